@@ -1,0 +1,300 @@
+"""The one protocol through which every environment is played, whatever plays it and whatever trains it.
+
+A `Task` names what is to be solved, in plain values. An `Environment` turns it into a `Session`. The session shows
+`Turn`s, takes `Reply`s and ends with a `Score` for each seat. A `Player` answers turns, a batch at a time, and `play`
+is the driver that brings sessions and players together. `shape` makes the training reward from a score, and is the
+only place that does.
+
+A single move is a session of one step, a whole game a session of many; self-play is one player bound to every seat.
+"""
+
+import dataclasses
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Protocol, Self
+
+from veritas_rl.errors import UserError, unknown
+
+Message = dict[str, str]
+"""One chat message: {"role": ..., "content": ...}."""
+
+SPLITS = ("train", "val")
+MODES = ("move", "episode")
+REWARD_MODES = ("legal", "outcome")
+PROMPTS = ("full", "brief")
+
+
+class Reason(StrEnum):
+    """Why a session ended as it did. The mistakes are a model's; each pays nothing."""
+
+    WON = "won"
+    LOST = "lost"
+    DRAWN = "drawn"
+    LEGAL = "legal"
+    """A single move that may be played; how good it is stands in the score's value."""
+    EMPTY = "empty"
+    """Nothing was answered, or nothing but thinking."""
+    UNPARSEABLE = "unparseable"
+    """Something was answered, but not in the documented format."""
+    AMBIGUOUS = "ambiguous"
+    """Several answers were given."""
+    ILLEGAL = "illegal"
+    """One answer was given, and it is not among the legal ones."""
+    TRUNCATED = "truncated"
+    """The reply was cut at the token limit before it ended."""
+    OVERLONG = "overlong"
+    """The prompt did not fit, or the reply was larger than any answer can be."""
+    FORFEITED = "forfeited"
+    """Another seat's mistake ended the game."""
+
+    @property
+    def is_mistake(self) -> bool:
+        return self in _MISTAKES
+
+
+_MISTAKES = frozenset(
+    {Reason.EMPTY, Reason.UNPARSEABLE, Reason.AMBIGUOUS, Reason.ILLEGAL, Reason.TRUNCATED, Reason.OVERLONG}
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One thing to solve, frozen and self-contained: any process rebuilds the same session from these plain values.
+
+    Attributes:
+        env: The environment's name in the registry.
+        case: One configuration of the environment, such as the OpenSpiel load string "hex(board_size=5)".
+        k: Which task of the case, counted from 0 within its split.
+        mode: "move" for one decision, "episode" for a whole game.
+        reward: What the value of a finished session measures, one of `REWARD_MODES`.
+        opponent: The player bound to every other seat of a whole game; "none" in a single move.
+        seat: The seat to be trained or judged; -1 where the session decides, as in a single move.
+        seed: The seed of the set of tasks.
+        split: "train" or "val"; the two never share a task where the environment can tell tasks apart.
+        depth: The most random moves before a single move's position; -1 for any position of a random game.
+        prompt: "full" explains the rules; "brief" shows the position alone, for a model too small to read.
+    """
+
+    env: str
+    case: str
+    k: int
+    mode: str = "move"
+    reward: str = "outcome"
+    opponent: str = "none"
+    seat: int = -1
+    seed: int = 42
+    split: str = "train"
+    depth: int = -1
+    prompt: str = "full"
+
+    def __post_init__(self) -> None:
+        for name, known in (("mode", MODES), ("reward", REWARD_MODES), ("split", SPLITS), ("prompt", PROMPTS)):
+            if getattr(self, name) not in known:
+                raise unknown(f"task {name}", getattr(self, name), known)
+        if self.k < 0:
+            raise UserError(f"a task's k counts from 0, {self.k} was given")
+
+    @property
+    def id(self) -> str:
+        """The task's identity: `env/case/mode#k`, then every value that is not the default, `?name=value&...`."""
+        rest = [(f.name, getattr(self, f.name)) for f in dataclasses.fields(self)[4:]]
+        extra = "&".join(f"{name}={value}" for name, value in rest if value != Task.__dataclass_fields__[name].default)
+        return f"{self.env}/{self.case}/{self.mode}#{self.k}" + (f"?{extra}" if extra else "")
+
+    @classmethod
+    def from_id(cls, text: str) -> Self:
+        """The task with this id.
+
+        Raises:
+            UserError: `text` is no task id.
+        """
+        match = re.fullmatch(r"([^/]+)/(.+)/([^/#]+)#(\d+)(?:\?(.*))?", text)
+        if match is None:
+            raise UserError(f"no task id: {text!r}; one looks like openspiel/hex(board_size=5)/move#17")
+        env, case, mode, k, extra = match.groups()
+        values: dict[str, Any] = {"env": env, "case": case, "mode": mode, "k": k}
+        values |= dict(pair.split("=", 1) for pair in (extra or "").split("&") if "=" in pair)
+        return cls.from_dict(values)
+
+    def to_dict(self) -> dict[str, str | int]:
+        """The task as a flat dict of strings and ints, as it travels through parquet, Ray and a replay buffer."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The task that `to_dict` wrote. Keys that are no field of a task raise a `UserError`."""
+        types = {f.name: f.type for f in dataclasses.fields(cls)}
+        for key in values:
+            if key not in types:
+                raise unknown("task field", key, types)
+        return cls(**{key: int(value) if types[key] in (int, "int") else str(value) for key, value in values.items()})
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one seat must answer now.
+
+    Attributes:
+        seat: Who is asked.
+        messages: What a model is shown: all that this seat may know, and nothing else.
+        answers: A whole reply for each legal answer, in the order in which `view` lists them; empty where the
+            answers cannot be listed.
+        view: The game for bots and solvers. A model never sees it.
+    """
+
+    seat: int
+    messages: tuple[Message, ...]
+    answers: tuple[str, ...]
+    view: Any = field(repr=False, compare=False, default=None)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a player says to one turn.
+
+    Attributes:
+        text: The reply, as it was written.
+        truncated: Whether it was cut at a token limit.
+    """
+
+    text: str
+    truncated: bool = False
+
+
+@dataclass(frozen=True)
+class Score:
+    """How a session ended for one seat.
+
+    Attributes:
+        value: In [0, 1]; 0 for every mistake.
+        success: Whether the task counts as solved.
+        reason: Why.
+        details: Plain values for logs, such as the action that was read.
+    """
+
+    value: float
+    success: bool
+    reason: Reason
+    details: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.value <= 1.0:
+            raise ValueError(f"a score's value lies in [0, 1], got {self.value}")
+        if self.reason.is_mistake and (self.value or self.success):
+            raise ValueError(f"a mistake ({self.reason}) pays nothing, got {self.value}")
+
+    @property
+    def legal(self) -> bool:
+        """Whether every answer of this seat was a legal one."""
+        return not self.reason.is_mistake
+
+
+class Session(ABC):
+    """One task being played. It is thrown away after one play, and has no reset."""
+
+    task: Task
+
+    @abstractmethod
+    def turns(self) -> Sequence[Turn]:
+        """The turns that wait for an answer now: one, or several where moves are simultaneous; none at the end."""
+
+    @abstractmethod
+    def step(self, replies: Mapping[int, Reply]) -> None:
+        """Answer every waiting turn, by seat. A bad reply is never an error: it ends in a score with a reason."""
+
+    @abstractmethod
+    def scores(self) -> dict[int, Score]:
+        """The score of each seat that was asked. Only after the end: a `RuntimeError` before."""
+
+
+class Environment(ABC):
+    """What is played. One instance serves a whole process; it holds no state of any session."""
+
+    name: ClassVar[str]
+    config_type: ClassVar[type]
+    """A frozen dataclass that validates itself; its fields are the keys of `adapter_config`."""
+
+    @abstractmethod
+    def catalogue(self, config: Any, split: str) -> Sequence[Task]:
+        """The tasks that a configuration describes, lazily: opening costs nothing, whatever the length.
+
+        Args:
+            config: An instance of `config_type`.
+            split: "train" or "val".
+        """
+
+    @abstractmethod
+    def start(self, task: Task) -> Session:
+        """A fresh session of a task. Raises `UserError` where the task names what does not exist."""
+
+
+def make_config(config_type: type, values: Mapping[str, Any]) -> Any:
+    """Make an environment's configuration from a mapping, such as `adapter_config`.
+
+    Raises:
+        UserError: A key is unknown (the known ones are listed), or a value is refused by the configuration itself.
+    """
+    known = {f.name for f in dataclasses.fields(config_type)}
+    for key in values:
+        if key not in known:
+            raise unknown("adapter_config key", key, known)
+    return config_type(**{key: value for key, value in values.items() if value is not None})
+
+
+class Player(Protocol):
+    """Who plays. Models read a turn's messages; bots and solvers read its view."""
+
+    def act(self, turns: Sequence[Turn]) -> Sequence[Reply]:
+        """One reply for each turn, in order."""
+        ...
+
+
+def play(sessions: Sequence[Session], players: Mapping[int, Player] | Player) -> list[dict[int, Score]]:
+    """Play sessions to their ends, asking each player for all its waiting turns in one batch.
+
+    Args:
+        sessions: Fresh sessions.
+        players: Who sits where; one player alone takes every seat.
+
+    Returns:
+        The scores of each session, by seat.
+    """
+    live = list(sessions)
+    while live:
+        waiting = [(session, list(session.turns())) for session in live]
+        live = [session for session, turns in waiting if turns]
+        batches: dict[int, tuple[Player, list[tuple[int, Turn]]]] = {}
+        for index, (_, turns) in enumerate(waiting):
+            for turn in turns:
+                player = players[turn.seat] if isinstance(players, Mapping) else players
+                batches.setdefault(id(player), (player, []))[1].append((index, turn))
+        replies: list[dict[int, Reply]] = [{} for _ in waiting]
+        for player, asked in batches.values():
+            for (index, turn), reply in zip(asked, player.act([turn for _, turn in asked]), strict=True):
+                replies[index][turn.seat] = reply
+        for (session, turns), said in zip(waiting, replies, strict=True):
+            if turns:
+                session.step(said)
+    return [session.scores() for session in sessions]
+
+
+def shape(score: Score, mode: str, gamma: float = 1.0, moves_left: int = 0) -> float:
+    """The training reward of a score: the only place where one is made.
+
+    Args:
+        score: How the session ended for the seat.
+        mode: "legal" pays 1 for staying legal; "outcome" pays the value.
+        gamma: Discount for each later move of the same seat, in (0, 1].
+        moves_left: How many moves of this seat followed the rewarded one; 0 for a single move.
+
+    Returns:
+        A reward in [0, 1]; 0 for every mistake.
+    """
+    if mode == "legal":
+        return float(score.legal)
+    if mode == "outcome":
+        return score.value * gamma**moves_left
+    raise unknown("reward mode", mode, REWARD_MODES)
