@@ -8,7 +8,7 @@ from random import Random
 
 
 def digest(*words: object) -> int:
-    """A 64-bit number that depends on the printed form of `words` alone (SHA-256, so near words give unrelated numbers)."""
+    """A 64-bit number made from the printed form of `words` alone, by SHA-256: near words give unrelated numbers."""
     text = "\x1f".join(str(word) for word in words)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 

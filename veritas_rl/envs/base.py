@@ -130,7 +130,10 @@ class Task:
         for key in values:
             if key not in types:
                 raise unknown("task field", key, types)
-        return cls(**{key: int(value) if types[key] in (int, "int") else str(value) for key, value in values.items()})
+        plain: dict[str, Any] = {
+            key: int(value) if types[key] in (int, "int") else str(value) for key, value in values.items()
+        }
+        return cls(**plain)
 
 
 @dataclass(frozen=True)
