@@ -1,0 +1,1 @@
+"""Judging players: matches, statistics with intervals, and the reports that people read."""

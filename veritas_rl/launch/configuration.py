@@ -1,0 +1,112 @@
+"""From what a person typed to the configuration that verl will see, before anything is started.
+
+The launcher composes the very configuration that `verl.trainer.main_ppo` composes afterwards, from the same files and
+the same overrides, so that a mistake is one line here instead of a traceback out of Ray.
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from veritas_rl.envs.base import make_config
+from veritas_rl.envs.registry import get_environment
+from veritas_rl.errors import UserError
+from veritas_rl.launch.hardware import Hardware
+from veritas_rl.launch.variables import overrides_from
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The checkout: verl loads files of train/ by path, so the package works from a checkout only."""
+
+CONFIG_DIR = ROOT / "train/verl/config"
+RECIPE = "openspiel_ppo"
+GROUPS = ("hardware", "algorithm", "lora", "rollout")
+
+
+def group_of(override: str) -> str | None:
+    """Which of our groups an override chooses, if any."""
+    name = override.partition("=")[0].lstrip("+~")
+    return name if name in GROUPS else None
+
+
+def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware: Hardware) -> list[str]:
+    """All overrides in the order in which they apply: the machine's, the environment's, the person's.
+
+    Args:
+        typed: What stands at the end of the command line.
+        environment: The process environment, `.env` included.
+        hardware: What the machine has.
+
+    Returns:
+        Hydra overrides in which each group is chosen once, by the last who named it.
+
+    Raises:
+        UserError: A variable's value is not understood.
+    """
+    made = [*hardware.overrides(), *overrides_from(environment), *typed]
+    chosen = {group: override for override in made if (group := group_of(override))}
+    return [*chosen.values(), *(override for override in made if group_of(override) is None)]
+
+
+def compose_configuration(overrides: Sequence[str]) -> DictConfig:
+    """The resolved configuration.
+
+    Raises:
+        UserError: Hydra refuses an override, or an interpolation cannot be resolved; one line of why.
+    """
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir(config_dir=str(CONFIG_DIR), version_base=None):
+            configuration = compose(config_name=RECIPE, overrides=list(overrides))
+        OmegaConf.resolve(configuration)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(_plain(error)) from error
+    return configuration
+
+
+def check_adapter_config(configuration: DictConfig) -> None:
+    """Make the environment's configuration, as the dataset will.
+
+    Raises:
+        UserError: The environment, a key or a value is wrong.
+    """
+    settings = configuration.data.custom_cls.config
+    values = OmegaConf.to_container(settings.get("adapter_config") or OmegaConf.create({}))
+    assert isinstance(values, dict)
+    make_config(get_environment(settings.env).config_type, {str(key): value for key, value in values.items()})
+
+
+def dump(configuration: DictConfig) -> str:
+    """The resolved configuration as YAML. It holds no secret: tokens stay in the environment."""
+    return OmegaConf.to_yaml(configuration, resolve=True)
+
+
+def absolute_model_path(environment: Mapping[str, str], caller: Path) -> str | None:
+    """AGENT_MODEL_REPO_ID, a local folder made absolute from where the person stands; None where it is unset."""
+    model = environment.get("AGENT_MODEL_REPO_ID", "").strip()
+    if not model:
+        return None
+    folder = (caller / Path(model).expanduser()).resolve()
+    return os.fspath(folder) if folder.is_dir() else model
+
+
+def _plain(error: Exception) -> str:
+    """Hydra's message as one line that says what to type."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = " ".join(lines[:2])
+    wrong = re.search(r"Key '([^']+)' is not in struct.*full_key: (\S+)", " ".join(lines))
+    if wrong:
+        key, full_key = wrong.groups()
+        parent, _, _ = full_key.rpartition(".")
+        if parent.endswith("adapter_config"):
+            recipe = OmegaConf.load(CONFIG_DIR / f"{RECIPE}.yaml")
+            known = OmegaConf.select(recipe, parent) or {}
+            return f"unknown adapter_config key {key!r}: known: {', '.join(sorted(known))}"
+        return f"unknown configuration key {full_key}: put a plus before it to add it, or see docs/configuration.md"
+    return text

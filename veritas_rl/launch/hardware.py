@@ -1,0 +1,41 @@
+"""What this machine has, and the groups of the configuration that suit it."""
+
+import os
+from dataclasses import dataclass
+from functools import cache
+
+SMALL_GPU_BYTES = 40 << 30
+NODE_SIZES = (8, 4, 2, 1)
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """The machine as training sees it.
+
+    Attributes:
+        cores: Processor cores that this process may use.
+        gpus: CUDA devices that torch sees.
+        gpu_bytes: Memory of the smallest of them; 0 without one.
+    """
+
+    cores: int
+    gpus: int
+    gpu_bytes: int
+
+    def overrides(self) -> list[str]:
+        """The groups that suit this machine: a small model in full on a CPU, adapters and vLLM on GPUs."""
+        if not self.gpus:
+            return ["hardware=cpu", "lora=off", "rollout=transformers"]
+        if self.gpu_bytes < SMALL_GPU_BYTES:
+            return ["hardware=rtx24g"]
+        return [f"hardware=h200x{next(size for size in NODE_SIZES if size <= self.gpus)}"]
+
+
+@cache
+def this_machine() -> Hardware:
+    """The hardware of this machine."""
+    import torch
+
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    sizes = [torch.cuda.get_device_properties(index).total_memory for index in range(gpus)]
+    return Hardware(cores=len(os.sched_getaffinity(0)), gpus=gpus, gpu_bytes=min(sizes, default=0))

@@ -1,0 +1,131 @@
+"""What is checked before anything is started: each check ends in one line that says what to type instead."""
+
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from veritas_rl.errors import UserError
+from veritas_rl.launch.configuration import ROOT, check_adapter_config
+from veritas_rl.launch.hardware import Hardware
+
+SPARE_BYTES = 1 << 30
+"""What a run writes besides checkpoints: logs, metrics, curves."""
+
+
+def check_verl() -> None:
+    """The pinned verl is installed, and loads the plugin of this package.
+
+    Raises:
+        UserError: verl is missing or of another version, or the package was not installed (verl finds its plugin by
+            the entry point, and says nothing when there is none).
+    """
+    required = (ROOT / "train/verl/REQUIRED_VERL.txt").read_text().strip().partition("==")[2]
+    try:
+        installed = importlib.metadata.version("verl")
+    except importlib.metadata.PackageNotFoundError:
+        raise UserError(f"verl is not installed: bash train/scripts/setup.sh installs verl {required}") from None
+    if installed != required:
+        raise UserError(f"verl {installed} is installed, {required} is needed: pip install verl=={required}")
+    if "veritas_rl" not in importlib.metadata.entry_points(group="verl.plugins").names:
+        raise UserError("verl cannot find the plugin of this package: pip install -e . in the repository's root")
+
+
+def check_devices(configuration: DictConfig, hardware: Hardware) -> None:
+    """The machine has the GPUs that the configuration names, and the rollout backend is there.
+
+    Raises:
+        UserError: Something is missing.
+    """
+    wanted = configuration.trainer.n_gpus_per_node
+    backend = configuration.actor_rollout_ref.rollout.name
+    if configuration.trainer.device == "cpu":
+        if backend != "transformers":
+            raise UserError(f"rollout={backend} needs a GPU, and hardware=cpu has none: rollout=transformers")
+        return
+    if wanted > hardware.gpus:
+        raise UserError(
+            f"{wanted} GPUs are wanted and {hardware.gpus} are here: hardware={hardware.overrides()[0].split('=')[1]}, "
+            f"or trainer.n_gpus_per_node={hardware.gpus}"
+        )
+    if backend != "transformers" and importlib.util.find_spec(backend) is None:
+        raise UserError(f"rollout={backend}, and {backend} is not installed: install it, or ROLLOUT_BACKEND=transformers")
+
+
+def check_batch(configuration: DictConfig) -> None:
+    """A batch divides into mini-batches and ranks.
+
+    Raises:
+        UserError: It does not.
+    """
+    prompts, samples = configuration.data.train_batch_size, configuration.actor_rollout_ref.rollout.n
+    mini = configuration.actor_rollout_ref.actor.ppo_mini_batch_size
+    ranks = configuration.trainer.n_gpus_per_node * configuration.trainer.nnodes
+    if prompts % mini:
+        raise UserError(
+            f"data.train_batch_size={prompts} is no multiple of actor_rollout_ref.actor.ppo_mini_batch_size={mini}"
+        )
+    if mini * samples % ranks:
+        raise UserError(
+            f"a mini-batch of {mini} prompts with {samples} samples each does not divide into {ranks} ranks: "
+            f"choose data.train_batch_size a multiple of {ranks}"
+        )
+
+
+def check_model(path: str) -> None:
+    """A model's configuration and tokenizer can be read from a local folder or the hub.
+
+    Raises:
+        UserError: They cannot.
+    """
+    from transformers import AutoConfig, AutoTokenizer
+
+    try:
+        AutoConfig.from_pretrained(path)
+        AutoTokenizer.from_pretrained(path)
+    except (OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(
+            f"{path} is no model that can be read ({reason}): set AGENT_MODEL_REPO_ID to a hub id or to a folder with "
+            "config.json, weights and a tokenizer"
+        ) from error
+
+
+def check_disk(configuration: DictConfig, model: Path | None) -> None:
+    """There is room for the checkpoints that the run keeps.
+
+    Args:
+        configuration: The resolved configuration.
+        model: The local folder of the model, if it is one; its weights tell how large a checkpoint is.
+
+    Raises:
+        UserError: There is not.
+    """
+    weights = sum(file.stat().st_size for file in model.glob("*.safetensors")) if model is not None else 0
+    # fp32 weights and two moments of Adam, from bf16 or fp32 weights on the disk; one checkpoint more than is kept.
+    kept = (configuration.trainer.max_actor_ckpt_to_keep or 1) + 1
+    needed = SPARE_BYTES + 6 * weights * kept
+    folder = Path(configuration.trainer.default_local_dir)
+    existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    if not os.access(existing, os.W_OK):
+        raise UserError(f"{existing} cannot be written: set trainer.default_local_dir to a folder that can")
+    free = shutil.disk_usage(existing).free
+    if free < needed:
+        raise UserError(
+            f"{existing} has {free / 2**30:.1f} GiB free and the checkpoints need {needed / 2**30:.1f}: free some, or "
+            "set trainer.default_local_dir to a larger disk"
+        )
+
+
+def check(configuration: DictConfig, hardware: Hardware) -> None:
+    """Every check that needs no model.
+
+    Raises:
+        UserError: The first mistake that was found.
+    """
+    check_devices(configuration, hardware)
+    check_batch(configuration)
+    check_adapter_config(configuration)

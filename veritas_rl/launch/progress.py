@@ -1,0 +1,83 @@
+"""A training run as a person watches it: a bar with reward, legal rate and time left, from verl's metrics file."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import TimeRemainingColumn as TimeLeft
+
+POLL_SECONDS = 0.5
+
+
+class MetricsFile:
+    """The lines that verl's file logger has added since one last looked.
+
+    Args:
+        path: One JSON object a line: {"step": ..., "data": {name: number}}. It need not exist yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._offset = 0
+
+    def new(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The step and the metrics of each whole line that is new."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self._offset += len(line)
+                record = json.loads(line)
+                yield record["step"], record["data"]
+
+
+def watch(process: subprocess.Popen[bytes], metrics: Path, steps: int, console: Console) -> int:
+    """Show a live bar until the process ends.
+
+    Args:
+        process: verl.
+        metrics: Where its file logger writes.
+        steps: How many training steps there will be.
+        console: Where to draw. Where it is no terminal, a line is printed every tenth of the run instead.
+
+    Returns:
+        The exit code of the process.
+    """
+    file, last_told, told_every = MetricsFile(metrics), 0, max(1, steps // 10)
+    started = time.monotonic()
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[told]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeLeft(),
+        console=console,
+        disable=not console.is_terminal,
+    ) as progress:
+        bar = progress.add_task("starting Ray and verl", total=steps, told="")
+        while True:
+            code = process.poll()
+            for step, data in file.new():
+                if "critic/score/mean" not in data:
+                    continue
+                told = f"reward {data['critic/score/mean']:.3f}  legal {data.get('game/legal', float('nan')):.3f}"
+                progress.update(bar, description="training", completed=step, told=told)
+                if not console.is_terminal and (step - last_told >= told_every or step == steps or last_told == 0):
+                    last_told = step
+                    seconds = time.monotonic() - started
+                    left = seconds / step * (steps - step)
+                    console.print(f"step {step}/{steps}  {told}  {seconds:.0f} s, about {left:.0f} s left")
+            if code is not None:
+                return code
+            time.sleep(POLL_SECONDS)

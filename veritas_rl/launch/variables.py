@@ -1,0 +1,122 @@
+"""The environment variables that people set, and what each becomes: the one place that knows.
+
+A variable becomes a Hydra override. What stands at the end of the command line wins over it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from veritas_rl.errors import UserError
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One environment variable.
+
+    Attributes:
+        name: As it is typed.
+        meaning: One line for `.env.example` and the documentation.
+        overrides: Makes Hydra overrides of a value; None where a program reads the variable itself.
+    """
+
+    name: str
+    meaning: str
+    overrides: Callable[[str], list[str]] | None = None
+
+
+def quoted(text: str) -> str:
+    """`text` as a Hydra string, whatever it holds."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def choice(name: str, value: str, known: Mapping[str, str]) -> str:
+    """What `known` says of `value`, in any case of letters.
+
+    Raises:
+        UserError: It says nothing.
+    """
+    if value.strip().lower() not in known:
+        raise UserError(f"{name}={value} is not understood: one of {', '.join(known)}")
+    return known[value.strip().lower()]
+
+
+SWITCH = {"1": "on", "true": "on", "on": "on", "yes": "on", "0": "off", "false": "off", "off": "off", "no": "off"}
+ALGORITHMS = {name: name for name in ("ppo", "grpo")}
+BACKENDS = {name: name for name in ("vllm", "sglang", "transformers")}
+STRATEGIES = {name: name for name in ("fsdp", "fsdp2")}
+
+
+def _memory(value: str) -> list[str]:
+    try:
+        share = float(value)
+    except ValueError:
+        share = -1.0
+    if not 0 < share < 1:
+        raise UserError(f"GPU_MEMORY_UTILIZATION={value} is not understood: a share of the GPU between 0 and 1")
+    return [f"actor_rollout_ref.rollout.gpu_memory_utilization={share}"]
+
+
+VARIABLES = (
+    Variable(
+        "GAME_TYPES",
+        "Games to train on, by short name or full case, as in hex,go,chess; unset: all.",
+        lambda value: [f"data.custom_cls.config.adapter_config.game_types={quoted(value)}"],
+    ),
+    Variable("AGENT_MODEL_REPO_ID", "The model to train: a hub id or a local folder."),
+    Variable(
+        "ALGORITHM",
+        "ppo (with a critic) or grpo.",
+        lambda value: [f"algorithm={choice('ALGORITHM', value, ALGORITHMS)}"],
+    ),
+    Variable(
+        "ENABLE_LORA",
+        "1: train adapters only; 0: train every parameter.",
+        lambda value: [f"lora={choice('ENABLE_LORA', value, SWITCH)}"],
+    ),
+    Variable(
+        "LORA_ADAPTER_PATH",
+        "A folder with an adapter to go on from.",
+        lambda value: [f"actor_rollout_ref.model.lora_adapter_path={quoted(value)}"],
+    ),
+    Variable(
+        "LAYERED_SUMMON",
+        "1: send adapters to the rollout layer by layer, for large models or little memory.",
+        lambda value: [
+            f"actor_rollout_ref.rollout.layered_summon={choice('LAYERED_SUMMON', value, SWITCH) == 'on'}".lower()
+        ],
+    ),
+    Variable(
+        "FSDP_STRATEGY",
+        "fsdp or fsdp2.",
+        lambda value: [f"actor_rollout_ref.actor.strategy={choice('FSDP_STRATEGY', value, STRATEGIES)}"],
+    ),
+    Variable(
+        "ROLLOUT_BACKEND",
+        "What generates: vllm, sglang or transformers.",
+        lambda value: [f"rollout={choice('ROLLOUT_BACKEND', value, BACKENDS)}"],
+    ),
+    Variable("GPU_MEMORY_UTILIZATION", "The share of a GPU's memory that the rollout takes, as in 0.5.", _memory),
+    Variable("DRY_RUN", "1: print the command and the whole configuration, and start nothing."),
+    Variable("HF_TOKEN", "The Hugging Face token, for gated models. Never printed."),
+    Variable("HF_HUB_OFFLINE", "1: never ask the Hugging Face hub."),
+    Variable("WANDB_API_KEY", "The Weights & Biases key. Never printed."),
+    Variable("WANDB_MODE", "online, offline or disabled."),
+    Variable("WANDB_PROJECT", "The Weights & Biases project."),
+    Variable("WANDB_ENTITY", "The Weights & Biases team."),
+    Variable("IMAGE", "docker_run_verl.sh: the container image, instead of the pinned verl's."),
+    Variable("PYTHON", "setup.sh: the interpreter that makes .venv."),
+)
+
+
+def overrides_from(environment: Mapping[str, str]) -> list[str]:
+    """The Hydra overrides that the set variables become. An empty variable is an unset one.
+
+    Raises:
+        UserError: A value is not understood.
+    """
+    made: list[str] = []
+    for variable in VARIABLES:
+        value = environment.get(variable.name, "").strip()
+        if value and variable.overrides is not None:
+            made += variable.overrides(value)
+    return made

@@ -1,0 +1,98 @@
+"""The dataset that verl reads: rows are made from tasks when they are asked for, so opening it costs nothing.
+
+verl makes one for training and one for validation from the same class and configuration; only `data_files` differs,
+and the words "train" and "val" stand there. The dataset draws its order itself, because verl's own shuffle lists every
+index: use `data.shuffle=False` and `data.dataloader_num_workers=0`.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch.utils.data import Dataset
+
+from veritas_rl.envs.base import SPLITS, Task, make_config
+from veritas_rl.envs.registry import get_environment
+from veritas_rl.errors import UserError
+from veritas_rl.permutation import Permutation
+
+AGENT_LOOP = "game_agent"
+
+
+def split_of(data_files: str | Sequence[str]) -> str:
+    """Which split `data.train_files` or `data.val_files` names: the words "train" and "val" stand in their place.
+
+    Raises:
+        UserError: Something else stands there.
+    """
+    names = [data_files] if isinstance(data_files, str) else list(data_files)
+    stems = {Path(str(name)).stem for name in names}
+    if len(stems) != 1 or not stems <= set(SPLITS):
+        raise UserError(f"data files are made, not read: train_files=train and val_files=val, not {names}")
+    return stems.pop()
+
+
+def row_of(task: Task, index: int) -> dict[str, Any]:
+    """The row of one task, with the columns that verl and its users know.
+
+    `data_source` is the game by which validation metrics are grouped; `extra_info` is a dict, because verl writes
+    into it.
+    """
+    session = get_environment(task.env).start(task)
+    messages = [dict(message) for message in session.turns()[0].messages]
+    return {
+        "data_source": task.case.partition("(")[0],
+        "prompt": messages,
+        "raw_prompt": messages,
+        "reward_model": {"style": "rule", "ground_truth": task.id},
+        "extra_info": {**task.to_dict(), "task_id": task.id, "index": index},
+        "agent_name": AGENT_LOOP,
+        "task_id": task.id,
+        "task_type": task.case,
+        "seed": task.seed,
+        "index": index,
+    }
+
+
+class DynamicEnvDataset(Dataset):
+    """The tasks of an environment as verl rows.
+
+    Args:
+        data_files: "train" or "val".
+        tokenizer: Unused: the agent loop makes the tokens.
+        config: verl's whole `data` node; `custom_cls.config` holds `env` and `adapter_config`.
+        processor: Unused.
+        max_samples: At most this many rows; -1 for all.
+
+    Raises:
+        UserError: The environment, a key or a value of `adapter_config` is wrong.
+    """
+
+    def __init__(
+        self,
+        data_files: str | Sequence[str],
+        tokenizer: Any,
+        config: Mapping[str, Any],
+        processor: Any = None,
+        max_samples: int = -1,
+    ) -> None:
+        settings = config["custom_cls"].get("config") or {}
+        environment = get_environment(settings.get("env") or "openspiel")
+        adapter_config = make_config(environment.config_type, settings.get("adapter_config") or {})
+        split = split_of(data_files)
+        self.tasks = environment.catalogue(adapter_config, split)
+        self.order = Permutation(len(self.tasks), adapter_config.seed, split)
+        self.length = len(self.tasks) if max_samples < 0 else min(max_samples, len(self.tasks))
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        if not 0 <= index < self.length:
+            raise IndexError(index)
+        position = self.order[index]
+        return row_of(self.tasks[position], position)
+
+
+OpenSpielDataset = DynamicEnvDataset
+LGCV2DynamicDataset = DynamicEnvDataset

@@ -1,0 +1,47 @@
+"""What verl loads at `import verl`: it registers the CPU platform and says what to add once verl imports a module.
+
+Nothing heavy is imported here, because every Ray process of a run pays for it. Each registration waits for the module
+that holds the table (`wrapt.when_imported`), so a process that never trains never imports the training engines.
+"""
+
+from types import ModuleType
+
+from wrapt import when_imported
+
+from veritas_rl.verl_plugin import patches, platform
+
+platform.register()
+
+
+@when_imported("verl.workers.engine.fsdp.transformer_impl")
+def _register_fsdp_engines_for_cpu(module: ModuleType) -> None:
+    """verl registers its FSDP engines for cuda and npu only; they run on a CPU as they are."""
+    registry = module.EngineRegistry
+    for model_type, engine in (
+        ("language_model", module.FSDPEngineWithLMHead),
+        ("value_model", module.FSDPEngineWithValueHead),
+    ):
+        registry.register(model_type=model_type, backend=["fsdp", "fsdp2"], device="cpu")(engine)
+
+
+@when_imported("verl.workers.rollout.base")
+def _register_rollout(module: ModuleType) -> None:
+    module._ROLLOUT_REGISTRY[("transformers", "async")] = "veritas_rl.verl_plugin.rollout.TransformersRollout"
+
+
+@when_imported("verl.workers.rollout.replica")
+def _register_replica(module: ModuleType) -> None:
+    def load() -> type:
+        from veritas_rl.verl_plugin.rollout import TransformersReplica
+
+        return TransformersReplica
+
+    module.RolloutReplicaRegistry.register("transformers", load)
+
+
+@when_imported("verl.experimental.agent_loop.agent_loop")
+def _register_agent_loop(module: ModuleType) -> None:
+    module._agent_loop_registry["game_agent"] = {"_target_": "veritas_rl.verl_plugin.agent_loop.GameAgentLoop"}
+
+
+when_imported("verl.utils.distributed")(patches.gloo_process_group)

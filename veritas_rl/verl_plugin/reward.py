@@ -1,0 +1,71 @@
+"""Rewards for verl, routed by environment name.
+
+`compute_score` is verl's reward function for single replies; the agent loop `game_agent` scores through the same
+session and the same `shape`, so a reward never differs from what evaluation measures.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from veritas_rl.envs.base import Reason, Reply, Score, Task, shape
+from veritas_rl.envs.registry import get_environment
+from veritas_rl.errors import UserError
+
+TASK_FIELDS = tuple(field.name for field in dataclasses.fields(Task))
+
+
+def task_of(extra_info: Mapping[str, Any]) -> Task:
+    """The task that a row's `extra_info` carries as plain values.
+
+    Raises:
+        UserError: A value is missing or wrong.
+    """
+    missing = [name for name in ("env", "case", "k") if name not in extra_info]
+    if missing:
+        raise UserError(f"extra_info carries no task: {', '.join(missing)} missing")
+    return Task.from_dict({name: extra_info[name] for name in TASK_FIELDS if name in extra_info})
+
+
+def reward_info(task: Task, score: Score) -> dict[str, Any]:
+    """What is logged beside the reward: numbers are averaged by game, words are kept for the dump of generations."""
+    return {
+        "value": score.value,
+        "success": float(score.success),
+        "legal": float(score.legal),
+        "truncated": float(score.reason is Reason.TRUNCATED),
+        "overlong": float(score.reason is Reason.OVERLONG),
+        "reason": str(score.reason),
+        "task_id": task.id,
+    }
+
+
+def compute_score(
+    data_source: str, solution_str: str, ground_truth: str, extra_info: Mapping[str, Any], **_: Any
+) -> dict[str, Any]:
+    """Score one reply to a single-move task.
+
+    Args:
+        data_source: The game, as verl groups its metrics.
+        solution_str: The reply.
+        ground_truth: The task's id. Not used: the task is in `extra_info`.
+        extra_info: The task's values; `env` names the environment that scores.
+
+    Returns:
+        "score", the training reward in [0, 1], and what `reward_info` logs.
+
+    Raises:
+        UserError: `env` names no environment, or the task needs more than one reply.
+    """
+    get_environment(str(extra_info.get("env")))
+    task = task_of(extra_info)
+    session = get_environment(task.env).start(task)
+    turns = session.turns()
+    session.step({turn.seat: Reply(solution_str) for turn in turns})
+    if session.turns():
+        raise UserError(f"{task.id} needs more than one reply: use the agent loop game_agent")
+    score = next(iter(session.scores().values()))
+    return {"score": shape(score, task.reward), **reward_info(task, score)}
+
+
+compute_lgc_v2_score = compute_score

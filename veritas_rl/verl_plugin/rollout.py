@@ -1,0 +1,236 @@
+"""The rollout named `transformers`: generation by a plain transformers model in a Ray actor, on a CPU or on CUDA.
+
+verl asks for two things. `TransformersRollout` lives in the trainer's process and pushes its weights; verl calls it
+after each update. `TransformersReplica` starts the actor, `GenerationServer`, that answers `generate`; many agent
+loops call it at once, and its engine generates what is in flight together.
+
+Weights travel through Ray's object store, bucket by bucket. Under LoRA the trainer sends merged weights
+(`model.lora.merge=True`), so that the rollout is exactly the model that is trained.
+"""
+
+import asyncio
+import os
+import queue
+from collections.abc import Generator
+from typing import Any
+
+import ray
+import torch
+from omegaconf import DictConfig
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from torch.distributed.device_mesh import DeviceMesh
+from verl.plugin.platform import get_platform
+from verl.utils.config import omega_conf_to_dataclass
+from verl.utils.torch_dtypes import PrecisionType
+from verl.workers.config import HFModelConfig, RolloutConfig
+from verl.workers.rollout.base import BaseRollout
+from verl.workers.rollout.replica import RolloutReplica, TokenOutput
+
+from veritas_rl.players.generation import GenerationEngine
+from veritas_rl.players.sampling import SamplingParams
+
+STOP_REASONS = {"stop": "completed", "length": "completed", "aborted": "aborted"}
+
+
+def server_name(replica_rank: int) -> str:
+    """The Ray name of a replica's `GenerationServer`."""
+    return f"transformers_server_{replica_rank}"
+
+
+class GenerationServer:
+    """A Ray actor that owns one model and its generation engine. verl calls its methods by name."""
+
+    def __init__(self, config: RolloutConfig, model_config: Any, device: str) -> None:
+        from transformers import AutoModelForCausalLM
+
+        # The model config arrives without local_path: the dataclass makes it.
+        model_config = omega_conf_to_dataclass(model_config, dataclass_type=HFModelConfig)
+        model = AutoModelForCausalLM.from_pretrained(
+            model_config.local_path,
+            dtype=PrecisionType.to_dtype(config.dtype),
+            trust_remote_code=model_config.trust_remote_code,
+            attn_implementation=model_config.override_config.get("attn_implementation", "sdpa"),
+        ).to(device)
+        tokenizer = model_config.tokenizer
+        stop = model_config.generation_config.eos_token_id if model_config.generation_config else None
+        stops = {tokenizer.eos_token_id, *(stop if isinstance(stop, list) else [stop])} - {None}
+        self.response_length = config.response_length
+        self.engine = GenerationEngine(
+            model,
+            eos_token_ids=tuple(stops),
+            pad_token_id=tokenizer.pad_token_id,
+            max_batch_size=config.max_num_seqs,
+            max_model_len=config.max_model_len or config.prompt_length + config.response_length,
+            seed=config.seed,
+        )
+        self.global_steps: int | None = None
+        self._incoming: queue.SimpleQueue[list[tuple[str, torch.Tensor]] | None] | None = None
+        self._loading: asyncio.Future[int] | None = None
+
+    async def generate(
+        self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
+    ) -> TokenOutput:
+        """Generate one reply.
+
+        Args:
+            request_id: Unused; kept by verl for sticky sessions.
+            prompt_ids: The prompt's token ids.
+            sampling_params: temperature, top_p, top_k and max_tokens; what is missing has the rollout's default.
+
+        Returns:
+            The reply's token ids, the end token included, and their log-probabilities at this temperature.
+        """
+        completion = await asyncio.wrap_future(
+            self.engine.submit(
+                list(prompt_ids),
+                SamplingParams(
+                    max_new_tokens=sampling_params.get("max_tokens")
+                    or sampling_params.get("max_new_tokens")
+                    or self.response_length,
+                    temperature=sampling_params.get("temperature", 1.0),
+                    top_p=sampling_params.get("top_p", 1.0),
+                    top_k=sampling_params.get("top_k", -1),
+                ),
+            )
+        )
+        return TokenOutput(
+            token_ids=completion.token_ids,
+            log_probs=completion.logprobs,
+            stop_reason=STOP_REASONS[completion.stop_reason],
+            num_preempted=0,
+            extra_fields={"global_steps": self.global_steps},
+        )
+
+    async def load_weights(self, bucket: list[tuple[str, torch.Tensor]], last: bool) -> None:
+        """Copy a bucket of named tensors into the model. Generation stops from the first bucket until the last.
+
+        Raises:
+            ValueError: After the last bucket, if the tensors were not those of the model.
+        """
+        if self._incoming is None or self._loading is None:
+            self._incoming = queue.SimpleQueue()
+            buckets = iter(self._incoming.get, None)
+            self._loading = asyncio.ensure_future(
+                asyncio.to_thread(self.engine.load_weights, (pair for bucket in buckets for pair in bucket))
+            )
+        self._incoming.put(bucket)
+        if last:
+            self._incoming.put(None)
+            loading, self._incoming, self._loading = self._loading, None, None
+            await loading
+
+    async def set_global_steps(self, global_steps: int | None) -> None:
+        """Name the step whose weights are served from now on."""
+        self.global_steps = global_steps
+
+    async def abort_all_requests(self, reject_request: bool = False) -> None:
+        """End every request in flight with what it has."""
+        self.engine.abort_all()
+
+    async def resume_generation(self) -> None:
+        self.engine.resume()
+
+    async def sleep(self) -> None:
+        """Nothing to free: the KV cache lives only as long as its requests."""
+
+    async def wake_up(self, tags: list[str] | None = None) -> None:
+        """Nothing to restore: see `sleep`."""
+
+    async def clear_kv_cache(self) -> None:
+        """Nothing to clear: see `sleep`."""
+
+    async def release_kv_cache(self) -> None:
+        """Nothing to free: see `sleep`."""
+
+    async def resume_kv_cache(self) -> None:
+        """Nothing to restore: see `sleep`."""
+
+    async def start_profile(self, **_: Any) -> None:
+        """The actor has no profiler of its own."""
+
+    async def stop_profile(self) -> None:
+        """The actor has no profiler of its own."""
+
+
+class TransformersReplica(RolloutReplica):
+    """Starts one `GenerationServer` for a trainer rank, on the same node and the same device."""
+
+    async def launch_servers(self) -> None:
+        if self.world_size != 1:
+            raise ValueError(
+                "the transformers rollout runs on one device a replica: set "
+                "actor_rollout_ref.rollout.tensor_model_parallel_size=1"
+            )
+        worker = self.workers[0]
+        node_id, devices = await worker.__ray_call__.remote(
+            lambda _: (
+                ray.get_runtime_context().get_node_id(),
+                ray.get_runtime_context().get_accelerator_ids().get("GPU", []),
+            )
+        )
+        platform = get_platform()
+        env_vars = dict.fromkeys(platform.ray_noset_envvars(), "1")
+        if platform.device_name != "cpu":
+            env_vars[platform.visible_devices_envvar()] = ",".join(devices)
+        self._server_handle = (
+            ray.remote(GenerationServer)
+            .options(
+                name=server_name(self.replica_rank),
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=node_id, soft=False),
+                runtime_env={"env_vars": env_vars},
+                max_concurrency=self.max_concurrency,
+                num_cpus=0,
+            )
+            .remote(self.config, self.model_config, platform.device_name)
+        )
+        self.servers = [self._server_handle]
+        # verl routes by handle; the address only has to tell replicas apart.
+        self._server_address = server_name(self.replica_rank)
+
+
+class TransformersRollout(BaseRollout):
+    """The trainer's side of the rollout: sends each update's weights to the replica of its rank."""
+
+    def __init__(
+        self, config: RolloutConfig | DictConfig, model_config: HFModelConfig, device_mesh: DeviceMesh, **_: Any
+    ) -> None:
+        super().__init__(config, model_config, device_mesh)  # pyright: ignore[reportArgumentType]
+        self.replica_rank = int(os.environ["RANK"])
+        self.bucket_bytes = self.config.checkpoint_engine.update_weights_bucket_megabytes << 20
+
+    async def update_weights(
+        self,
+        weights: Generator[tuple[str, torch.Tensor], None, None],
+        wire_format: str = "named_tensors",
+        *,
+        global_steps: int | None = None,
+        peft_config: Any = None,
+        **_: Any,
+    ) -> None:
+        """Send full tensors, a bucket at a time.
+
+        Raises:
+            ValueError: verl would send an adapter alone, or deltas, which this rollout does not take.
+        """
+        if wire_format != "named_tensors" or peft_config is not None:
+            raise ValueError(
+                "the transformers rollout takes whole weights: set +actor_rollout_ref.model.lora.merge=True "
+                "and actor_rollout_ref.rollout.checkpoint_engine.backend=naive"
+            )
+        server = ray.get_actor(server_name(self.replica_rank))
+        bucket: list[tuple[str, torch.Tensor]] = []
+        size = 0
+        for name, tensor in weights:
+            bucket.append((name, tensor.detach().to("cpu", copy=True)))
+            size += tensor.nbytes
+            if size >= self.bucket_bytes:
+                await server.load_weights.remote(bucket, last=False)
+                bucket, size = [], 0
+        await server.load_weights.remote(bucket, last=True)
+        await server.set_global_steps.remote(global_steps)
+
+    async def resume(self, tags: list[str]) -> None:
+        """The server keeps its weights: there is nothing to restore."""
+
+    async def release(self) -> None:
+        """The server keeps its weights: there is nothing to free."""
