@@ -5,11 +5,11 @@ is large enough to be split. A move is optimal if no other has a greater value; 
 be solved, and the note of the result says so where it is not.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from veritas_rl.arena.statistics import Estimate, clustered_mean
-from veritas_rl.envs.base import Player, Score, Session, Task, play
+from veritas_rl.envs.base import Player, Reply, Score, Task, play
 from veritas_rl.envs.registry import get_environment
 
 
@@ -46,6 +46,47 @@ class Judgement:
         return clustered_mean([a - b for a, b in zip(self.optimal, other.optimal, strict=True)], self.classes)
 
 
-def start_sessions(tasks: Sequence[Task]) -> list[Session]:
-    """A fresh session for each task."""
-    return [get_environment(task.env).start(task) for task in tasks]
+def judge(player: Player, tasks: Sequence[Task]) -> Judgement:
+    """Let a player answer each task once.
+
+    Args:
+        player: Who answers.
+        tasks: Single-move tasks with reward "outcome".
+    """
+    sessions = [get_environment(task.env).start(task) for task in tasks]
+    return _judgement([next(iter(scores.values())) for scores in play(sessions, player)], tasks)
+
+
+def judge_uniform(tasks: Sequence[Task]) -> Judgement:
+    """The uniformly random legal player, by its exact expectation: every legal answer of every task is tried."""
+    optimal = []
+    for task in tasks:
+        (turn,) = get_environment(task.env).start(task).turns()
+        scores = []
+        for answer in turn.answers:
+            session = get_environment(task.env).start(task)
+            session.step({turn.seat: Reply(answer)})
+            scores.append(session.scores()[turn.seat])
+        optimal.append(sum(score.success for score in scores) / len(scores))
+    return Judgement((1.0,) * len(tasks), tuple(optimal), _classes(tasks))
+
+
+def distinct(tasks: Iterable[Task]) -> list[Task]:
+    """The tasks without those that ask what an earlier one asked, word for word."""
+    seen: set[str] = set()
+    kept = []
+    for task in tasks:
+        question = str([turn.messages for turn in get_environment(task.env).start(task).turns()])
+        if question not in seen:
+            seen.add(question)
+            kept.append(task)
+    return kept
+
+
+def _judgement(scores: Sequence[Score], tasks: Sequence[Task]) -> Judgement:
+    legal = tuple(float(score.legal) for score in scores)
+    return Judgement(legal, tuple(float(score.success) for score in scores), _classes(tasks))
+
+
+def _classes(tasks: Sequence[Task]) -> tuple[Hashable, ...]:
+    return tuple((task.case, get_environment(task.env).equivalence_class(task)) for task in tasks)

@@ -233,6 +233,13 @@ class Environment(ABC):
     def start(self, task: Task) -> Session:
         """A fresh session of a task. Raises `UserError` where the task names what does not exist."""
 
+    def equivalence_class(self, task: Task) -> str:
+        """Equal for tasks that ask the same up to a symmetry. Statistics resample such tasks together.
+
+        By default every task stands alone.
+        """
+        return task.id
+
 
 def make_config(config_type: type, values: Mapping[str, Any]) -> Any:
     """Make an environment's configuration from a mapping, such as `adapter_config`.
@@ -244,7 +251,7 @@ def make_config(config_type: type, values: Mapping[str, Any]) -> Any:
     for key in values:
         if key not in known:
             raise unknown("adapter_config key", key, known)
-    return config_type(**{key: value for key, value in values.items() if value is not None})
+    return config_type(**values)
 
 
 class Player(Protocol):

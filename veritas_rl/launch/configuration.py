@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
@@ -15,9 +16,9 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from veritas_rl.envs.base import make_config
-from veritas_rl.envs.registry import get_environment
-from veritas_rl.errors import UserError
+from veritas_rl.envs.base import Task
+from veritas_rl.envs.registry import open_catalogue
+from veritas_rl.errors import UserError, unknown
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.variables import overrides_from
 
@@ -70,16 +71,16 @@ def compose_configuration(overrides: Sequence[str]) -> DictConfig:
     return configuration
 
 
-def check_adapter_config(configuration: DictConfig) -> None:
-    """Make the environment's configuration, as the dataset will.
+def catalogue_of(configuration: DictConfig, split: str, **changes: Any) -> Sequence[Task]:
+    """The tasks that the run's dataset has, with some keys of `adapter_config` changed.
 
     Raises:
         UserError: The environment, a key or a value is wrong.
     """
-    settings = configuration.data.custom_cls.config
-    values = OmegaConf.to_container(settings.get("adapter_config") or OmegaConf.create({}))
-    assert isinstance(values, dict)
-    make_config(get_environment(settings.env).config_type, {str(key): value for key, value in values.items()})
+    settings = OmegaConf.to_container(configuration.data.custom_cls.config)
+    assert isinstance(settings, dict)
+    settings["adapter_config"] = {**(settings.get("adapter_config") or {}), **changes}
+    return open_catalogue({str(key): value for key, value in settings.items()}, split)
 
 
 def dump(configuration: DictConfig) -> str:
@@ -98,15 +99,12 @@ def absolute_model_path(environment: Mapping[str, str], caller: Path) -> str | N
 
 def _plain(error: Exception) -> str:
     """Hydra's message as one line that says what to type."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = " ".join(lines[:2])
-    wrong = re.search(r"Key '([^']+)' is not in struct.*full_key: (\S+)", " ".join(lines))
-    if wrong:
-        key, full_key = wrong.groups()
-        parent, _, _ = full_key.rpartition(".")
-        if parent.endswith("adapter_config"):
-            recipe = OmegaConf.load(CONFIG_DIR / f"{RECIPE}.yaml")
-            known = OmegaConf.select(recipe, parent) or {}
-            return f"unknown adapter_config key {key!r}: known: {', '.join(sorted(known))}"
-        return f"unknown configuration key {full_key}: put a plus before it to add it, or see docs/configuration.md"
-    return text
+    text = " ".join(str(error).split())
+    unknown_key = re.match(r"Could not override '([^']+)'", text)
+    if unknown_key is None:
+        return text
+    parent, _, key = unknown_key.group(1).rpartition(".")
+    recipe = OmegaConf.load(CONFIG_DIR / f"{RECIPE}.yaml")
+    if parent.endswith("adapter_config"):
+        return str(unknown("adapter_config key", key, map(str, OmegaConf.select(recipe, parent))))
+    return f"unknown configuration key {unknown_key.group(1)}: docs/configuration.md lists ours, a plus adds another"

@@ -8,9 +8,12 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from veritas_rl.envs.base import SPLITS
 from veritas_rl.errors import UserError
-from veritas_rl.launch.configuration import ROOT, check_adapter_config
+from veritas_rl.launch.configuration import ROOT, catalogue_of
 from veritas_rl.launch.hardware import Hardware
+
+MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
 
 SPARE_BYTES = 1 << 30
 """What a run writes besides checkpoints: logs, metrics, curves."""
@@ -52,7 +55,7 @@ def check_devices(configuration: DictConfig, hardware: Hardware) -> None:
             f"or trainer.n_gpus_per_node={hardware.gpus}"
         )
     if backend != "transformers" and importlib.util.find_spec(backend) is None:
-        raise UserError(f"rollout={backend}, and {backend} is not installed: install it, or ROLLOUT_BACKEND=transformers")
+        raise UserError(f"rollout={backend} needs {backend}, which is not installed: ROLLOUT_BACKEND=transformers")
 
 
 def check_batch(configuration: DictConfig) -> None:
@@ -64,10 +67,11 @@ def check_batch(configuration: DictConfig) -> None:
     prompts, samples = configuration.data.train_batch_size, configuration.actor_rollout_ref.rollout.n
     mini = configuration.actor_rollout_ref.actor.ppo_mini_batch_size
     ranks = configuration.trainer.n_gpus_per_node * configuration.trainer.nnodes
+    for name, number in (("data.train_batch_size", prompts), ("actor_rollout_ref.rollout.n", samples), (MINI, mini)):
+        if not isinstance(number, int) or number < 1:
+            raise UserError(f"{name}={number} is no whole number above 0")
     if prompts % mini:
-        raise UserError(
-            f"data.train_batch_size={prompts} is no multiple of actor_rollout_ref.actor.ppo_mini_batch_size={mini}"
-        )
+        raise UserError(f"data.train_batch_size={prompts} is no multiple of {MINI}={mini}")
     if mini * samples % ranks:
         raise UserError(
             f"a mini-batch of {mini} prompts with {samples} samples each does not divide into {ranks} ranks: "
@@ -128,4 +132,5 @@ def check(configuration: DictConfig, hardware: Hardware) -> None:
     """
     check_devices(configuration, hardware)
     check_batch(configuration)
-    check_adapter_config(configuration)
+    for split in SPLITS:
+        catalogue_of(configuration, split)

@@ -11,8 +11,8 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
-from veritas_rl.envs.base import SPLITS, Task, make_config
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.base import SPLITS, Task
+from veritas_rl.envs.registry import get_environment, open_catalogue
 from veritas_rl.errors import UserError
 from veritas_rl.permutation import Permutation
 
@@ -60,7 +60,7 @@ class DynamicEnvDataset(Dataset):
     Args:
         data_files: "train" or "val".
         tokenizer: Unused: the agent loop makes the tokens.
-        config: verl's whole `data` node; `custom_cls.config` holds `env` and `adapter_config`.
+        config: verl's whole `data` node; `custom_cls.config` is what `open_catalogue` takes; `seed` seeds the order.
         processor: Unused.
         max_samples: At most this many rows; -1 for all.
 
@@ -76,12 +76,9 @@ class DynamicEnvDataset(Dataset):
         processor: Any = None,
         max_samples: int = -1,
     ) -> None:
-        settings = config["custom_cls"].get("config") or {}
-        environment = get_environment(settings.get("env") or "openspiel")
-        adapter_config = make_config(environment.config_type, settings.get("adapter_config") or {})
         split = split_of(data_files)
-        self.tasks = environment.catalogue(adapter_config, split)
-        self.order = Permutation(len(self.tasks), adapter_config.seed, split)
+        self.tasks = open_catalogue(config["custom_cls"]["config"], split)
+        self.order = Permutation(len(self.tasks), config.get("seed"), split)
         self.length = len(self.tasks) if max_samples < 0 else min(max_samples, len(self.tasks))
 
     def __len__(self) -> int:

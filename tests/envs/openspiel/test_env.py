@@ -1,0 +1,143 @@
+"""Sessions: a right answer pays, a wrong one never does, and the same one always pays the same."""
+
+import pytest
+
+from veritas_rl.envs.base import Environment, Reason, Reply, Score, Session, Task, play
+from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, load
+from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment, View
+from veritas_rl.errors import UserError
+from veritas_rl.players.random import RandomPlayer
+
+ENV: Environment = OpenSpielEnvironment()
+pytestmark = pytest.mark.filterwarnings("ignore:.*has no description of its own")
+
+
+def single(session: Session, text: str, truncated: bool = False) -> Score:
+    (turn,) = session.turns()
+    session.step({turn.seat: Reply(text, truncated)})
+    assert not session.turns()
+    ((seat, score),) = session.scores().items()
+    assert seat == turn.seat
+    return score
+
+
+@pytest.mark.parametrize("case", DEFAULT_CASES)
+@pytest.mark.parametrize("reward", ["legal", "outcome"])
+def test_a_listed_answer_pays_the_same_twice(case: str, reward: str) -> None:
+    for k in range(3):
+        task = Task("openspiel", case, k, reward=reward)
+        (turn,) = ENV.start(task).turns()
+        assert turn.seat == turn.view.state.current_player()
+        assert len(turn.answers) == len(turn.view.actions) == len(turn.view.state.legal_actions())
+        for answer in (turn.answers[0], turn.answers[-1]):
+            first, again = (single(ENV.start(task), answer) for _ in range(2))
+            assert first == again
+            assert (first.reason, first.legal) == (Reason.LEGAL, True)
+            assert 0 <= first.value <= 1
+            assert reward == "outcome" or (first.value, first.success) == (1, True)
+
+
+@pytest.mark.parametrize("case", DEFAULT_CASES)
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", Reason.EMPTY),
+        ("no idea", Reason.UNPARSEABLE),
+        ("\\boxed{99999}", Reason.ILLEGAL),
+        ("\\boxed{0}\\boxed{1}", Reason.AMBIGUOUS),
+        ("x" * 1_000_000, Reason.OVERLONG),
+    ],
+)
+def test_a_mistake_pays_nothing(case: str, text: str, reason: Reason) -> None:
+    score = single(ENV.start(Task("openspiel", case, 1)), text)
+    assert (score.value, score.success, score.reason) == (0, False, reason)
+
+
+def test_a_truncated_answer_pays_nothing() -> None:
+    session = ENV.start(Task("openspiel", "tic_tac_toe", 1))
+    assert single(session, session.turns()[0].answers[0], truncated=True).reason is Reason.TRUNCATED
+
+
+def test_names_and_numbers_are_one_answer() -> None:
+    task = Task("openspiel", "hex(board_size=5)", 4)
+    action = ENV.start(task).turns()[0].view.actions[3]
+    name = f"{'abcde'[action % 5]}{action // 5 + 1}"
+    by_name, by_number = single(ENV.start(task), f"\\boxed{{{name}}}"), single(ENV.start(task), f"\\boxed{{{action}}}")
+    assert by_name == by_number
+    assert by_name.details == {"action": name, "value_source": "playouts"}
+
+
+def test_the_view_is_a_copy() -> None:
+    session = ENV.start(Task("openspiel", "tic_tac_toe", 0, depth=0, split="train"))
+    view: View = session.turns()[0].view
+    view.state.apply_action(view.actions[0])
+    assert session.turns()[0].seat == 0
+    assert single(session, f"\\boxed{{{view.actions[0]}}}").legal
+
+
+def test_sessions_end_once() -> None:
+    session = ENV.start(Task("openspiel", "tic_tac_toe", 0))
+    with pytest.raises(RuntimeError, match="not over"):
+        session.scores()
+    single(session, "")
+    with pytest.raises(RuntimeError, match="over"):
+        session.step({0: Reply("")})
+
+
+@pytest.mark.parametrize("case", [*DEFAULT_CASES, "goofspiel(num_cards=4)", "liars_dice", "backgammon", "hearts"])
+def test_whole_games_end_with_a_score_for_each_seat(case: str) -> None:
+    task = Task("openspiel", case, 0, mode="episode", opponent="random", seat=0)
+    first, again = (play([ENV.start(task)], RandomPlayer(3))[0] for _ in range(2))
+    assert first == again
+    assert sorted(first) == list(range(load(case).players))
+    assert all(score.reason in (Reason.WON, Reason.LOST, Reason.DRAWN) for score in first.values())
+    if load(case).zero_sum and load(case).players == 2:
+        assert first[0].value + first[1].value == 1
+
+
+def test_tasks_of_whole_games_deal_differently() -> None:
+    deals = set()
+    for split in ("train", "val"):
+        for k in range(30):
+            (turn,) = ENV.start(Task("openspiel", "leduc_poker", k, mode="episode", split=split)).turns()
+            deals.add(tuple(turn.view.state.history()))
+    assert len(deals) > 20
+
+
+def test_a_mistake_forfeits_a_whole_game_and_nobody_profits() -> None:
+    session = ENV.start(Task("openspiel", "tic_tac_toe", 0, mode="episode"))
+    session.step({0: Reply("\\boxed{b2}")})
+    assert session.turns()[0].seat == 1
+    session.step({1: Reply("\\boxed{b2}")})
+    assert not session.turns()
+    scores = session.scores()
+    assert (scores[1].reason, scores[0].reason) == (Reason.ILLEGAL, Reason.FORFEITED)
+    assert not any(score.value or score.success for score in scores.values())
+
+
+def test_a_won_game() -> None:
+    session = ENV.start(Task("openspiel", "tic_tac_toe", 0, mode="episode"))
+    for ply, cell in enumerate(("a1", "a2", "b1", "b2", "c1")):
+        session.step({ply % 2: Reply(f"\\boxed{{{cell}}}")})
+    assert [session.scores()[seat].reason for seat in (0, 1)] == [Reason.WON, Reason.LOST]
+    assert [session.scores()[seat].value for seat in (0, 1)] == [1, 0]
+
+
+def test_bad_tasks() -> None:
+    with pytest.raises(UserError, match="did you mean"):
+        ENV.start(Task("openspiel", "tic_tac_to", 0))
+    with pytest.raises(UserError, match="seats"):
+        ENV.start(Task("openspiel", "tic_tac_toe", 0, mode="episode", seat=2))
+
+
+def test_every_task_has_its_own_prompt() -> None:
+    tasks = ENV.catalogue(OpenSpielConfig(game_types="hex,leduc_poker,tic_tac_toe"), "train")
+    prompts = {ENV.start(task).turns()[0].messages[0]["content"] for task in tasks}
+    assert len(prompts) == len(tasks)
+
+
+def test_equivalent_tasks_are_those_of_one_symmetry_class() -> None:
+    tasks = [Task("openspiel", "tic_tac_toe", k, split=split) for split in ("train", "val") for k in range(3472)]
+    assert len({ENV.equivalence_class(task) for task in tasks}) == 627
+    games = [Task("openspiel", "tic_tac_toe", k, mode="episode") for k in range(3)]
+    assert len({ENV.equivalence_class(task) for task in games}) == 3

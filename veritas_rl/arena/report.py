@@ -1,0 +1,68 @@
+"""What a person reads at the end of a run: a table of rates with intervals, and a picture of the learning curve."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import matplotlib
+from rich.table import Table
+
+from veritas_rl.arena.positions import Judgement
+from veritas_rl.arena.statistics import Estimate
+
+matplotlib.use("Agg")
+
+
+def percent(estimate: Estimate) -> str:
+    """An estimate of a rate, as a percentage with its 95% interval."""
+    return f"{100 * estimate.mean:.1f}%  [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
+
+
+def table_of(judgements: Mapping[str, Judgement], title: str) -> Table:
+    """A row for each player: legal moves and optimal moves, with 95% intervals resampled by symmetry class."""
+    table = Table(title=title, title_justify="left", caption="95% intervals, resampled by symmetry class")
+    table.add_column("player")
+    table.add_column("legal moves", justify="right")
+    table.add_column("optimal moves", justify="right")
+    for name, judgement in judgements.items():
+        table.add_row(name, percent(judgement.legal_rate()), percent(judgement.optimal_rate()))
+    return table
+
+
+def draw_learning_curve(
+    path: Path, steps: Sequence[int], curves: Mapping[str, Sequence[float]], levels: Mapping[str, float]
+) -> None:
+    """Draw metrics of a run against its steps, as a PNG.
+
+    Args:
+        path: Where to.
+        steps: The training step of each point.
+        curves: The points of each curve by its name, as rates in [0, 1].
+        levels: Horizontal lines to compare with, by name.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for name, values in curves.items():
+        (line,) = axes.plot(steps, values, alpha=0.25, linewidth=1)
+        axes.plot(steps, smoothed(values), color=line.get_color(), linewidth=2, label=name)
+    for name, level in levels.items():
+        axes.axhline(level, color="0.4", linestyle="--", linewidth=1)
+        axes.annotate(
+            name, (1.0, level), xycoords=("axes fraction", "data"), ha="right", va="bottom", color="0.3", fontsize=9
+        )
+    axes.set(xlabel="training step", ylabel="mean over the batch", ylim=(0, 1.03))
+    axes.margins(x=0.01)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, loc="lower right")
+    figure.savefig(path, dpi=150)
+
+
+def smoothed(values: Sequence[float], weight: float = 0.8) -> list[float]:
+    """An exponential moving average with its start corrected for bias (Kingma and Ba 2015, section 3)."""
+    average, total, result = 0.0, 0.0, []
+    for value in values:
+        average = weight * average + (1 - weight) * value
+        total = weight * total + (1 - weight)
+        result.append(average / total)
+    return result

@@ -1,0 +1,228 @@
+"""Cases: which game with which parameters, as one string such as "hex(board_size=5)", and how users name them.
+
+A case has one canonical spelling, because it is part of a task's id and of every seed: parameters sorted, those at
+their default dropped, but a board's size always told: "hex" is "hex(board_size=11)", and "clobber(rows=5)" is
+"clobber(columns=6,rows=5)". So a bare "hex" can mean every hex case.
+"""
+
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache
+from typing import Any
+
+import pyspiel
+
+from veritas_rl.envs.openspiel.games import GAMES, Game
+from veritas_rl.errors import UserError, unknown
+
+DEFAULT_CASES = tuple(case for game in GAMES.values() for case in game.default_cases)
+"""What is played when nothing is named: the default cases of every described game."""
+
+FOCUS_CASES = (
+    *(f"clobber(columns={size},rows={size})" for size in (5, 6, 7)),
+    "gin_rummy",
+    "goofspiel",
+    *(f"goofspiel(num_cards={cards})" for cards in (8, 10, 12, 14, 16)),
+    *(f"hex(board_size={size})" for size in (5, 7, 9, 11)),
+    "leduc_poker",
+    "liars_dice",
+    "othello",
+)
+"""The cases that the fixed-task mode concentrates on."""
+
+DEFAULT_CASES_BOARD_SIZES = (
+    *(f"hex(board_size={size})" for size in (5, 7, 9)),
+    *(f"go(board_size={size})" for size in (9, 13)),
+    *(f"breakthrough(columns={size},rows={size})" for size in (6, 8)),
+    *(f"dots_and_boxes(num_cols={size},num_rows={size})" for size in (3, 4, 5)),
+    *(f"clobber(columns={size},rows={size})" for size in (5, 6, 7)),
+    "othello",
+    "chess",
+    "checkers",
+)
+"""The board games at several sizes."""
+
+AVAILABLE_CASES = tuple(
+    dict.fromkeys(
+        (
+            *FOCUS_CASES,
+            *("battleship", "backgammon", "pig", "blackjack", "latent_ttt", "hearts", "cribbage", "euchre"),
+            *DEFAULT_CASES_BOARD_SIZES,
+        )
+    )
+)
+"""Every case of the fixed-task mode."""
+
+_SIZES = {
+    "breakthrough": ("columns", "rows"),
+    "clobber": ("columns", "rows"),
+    "dots_and_boxes": ("num_cols", "num_rows"),
+    "go": ("board_size",),
+    "hex": ("board_size",),
+}
+"""The parameters that a case always tells."""
+
+_OLD_NAMES = {"latent_tic_tac_toe": "latent_ttt"}
+_OLD_PARAMETERS = {("go", "go_board_size"): "board_size"}
+_TYPES = {"bool": (bool,), "int": (int,), "float": (float, int), "str": (str, int, float, bool)}
+
+
+def split_list(value: Any, what: str = "list") -> tuple[str, ...]:
+    """Names from a list, or from a string with commas; a comma inside parentheses separates nothing.
+
+    Raises:
+        UserError: `value` is neither, holds something that is no string, or its parentheses do not match.
+    """
+    if value is None:
+        return ()
+    if not isinstance(value, str):
+        if isinstance(value, Mapping) or not isinstance(value, Iterable):
+            raise UserError(f"{what} must be a list or a string with commas, {value!r} was given")
+        items = list(value)
+        if wrong := [item for item in items if not isinstance(item, str)]:
+            raise UserError(f"{what} must hold names, {wrong[0]!r} was given")
+        return tuple(name for item in items for name in split_list(item, what))
+    names, depth = [""], 0
+    for char in value:
+        depth += (char == "(") - (char == ")")
+        if depth < 0:
+            break
+        if char == "," and depth == 0:
+            names.append("")
+        else:
+            names[-1] += char
+    if depth:
+        raise UserError(f"{what}: the parentheses of {value!r} do not match")
+    return tuple(name.strip() for name in names if name.strip())
+
+
+@cache
+def playable_names() -> tuple[str, ...]:
+    """OpenSpiel's short names of the games that load without parameters and have no crowd (mean-field) dynamics."""
+    crowd = pyspiel.GameType.Dynamics.MEAN_FIELD
+    types = pyspiel.registered_games()
+    return tuple(sorted(t.short_name for t in types if t.default_loadable and t.dynamics != crowd))
+
+
+def canonical(case: str) -> str:
+    """The one spelling of a case.
+
+    Raises:
+        UserError: No such game, no such parameter, or values with which the game does not load.
+    """
+    return load(case).case
+
+
+def write_case(name: str, parameters: Mapping[str, Any]) -> str:
+    """The case with these parameters: "hex" and {"board_size": 5} make "hex(board_size=5)"."""
+    inside = ",".join(f"{key}={value}" for key, value in sorted(parameters.items()))
+    return f"{name}({inside})" if inside else name
+
+
+@lru_cache(maxsize=256)
+def load(case: str) -> Game:
+    """The game of a case, in any spelling, loaded once a process.
+
+    A game with simultaneous moves is made sequential. A game that no file here describes, or with parameters that its
+    file does not cover, gets the generic description, and a warning says so.
+
+    Raises:
+        UserError: As `canonical`.
+    """
+    name, given = _parse(case)
+    defaults = pyspiel.load_game(name).get_parameters() if name in playable_names() else {}
+    described = GAMES.get(name)
+    changed = {key: value for key, value in given.items() if value != defaults.get(key)}
+    changed |= {key: given.get(key, defaults[key]) for key in _SIZES.get(name, ())}
+    spelled = write_case(name, changed)
+    if spelled != case:
+        return load(spelled)
+    covered = described is not None and changed.keys() <= described.limits.keys()
+    if described and covered:
+        for key, value in changed.items():
+            least, greatest = described.limits[key]
+            if not least <= value <= greatest:
+                raise UserError(f"{case}: {key} must lie between {least} and {greatest}, {value} was given")
+    else:
+        warnings.warn(
+            f"{case} has no description of its own: its rules are named only, and its board and actions are shown as"
+            " OpenSpiel prints them",
+            stacklevel=2,
+        )
+    try:
+        spiel = pyspiel.load_game_as_turn_based(spelled)
+        root = spiel.new_initial_state()
+        if not root.is_terminal():
+            root.legal_actions()  # a few games have none to list
+    except (pyspiel.SpielError, ValueError, MemoryError) as error:
+        raise UserError(f"{case} does not load: {' '.join(str(error).split())[:300]}") from None
+    return (described if described and covered else Game)(spelled, spiel)
+
+
+def _parse(case: str) -> tuple[str, dict[str, Any]]:
+    """A case's name and typed parameters, old spellings mapped.
+
+    The names are checked here, before OpenSpiel sees them, because it answers a wrong one with a page of text.
+    """
+    text = re.sub(r"\s*([(),=])\s*", r"\1", case.strip())
+    name = text.partition("(")[0]
+    name = _OLD_NAMES.get(name, name)
+    types = {t.short_name: t for t in pyspiel.registered_games()}
+    if name not in types:
+        raise unknown("game", name, {*playable_names(), *GAMES})
+    if types[name].dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
+        raise UserError(f"{name} is a mean-field game: it has no players that could be asked")
+    opened = text.partition("(")[2]
+    if opened and not text.endswith(")"):
+        raise UserError(f"{case!r} does not load: the closing parenthesis is missing")
+    try:
+        given = pyspiel.game_parameters_from_string(name + (f"({opened}" if opened else ""))
+    except (pyspiel.SpielError, ValueError) as error:
+        raise UserError(f"{case!r} does not load: {' '.join(str(error).split())}") from None
+    given = {_OLD_PARAMETERS.get((name, str(key)), str(key)): value for key, value in given.items() if key != "name"}
+    if any(isinstance(value, Mapping) for value in given.values()):
+        raise UserError(f"{case!r}: a game within a game is not supported")
+    known = types[name].parameter_specification
+    for key, value in given.items():
+        if key not in known:
+            raise unknown(f"parameter of {name}", key, known)
+        kind = type(known[key]).__name__
+        if kind in _TYPES and (not isinstance(value, _TYPES[kind]) or (kind != "bool" and value is True)):
+            raise UserError(f"{name}: {key} must be of type {kind}, {value!r} was given")
+        if kind == "float" and isinstance(value, int):
+            given[key] = float(value)
+    return name, given
+
+
+def select(cases: Iterable[str], game_types: Iterable[str]) -> tuple[str, ...]:
+    """The cases that the names select, in the names' order.
+
+    Args:
+        cases: The canonical cases to choose from.
+        game_types: Short names ("hex": every hex case) and full cases. A game that `cases` lacks comes with its
+            default cases, or its plain one.
+
+    Raises:
+        UserError: A name is no game.
+    """
+    cases = tuple(cases)
+    chosen: list[str] = []
+    for name in game_types:
+        if "(" in name:
+            chosen.append(canonical(name))
+            continue
+        short = _OLD_NAMES.get(name, name)
+        found = [case for case in cases if case.partition("(")[0] == short]
+        chosen += found or default_cases(short)
+    return tuple(dict.fromkeys(chosen))
+
+
+def default_cases(name: str) -> list[str]:
+    """The canonical cases that a game's short name alone stands for.
+
+    Raises:
+        UserError: No such game.
+    """
+    known = GAMES[name].default_cases if name in GAMES else ()
+    return [canonical(case) for case in known or (name,)]

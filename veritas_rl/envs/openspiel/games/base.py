@@ -1,0 +1,160 @@
+"""One OpenSpiel game as a model meets it: rules, board, action names, and which positions are the same problem.
+
+`Game` itself is the generic description: it serves every sequential OpenSpiel game from what the library prints for one
+player. A file beside this one describes one game in our own words by overriding it. Everything here is shown to, or
+keyed by, ONE player: `str(state)` is never used where a game hides something, because it prints every hand.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, ClassVar
+
+import pyspiel
+
+from veritas_rl.errors import UserError
+from veritas_rl.seeding import generator
+
+State = Any
+"""A `pyspiel.State`. Its subclasses carry methods that the library's stubs do not know."""
+
+
+class Game:
+    """The generic description; the base of every described game.
+
+    Args:
+        case: The canonical case, such as "hex(board_size=5)".
+        spiel: The loaded game, sequential.
+    """
+
+    default_cases: ClassVar[tuple[str, ...]] = ()
+    """The cases played when a user names the game alone."""
+    limits: ClassVar[Mapping[str, tuple[int, int]]] = {}
+    """The parameters that the description covers, each with its least and greatest value."""
+
+    def __init__(self, case: str, spiel: Any) -> None:
+        self.case = case
+        self.spiel = spiel
+        self.type = spiel.get_type()
+        self.parameters: dict[str, Any] = spiel.get_parameters()
+        self.players: int = spiel.num_players()
+        readable = self.type.provides_observation_string or self.type.provides_information_state_string
+        if self.hidden and not readable:
+            raise UserError(f"{case} cannot be played: OpenSpiel has no text for what one of its players may see")
+
+    @property
+    def short_name(self) -> str:
+        return self.case.partition("(")[0]
+
+    @cached_property
+    def hidden(self) -> bool:
+        """Whether players know different things."""
+        return self.type.information != pyspiel.GameType.Information.PERFECT_INFORMATION
+
+    @cached_property
+    def zero_sum(self) -> bool:
+        return self.type.utility in (pyspiel.GameType.Utility.ZERO_SUM, pyspiel.GameType.Utility.CONSTANT_SUM)
+
+    @cached_property
+    def solvable(self) -> bool:
+        """Whether minimax defines its values: two players, zero-sum, nothing hidden, no chance, paid at the end."""
+        return (
+            self.players == 2
+            and self.zero_sum
+            and not self.hidden
+            and self.type.chance_mode == pyspiel.GameType.ChanceMode.DETERMINISTIC
+            and self.type.reward_model == pyspiel.GameType.RewardModel.TERMINAL
+        )
+
+    def rules(self) -> str:
+        """The rules, complete enough to play by."""
+        given = {name: value for name, value in sorted(self.parameters.items()) if isinstance(value, int | float | str)}
+        extra = ", ".join(f"{name} = {value}" for name, value in given.items())
+        return (
+            f"You are playing {self.type.long_name} by its usual rules, as OpenSpiel implements them"
+            f" ({self.players} player{'s' if self.players > 1 else ''}, counted from 0{'; ' + extra if extra else ''})."
+        )
+
+    def role(self, player: int) -> str:
+        """What a player is called, such as "player 0 (x)"."""
+        return f"player {player}"
+
+    def position(self, state: State, player: int) -> str:
+        """What this player sees, as in the full prompt."""
+        return "\n".join(line.rstrip() for line in self.visible(state, player).strip("\n").splitlines())
+
+    def brief(self, state: State, player: int) -> str:
+        """What this player sees in as few characters as possible, the player's own mark first."""
+        return f"{player}\n{self.position(state, player)}"
+
+    def visible(self, state: State, player: int) -> str:
+        """OpenSpiel's own text for one player: with hidden information the one that recalls all this player saw."""
+        sources = [
+            (self.type.provides_observation_string, lambda: state.observation_string(player)),
+            (self.type.provides_information_state_string, lambda: state.information_state_string(player)),
+        ]
+        for provided, text in reversed(sources) if self.hidden else sources:
+            if provided:
+                return text()
+        return str(state)  # nothing is hidden: __init__ refuses the other games
+
+    def action_name(self, state: State, action: int) -> str:
+        """A short name of a legal action."""
+        return state.action_to_string(state.current_player(), action)
+
+    def action_names(self, state: State) -> dict[int, str]:
+        """The name of each legal action, by OpenSpiel's action number, in ascending order.
+
+        A name is unique among them, case aside only where OpenSpiel's names differ by case, and never the number of
+        another action.
+        """
+        names = {action: " ".join(self.action_name(state, action).split()) for action in state.legal_actions()}
+        taken: dict[str, int] = {}
+        for name in names.values():
+            taken[name] = taken.get(name, 0) + 1
+        return {
+            action: name
+            if taken[name] == 1 and name and (name == str(action) or not name.isdigit())
+            # A bare number that is not the action's own could be read as another action.
+            else f"{name or 'action'} (number {action})"
+            for action, name in names.items()
+        }
+
+    def information_key(self, state: State) -> str:
+        """What the player to move knows: two states with one key are one decision."""
+        player = state.current_player()
+        return f"{player}|{self.visible(state, player)}"
+
+    def symmetry_key(self, state: State) -> str:
+        """The information state up to the game's symmetries that leave the mover's problem as it is."""
+        return self.information_key(state)
+
+    def state_key(self, state: State) -> str:
+        """The true state: two states with one key have the same continuations and returns."""
+        return " ".join(map(str, state.history()))
+
+    def resample(self, state: State, uniform: Callable[[], float]) -> State:
+        """A state drawn from the mover's information state: what the mover cannot see is dealt anew."""
+        return state.resample_from_infostate(state.current_player(), uniform) if self.hidden else state.clone()
+
+    @cached_property
+    def can_resample(self) -> bool:
+        """Whether `resample` works; several games with hidden information do not offer it."""
+        random = generator("can resample", self.case)  # dice, because some games deal until a deal fits
+        state = self.spiel.new_initial_state()
+        while state.is_chance_node():
+            state.apply_action(random.choice(state.legal_actions()))
+        try:
+            self.resample(state, random.random)
+        except pyspiel.SpielError:
+            return False
+        return True
+
+
+def letters(count: int) -> str:
+    """The names of `count` columns: "abc...", at most 26."""
+    return "abcdefghijklmnopqrstuvwxyz"[:count]
+
+
+def card_rank(rank: int, ranks: int) -> str:
+    """A card's name in a toy poker deck: J, Q, K, then A; numbers from 1 where a deck has more ranks than these."""
+    return "JQKA"[rank] if ranks <= 4 else str(rank + 1)

@@ -1,0 +1,46 @@
+"""Kuhn poker. Rules checked against OpenSpiel's `games/kuhn_poker/kuhn_poker.cc`."""
+
+from typing import ClassVar
+
+from veritas_rl.envs.openspiel.games.base import Game, State, card_rank
+
+_MOVES = ("pass", "bet")
+
+
+class KuhnPoker(Game):
+    """A player sees the own card and the betting so far."""
+
+    default_cases: ClassVar = ("kuhn_poker",)
+    limits: ClassVar = {"players": (2, 10)}
+
+    def rules(self) -> str:
+        cards = [card_rank(rank, self.players + 1) for rank in range(self.players + 1)]
+        return (
+            f"You are playing Kuhn poker with {self.players} players, counted from 0. The deck holds one card of "
+            f"each rank, from low to high: {', '.join(cards)}. Each player antes 1 chip and gets one card that the "
+            "others do not see. Player 0 begins; then the turn goes round. Until somebody bets, a player may pass "
+            "(stay in for nothing) or bet 1 chip. After the first bet every other player acts exactly once more: "
+            "bet, which here means to call by paying 1 chip, or pass, which here means to fold. If nobody bets, "
+            "everybody stays in. The highest card among the players still in wins the pot."
+        )
+
+    def position(self, state: State, player: int) -> str:
+        return f"Your card: {self._card(state, player)}\nBetting so far: {self._betting(state) or 'none'}"
+
+    def brief(self, state: State, player: int) -> str:
+        return f"{player}{self._card(state, player)}{''.join(_MOVES[a][0] for a in self._actions(state))}"
+
+    def action_name(self, state: State, action: int) -> str:
+        return _MOVES[action]
+
+    def information_key(self, state: State) -> str:
+        return self.brief(state, state.current_player())
+
+    def _card(self, state: State, player: int) -> str:
+        return card_rank(state.history()[player], self.players + 1)
+
+    def _actions(self, state: State) -> list[int]:
+        return state.history()[self.players :]
+
+    def _betting(self, state: State) -> str:
+        return ", ".join(f"player {step % self.players}: {_MOVES[a]}" for step, a in enumerate(self._actions(state)))

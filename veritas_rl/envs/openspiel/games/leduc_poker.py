@@ -1,0 +1,88 @@
+"""Leduc poker. Rules checked against OpenSpiel's `games/leduc_poker/leduc_poker.cc`.
+
+The game is Southey et al., "Bayes' Bluff: Opponent Modelling in Poker" (UAI 2005). Only ranks are compared, so
+renaming the two suits of any rank leaves a player's problem as it is.
+"""
+
+from typing import ClassVar
+
+from veritas_rl.envs.openspiel.games.base import Game, State, card_rank
+
+_MOVES = ("fold", "call", "raise")
+
+
+class LeducPoker(Game):
+    """A player sees the own card, the public card once it is dealt, the betting and everybody's chips."""
+
+    default_cases: ClassVar = ("leduc_poker",)
+    limits: ClassVar = {"players": (2, 10)}
+
+    def rules(self) -> str:
+        ranks = [card_rank(rank, self.players + 1) for rank in range(self.players + 1)]
+        return (
+            f"You are playing Leduc poker with {self.players} players, counted from 0. The deck holds two cards of "
+            f"each rank, from low to high: {', '.join(ranks)}; the suits, h and s, decide nothing. Each player has "
+            "100 chips, antes 1 and gets one card that the others do not see. There are two rounds of betting; "
+            "between them one public card is turned up. Player 0 begins each round, or the next player who has "
+            "not folded. Call means to match the highest stake, which costs nothing if there is nothing to match. "
+            "Raise means to match it and put in 2 chips more in round 1, or 4 chips more in round 2; a round has "
+            "at most two raises, all players together. Fold, possible only when there is something to match, "
+            "means to give up the hand. A round ends when everybody still in has matched the highest stake. The "
+            "last player left wins the pot. Otherwise a card of the public card's rank wins; if nobody has one, "
+            "the highest rank wins; equal hands split the pot."
+        )
+
+    def position(self, state: State, player: int) -> str:
+        first, second = self._rounds(state)
+        money = state.money()
+        public = self._card(state.public_card()) if second is not None else "not yet dealt"
+        lines = [
+            f"Your card: {self._card(state.private_card(player))}",
+            f"Public card: {public}",
+            f"Betting in round 1: {self._told(first)}",
+        ]
+        if second is not None:
+            lines.append(f"Betting in round 2: {self._told(second)}")
+        stakes = ", ".join(f"player {seat}: {100 - int(left)}" for seat, left in enumerate(money))
+        return "\n".join([*lines, f"Chips put in so far: {stakes}"])
+
+    def brief(self, state: State, player: int) -> str:
+        return self._key(state, player, suits=True)
+
+    def action_name(self, state: State, action: int) -> str:
+        return _MOVES[action]
+
+    def information_key(self, state: State) -> str:
+        return self._key(state, state.current_player(), suits=True)
+
+    def symmetry_key(self, state: State) -> str:
+        return self._key(state, state.current_player(), suits=False)
+
+    def _key(self, state: State, player: int, *, suits: bool) -> str:
+        first, second = self._rounds(state)
+        length = None if suits else -1
+        parts = [str(player), self._card(state.private_card(player))[:length], _letters(first)]
+        if second is not None:
+            parts += [self._card(state.public_card())[:length], _letters(second)]
+        return " ".join(parts).rstrip()
+
+    def _card(self, card: int) -> str:
+        return card_rank(card // 2, self.players + 1) + "hs"[card % 2]
+
+    def _rounds(self, state: State) -> tuple[list[tuple[int, int]], list[tuple[int, int]] | None]:
+        """(player, action) of each move in round 1 and, once the public card is dealt, in round 2."""
+        rounds: list[list[tuple[int, int]]] = [[]]
+        for step in state.full_history()[self.players :]:
+            if step.player < 0:
+                rounds.append([])
+            else:
+                rounds[-1].append((step.player, step.action))
+        return rounds[0], rounds[1] if len(rounds) > 1 else None
+
+    @staticmethod
+    def _told(moves: list[tuple[int, int]]) -> str:
+        return ", ".join(f"player {player}: {_MOVES[action]}" for player, action in moves) or "none"
+
+
+def _letters(moves: list[tuple[int, int]]) -> str:
+    return "".join(_MOVES[action][0] for _, action in moves)

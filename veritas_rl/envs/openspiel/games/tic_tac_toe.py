@@ -1,0 +1,61 @@
+"""Tic-tac-toe. Rules checked against OpenSpiel's `games/tic_tac_toe/tic_tac_toe.cc`."""
+
+from typing import ClassVar
+
+from veritas_rl.envs.openspiel.games.base import Game, State
+
+_SQUARE = ((0, 1, 2), (3, 4, 5), (6, 7, 8))
+
+
+def _symmetries() -> tuple[tuple[int, ...], ...]:
+    """The 8 symmetries of the square, each as the cell that lands on every cell."""
+    found = []
+    rows: list[tuple[int, ...]] = list(_SQUARE)
+    for _ in range(4):
+        rows = list(zip(*rows[::-1], strict=True))
+        found += [tuple(cell for row in rows for cell in row), tuple(cell for row in rows for cell in row[::-1])]
+    return tuple(found)
+
+
+_SYMMETRIES = _symmetries()
+
+
+class TicTacToe(Game):
+    """Cells are named by column letter and row number from the top left: action 3 * row + column."""
+
+    default_cases: ClassVar = ("tic_tac_toe",)
+
+    def rules(self) -> str:
+        return (
+            "You are playing tic-tac-toe on a board of 3 columns (a, b, c from left to right) and 3 rows (1, 2, 3 from "
+            "top to bottom). x moves first; then the players alternate, each putting one mark of their own on an empty "
+            "cell. Whoever first has three own marks in one row, column or diagonal wins. A full board without such a "
+            "line is a draw. An empty cell is shown as a dot."
+        )
+
+    def role(self, player: int) -> str:
+        return "xo"[player]
+
+    def position(self, state: State, player: int) -> str:
+        rows = self._cells(state).split("\n")
+        return "\n".join(["  a b c", *(f"{number} {' '.join(row)}" for number, row in enumerate(rows, 1))])
+
+    def brief(self, state: State, player: int) -> str:
+        return f"{self.role(player)}\n{self._cells(state)}"
+
+    def action_name(self, state: State, action: int) -> str:
+        return f"{'abc'[action % 3]}{action // 3 + 1}"
+
+    def information_key(self, state: State) -> str:
+        return self._cells(state)  # the marks on the board tell whose turn it is
+
+    def state_key(self, state: State) -> str:
+        return self._cells(state)
+
+    def symmetry_key(self, state: State) -> str:
+        cells = self._cells(state).replace("\n", "")
+        return min("".join([cells[cell] for cell in symmetry]) for symmetry in _SYMMETRIES)
+
+    @staticmethod
+    def _cells(state: State) -> str:
+        return state.observation_string(0).strip()

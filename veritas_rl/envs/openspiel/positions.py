@@ -1,0 +1,232 @@
+"""Which state a single-move task asks about: a function of (case, seed, split, depth, k), the same in every process.
+
+A small game is enumerated once per process, and a task picks from all its information states. In a larger game a task
+is a seeded random walk. Either way states are split between training and validation by a hash of their symmetry class,
+whatever the seed: no state, nor its mirror image, is ever on both sides.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from random import Random
+from threading import Lock
+
+from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.games import Game, State
+from veritas_rl.errors import UserError
+from veritas_rl.seeding import digest, generator
+
+VALIDATION_SHARE = 0.25
+"""The share of symmetry classes that is kept for validation."""
+MIN_CLASSES = 100
+"""A game with fewer symmetry classes is not split: training and validation share them."""
+MAX_STATES = 50_000
+"""Up to this many states a game is enumerated."""
+MAX_LINES = 1e9
+"""A game with more lines of play than this, by the estimate of `_lines`, is not even tried."""
+BLOCK = 128
+"""Walks in one block of consecutive tasks end in different information states."""
+MAX_WALKS = 4_000
+MAX_REPEATS = 32
+
+History = tuple[int, ...]
+
+
+def state_of(case: str, k: int, seed: int, split: str, depth: int = -1) -> State:
+    """The state of a task: always a decision node.
+
+    Args:
+        case: The case, in any spelling.
+        k: Which task, from 0. Where fewer states than tasks exist, states come again.
+        seed: The seed of the set of tasks.
+        split: "train" or "val".
+        depth: The most moves by players before the state; -1 for any state of a random game.
+
+    Raises:
+        UserError: No state of this split is that near to the start.
+    """
+    game = load(case)
+    if enumerate_states(game.case) is not None:
+        pool = _pool(game.case, seed, split, depth)
+        return replay(game, pool[k % len(pool)])
+    return replay(game, _block(game.case, seed, split, depth, k // BLOCK).draw(k % BLOCK))
+
+
+def is_split(case: str) -> bool:
+    """Whether training and validation have different states; otherwise they share all, and validation is "seen"."""
+    found = enumerate_states(load(case).case)
+    return found is None or len({position.group for position in found}) >= MIN_CLASSES
+
+
+def split_of(game: Game, state: State) -> str:
+    """The split that a state's symmetry class falls in, where the game is split."""
+    return _split_of_class(game.case, game.symmetry_key(state))
+
+
+def _split_of_class(case: str, group: str) -> str:
+    return "val" if digest("split", case, group) < VALIDATION_SHARE * 2**64 else "train"
+
+
+def count(case: str, split: str, depth: int = -1) -> int | None:
+    """How many different states a split of an enumerated game has within a depth; None for larger games."""
+    found = enumerate_states(load(case).case)
+    return None if found is None else sum(1 for _ in _members(load(case).case, split, depth))
+
+
+@dataclass(frozen=True)
+class Position:
+    """A decision node of an enumerated game: how to reach it, after how many moves, and its symmetry class."""
+
+    history: History
+    depth: int
+    group: str
+
+
+@lru_cache(maxsize=64)
+def enumerate_states(case: str) -> tuple[Position, ...] | None:
+    """One decision node for each information state, nearest first; None if there are more than `MAX_STATES` states."""
+    game = load(case)
+    if _lines(game) > MAX_LINES:
+        return None
+    found: dict[str, Position] = {}
+    root = game.spiel.new_initial_state()
+    seen = {game.state_key(root)}
+    level, depth = [root], 0
+    while level:
+        following: list[State] = []
+        for state in level:  # grows while it is read: what chance leads to is no move deeper
+            if not state.is_chance_node():
+                information = game.information_key(state)
+                if information not in found:
+                    found[information] = Position(tuple(state.history()), depth, game.symmetry_key(state))
+            for action in state.legal_actions():
+                child = state.child(action)
+                key = None if child.is_terminal() else game.state_key(child)
+                if key is None or key in seen:
+                    continue
+                seen.add(key)
+                if len(seen) > MAX_STATES:
+                    return None
+                (level if state.is_chance_node() else following).append(child)
+        level, depth = following, depth + 1
+    return tuple(found.values())
+
+
+def _lines(game: Game) -> float:
+    """A rough size of the game tree (Knuth 1975): the median product of branching factors over 9 random games."""
+    sizes = []
+    for index in range(9):
+        random, state, size = generator("lines", game.case, index), game.spiel.new_initial_state(), 1.0
+        while not state.is_terminal() and size <= MAX_LINES:
+            actions = state.legal_actions()
+            size *= len(actions)
+            state.apply_action(random.choice(actions))
+        sizes.append(size)
+    return sorted(sizes)[4]
+
+
+def _members(case: str, split: str, depth: int) -> Iterator[History]:
+    parted = is_split(case)
+    for position in enumerate_states(case) or ():
+        near = depth < 0 or position.depth <= depth
+        if near and (not parted or _split_of_class(case, position.group) == split):
+            yield position.history
+
+
+@lru_cache(maxsize=64)
+def _pool(case: str, seed: int, split: str, depth: int) -> tuple[History, ...]:
+    histories = list(_members(case, split, depth))
+    if not histories:
+        raise _too_shallow(case, split, depth)
+    generator("order", case, seed, split, depth).shuffle(histories)
+    return tuple(histories)
+
+
+def _too_shallow(case: str, split: str, depth: int) -> UserError:
+    return UserError(
+        f"no position of {case} at most {depth} moves from the start belongs to the split {split!r}: raise"
+        " max_random_steps"
+    )
+
+
+@dataclass
+class _Block:
+    """The walks of `BLOCK` consecutive tasks, drawn in order and only as far as they are asked for."""
+
+    case: str
+    seed: int
+    split: str
+    depth: int
+    number: int
+    histories: list[History] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    lock: Lock = field(default_factory=Lock)
+
+    def draw(self, index: int) -> History:
+        with self.lock:  # one order of drawing, whoever asks
+            while len(self.histories) <= index:
+                self._extend()
+            return self.histories[index]
+
+    def _extend(self) -> None:
+        game = load(self.case)
+        k = self.number * BLOCK + len(self.histories)
+        repeats: list[History] = []
+        for attempt in range(MAX_WALKS):
+            state = walk(game, generator("walk", self.case, self.seed, self.split, self.depth, k, attempt), self.depth)
+            if split_of(game, state) != self.split:
+                continue
+            key = game.information_key(state)
+            if key not in self.seen:
+                self.seen.add(key)
+                self.histories.append(tuple(state.history()))
+                return
+            repeats.append(tuple(state.history()))
+            if len(repeats) == MAX_REPEATS:
+                break
+        if not repeats:
+            raise _too_shallow(self.case, self.split, self.depth)
+        self.histories.append(repeats[0])
+
+
+@lru_cache(maxsize=256)
+def _block(case: str, seed: int, split: str, depth: int, number: int) -> _Block:
+    return _Block(case, seed, split, depth, number)
+
+
+def walk(game: Game, random: Random, depth: int = -1) -> State:
+    """A decision node of a random game.
+
+    Args:
+        game: The game.
+        random: Chooses every move uniformly and every chance outcome by its probability.
+        depth: -1: the game is played to its end, and one of its decision nodes is chosen uniformly. Otherwise a number
+            of moves is chosen uniformly from 0 to `depth`; if the game ends before, its last decision node is taken.
+    """
+    moves = random.randint(0, depth) if depth >= 0 else -1
+    state = game.spiel.new_initial_state()
+    decisions: list[int] = []
+    while not state.is_terminal():
+        if state.is_chance_node():
+            apply_chance(state, random)
+            continue
+        decisions.append(state.move_number())
+        if len(decisions) - 1 == moves:
+            return state
+        state.apply_action(random.choice(state.legal_actions()))
+    length = random.choice(decisions) if depth < 0 else decisions[-1]
+    return replay(game, tuple(state.history()[:length]))
+
+
+def apply_chance(state: State, random: Random) -> None:
+    """Draw an outcome of a chance node, by its probability."""
+    actions, probabilities = zip(*state.chance_outcomes(), strict=True)
+    state.apply_action(random.choices(actions, probabilities)[0])
+
+
+def replay(game: Game, history: History) -> State:
+    """The state that a history leads to."""
+    state = game.spiel.new_initial_state()
+    for action in history:
+        state.apply_action(action)
+    return state

@@ -1,0 +1,38 @@
+"""What a model is shown: one user message, with every legal action in it."""
+
+from collections.abc import Mapping
+
+from veritas_rl.envs.base import Message
+from veritas_rl.envs.openspiel.games import Game, State
+
+_FORMAT = (
+    "Answer with exactly one legal action, its number or its name, in a box, like \\boxed{ACTION} with ACTION replaced "
+    "by what you choose. You may think before it, but write only one box."
+)
+
+
+def messages(game: Game, state: State, names: Mapping[int, str], prompt: str) -> tuple[Message, ...]:
+    """The messages for the player to move.
+
+    Args:
+        game: The game.
+        state: A decision node.
+        names: The name of each legal action, by number.
+        prompt: "full": rules, role, position, all legal actions as `number: name` lines, the answer format. "brief":
+            the position and the legal action numbers alone, for a model too small to read.
+    """
+    player = state.current_player()
+    if prompt == "brief":
+        content = f"{game.brief(state, player)}\n{' '.join(map(str, names))}"
+    else:
+        actions = "\n".join(f"{action}: {name}" for action, name in names.items())
+        content = (
+            f"{game.rules()}\n\nYou are {game.role(player)}, and it is your turn.\n\n{game.position(state, player)}\n\n"
+            f"Legal actions (number: name):\n{actions}\n\n{_FORMAT}"
+        )
+    return ({"role": "user", "content": content},)
+
+
+def answer(action: int) -> str:
+    """A whole reply that plays an action."""
+    return f"\\boxed{{{action}}}"

@@ -1,0 +1,178 @@
+"""Start a training run: what `bash train/scripts/openspiel-ppo-trainer.sh` calls.
+
+    python -m veritas_rl.launch.main [Hydra overrides]
+
+It reads the environment variables, composes the configuration, checks what can be checked, and then runs the real
+`python -m verl.trainer.main_ppo` with a live progress bar; verl's own output goes to a log file. Where the
+configuration asks for it (hardware=cpu does), it makes the model, warms it up, and judges it before and after.
+"""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import psutil
+from dotenv import load_dotenv
+from omegaconf import DictConfig
+from rich.console import Console
+
+from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.launch import configuration as conf
+from veritas_rl.launch import preflight
+from veritas_rl.launch.hardware import Hardware, this_machine
+from veritas_rl.launch.progress import watch
+
+LOG_TAIL_LINES = 30
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that is ready to start.
+
+    Attributes:
+        folder: Where its logs, metrics and reports are written.
+        overrides: The Hydra overrides of verl's command.
+        configuration: What they make, resolved.
+        hardware: The machine.
+    """
+
+    folder: Path
+    overrides: tuple[str, ...]
+    configuration: DictConfig
+    hardware: Hardware
+
+    @property
+    def log(self) -> Path:
+        """All that verl, Ray and their workers print."""
+        return self.folder / "verl.log"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object a step."""
+        return self.folder / "metrics.jsonl"
+
+    def command(self) -> list[str]:
+        """The command that trains."""
+        return [
+            sys.executable,
+            "-m",
+            "verl.trainer.main_ppo",
+            f"--config-path={conf.CONFIG_DIR}",
+            f"--config-name={conf.RECIPE}",
+            *self.overrides,
+        ]
+
+    def environment(self) -> dict[str, str]:
+        """The variables that verl's processes need beside those that are set already."""
+        ranks = self.configuration.trainer.n_gpus_per_node
+        cpu = self.configuration.trainer.device == "cpu"
+        return {
+            "VERL_FILE_LOGGER_PATH": str(self.metrics),
+            "TENSORBOARD_DIR": str(self.folder / "tensorboard"),
+            "WANDB_DIR": os.environ.get("WANDB_DIR", str(conf.ROOT / "train/artifacts")),
+            "HYDRA_FULL_ERROR": "1",
+            "RAY_USAGE_STATS_ENABLED": "0",
+            # Ray would give each of its workers one thread.
+            **({"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": str(max(1, self.hardware.cores // ranks))} if cpu else {}),
+        }
+
+
+def plan(typed: Sequence[str], environment: Mapping[str, str], hardware: Hardware, now: datetime) -> Run:
+    """From what was typed to a run, checked as far as it can be without starting anything.
+
+    Args:
+        typed: Hydra overrides.
+        environment: The process environment.
+        hardware: The machine.
+        now: Names the run.
+
+    Raises:
+        UserError: Something cannot work.
+    """
+    folder = conf.ROOT / "train/outputs" / f"{now:%Y-%m-%d}" / f"{now:%H-%M-%S}"
+    named = [f"trainer.experiment_name=openspiel-{now:%Y%m%d-%H%M%S}", f"hydra.run.dir={folder}"]
+    overrides = conf.overrides_for([*named, *typed], environment, hardware)
+    configuration = conf.compose_configuration(overrides)
+    preflight.check(configuration, hardware)
+    return Run(folder, tuple(overrides), configuration, hardware)
+
+
+def train(run: Run, console: Console) -> None:
+    """Run verl to its end, with a live bar.
+
+    Raises:
+        UserError: verl ended with an error; the message says where its log is.
+    """
+    with run.log.open("wb") as log:
+        process = subprocess.Popen(
+            run.command(),
+            cwd=conf.ROOT,
+            env={**os.environ, **run.environment()},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = watch(process, run.metrics, run.configuration.trainer.total_training_steps, console)
+        finally:
+            end(process)
+    if code:
+        tail = run.log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+        console.print("\n".join(tail), markup=False, highlight=False)
+        raise UserError(f"verl ended with exit code {code}: its log is {run.log}")
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End verl and all that it started, Ray's daemons above all, which outlive a killed parent."""
+    try:
+        family = psutil.Process(process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        family = []
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    for child in family:
+        if child.is_running():
+            child.terminate()
+    for child in psutil.wait_procs(family, timeout=5)[1]:
+        child.kill()
+
+
+def main() -> None:
+    """The command line."""
+    load_dotenv(conf.ROOT / ".env")
+    preflight.check_verl()
+    model = conf.absolute_model_path(os.environ, Path.cwd())
+    if model is not None:
+        os.environ["AGENT_MODEL_REPO_ID"] = model
+    os.chdir(conf.ROOT)
+    run = plan(sys.argv[1:], os.environ, this_machine(), datetime.now())
+    console = Console()
+    if os.environ.get("DRY_RUN", "") not in ("", "0"):
+        variables = [f"{name}={value}" for name, value in run.environment().items()]
+        print(shlex.join([*variables, *run.command()]))
+        print(conf.dump(run.configuration))
+        return
+    # Judging and warming up import torch: only a run that starts pays for it.
+    from veritas_rl.launch.journey import travel
+
+    path = run.configuration.actor_rollout_ref.model.path
+    if path is not None:
+        preflight.check_model(path)
+    preflight.check_disk(run.configuration, Path(path) if path and Path(path).is_dir() else None)
+    run.folder.mkdir(parents=True)
+    travel(run, console, train)
+
+
+if __name__ == "__main__":
+    exit_on_user_error(main)

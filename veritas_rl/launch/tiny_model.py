@@ -1,0 +1,128 @@
+"""A model small enough to train on two CPU cores in minutes, made on the spot: nothing is downloaded.
+
+It is an ordinary Hugging Face folder: a Qwen3 of about 0.8 million random weights, and a tokenizer of the 256 bytes
+with Qwen's chat format. So every tool that takes Qwen3-4B takes this one, and a run on a CPU exercises the same code.
+Words that each prompt or answer needs ("user", "assistant", "\\boxed{") are one token each, because a byte tokenizer
+makes long prompts and length is what costs.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import AddedToken, Tokenizer
+from tokenizers.decoders import ByteLevel as ByteLevelDecoder
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
+from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+from veritas_rl.errors import UserError
+
+PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+WORDS = ("user", "assistant", "system", "\\boxed{")
+CHAT_TEMPLATE = (
+    "{%- for message in messages %}"
+    "{{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}"
+    "{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
+)
+
+
+def build_tiny_model(folder: Path, seed: int) -> Path:
+    """Make the small model and its tokenizer.
+
+    Args:
+        folder: Where it is written. It must not exist yet, or be empty; it appears whole or not at all.
+        seed: Fixes every weight; the global random state is neither read nor moved.
+
+    Returns:
+        `folder`.
+
+    Raises:
+        UserError: There is something in `folder` already.
+    """
+    tokenizer: Any = byte_tokenizer()
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=128,
+        intermediate_size=384,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=32,
+        max_position_embeddings=2048,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.convert_tokens_to_ids(END),
+        pad_token_id=tokenizer.convert_tokens_to_ids(PAD),
+        dtype="float32",
+    )
+    with torch.random.fork_rng(devices=[]):
+        # Not torch.manual_seed, which would seed the accelerators too.
+        torch.default_generator.manual_seed(seed)
+        model = Qwen3ForCausalLM(config)
+    model.generation_config = GenerationConfig(
+        do_sample=True, temperature=1.0, eos_token_id=config.eos_token_id, pad_token_id=config.pad_token_id
+    )
+    return save_model_folder(model, tokenizer, folder)
+
+
+def byte_tokenizer() -> PreTrainedTokenizerFast:
+    """The tokenizer: a token for each of the 256 bytes, three special ones, and `WORDS`; any text comes back whole."""
+    alphabet = sorted(ByteLevel.alphabet())
+    core = Tokenizer(BPE(vocab={char: index for index, char in enumerate(alphabet)}, merges=[]))
+    core.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)
+    core.decoder = ByteLevelDecoder()
+    core.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in (PAD, START, END)])
+    core.add_tokens([AddedToken(text, special=False, normalized=False) for text in WORDS])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        eos_token=END,
+        pad_token=PAD,
+        model_max_length=2048,
+        clean_up_tokenization_spaces=False,
+        chat_template=CHAT_TEMPLATE,
+    )
+
+
+def save_model_folder(model: Any, tokenizer: Any, folder: Path) -> Path:
+    """Write a Hugging Face folder so that it appears whole: beside first, flushed to the disk, then renamed.
+
+    Args:
+        model: A transformers model.
+        tokenizer: A transformers tokenizer.
+        folder: Where to. It must not exist yet, or be empty.
+
+    Returns:
+        `folder`.
+
+    Raises:
+        UserError: There is something in `folder` already.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} is not empty: a model is never written over another; remove it or name a new folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        beside.chmod(0o755)  # mkdtemp makes it private, which would hide the model from other users of the machine
+        model.save_pretrained(beside)
+        tokenizer.save_pretrained(beside)
+        _flush([*beside.rglob("*"), beside])
+        beside.replace(folder)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+    return folder
+
+
+def _flush(paths: Sequence[Path]) -> None:
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

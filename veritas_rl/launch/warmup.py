@@ -1,0 +1,139 @@
+"""Supervised warm-up: teach a fresh model the form of the answers before reinforcement learning teaches it their worth.
+
+A model of random weights never writes a legal answer, so every reward is 0 and nothing could be learned from them.
+A minute of imitation on (messages, reply) pairs, in plain torch, is enough to start from.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from veritas_rl.envs.base import Message
+from veritas_rl.launch.tiny_model import END, save_model_folder
+from veritas_rl.players.language_model import load_language_model, prompt_ids
+
+WARM_UP_SHARE = 0.05
+"""The share of the steps in which the learning rate rises to its full value; then it falls as a cosine, to a tenth."""
+
+IGNORED = -100
+"""The label of a token that is not learned: the prompt's, and padding."""
+
+
+def warm_up(
+    model_folder: Path,
+    output: Path,
+    examples: Sequence[tuple[list[Message], str]],
+    *,
+    steps: int,
+    batch_size: int,
+    learning_rate: float,
+    seed: int,
+    seconds: float,
+    on_step: Callable[[int, int, float], None],
+) -> dict[str, float]:
+    """Fine-tune a model on replies, and save it as a new folder.
+
+    The loss is the mean cross-entropy of the replies' tokens, the token that ends a reply among them.
+
+    Args:
+        model_folder: A Hugging Face folder with Qwen's chat format.
+        output: Where the model is written, whole or not at all. It must not exist yet, or be empty.
+        examples: Pairs of the messages shown and the reply to learn.
+        steps: How many updates.
+        batch_size: Examples in one update; drawn without repetition until all were seen.
+        learning_rate: The highest of the schedule.
+        seed: Fixes the order of the examples. The global random state is neither read nor moved.
+        seconds: After this long no further update begins, wherever the schedule stands.
+        on_step: Called after each update with its number from 1, `steps`, and the loss.
+
+    Returns:
+        "steps" made, "first_loss" and "loss" (nats a token; the latter the mean of the last tenth of the updates),
+        "accuracy" (share of reply tokens that were the likeliest, over the same updates), "tokens" learned from,
+        "seconds".
+
+    Raises:
+        UserError: `model_folder` holds no model, or `output` is not empty.
+        ValueError: There are no examples, or one is longer than the model's context.
+    """
+    if not examples or steps < 1 or batch_size < 1:
+        raise ValueError(f"need examples, steps and a batch size: {len(examples)}, {steps}, {batch_size} were given")
+    started = time.monotonic()
+    model, tokenizer = load_language_model(model_folder, dtype=torch.float32)
+    end = tokenizer.convert_tokens_to_ids(END)
+    order = _order(len(examples), seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.01)
+    losses: list[float] = []
+    accuracies: list[float] = []
+    learned = 0
+    model.train()
+    for step in range(steps):
+        if time.monotonic() - started > seconds:
+            break
+        batch = [_encode(tokenizer, *examples[next(order)], end=end) for _ in range(batch_size)]
+        ids, labels = _pad(batch, model.config.max_position_embeddings)
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate * _schedule(step, steps)
+        # Padding is to the right, where causal attention never looks: no mask is needed, and its absence is faster.
+        logits = model(input_ids=ids, use_cache=False).logits[:, :-1].flatten(0, 1)
+        targets = labels[:, 1:].flatten()
+        loss = cross_entropy(logits, targets, ignore_index=IGNORED)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        replies = targets != IGNORED
+        learned += int(replies.sum())
+        losses.append(loss.item())
+        accuracies.append((logits.argmax(dim=-1) == targets)[replies].float().mean().item())
+        on_step(step + 1, steps, losses[-1])
+    save_model_folder(model.eval(), tokenizer, output)
+    last = max(len(losses) // 10, 1)
+    return {
+        "steps": len(losses),
+        "first_loss": losses[0] if losses else math.nan,
+        "loss": sum(losses[-last:]) / last if losses else math.nan,
+        "accuracy": sum(accuracies[-last:]) / last if losses else math.nan,
+        "tokens": learned,
+        "seconds": time.monotonic() - started,
+    }
+
+
+def _order(count: int, seed: int) -> Any:
+    """Endless indices of examples: one permutation after another."""
+    generator = torch.Generator().manual_seed(seed)
+    while True:
+        yield from torch.randperm(count, generator=generator).tolist()
+
+
+def _schedule(step: int, steps: int) -> float:
+    """The share of the learning rate at a step, counted from 0."""
+    rising = max(round(steps * WARM_UP_SHARE), 1)
+    if step < rising:
+        return (step + 1) / rising
+    progress = (step - rising) / max(steps - rising, 1)
+    return 0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def _encode(tokenizer: Any, messages: list[Message], reply: str, *, end: int) -> tuple[list[int], list[int]]:
+    """The tokens of prompt and reply, and their labels."""
+    prompt = prompt_ids(tokenizer, messages)
+    answer = [*tokenizer.encode(reply, add_special_tokens=False), end]
+    return prompt + answer, [IGNORED] * len(prompt) + answer
+
+
+def _pad(batch: Sequence[tuple[list[int], list[int]]], longest: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids and labels, both [examples, tokens], padded to the right."""
+    width = max(len(ids) for ids, _ in batch)
+    if width > longest:
+        raise ValueError(f"an example has {width} tokens, the model's context holds {longest}")
+    ids = torch.zeros(len(batch), width, dtype=torch.long)
+    labels = torch.full((len(batch), width), IGNORED)
+    for row, (tokens, marks) in enumerate(batch):
+        ids[row, : len(tokens)] = torch.tensor(tokens)
+        labels[row, : len(marks)] = torch.tensor(marks)
+    return ids, labels

@@ -1,0 +1,1 @@
+"""Who plays: each player answers a batch of turns."""

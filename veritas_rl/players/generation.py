@@ -1,0 +1,397 @@
+"""Continuous batching over a Hugging Face causal language model: token ids in, token ids and log-probabilities out.
+
+A rollout is many requests of unlike lengths that arrive when they please. One `model.generate` would make each wait
+for the longest. Here a background thread holds one running batch: requests join it between two steps, and each
+leaves, and its future resolves, at the step that ends it. Plain torch and transformers, so it also serves where no
+inference server runs: on a CPU, in an evaluator, in a test.
+
+How it is fast:
+- Each row owns a slot of one preallocated key-value buffer and has its own length there: nothing is concatenated,
+  shifted or left-padded at a step, and the last row takes the slot of a row that left.
+- Prefill stops one token before a prompt's end, and the last token is the row's first decode step. So prefill needs
+  no logits, no mask (padding is to the right, where causal attention never looks), and prompts that are the same,
+  as a group of rollouts sends them, are computed once and copied to their slots.
+- A decode step reads the buffer where it lies, without repeating it for each query head (`kv_slots`).
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from transformers import DynamicCache
+
+from veritas_rl.players.kv_slots import KVSlots, read_slots_in_place
+from veritas_rl.players.sampling import Completion, Sampler, SamplingParams
+
+GATHER_SECONDS = 0.003
+"""How long an idle engine waits after a first request, so that requests sent together are prefilled together."""
+
+PREFILL_TOKENS = 4096
+"""The most tokens, padding included, in one prefill forward: bounds its memory, and lets unlike lengths part."""
+
+LOOKAHEAD_TOKENS = 256
+"""How many tokens ahead of a row its slot is allocated: a row that may write more gets more when it gets there."""
+
+
+@dataclass
+class _Request:
+    prompt: tuple[int, ...]
+    params: SamplingParams
+    limit: int
+    """How many new tokens fit."""
+    stops: frozenset[int]
+    future: Future[Completion]
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+
+    def finish(self, stop_reason: str) -> None:
+        with suppress(InvalidStateError):  # its owner cancelled it
+            self.future.set_result(Completion(self.token_ids, self.logprobs, stop_reason))
+
+    def fail(self, error: Exception) -> None:
+        with suppress(InvalidStateError):
+            self.future.set_exception(error)
+
+
+class GenerationEngine:
+    """Serves generation requests from one model, on the device where the model is.
+
+    Every method may be called from any thread, but those that wait for the engine (`generate`, `exclusive`,
+    `abort_all`, `load_weights`, `close`) not from a callback of one of its futures: that runs inside the engine.
+
+    Args:
+        model: A transformers causal language model with full attention in every layer. It is put in eval mode, and
+            its attention implementation, where it is "sdpa", is replaced by one that computes the same.
+        eos_token_ids: Tokens that end every completion.
+        pad_token_id: Any token the model knows; what it fills is never attended to.
+        max_batch_size: The most requests that run at once; others wait.
+        max_model_len: The most tokens of prompt and completion together.
+        seed: Seeds the engine's own random generator. The same requests in the same batches give the same tokens;
+            requests that arrive in another order do not.
+
+    Raises:
+        ValueError: The model's attention is not supported, or a number is out of range.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        eos_token_ids: Sequence[int],
+        pad_token_id: int,
+        *,
+        max_batch_size: int = 256,
+        max_model_len: int,
+        seed: int = 0,
+    ) -> None:
+        if max_batch_size < 1 or max_model_len < 2:
+            raise ValueError(f"max_batch_size is at least 1 and max_model_len 2, got {max_batch_size}, {max_model_len}")
+        _check_attention(model.config)
+        read_slots_in_place(model)
+        self.model = model.eval()
+        self.max_batch_size = max_batch_size
+        self.max_model_len = max_model_len
+        self._eos = frozenset(eos_token_ids)
+        self._pad = pad_token_id
+        self._sampler = Sampler(model.device, seed)
+        self._state = threading.Condition()
+        """Guards everything below but `_rows` and `_slots`, which belong to whoever holds the engine."""
+        self._queue: deque[_Request] = deque()
+        self._held = False
+        """Whether a step, or an `exclusive` block, has the engine."""
+        self._claims = 0
+        """How many wait for, or are in, an `exclusive` block; the loop lets them pass."""
+        self._paused = False
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        self._rows: list[_Request] = []
+        """The running batch; row i lives in slot i."""
+        self._slots = KVSlots(max_batch_size)
+
+    def submit(self, prompt_ids: Sequence[int], params: SamplingParams) -> Future[Completion]:
+        """Ask for one completion, without waiting.
+
+        Args:
+            prompt_ids: At least one token.
+            params: How to sample. `max_new_tokens` is cut to what `max_model_len` leaves.
+
+        Returns:
+            A future of the completion. A prompt of `max_model_len` tokens or more gives an empty one at once, with
+            stop reason "length". An error in the model is set as the future's exception.
+
+        Raises:
+            ValueError: The prompt is empty.
+            RuntimeError: The engine is closed.
+        """
+        future: Future[Completion] = Future()
+        self._submit([self._request(prompt_ids, params, future)])
+        return future
+
+    def generate(self, requests: Sequence[tuple[Sequence[int], SamplingParams]]) -> list[Completion]:
+        """Complete many prompts, in order, and wait for all. Raises as `submit`, or what the model raised."""
+        made = [self._request(prompt, params, Future()) for prompt, params in requests]
+        self._submit(made)
+        return [request.future.result() for request in made]
+
+    def pause(self) -> None:
+        """Stop after the step that runs now: requests stay where they are, new ones wait, until `resume`."""
+        with self._state:
+            self._paused = True
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        with self._state:
+            self._paused = False
+            self._state.notify_all()
+
+    def abort_all(self) -> int:
+        """Resolve every running and waiting request with the tokens it has, as "aborted".
+
+        Returns:
+            How many there were.
+        """
+        with self.exclusive():
+            with self._state:
+                requests = self._rows + list(self._queue)
+                self._queue.clear()
+            self._drop_rows()
+        for request in requests:
+            request.finish("aborted")
+        return len(requests)
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the engine between two steps: within the block the model is not running and may be changed.
+
+        Requests that are running go on afterwards with the keys and values of the model as it was; `abort_all` first
+        where that matters.
+        """
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("the engine cannot be held from a callback of one of its own futures")
+        with self._state:
+            self._claims += 1
+            self._state.wait_for(lambda: not self._held)
+            self._held = True
+        try:
+            yield
+        finally:
+            with self._state:
+                self._held = False
+                self._claims -= 1
+                self._state.notify_all()
+
+    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> int:
+        """Copy weights into the model in place, while it is held.
+
+        Weights are copied as they come, so that a sender may reuse its buffer; after an error the model is a mixture,
+        and must be loaded again.
+
+        Args:
+            weights: Pairs of a name from `model.state_dict()` and a tensor of that shape, of any type and device.
+                Of names that are tied to each other one is enough.
+
+        Returns:
+            How many tensors were copied.
+
+        Raises:
+            ValueError: Names are unknown or missing, or a shape differs; the message names them.
+        """
+        targets = self.model.state_dict(keep_vars=True)
+        covered: set[int] = set()
+        unknown: list[str] = []
+        count = 0
+        with self.exclusive(), torch.no_grad():
+            for name, tensor in weights:
+                target = targets.get(name)
+                if target is None:
+                    unknown.append(name)
+                    continue
+                if target.shape != tensor.shape:
+                    raise ValueError(f"weight {name} has shape {tuple(target.shape)}, got {tuple(tensor.shape)}")
+                target.copy_(tensor)
+                covered.add(id(target))
+                count += 1
+        missing = [name for name, target in targets.items() if id(target) not in covered]
+        if unknown or missing:
+            raise ValueError(f"weights do not fit the model: unknown {_few(unknown)}; missing {_few(missing)}")
+        return count
+
+    def close(self) -> None:
+        """End the engine: whatever runs or waits resolves as "aborted". Closing twice is harmless."""
+        with self._state:
+            self._closed = True
+            self._state.notify_all()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _request(self, prompt_ids: Sequence[int], params: SamplingParams, future: Future[Completion]) -> _Request:
+        if not len(prompt_ids):
+            raise ValueError("a prompt has at least one token")
+        limit = min(params.max_new_tokens, self.max_model_len - len(prompt_ids))
+        return _Request(tuple(prompt_ids), params, limit, self._eos | frozenset(params.stop_token_ids), future)
+
+    def _submit(self, requests: Sequence[_Request]) -> None:
+        with self._state:
+            if self._closed:
+                raise RuntimeError("the engine is closed")
+            self._queue.extend(request for request in requests if request.limit > 0)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._loop, name="generation-engine", daemon=True)
+                self._thread.start()
+            self._state.notify_all()
+        for request in requests:
+            if request.limit <= 0:
+                request.finish("length")
+
+    # What follows runs on the engine's thread, or while the engine is held.
+
+    def _loop(self) -> None:
+        with torch.inference_mode():
+            while True:
+                with self._state:
+                    self._state.wait_for(lambda: self._closed or self._may_step())
+                    if self._closed:
+                        break
+                    idle = not self._rows
+                if idle:
+                    time.sleep(GATHER_SECONDS)
+                with self._state:
+                    if self._closed:
+                        break
+                    if not self._may_step():  # held or aborted meanwhile
+                        continue
+                    self._held = True
+                    free = self.max_batch_size - len(self._rows)
+                    joining = [self._queue.popleft() for _ in range(min(free, len(self._queue)))]
+                self._step(joining)
+        self._end()
+
+    def _may_step(self) -> bool:
+        return not (self._paused or self._claims or self._held) and bool(self._queue or self._rows)
+
+    def _step(self, joining: list[_Request]) -> None:
+        """Admit `joining`, decode one token for every row, and resolve the rows that end. Releases the engine."""
+        concerned = self._rows + joining
+        done: list[tuple[_Request, str]] = []
+        error: Exception | None = None
+        try:
+            self._admit([request for request in joining if request.future.set_running_or_notify_cancel()])
+            done = self._decode() if self._rows else []
+        except Exception as caught:
+            # The buffer may be half written: nobody in it can go on. Those who still wait are tried afresh.
+            error = caught
+            self._drop_rows()
+        finally:
+            with self._state:
+                self._held = False
+                self._state.notify_all()
+        # Futures resolve after the engine is released, so that a callback may submit the next turn of its game.
+        if error is not None:
+            for request in concerned:
+                request.fail(error)
+        for request, stop_reason in done:
+            request.finish(stop_reason)
+
+    def _admit(self, joining: list[_Request]) -> None:
+        """Prefill all but the last token of each prompt, each different one once, and give each request a slot."""
+        if not joining:
+            return
+        groups: dict[tuple[int, ...], list[_Request]] = {}
+        for request in joining:
+            groups.setdefault(request.prompt[:-1], []).append(request)
+        # Near lengths together waste the least padding.
+        prefixes = sorted(groups, key=len)
+        columns = self._columns([*self._rows, *joining])
+        while prefixes:
+            width = max(len(prefixes[-1]), 1)
+            count = max(PREFILL_TOKENS // width, 1)
+            wave, prefixes = prefixes[-count:], prefixes[:-count]
+            ids = torch.tensor([(*prefix, *[self._pad] * (width - len(prefix))) for prefix in wave])
+            cache = DynamicCache(config=self.model.config)
+            self.model(input_ids=ids.to(self.model.device), past_key_values=cache, use_cache=True, logits_to_keep=1)
+            rows = [request for prefix in wave for request in groups[prefix]]
+            source = [index for index, prefix in enumerate(wave) for _ in groups[prefix]]
+            first = len(self._rows)
+            self._rows.extend(rows)
+            self._slots.write(cache, source, first, columns)
+        # The dictionary's order is not the slots': the state of the new rows is made anew from the rows themselves.
+        self._sampler.set_rows([row.params for row in self._rows])
+        self._slots.set_rows(
+            [row.token_ids[-1] if row.token_ids else row.prompt[-1] for row in self._rows],
+            [len(row.prompt) + len(row.token_ids) - 1 for row in self._rows],
+        )
+
+    def _columns(self, rows: Sequence[_Request]) -> int:
+        """How long the slots must be for the next `LOOKAHEAD_TOKENS` tokens of every row."""
+        return max(len(row.prompt) + min(row.limit, len(row.token_ids) + LOOKAHEAD_TOKENS) for row in rows)
+
+    def _decode(self) -> list[tuple[_Request, str]]:
+        """One token for every row. Rows that end leave their slots; they are returned, each with why it ended."""
+        slots = self._slots
+        span = max(len(row.prompt) + len(row.token_ids) for row in self._rows)
+        if span > slots.columns:
+            slots.reserve(len(self._rows), self._columns(self._rows))
+        logits = self.model(**slots.decode_inputs(span), use_cache=True).logits[:, -1]
+        tokens, logprobs = self._sampler.sample(logits)
+        slots.advance(tokens)
+        done: list[tuple[_Request, str]] = []
+        kept: list[int] = []
+        for index, (row, token, logprob) in enumerate(zip(self._rows, tokens.tolist(), logprobs.tolist(), strict=True)):
+            row.token_ids.append(token)
+            row.logprobs.append(logprob)
+            if token in row.stops:
+                done.append((row, "stop"))
+            elif len(row.token_ids) >= row.limit:
+                done.append((row, "length"))
+            else:
+                kept.append(index)
+        if not kept:
+            self._drop_rows()
+        elif done:
+            self._keep(kept)
+        return done
+
+    def _keep(self, kept: list[int]) -> None:
+        """Close the gaps: rows past the new end move into the slots below it that became free."""
+        count = len(kept)
+        stay = [index for index in kept if index < count]
+        movers = kept[len(stay) :]
+        holes = sorted(set(range(count)) - set(stay))
+        for hole, mover in zip(holes, movers, strict=True):
+            self._rows[hole] = self._rows[mover]
+        del self._rows[count:]
+        self._slots.move(movers, holes, count)
+        self._sampler.set_rows([row.params for row in self._rows])
+
+    def _drop_rows(self) -> None:
+        """Empty the batch and give its memory back: a trainer may share the device."""
+        self._rows = []
+        self._slots.clear()
+
+    def _end(self) -> None:
+        with self._state:
+            self._state.wait_for(lambda: not self._held)
+            requests = self._rows + list(self._queue)
+            self._queue.clear()
+            self._drop_rows()
+        for request in requests:
+            request.finish("aborted")
+
+
+def _check_attention(config: Any) -> None:
+    """Slots hold a row's whole past, and masks are made by transformers: other attention would be silently wrong."""
+    text = config.get_text_config(decoder=True)
+    kinds = set(getattr(text, "layer_types", None) or ["full_attention"])
+    window = getattr(text, "sliding_window", None) if getattr(text, "layer_types", None) is None else None
+    if kinds != {"full_attention"} or window is not None:
+        raise ValueError(f"only full attention is supported, got layers {sorted(kinds)}, sliding window {window}")
+
+
+def _few(names: Sequence[str]) -> str:
+    return (", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")) or "none"

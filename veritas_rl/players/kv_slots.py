@@ -1,0 +1,210 @@
+"""The keys and values of a running batch: one buffer of slots in each layer, where every row has its own length.
+
+Transformers' own caches give all rows one length, so that a batch of unlike rows must be padded, and a row that joins
+or leaves moves everything. Here a step writes one column per row in place, and a row that leaves costs one copy.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+COLUMN_BLOCK = 32
+"""Slots grow in blocks of this many tokens."""
+
+GROUPED = "sdpa_grouped"
+"""The name in transformers of the attention that `read_slots_in_place` gives a model."""
+
+
+def read_slots_in_place(model: Any) -> None:
+    """Let a model decode without copying its keys and values.
+
+    Given a mask, transformers' "sdpa" repeats keys and values for every query head that shares them, at every step:
+    most of a step's time once prompts are long. With one query token, the heads that share can stand as the tokens of
+    one head instead. "eager" is left as it is.
+
+    Raises:
+        ValueError: The model has another attention implementation, whose masks this project does not know.
+    """
+    given = model.config._attn_implementation
+    if given not in ("sdpa", "eager", GROUPED):
+        raise ValueError(f"attn_implementation must be sdpa or eager, got {given}")
+    if given == "sdpa":
+        model.set_attn_implementation(GROUPED)
+
+
+def _grouped_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attention of `query` [rows, heads, tokens, size] over fewer key-value heads: [rows, tokens, heads, size]."""
+    rows, heads, tokens, size = query.shape
+    shared = key.shape[1]
+    if tokens > 1 or heads == shared:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
+    grouped = query.reshape(rows, shared, heads // shared, size)
+    output = scaled_dot_product_attention(grouped, key, value, attn_mask=attention_mask, scale=scaling)
+    return output.reshape(rows, 1, heads, value.shape[-1]), None
+
+
+AttentionInterface.register(GROUPED, _grouped_attention)
+AttentionMaskInterface.register(GROUPED, sdpa_mask)
+
+
+class _SlotLayer(CacheLayerMixin):
+    """One layer's keys and values, [rows, heads, columns, head size]; beyond a row's length is what is never seen."""
+
+    # Transformers' are None until a first update; these never are.
+    keys: torch.Tensor  # pyright: ignore[reportIncompatibleVariableOverride]
+    values: torch.Tensor  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __init__(self, slots: "KVSlots", keys: torch.Tensor, values: torch.Tensor) -> None:
+        super().__init__()
+        self._slots = slots
+        self.keys = keys
+        self.values = values
+        self.is_initialized = True
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write each row's new column, and show the columns that any row has."""
+        count, span = self._slots.count, self._slots.span
+        at = (self._slots.row_index[:count], slice(None), self._slots.positions)
+        self.keys[at] = key_states[:, :, 0]
+        self.values[at] = value_states[:, :, 0]
+        return self.keys[:count, :, :span], self.values[:count, :, :span]
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        raise NotImplementedError("slots are allocated when a row is written")
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self._slots.span, 0
+
+    def get_seq_length(self) -> int:
+        # Of the longest row; what the shorter ones must not see, the attention mask hides.
+        return self._slots.span - 1
+
+    def get_max_cache_shape(self) -> int:
+        return self.keys.shape[2]
+
+
+class KVSlots:
+    """The slots of a running batch. Row i of the batch is in slot i of every layer.
+
+    Args:
+        max_rows: The most slots there may be.
+    """
+
+    def __init__(self, max_rows: int) -> None:
+        self._max_rows = max_rows
+        self.clear()
+
+    def clear(self) -> None:
+        """Drop everything, memory included."""
+        self._layers: list[_SlotLayer] = []
+        self._cache: Cache | None = None
+        self.count = 0
+        self.span = 0
+        self.columns = 0
+
+    def write(self, prefilled: DynamicCache, source: Sequence[int], first: int, columns: int) -> None:
+        """Copy rows of a prefilled cache into the slots from `first` on.
+
+        Args:
+            prefilled: The cache of a prefill, padded to the right.
+            source: Which row of it each slot gets.
+            first: The first slot to write.
+            columns: How many tokens a slot must hold.
+        """
+        layers: list[tuple[torch.Tensor, torch.Tensor]] = [
+            (layer.keys, layer.values)  # pyright: ignore
+            for layer in prefilled.layers
+        ]
+        if not self._layers:
+            empty = [
+                (keys.new_empty(0, *keys.shape[1:]), values.new_empty(0, *values.shape[1:])) for keys, values in layers
+            ]
+            self._layers = [_SlotLayer(self, keys, values) for keys, values in empty]
+            self._cache = Cache(layers=[*self._layers])
+        self.reserve(first + len(source), columns)
+        one_each = source == list(range(len(source)))
+        for slot, (keys, values) in zip(self._layers, layers, strict=True):
+            rows = slice(first, first + len(source))
+            width = keys.shape[2]
+            slot.keys[rows, :, :width] = keys if one_each else keys[source]
+            slot.values[rows, :, :width] = values if one_each else values[source]
+
+    def reserve(self, rows: int, columns: int) -> None:
+        """Make room for at least this many rows of this many tokens; what is there stays."""
+        have_rows, have_columns = (self._layers[0].keys.shape[0], self.columns)
+        if rows <= have_rows and columns <= have_columns:
+            return
+        if rows > have_rows:
+            # Doubling, so that rows that trickle in are not each paid for with a copy of all.
+            rows = min(max(rows, 2 * have_rows), self._max_rows)
+        rows = max(rows, have_rows)
+        columns = max(-(-columns // COLUMN_BLOCK) * COLUMN_BLOCK, have_columns)
+        for slot in self._layers:
+            slot.keys = _grown(slot.keys, rows, columns)
+            slot.values = _grown(slot.values, rows, columns)
+        self.columns = columns
+        self.row_index = torch.arange(rows, device=self._layers[0].keys.device)
+
+    def set_rows(self, tokens: Sequence[int], lengths: Sequence[int]) -> None:
+        """Say, for each row, which token it reads next, and how many it has read."""
+        device = self._layers[0].keys.device
+        self.count = len(tokens)
+        self.tokens = torch.tensor(tokens, device=device)
+        self.positions = torch.tensor(lengths, device=device)
+
+    def decode_inputs(self, span: int) -> dict[str, Any]:
+        """The model's arguments for one token of every row.
+
+        Args:
+            span: The length of the longest row, with the token it reads now.
+        """
+        self.span = span
+        positions = self.positions.unsqueeze(1)
+        return {
+            "input_ids": self.tokens.unsqueeze(1),
+            "position_ids": positions,
+            "attention_mask": torch.arange(span, device=positions.device) <= positions,
+            "past_key_values": self._cache,
+        }
+
+    def advance(self, tokens: torch.Tensor) -> None:
+        """After a step: each row reads one of `tokens` ([rows]) next."""
+        self.tokens = tokens
+        self.positions = self.positions + 1
+
+    def move(self, sources: Sequence[int], targets: Sequence[int], count: int) -> None:
+        """Move rows between slots, and keep the first `count` slots."""
+        if sources:
+            source = torch.tensor(sources, device=self.tokens.device)
+            target = torch.tensor(targets, device=self.tokens.device)
+            for slot in self._layers:
+                slot.keys[target, :, : self.span] = slot.keys[source, :, : self.span]
+                slot.values[target, :, : self.span] = slot.values[source, :, : self.span]
+            self.tokens[target] = self.tokens[source]
+            self.positions[target] = self.positions[source]
+        self.count = count
+        self.tokens = self.tokens[:count]
+        self.positions = self.positions[:count]
+
+
+def _grown(tensor: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
+    # Zeros, not empty: attention multiplies hidden columns by 0, and 0 times NaN is NaN.
+    grown = tensor.new_zeros(rows, tensor.shape[1], columns, tensor.shape[3])
+    grown[: tensor.shape[0], :, : tensor.shape[2]] = tensor
+    return grown

@@ -1,0 +1,88 @@
+"""A language model as a player: it reads a turn's messages through its chat template, and the engine writes replies."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from veritas_rl.envs.base import Reply, Turn
+from veritas_rl.errors import UserError
+from veritas_rl.players.generation import GenerationEngine
+from veritas_rl.players.sampling import SamplingParams
+
+
+class LanguageModelPlayer:
+    """Plays through a generation engine.
+
+    Args:
+        engine: Serves the model.
+        tokenizer: The model's, with a chat template.
+        params: How every reply is sampled.
+    """
+
+    def __init__(self, engine: GenerationEngine, tokenizer: Any, params: SamplingParams) -> None:
+        self._engine = engine
+        self._tokenizer = tokenizer
+        self._params = params
+
+    def act(self, turns: Sequence[Turn]) -> list[Reply]:
+        """One reply for each turn, in order; truncated where a token limit cut it, or the prompt did not fit."""
+        prompts = [prompt_ids(self._tokenizer, turn.messages) for turn in turns]
+        completions = self._engine.generate([(prompt, self._params) for prompt in prompts])
+        return [
+            Reply(
+                text=self._tokenizer.decode(completion.token_ids, skip_special_tokens=True),
+                truncated=completion.stop_reason == "length",
+            )
+            for completion in completions
+        ]
+
+
+def prompt_ids(tokenizer: Any, messages: Sequence[dict[str, str]]) -> list[int]:
+    """The tokens that a model is shown before it answers these messages."""
+    return tokenizer.apply_chat_template(list(messages), tokenize=True, add_generation_prompt=True, return_dict=False)
+
+
+def load_language_model(
+    folder: Path, device: str | torch.device | None = None, dtype: torch.dtype | None = None
+) -> tuple[Any, Any]:
+    """Load a model and its tokenizer from a Hugging Face folder; nothing is downloaded.
+
+    Args:
+        folder: Holds config.json, safetensors weights and a tokenizer with a chat template.
+        device: Where the model goes; the CPU unless told.
+        dtype: The weights' type; the one they were saved in unless told.
+
+    Returns:
+        A transformers model in eval mode, and its tokenizer.
+
+    Raises:
+        UserError: `folder` is no such folder, or does not load.
+    """
+    _check_model_folder(folder)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype or "auto", local_files_only=True)
+    except Exception as error:  # whatever a damaged file makes transformers, tokenizers or safetensors raise
+        raise UserError(
+            f"{folder} holds no model that transformers can load: {type(error).__name__}: {error}"
+        ) from error
+    if not tokenizer.chat_template:
+        raise UserError(f"the tokenizer in {folder} has no chat template: use a chat (instruct) model")
+    return model.to(device or "cpu").eval(), tokenizer
+
+
+def _check_model_folder(folder: Path) -> None:
+    wanted = {
+        "config.json": ("config.json",),
+        "weights (*.safetensors)": ("*.safetensors", "pytorch_model*.bin"),
+        "a tokenizer (tokenizer.json)": ("tokenizer.json", "tokenizer.model", "vocab.json"),
+    }
+    if not folder.is_dir():
+        raise UserError(f"no model at {folder}: there is no such folder")
+    missing = [what for what, patterns in wanted.items() if not any(any(folder.glob(p)) for p in patterns)]
+    if missing:
+        hint = "; checkpoints of a trainer must be merged first" if "config.json" not in missing else ""
+        raise UserError(f"no model at {folder}: it lacks {', '.join(missing)}{hint}")

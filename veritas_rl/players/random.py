@@ -1,0 +1,34 @@
+"""The uniformly random legal player: the floor of every comparison."""
+
+from collections.abc import Sequence
+
+from veritas_rl.envs.base import Reply, Turn
+from veritas_rl.seeding import generator
+
+
+class RandomPlayer:
+    """Plays every legal answer with equal probability.
+
+    The choice depends on the seed, the seat and what is shown, not on what was asked before: batches of any size and
+    order give the same play. Two games that shall differ need two seeds.
+
+    Args:
+        seed: Any seed.
+    """
+
+    def __init__(self, seed: int | str = 0) -> None:
+        self.seed = seed
+
+    def act(self, turns: Sequence[Turn]) -> list[Reply]:
+        """One legal reply for each turn.
+
+        Raises:
+            ValueError: A turn's answers cannot be listed.
+        """
+        replies = []
+        for turn in turns:
+            if not turn.answers:
+                raise ValueError("a random player needs turns that list their answers")
+            shown = [message["content"] for message in turn.messages]
+            replies.append(Reply(generator("random player", self.seed, turn.seat, *shown).choice(turn.answers)))
+        return replies

@@ -1,0 +1,110 @@
+"""How the next token is drawn, for a batch whose rows each have their own parameters."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How one completion is sampled.
+
+    Attributes:
+        max_new_tokens: The most tokens it may have, at least 1.
+        temperature: Divides the logits; 0 takes the likeliest token (greedy).
+        top_p: Draw from the smallest set of likeliest tokens that holds this probability, in (0, 1]; 1 is off.
+        top_k: Draw from this many likeliest tokens; -1 is off.
+        stop_token_ids: Tokens that end the completion, beside the model's own.
+    """
+
+    max_new_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = -1
+    stop_token_ids: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.max_new_tokens < 1:
+            raise ValueError(f"max_new_tokens is at least 1, got {self.max_new_tokens}")
+        if not 0 <= self.temperature < float("inf"):
+            raise ValueError(f"temperature is at least 0, got {self.temperature}")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p lies in (0, 1], got {self.top_p}")
+        if self.top_k != -1 and self.top_k < 1:
+            raise ValueError(f"top_k is at least 1, or -1 for off, got {self.top_k}")
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What was generated.
+
+    Attributes:
+        token_ids: The new tokens; where `stop_reason` is "stop", the token that ended it is the last.
+        logprobs: For each token log_softmax(logits / temperature), in float32, before top-k and top-p cut anything:
+            what a trainer computes at that temperature. Greedy counts as temperature 1.
+        stop_reason: "stop", "length" or "aborted".
+    """
+
+    token_ids: list[int]
+    logprobs: list[float]
+    stop_reason: str
+
+
+class Sampler:
+    """Draws one token for each row of a batch, with a random generator of its own."""
+
+    def __init__(self, device: torch.device, seed: int) -> None:
+        self._device = device
+        self._generator = torch.Generator(device).manual_seed(seed)
+
+    def set_rows(self, rows: Sequence[SamplingParams]) -> None:
+        """Say what each row of the batch asks for, in order."""
+
+        def column(values: list[float]) -> torch.Tensor:
+            return torch.tensor(values, device=self._device).unsqueeze(1)
+
+        self._greedy = column([row.temperature == 0 for row in rows])
+        self._all_greedy = all(row.temperature == 0 for row in rows)
+        self._any_greedy = any(row.temperature == 0 for row in rows)
+        self._temperature = column([row.temperature or 1.0 for row in rows])
+        self._tempered = any(row.temperature not in (0, 1) for row in rows)
+        self._truncated = any(row.temperature and (row.top_p < 1 or row.top_k != -1) for row in rows)
+        self._top_p = column([row.top_p for row in rows])
+        # A k that no vocabulary reaches is off.
+        self._top_k = column([row.top_k if row.top_k != -1 else 2**31 for row in rows])
+
+    def sample(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Draw.
+
+        Args:
+            logits: [rows, vocabulary], of any float type.
+
+        Returns:
+            Token ids and their log-probabilities (see `Completion`), both [rows].
+        """
+        logits = logits.float()
+        if self._tempered:
+            logits = logits / self._temperature
+        logprobs = torch.log_softmax(logits, dim=-1)
+        if self._all_greedy:
+            tokens = logits.argmax(dim=-1, keepdim=True)
+        elif self._truncated:
+            tokens = self._draw_truncated(logprobs)
+        else:
+            tokens = torch.multinomial(logprobs.exp(), 1, generator=self._generator)
+        if self._any_greedy and not self._all_greedy:
+            tokens = torch.where(self._greedy, logits.argmax(dim=-1, keepdim=True), tokens)
+        return tokens.squeeze(1), logprobs.gather(1, tokens).squeeze(1)
+
+    def _draw_truncated(self, logprobs: torch.Tensor) -> torch.Tensor:
+        """Draw from the tokens that top-k and then top-p leave: [rows, 1]."""
+        probs, order = logprobs.exp().sort(dim=-1, descending=True, stable=True)
+        rank = torch.arange(probs.shape[1], device=probs.device)
+        probs = probs.masked_fill(rank >= self._top_k, 0.0)
+        # top_p is a share of what top-k left. A token stays while those before it hold less; so the first always does.
+        before = probs.cumsum(dim=-1) - probs
+        share = self._top_p * probs.sum(dim=-1, keepdim=True)
+        # A top_p of 1 is off: rounding in the cumulative sum must not cut that row's tail.
+        probs = probs.masked_fill((before >= share) & (rank > 0) & (self._top_p < 1), 0.0)
+        return order.gather(1, torch.multinomial(probs, 1, generator=self._generator))
