@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Train a language model to play OpenSpiel games with verl's PPO.
+#
+#   bash train/scripts/openspiel-ppo-trainer.sh
+#   GAME_TYPES="hex,go,chess" bash train/scripts/openspiel-ppo-trainer.sh trainer.total_training_steps=200
+#   DRY_RUN=1 bash train/scripts/openspiel-ppo-trainer.sh          # print the command and the configuration
+#
+# It sets up what is missing. Without a GPU it trains a small model in minutes, through the same verl. Every argument
+# goes to Hydra; the variables that are read stand in .env.example, and .env is loaded.
+if (return 0 2>/dev/null); then
+    # Sourced: run in a child, and leave this shell, its options and its variables alone.
+    bash "${BASH_SOURCE[0]}" "$@"
+    return
+fi
+set -euo pipefail
+python=$(bash "$(dirname -- "${BASH_SOURCE[0]}")/setup.sh")
+exec "$python" -m veritas_rl.launch.main "$@"
