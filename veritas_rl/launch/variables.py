@@ -105,6 +105,7 @@ VARIABLES = (
     Variable("WANDB_ENTITY", "The Weights & Biases team."),
     Variable("IMAGE", "docker_run_verl.sh: the container image, instead of the pinned verl's."),
     Variable("PYTHON", "setup.sh: the interpreter that makes .venv."),
+    Variable("VENV", "setup.sh: where the virtual environment is made, instead of .venv."),
 )
 
 

@@ -307,6 +307,7 @@ class GenerationEngine:
             groups.setdefault(request.prompt[:-1], []).append(request)
         # Near lengths together waste the least padding.
         prefixes = sorted(groups, key=len)
+        total = len(self._rows) + len(joining)
         columns = self._columns([*self._rows, *joining])
         while prefixes:
             width = max(len(prefixes[-1]), 1)
@@ -319,7 +320,7 @@ class GenerationEngine:
             source = [index for index, prefix in enumerate(wave) for _ in groups[prefix]]
             first = len(self._rows)
             self._rows.extend(rows)
-            self._slots.write(cache, source, first, columns)
+            self._slots.write(cache, source, first, total, columns)
         # The dictionary's order is not the slots': the state of the new rows is made anew from the rows themselves.
         self._sampler.set_rows([row.params for row in self._rows])
         self._slots.set_rows(

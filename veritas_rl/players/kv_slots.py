@@ -65,14 +65,14 @@ class _SlotLayer(CacheLayerMixin):
     """One layer's keys and values, [rows, heads, columns, head size]; beyond a row's length is what is never seen."""
 
     # Transformers' are None until a first update; these never are.
-    keys: torch.Tensor  # pyright: ignore[reportIncompatibleVariableOverride]
-    values: torch.Tensor  # pyright: ignore[reportIncompatibleVariableOverride]
+    keys: torch.Tensor
+    values: torch.Tensor
 
     def __init__(self, slots: "KVSlots", keys: torch.Tensor, values: torch.Tensor) -> None:
         super().__init__()
         self._slots = slots
-        self.keys = keys
-        self.values = values
+        self.keys = keys  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.values = values  # pyright: ignore[reportIncompatibleVariableOverride]
         self.is_initialized = True
 
     def update(
@@ -118,14 +118,15 @@ class KVSlots:
         self.span = 0
         self.columns = 0
 
-    def write(self, prefilled: DynamicCache, source: Sequence[int], first: int, columns: int) -> None:
+    def write(self, prefilled: DynamicCache, source: Sequence[int], first: int, rows: int, columns: int) -> None:
         """Copy rows of a prefilled cache into the slots from `first` on.
 
         Args:
             prefilled: The cache of a prefill, padded to the right.
             source: Which row of it each slot gets.
             first: The first slot to write.
-            columns: How many tokens a slot must hold.
+            rows: How many slots there must be, those to be written later included.
+            columns: How many tokens each must hold.
         """
         layers: list[tuple[torch.Tensor, torch.Tensor]] = [
             (layer.keys, layer.values)  # pyright: ignore
@@ -137,13 +138,13 @@ class KVSlots:
             ]
             self._layers = [_SlotLayer(self, keys, values) for keys, values in empty]
             self._cache = Cache(layers=[*self._layers])
-        self.reserve(first + len(source), columns)
+        self.reserve(rows, columns)
         one_each = source == list(range(len(source)))
         for slot, (keys, values) in zip(self._layers, layers, strict=True):
-            rows = slice(first, first + len(source))
+            at = slice(first, first + len(source))
             width = keys.shape[2]
-            slot.keys[rows, :, :width] = keys if one_each else keys[source]
-            slot.values[rows, :, :width] = values if one_each else values[source]
+            slot.keys[at, :, :width] = keys if one_each else keys[source]
+            slot.values[at, :, :width] = values if one_each else values[source]
 
     def reserve(self, rows: int, columns: int) -> None:
         """Make room for at least this many rows of this many tokens; what is there stays."""

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Start the training container: the verl image of the pin, all GPUs, this repository at /workspace/veritas-rl.
+#
+#   ./docker_run_verl.sh                     # a shell in the container
+#   ./docker_run_verl.sh bash train/scripts/openspiel-ppo-trainer.sh
+#   DRY_RUN=1 ./docker_run_verl.sh           # print the command and start nothing
+#
+# IMAGE names another image, such as one with SGLang. .env travels with the repository, and the variables of
+# .env.example that are set in this shell are passed on by name: no secret stands in the command.
+set -euo pipefail
+
+root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")" && pwd)
+# The image with vLLM 0.24, torch 2.11 and CUDA 13, which verl 0.9.1 pins. verl itself is installed by setup.sh.
+image=${IMAGE:-verlai/verl:vllm024.dev2}
+cache=${HF_HOME:-$HOME/.cache/huggingface}
+
+command=(
+    docker run --rm
+    --gpus all
+    --network host
+    # NCCL and the rollout exchange tensors through shared memory; Docker's default is 64 MiB.
+    --ipc host
+    --ulimit memlock=-1
+    --ulimit stack=67108864
+    --volume "$root:/workspace/veritas-rl"
+    --volume "$cache:/root/.cache/huggingface"
+    --workdir /workspace/veritas-rl
+)
+if [ -t 0 ] && [ -t 1 ]; then command+=(--interactive --tty); fi
+while IFS= read -r name; do
+    if [ -n "${!name:-}" ]; then command+=(--env "$name"); fi
+done < <(sed -n 's/^#\{0,1\} \{0,1\}\([A-Z_]*\)=.*/\1/p' "$root/.env.example" | grep -vxE 'IMAGE|PYTHON|VENV|DRY_RUN')
+command+=("$image")
+if [ $# -gt 0 ]; then command+=("$@"); else command+=(bash); fi
+
+if [ "${DRY_RUN:-0}" != 0 ] && [ -n "${DRY_RUN:-}" ]; then
+    printf '%q ' "${command[@]}"
+    printf '\n'
+    exit 0
+fi
+if ! command -v docker >/dev/null; then
+    echo "error: docker is not installed: install it with the NVIDIA container toolkit, or train without a container" >&2
+    exit 2
+fi
+mkdir -p "$cache"
+exec "${command[@]}"

@@ -1,0 +1,1 @@
+../docker_run_verl.sh
