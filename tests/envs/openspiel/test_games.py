@@ -1,6 +1,7 @@
 """What a model is shown: its own information, every legal action, names that agree with the board."""
 
 import random
+import re
 
 import pytest
 
@@ -40,7 +41,8 @@ def test_every_legal_action_is_shown_once(case: str) -> None:
             0
         ].split("\n")
         brief = text.messages(game, state, names, "brief")[0]["content"]
-        assert brief.split("\n")[-1].split() == [str(action) for action in names]
+        shown = re.findall(r"\d", brief) if game.brief_shows_actions else brief.split("\n")[0].split()
+        assert shown == [str(action) for action in names]
 
 
 @pytest.mark.parametrize("case", [*DEFAULT_CASES, *GENERIC])
@@ -74,8 +76,7 @@ def test_the_prompts_example_is_no_legal_answer() -> None:
 def test_tic_tac_toe_is_brief() -> None:
     game, state = load("tic_tac_toe"), reach("tic_tac_toe", "b1", "c2")
     content = text.messages(game, state, game.action_names(state), "brief")[0]["content"]
-    assert content == "x\n.x.\n..o\n...\n0 2 3 4 6 7 8"
-    assert len(content.encode()) < 50
+    assert content == "x\n0x2\n34o\n678"
 
 
 def test_tic_tac_toe_names_agree_with_the_board() -> None:

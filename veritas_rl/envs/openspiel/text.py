@@ -23,7 +23,10 @@ def messages(game: Game, state: State, names: Mapping[int, str], prompt: str) ->
     """
     player = state.current_player()
     if prompt == "brief":
-        content = f"{game.brief(state, player)}\n{' '.join(map(str, names))}"
+        content = game.brief(state, player)
+        if not game.brief_shows_actions:
+            # First, so that the position stands at the same distance from every answer.
+            content = f"{' '.join(map(str, names))}\n{content}"
     else:
         actions = "\n".join(f"{action}: {name}" for action, name in names.items())
         content = (

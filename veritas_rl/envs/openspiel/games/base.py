@@ -30,6 +30,8 @@ class Game:
     """The cases played when a user names the game alone."""
     limits: ClassVar[Mapping[str, tuple[int, int]]] = {}
     """The parameters that the description covers, each with its least and greatest value."""
+    brief_shows_actions: ClassVar[bool] = False
+    """Whether `brief` shows the number of every legal action in its place, so that no list of them is needed."""
 
     def __init__(self, case: str, spiel: Any) -> None:
         self.case = case

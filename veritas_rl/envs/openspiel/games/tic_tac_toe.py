@@ -24,6 +24,7 @@ class TicTacToe(Game):
     """Cells are named by column letter and row number from the top left: action 3 * row + column."""
 
     default_cases: ClassVar = ("tic_tac_toe",)
+    brief_shows_actions: ClassVar = True
 
     def rules(self) -> str:
         return (
@@ -41,7 +42,9 @@ class TicTacToe(Game):
         return "\n".join(["  a b c", *(f"{number} {' '.join(row)}" for number, row in enumerate(rows, 1))])
 
     def brief(self, state: State, player: int) -> str:
-        return f"{self.role(player)}\n{self._cells(state)}"
+        cells = self._cells(state).replace("\n", "")
+        shown = "".join(str(action) if cell == "." else cell for action, cell in enumerate(cells))
+        return "\n".join([self.role(player), shown[:3], shown[3:6], shown[6:]])
 
     def action_name(self, state: State, action: int) -> str:
         return f"{'abc'[action % 3]}{action // 3 + 1}"
