@@ -10,7 +10,8 @@
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")" && pwd)
-# The image with vLLM 0.24, torch 2.11 and CUDA 13, which verl 0.9.1 pins. verl itself is installed by setup.sh.
+# The image with vLLM 0.24, torch 2.11 and CUDA 13, which verl 0.9.1 pins. setup.sh lays an environment with verl over
+# them, in a folder of its own: the host's .venv is for another Python.
 image=${IMAGE:-verlai/verl:vllm024.dev2}
 cache=${HF_HOME:-$HOME/.cache/huggingface}
 
@@ -25,6 +26,7 @@ command=(
     --volume "$root:/workspace/veritas-rl"
     --volume "$cache:/root/.cache/huggingface"
     --workdir /workspace/veritas-rl
+    --env VENV=/workspace/veritas-rl/.venv-container
 )
 if [ -t 0 ] && [ -t 1 ]; then command+=(--interactive --tty); fi
 while IFS= read -r name; do

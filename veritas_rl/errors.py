@@ -4,6 +4,9 @@ import sys
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 
+MOST_NAMES = 40
+"""How many of the known names an error lists."""
+
 
 class UserError(ValueError):
     """What a person typed cannot work. The message is one line: what is wrong, what was given, what to type instead."""
@@ -20,13 +23,20 @@ def unknown(what: str, given: object, known: Iterable[str]) -> UserError:
     names = sorted(known)
     near = get_close_matches(str(given), names, n=3)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
-    return UserError(f"unknown {what} {str(given)!r}: {hint}known: {', '.join(names)}")
+    shown = names if len(names) <= MOST_NAMES else [*names[:MOST_NAMES], f"and {len(names) - MOST_NAMES} more"]
+    return UserError(f"unknown {what} {str(given)!r}: {hint}known: {', '.join(shown)}")
 
 
 def exit_on_user_error(main: Callable[[], int | None]) -> None:
-    """Run a command line's `main` and end the process: 0 on success, 2 with one line on a `UserError`."""
+    """Run a command line's `main` and end the process.
+
+    The exit code is 0 on success, 2 with one line on a `UserError`, and 130 with one line after Ctrl-C.
+    """
     try:
         code = main()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
     except UserError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)

@@ -1,8 +1,8 @@
 """Judging a player on single moves: how many are legal, how many are as good as any, with intervals.
 
 The positions are the validation tasks of an environment, whose symmetry classes never occur in training where a game
-is large enough to be split. A move is optimal if no other has a greater value; the value is exact where the game can
-be solved, and the note of the result says so where it is not.
+is large enough to be split. Where a game can be solved, a move is optimal if no other has a greater value; elsewhere a
+move counts that is worth more than half by playouts, and `Judgement.exact` is false.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from veritas_rl.arena.statistics import Estimate, clustered_mean
 from veritas_rl.envs.base import Player, Reply, Score, Task, play
 from veritas_rl.envs.registry import get_environment
+from veritas_rl.players.random import RandomPlayer
 
 
 @dataclass(frozen=True)
@@ -21,11 +22,13 @@ class Judgement:
         legal: 1.0 or 0.0 for each position.
         optimal: The same, for moves with the best value; a probability for a player that is computed, not sampled.
         classes: The symmetry class of each position.
+        exact: Whether every value was exact. Otherwise a move counts that is worth more than half by playouts.
     """
 
     legal: tuple[float, ...]
     optimal: tuple[float, ...]
     classes: tuple[Hashable, ...]
+    exact: bool
 
     def legal_rate(self) -> Estimate:
         """The share of legal moves."""
@@ -58,24 +61,37 @@ def judge(player: Player, tasks: Sequence[Task]) -> Judgement:
 
 
 def judge_uniform(tasks: Sequence[Task]) -> Judgement:
-    """The uniformly random legal player, by its exact expectation: every legal answer of every task is tried."""
-    optimal = []
+    """The uniformly random legal player: by its exact expectation where values are exact, else by one draw a task."""
+    scores: list[list[Score]] = []
     for task in tasks:
         (turn,) = get_environment(task.env).start(task).turns()
-        scores = []
-        for answer in turn.answers:
-            session = get_environment(task.env).start(task)
-            session.step({turn.seat: Reply(answer)})
-            scores.append(session.scores()[turn.seat])
-        optimal.append(sum(score.success for score in scores) / len(scores))
-    return Judgement((1.0,) * len(tasks), tuple(optimal), _classes(tasks))
+        first = RandomPlayer(task.id).act([turn])[0].text
+        tried = [_answered(task, turn.seat, first)]
+        if _is_exact(tried[0]):
+            tried += [_answered(task, turn.seat, answer) for answer in turn.answers if answer != first]
+        scores.append(tried)
+    optimal = tuple(sum(score.success for score in tried) / len(tried) for tried in scores)
+    exact = all(_is_exact(tried[0]) for tried in scores)
+    return Judgement((1.0,) * len(tasks), optimal, _classes(tasks), exact)
 
 
-def distinct(tasks: Iterable[Task]) -> list[Task]:
-    """The tasks without those that ask what an earlier one asked, word for word."""
+def _answered(task: Task, seat: int, answer: str) -> Score:
+    session = get_environment(task.env).start(task)
+    session.step({seat: Reply(answer)})
+    return session.scores()[seat]
+
+
+def _is_exact(score: Score) -> bool:
+    return score.details.get("value_source") == "exact"
+
+
+def distinct(tasks: Iterable[Task], most: int) -> list[Task]:
+    """The first tasks, at most so many, without those that ask what an earlier one asked, word for word."""
     seen: set[str] = set()
-    kept = []
+    kept: list[Task] = []
     for task in tasks:
+        if len(kept) == most:
+            break
         question = str([turn.messages for turn in get_environment(task.env).start(task).turns()])
         if question not in seen:
             seen.add(question)
@@ -85,7 +101,8 @@ def distinct(tasks: Iterable[Task]) -> list[Task]:
 
 def _judgement(scores: Sequence[Score], tasks: Sequence[Task]) -> Judgement:
     legal = tuple(float(score.legal) for score in scores)
-    return Judgement(legal, tuple(float(score.success) for score in scores), _classes(tasks))
+    exact = all(_is_exact(score) for score in scores if score.legal)
+    return Judgement(legal, tuple(float(score.success) for score in scores), _classes(tasks), exact)
 
 
 def _classes(tasks: Sequence[Task]) -> tuple[Hashable, ...]:

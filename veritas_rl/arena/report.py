@@ -17,12 +17,17 @@ def percent(estimate: Estimate) -> str:
     return f"{100 * estimate.mean:.1f}%  [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
 
 
+def measure_of(judgements: Mapping[str, Judgement]) -> str:
+    """What is counted: moves that are optimal by exact values, or moves that playouts say are good."""
+    return "optimal moves" if all(judgement.exact for judgement in judgements.values()) else "moves worth over 1/2"
+
+
 def table_of(judgements: Mapping[str, Judgement], title: str) -> Table:
-    """A row for each player: legal moves and optimal moves, with 95% intervals resampled by symmetry class."""
+    """A row for each player: legal moves and `measure_of`, with 95% intervals resampled by symmetry class."""
     table = Table(title=title, title_justify="left", caption="95% intervals, resampled by symmetry class")
     table.add_column("player")
     table.add_column("legal moves", justify="right")
-    table.add_column("optimal moves", justify="right")
+    table.add_column(measure_of(judgements), justify="right")
     for name, judgement in judgements.items():
         table.add_row(name, percent(judgement.legal_rate()), percent(judgement.optimal_rate()))
     return table

@@ -4,6 +4,7 @@ The launcher composes the very configuration that `verl.trainer.main_ppo` compos
 the same overrides, so that a mistake is one line here instead of a traceback out of Ray.
 """
 
+import dataclasses
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from veritas_rl.envs.base import Task
 from veritas_rl.envs.registry import open_catalogue
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.variables import overrides_from
+from veritas_rl.launch.variables import VARIABLES, overrides_from
 
 ROOT = Path(__file__).resolve().parents[2]
 """The checkout: verl loads files of train/ by path, so the package works from a checkout only."""
@@ -50,7 +51,10 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
     Raises:
         UserError: A variable's value is not understood.
     """
-    made = [*hardware.overrides(), *overrides_from(environment), *typed]
+    named = [*overrides_from(environment), *typed]
+    if "hardware=cpu" in named:
+        hardware = dataclasses.replace(hardware, gpus=0)
+    made = [*hardware.overrides(), *named]
     chosen = {group: override for override in made if (group := group_of(override))}
     return [*chosen.values(), *(override for override in made if group_of(override) is None)]
 
@@ -88,13 +92,14 @@ def dump(configuration: DictConfig) -> str:
     return OmegaConf.to_yaml(configuration, resolve=True)
 
 
-def absolute_model_path(environment: Mapping[str, str], caller: Path) -> str | None:
-    """AGENT_MODEL_REPO_ID, a local folder made absolute from where the person stands; None where it is unset."""
-    model = environment.get("AGENT_MODEL_REPO_ID", "").strip()
-    if not model:
-        return None
-    folder = (caller / Path(model).expanduser()).resolve()
-    return os.fspath(folder) if folder.is_dir() else model
+def clean_environment(environment: Mapping[str, str], caller: Path) -> dict[str, str]:
+    """Our variables without the empty ones, and with folders named from where the person stands made absolute."""
+    named = {variable.name: environment.get(variable.name, "").strip() for variable in VARIABLES}
+    for name in ("AGENT_MODEL_REPO_ID", "LORA_ADAPTER_PATH"):
+        folder = (caller / Path(named[name]).expanduser()).resolve()
+        if named[name] and folder.is_dir():
+            named[name] = os.fspath(folder)
+    return {name: value for name, value in named.items() if value}
 
 
 def _plain(error: Exception) -> str:
@@ -107,4 +112,5 @@ def _plain(error: Exception) -> str:
     recipe = OmegaConf.load(CONFIG_DIR / f"{RECIPE}.yaml")
     if parent.endswith("adapter_config"):
         return str(unknown("adapter_config key", key, map(str, OmegaConf.select(recipe, parent))))
-    return f"unknown configuration key {unknown_key.group(1)}: docs/configuration.md lists ours, a plus adds another"
+    given = unknown_key.group(1)
+    return f"unknown configuration key {given}: ours stand in train/verl/config, a plus before it adds another"

@@ -1,33 +1,37 @@
 """What surrounds the training of a run: a model to begin with, and a judgement before and after.
 
-On a machine without a GPU nobody has a model at hand, so one is made and warmed up: it imitates a player that chooses
-among the legal moves at random, which teaches it to read a position and to answer, and nothing about playing well.
-What it plays better afterwards, it learned from rewards.
+On a machine without a GPU nobody has a model at hand, so one is made and warmed up: for less than a minute it imitates
+a teacher on training positions, which teaches it to read a position, to answer, and something of the game. The table
+at the end has a row for each stage, so that what rewards taught can be told from what imitation did.
 """
 
 import dataclasses
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from huggingface_hub import snapshot_download
 from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import Progress
+from transformers.utils.logging import disable_progress_bar
 
 from veritas_rl.arena.positions import Judgement, distinct, judge, judge_uniform
-from veritas_rl.arena.report import draw_learning_curve, percent, table_of
+from veritas_rl.arena.report import draw_learning_curve, measure_of, percent, table_of
 from veritas_rl.envs.base import Message, Task
 from veritas_rl.envs.registry import get_environment
+from veritas_rl.errors import UserError
 from veritas_rl.launch.configuration import catalogue_of
 from veritas_rl.launch.progress import MetricsFile
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.warmup import warm_up
+from veritas_rl.permutation import Permutation
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.language_model import LanguageModelPlayer, load_language_model
-from veritas_rl.players.random import RandomPlayer
 from veritas_rl.players.sampling import SamplingParams
+from veritas_rl.players.teacher import Teacher
 
 if TYPE_CHECKING:
     from veritas_rl.launch.main import Run
@@ -44,16 +48,21 @@ def travel(run: "Run", console: Console, train: Callable[["Run", Console], None]
         train: Runs verl to its end.
     """
     settings, path = run.configuration.veritas_rl, run.configuration.actor_rollout_ref.model.path
+    disable_progress_bar()  # transformers draws one for each file, between ours
     judgements: dict[str, Judgement] = {}
     tasks = evaluation_tasks(run.configuration) if settings.evaluation else []
 
     def judged(name: str, folder: Path) -> None:
         if tasks:
-            with console.status(f"judging the model on {len(tasks)} positions"):
-                judgements[name] = judge_model(folder, tasks, run.configuration)
+            judgements[name] = judge_model(folder, tasks, run.configuration)
+            rates = judgements[name]
+            optimal = f"{percent(rates.optimal_rate())} {measure_of({name: rates})}"
+            console.print(f"{name}: {percent(rates.legal_rate())} legal moves, {optimal}")
 
+    console.print(f"logs and reports: {run.folder}", soft_wrap=True)
     if tasks:
         judgements[UNIFORM] = judge_uniform(tasks)
+        console.print(f"judging by {len(tasks)} held-out positions; 95% intervals in brackets")
     if path is None:
         path = build_tiny_model(run.folder / "model", settings.seed)
         judged(RAW, path)
@@ -61,20 +70,35 @@ def travel(run: "Run", console: Console, train: Callable[["Run", Console], None]
             path = warmed_up(path, run, console)
             judged(WARM, path)
     else:
-        judged(RAW, Path(path))
+        path = local_folder(path)
+        judged(RAW, path)
     run = dataclasses.replace(run, overrides=(*run.overrides, f"actor_rollout_ref.model.path={path}"))
     train(run, console)
-    trained = Path(run.configuration.trainer.default_local_dir).absolute()
-    folder = trained / f"global_step_{last_step(trained)}" / "actor"
-    if tasks:
-        judged(TRAINED, folder / "huggingface")
-    tell(run, judgements, folder, console)
+    checkpoint = newest_checkpoint(Path(run.configuration.trainer.default_local_dir).absolute())
+    if checkpoint is not None:
+        judged(TRAINED, checkpoint / "actor/huggingface")
+    tell(run, judgements, checkpoint, console)
+
+
+def local_folder(model: str) -> Path:
+    """The folder of a model: itself, or where the hub's files are after they were downloaded.
+
+    Raises:
+        UserError: The hub has no such model, or cannot be reached.
+    """
+    if Path(model).is_dir():
+        return Path(model)
+    try:
+        return Path(snapshot_download(model))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{model} cannot be downloaded ({' '.join(str(error).split())[:200]})") from error
 
 
 def evaluation_tasks(configuration: DictConfig) -> list[Task]:
-    """The held-out positions: the first tasks of the validation split, each position once."""
+    """The held-out positions: tasks of the validation split, of every case, each position once."""
     catalogue = catalogue_of(configuration, "val", reward_mode="outcome")
-    return distinct(itertools.islice(catalogue, configuration.veritas_rl.evaluation.positions))
+    tasks = itertools.islice(shuffled(catalogue, configuration.veritas_rl.seed), len(catalogue))
+    return distinct(tasks, configuration.veritas_rl.evaluation.positions)
 
 
 def judge_model(folder: Path, tasks: Sequence[Task], configuration: DictConfig) -> Judgement:
@@ -97,15 +121,16 @@ def judge_model(folder: Path, tasks: Sequence[Task], configuration: DictConfig) 
 
 
 def warmed_up(model: Path, run: "Run", console: Console) -> Path:
-    """The model after imitating a random legal player on training positions."""
+    """The model after imitating `Teacher` on training positions."""
     settings = run.configuration.veritas_rl
-    catalogue, examples = catalogue_of(run.configuration, "train"), []
-    for index in range(settings.warm_up.steps * settings.warm_up.batch_size):
-        examples.append(example(catalogue[index % len(catalogue)], f"{settings.seed}/{index}"))
+    tasks = shuffled(catalogue_of(run.configuration, "train"), settings.seed)
+    count = settings.warm_up.steps * settings.warm_up.batch_size
+    # Another seed each time round, so that all good moves of a position are seen.
+    examples = [example(task, f"{settings.seed}/{index}") for index, task in enumerate(itertools.islice(tasks, count))]
     with Progress(console=console, transient=True) as progress:
-        bar = progress.add_task("warming up: the answer format and the legal moves", total=settings.warm_up.steps)
+        bar = progress.add_task("warming up on a teacher's moves", total=settings.warm_up.steps)
         output = run.folder / "warmed-up-model"
-        warm_up(
+        told = warm_up(
             model,
             output,
             examples,
@@ -113,21 +138,30 @@ def warmed_up(model: Path, run: "Run", console: Console) -> Path:
             seed=settings.seed,
             on_step=lambda step, steps, loss: progress.update(bar, completed=step),
         )
+    console.print(f"warm-up: {told['steps']} updates in {told['seconds']:.0f} s, loss {told['loss']:.3f}")
     return output
 
 
 def example(task: Task, seed: str) -> tuple[list[Message], str]:
-    """A position and what a random legal player answers to it."""
+    """A position and what the teacher answers to it."""
     (turn,) = get_environment(task.env).start(task).turns()
-    return [dict(message) for message in turn.messages], RandomPlayer(seed).act([turn])[0].text
+    return [dict(message) for message in turn.messages], Teacher(seed).act([turn])[0].text
 
 
-def last_step(checkpoints: Path) -> int:
-    """The step of the newest whole checkpoint, from the tracker file that verl writes after it."""
-    return int((checkpoints / "latest_checkpointed_iteration.txt").read_text())
+def shuffled(catalogue: Sequence[Task], seed: int) -> Iterator[Task]:
+    """The tasks in a seeded order, again and again, so that the first few are of every case."""
+    order = Permutation(len(catalogue), seed, "launch")
+    for index in itertools.count():
+        yield catalogue[order[index % len(order)]]
 
 
-def tell(run: "Run", judgements: dict[str, Judgement], checkpoint: Path, console: Console) -> None:
+def newest_checkpoint(folder: Path) -> Path | None:
+    """The newest whole checkpoint, by the tracker file that verl writes after it; None if nothing was saved."""
+    tracker = folder / "latest_checkpointed_iteration.txt"
+    return folder / f"global_step_{tracker.read_text().strip()}" if tracker.exists() else None
+
+
+def tell(run: "Run", judgements: dict[str, Judgement], checkpoint: Path | None, console: Console) -> None:
     """Print the table, draw the curve, write both down, and say what to type next."""
     picture, report = run.folder / "learning_curve.png", run.folder / "report.json"
     records = [(step, data) for step, data in MetricsFile(run.metrics).new() if "critic/score/mean" in data]
@@ -149,11 +183,12 @@ def tell(run: "Run", judgements: dict[str, Judgement], checkpoint: Path, console
         console.print(table_of(judgements, f"{count} held-out positions in {classes} symmetry classes"))
         gain = judgements[TRAINED].gain_over(judgements[start])
         written["gain"] = dataclasses.asdict(gain)
-        console.print(f"RL added {percent(gain)} optimal moves to what it started from (paired by position).")
+        measure = measure_of(judgements)
+        console.print(f"RL added {percent(gain)} {measure} to what it started from (paired by position).")
     report.write_text(json.dumps(written, indent=2) + "\n")
     console.print()
     for name, where in (
-        ("checkpoint", checkpoint),
+        ("checkpoint", checkpoint or "none: trainer.save_freq says when one is saved"),
         ("learning curve", picture),
         ("metrics", run.metrics),
         ("report", report),

@@ -27,6 +27,7 @@ from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import preflight
 from veritas_rl.launch.hardware import Hardware, this_machine
 from veritas_rl.launch.progress import watch
+from veritas_rl.launch.variables import VARIABLES
 
 LOG_TAIL_LINES = 30
 
@@ -152,9 +153,11 @@ def main() -> None:
     """The command line."""
     load_dotenv(conf.ROOT / ".env")
     preflight.check_verl()
-    model = conf.absolute_model_path(os.environ, Path.cwd())
-    if model is not None:
-        os.environ["AGENT_MODEL_REPO_ID"] = model
+    named = conf.clean_environment(os.environ, Path.cwd())
+    for variable in VARIABLES:
+        # An empty variable is an unset one, for us and for the libraries that read it.
+        os.environ.pop(variable.name, None)
+    os.environ.update(named)
     os.chdir(conf.ROOT)
     run = plan(sys.argv[1:], os.environ, this_machine(), datetime.now())
     console = Console()

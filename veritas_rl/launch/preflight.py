@@ -33,8 +33,14 @@ def check_verl() -> None:
         raise UserError(f"verl is not installed: bash train/scripts/setup.sh installs verl {required}") from None
     if installed != required:
         raise UserError(f"verl {installed} is installed, {required} is needed: pip install verl=={required}")
-    if "veritas_rl" not in importlib.metadata.entry_points(group="verl.plugins").names:
+    plugins = importlib.metadata.entry_points(group="verl.plugins", name="veritas_rl")
+    if not plugins:
         raise UserError("verl cannot find the plugin of this package: pip install -e . in the repository's root")
+    try:
+        # verl imports it too, but where that fails it says so at debug level only.
+        next(iter(plugins)).load()
+    except ImportError as error:
+        raise UserError(f"the plugin for verl cannot be imported ({error}): bash train/scripts/setup.sh") from error
 
 
 def check_devices(configuration: DictConfig, hardware: Hardware) -> None:
@@ -50,10 +56,8 @@ def check_devices(configuration: DictConfig, hardware: Hardware) -> None:
             raise UserError(f"rollout={backend} needs a GPU, and hardware=cpu has none: rollout=transformers")
         return
     if wanted > hardware.gpus:
-        raise UserError(
-            f"{wanted} GPUs are wanted and {hardware.gpus} are here: hardware={hardware.overrides()[0].split('=')[1]}, "
-            f"or trainer.n_gpus_per_node={hardware.gpus}"
-        )
+        fitting = hardware.overrides()[0]
+        raise UserError(f"{wanted} GPUs are wanted and {hardware.gpus} are here: {fitting} fits this machine")
     if backend != "transformers" and importlib.util.find_spec(backend) is None:
         raise UserError(f"rollout={backend} needs {backend}, which is not installed: ROLLOUT_BACKEND=transformers")
 
@@ -124,12 +128,29 @@ def check_disk(configuration: DictConfig, model: Path | None) -> None:
         )
 
 
+def check_outputs(configuration: DictConfig) -> None:
+    """What the launcher reads afterwards will be written.
+
+    Raises:
+        UserError: It will not.
+    """
+    if "file" not in configuration.trainer.logger:
+        raise UserError("trainer.logger must hold file: the progress bar and the learning curve are read from it")
+    contents = configuration.actor_rollout_ref.actor.checkpoint.save_contents
+    if configuration.veritas_rl.evaluation and "hf_model" not in contents:
+        raise UserError(
+            "veritas_rl.evaluation judges the saved Hugging Face model: add hf_model to "
+            "actor_rollout_ref.actor.checkpoint.save_contents"
+        )
+
+
 def check(configuration: DictConfig, hardware: Hardware) -> None:
     """Every check that needs no model.
 
     Raises:
         UserError: The first mistake that was found.
     """
+    check_outputs(configuration)
     check_devices(configuration, hardware)
     check_batch(configuration)
     for split in SPLITS:

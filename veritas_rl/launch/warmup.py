@@ -18,7 +18,15 @@ from veritas_rl.launch.tiny_model import END, save_model_folder
 from veritas_rl.players.language_model import load_language_model, prompt_ids
 
 WARM_UP_SHARE = 0.05
-"""The share of the steps in which the learning rate rises to its full value; then it falls as a cosine, to a tenth."""
+"""The share of the warm-up in which the learning rate rises to its full value."""
+
+DECAY_SHARE = 0.1
+"""The share at the end in which it falls, to a tenth. In between it is constant: most is learned at full speed."""
+
+FRAME_FROM = 0.9
+"""From this share of the warm-up on, the frame of the replies is learned too: the tokens that every reply has, such as
+those around a move. Learned from the start, it halves the speed at which the moves are learned (on tic-tac-toe 330
+updates gave 0.73 of moves optimal, against 0.86)."""
 
 IGNORED = -100
 """The label of a token that is not learned: the prompt's, and padding."""
@@ -48,7 +56,7 @@ def warm_up(
         batch_size: Examples in one update; drawn without repetition until all were seen.
         learning_rate: The highest of the schedule.
         seed: Fixes the order of the examples. The global random state is neither read nor moved.
-        seconds: After this long no further update begins, wherever the schedule stands.
+        seconds: After this long no further update begins; the schedule is over by then.
         on_step: Called after each update with its number from 1, `steps`, and the loss.
 
     Returns:
@@ -70,14 +78,19 @@ def warm_up(
     losses: list[float] = []
     accuracies: list[float] = []
     learned = 0
+    frame = _frame(tokenizer, [reply for _, reply in examples], end)
     model.train()
     for step in range(steps):
         if time.monotonic() - started > seconds:
             break
         batch = [_encode(tokenizer, *examples[next(order)], end=end) for _ in range(batch_size)]
         ids, labels = _pad(batch, model.config.max_position_embeddings)
+        # On a slow machine the time runs out first: the schedule ends with whatever ends first.
+        progress = max(step / steps, (time.monotonic() - started) / seconds)
+        if progress < FRAME_FROM:
+            labels[torch.isin(labels, frame)] = IGNORED
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate * _schedule(step, steps)
+            group["lr"] = learning_rate * _schedule(progress)
         # Padding is to the right, where causal attention never looks: no mask is needed, and its absence is faster.
         logits = model(input_ids=ids, use_cache=False).logits[:, :-1].flatten(0, 1)
         targets = labels[:, 1:].flatten()
@@ -110,13 +123,18 @@ def _order(count: int, seed: int) -> Any:
         yield from torch.randperm(count, generator=generator).tolist()
 
 
-def _schedule(step: int, steps: int) -> float:
-    """The share of the learning rate at a step, counted from 0."""
-    rising = max(round(steps * WARM_UP_SHARE), 1)
-    if step < rising:
-        return (step + 1) / rising
-    progress = (step - rising) / max(steps - rising, 1)
-    return 0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * progress))
+def _schedule(progress: float) -> float:
+    """The share of the learning rate when `progress`, in [0, 1], of the warm-up is over."""
+    if progress < WARM_UP_SHARE:
+        return (progress + 0.01) / (WARM_UP_SHARE + 0.01)
+    return 1.0 if progress < 1 - DECAY_SHARE else max(0.1, (1 - progress) / DECAY_SHARE)
+
+
+def _frame(tokenizer: Any, replies: Sequence[str], end: int) -> torch.Tensor:
+    """The tokens that stand in every reply; none where all replies are alike."""
+    different = {reply: {*tokenizer.encode(reply, add_special_tokens=False), end} for reply in set(replies)}
+    common = set.intersection(*different.values()) if len(different) > 1 else set()
+    return torch.tensor(sorted(common), dtype=torch.long)
 
 
 def _encode(tokenizer: Any, messages: list[Message], reply: str, *, end: int) -> tuple[list[int], list[int]]:

@@ -1,23 +1,32 @@
 """The perfect player, for OpenSpiel games small enough to be solved: the ceiling of every comparison."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.env import View
 from veritas_rl.envs.openspiel.solver import MAX_STATES, ExactSolver
+from veritas_rl.seeding import generator
+
+
+@lru_cache(maxsize=16)
+def solver_of(case: str, max_states: int = MAX_STATES) -> ExactSolver:
+    """The solver of a case, made once a process; it remembers what it has solved."""
+    return ExactSolver(load(case), max_states)
 
 
 class ExactPlayer:
-    """Plays a move of the greatest minimax value; of several, the one with the lowest number.
+    """Plays a move of the greatest minimax value; of several, one drawn by the seed and what is shown.
 
     Args:
         max_states: How many states a game may have, see `ExactSolver`.
+        seed: Any seed.
     """
 
-    def __init__(self, max_states: int = MAX_STATES) -> None:
+    def __init__(self, max_states: int = MAX_STATES, seed: int | str = 0) -> None:
         self.max_states = max_states
-        self._solvers: dict[str, ExactSolver] = {}
+        self.seed = seed
 
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
         """One reply for each turn of an OpenSpiel session.
@@ -28,8 +37,8 @@ class ExactPlayer:
         replies = []
         for turn in turns:
             view: View = turn.view
-            if view.case not in self._solvers:
-                self._solvers[view.case] = ExactSolver(load(view.case), self.max_states)
-            best = self._solvers[view.case].optimal_actions(view.state)[0]
-            replies.append(Reply(turn.answers[view.actions.index(best)]))
+            best = solver_of(view.case, self.max_states).optimal_actions(view.state)
+            shown = [message["content"] for message in turn.messages]
+            chosen = generator("exact player", self.seed, turn.seat, *shown).choice(best)
+            replies.append(Reply(turn.answers[view.actions.index(chosen)]))
         return replies

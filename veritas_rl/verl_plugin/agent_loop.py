@@ -18,6 +18,8 @@ from veritas_rl.verl_plugin.reward import reward_info, task_of
 class GameAgentLoop(AgentLoopBase):
     """Plays one session with the model that is trained; one trajectory for each of its replies."""
 
+    tokenizer: Any
+
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Play the row's task.
 

@@ -8,7 +8,6 @@ import functools
 import importlib.metadata
 import inspect
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from packaging.requirements import Requirement
@@ -36,7 +35,7 @@ def _require_fault(function: Callable[..., Any], line: str) -> None:
         raise PatchRefused(f"{function.__name__} of verl {installed} no longer has the fault: {line}")
 
 
-def gloo_process_group(module: ModuleType) -> None:
+def gloo_process_group(module: Any) -> None:
     """On a CPU the backend string becomes "cpu:gloo,cpu:gloo", which torch refuses: pass plain "gloo"."""
     original = module.initialize_global_process_group_ray
     _require_fault(original, 'backend or f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"')
@@ -48,3 +47,26 @@ def gloo_process_group(module: ModuleType) -> None:
         original(timeout_second=timeout_second, backend=backend)
 
     module.initialize_global_process_group_ray = initialize
+
+
+def critic_attention(module: Any) -> None:
+    """The critic is loaded with flash attention whatever the configuration says: use the attention it names."""
+    original = module.load_valuehead_model
+    _require_fault(original, 'attn_implementation="flash_attention_2"')
+
+    @functools.wraps(original)
+    def load(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
+        from transformers import AutoModelForTokenClassification
+
+        attention = model_config._attn_implementation
+        if attention == "flash_attention_2":
+            return original(local_path, torch_dtype, model_config, trust_remote_code)
+        return AutoModelForTokenClassification.from_pretrained(
+            local_path,
+            dtype=torch_dtype,
+            config=model_config,
+            attn_implementation=attention,
+            trust_remote_code=trust_remote_code,
+        )
+
+    module.load_valuehead_model = load

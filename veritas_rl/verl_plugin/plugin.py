@@ -45,3 +45,4 @@ def _register_agent_loop(module: ModuleType) -> None:
 
 
 when_imported("verl.utils.distributed")(patches.gloo_process_group)
+when_imported("verl.utils.model")(patches.critic_attention)

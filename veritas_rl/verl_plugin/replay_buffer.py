@@ -34,15 +34,13 @@ class GameReplayBuffer(ReplayBuffer):
         """A batch as verl samples it, with the metrics of its games."""
         batch, metrics = super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
         if partition_id == "train":
-            metrics |= self._game_metrics(batch)
+            metrics |= self._game_metrics(batch.keys, partition_id)
         return batch, metrics
 
     @staticmethod
-    def _game_metrics(batch: KVBatchMeta) -> dict[str, float]:
-        """Means over the batch, and by game: `game/success`, `game/hex/legal`, ..."""
-        data = tq.kv_batch_get(
-            keys=batch.keys, partition_id=batch.partition_id, select_fields=["extra_fields", "data_source"]
-        )
+    def _game_metrics(keys: list[str], partition_id: str) -> dict[str, float]:
+        """Means over a batch, and by game: `game/success`, `game/hex/legal`, ..."""
+        data = tq.kv_batch_get(keys=keys, partition_id=partition_id, select_fields=["extra_fields", "data_source"])
         sums: dict[str, list[float]] = defaultdict(list)
         for fields, game in zip(data.get("extra_fields").tolist(), data.get("data_source").tolist(), strict=True):
             for name, value in fields["reward_extra_info"].items():

@@ -45,12 +45,13 @@ class GenerationServer:
 
         # The model config arrives without local_path: the dataclass makes it.
         model_config = omega_conf_to_dataclass(model_config, dataclass_type=HFModelConfig)
-        model = AutoModelForCausalLM.from_pretrained(
+        model: Any = AutoModelForCausalLM.from_pretrained(
             model_config.local_path,
             dtype=PrecisionType.to_dtype(config.dtype),
             trust_remote_code=model_config.trust_remote_code,
             attn_implementation=model_config.override_config.get("attn_implementation", "sdpa"),
-        ).to(device)
+        )
+        model.to(device)
         tokenizer = model_config.tokenizer
         stop = model_config.generation_config.eos_token_id if model_config.generation_config else None
         stops = {tokenizer.eos_token_id, *(stop if isinstance(stop, list) else [stop])} - {None}
@@ -161,7 +162,7 @@ class TransformersReplica(RolloutReplica):
                 "the transformers rollout runs on one device a replica: set "
                 "actor_rollout_ref.rollout.tensor_model_parallel_size=1"
             )
-        worker = self.workers[0]
+        worker: Any = self.workers[0]
         node_id, devices = await worker.__ray_call__.remote(
             lambda _: (
                 ray.get_runtime_context().get_node_id(),
@@ -172,7 +173,7 @@ class TransformersReplica(RolloutReplica):
         env_vars = dict.fromkeys(platform.ray_noset_envvars(), "1")
         if platform.device_name != "cpu":
             env_vars[platform.visible_devices_envvar()] = ",".join(devices)
-        self._server_handle = (
+        server: Any = (
             ray.remote(GenerationServer)
             .options(
                 name=server_name(self.replica_rank),
@@ -183,7 +184,8 @@ class TransformersReplica(RolloutReplica):
             )
             .remote(self.config, self.model_config, platform.device_name)
         )
-        self.servers = [self._server_handle]
+        self._server_handle = server
+        self.servers = [server]
         # verl routes by handle; the address only has to tell replicas apart.
         self._server_address = server_name(self.replica_rank)
 
@@ -217,7 +219,7 @@ class TransformersRollout(BaseRollout):
                 "the transformers rollout takes whole weights: set +actor_rollout_ref.model.lora.merge=True "
                 "and actor_rollout_ref.rollout.checkpoint_engine.backend=naive"
             )
-        server = ray.get_actor(server_name(self.replica_rank))
+        server: Any = ray.get_actor(server_name(self.replica_rank))
         bucket: list[tuple[str, torch.Tensor]] = []
         size = 0
         for name, tensor in weights:

@@ -76,7 +76,7 @@ def test_the_prompts_example_is_no_legal_answer() -> None:
 def test_tic_tac_toe_is_brief() -> None:
     game, state = load("tic_tac_toe"), reach("tic_tac_toe", "b1", "c2")
     content = text.messages(game, state, game.action_names(state), "brief")[0]["content"]
-    assert content == "x\n0x2\n34o\n678"
+    assert content == "0b2\n34F\n678"
 
 
 def test_tic_tac_toe_names_agree_with_the_board() -> None:

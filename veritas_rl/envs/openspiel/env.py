@@ -70,8 +70,8 @@ class OpenSpielConfig:
         for name, known in (("mode", MODES), ("reward_mode", REWARD_MODES), ("prompt", PROMPTS)):
             if getattr(self, name) not in known:
                 raise unknown(name, getattr(self, name), known)
-        if self.mode == "move" and self.opponent != "none":
-            raise UserError(f"opponent {self.opponent!r} needs mode=episode: a single move has no opponent")
+        if self.opponent != "none":
+            raise UserError(f"opponent={self.opponent} is not there yet: opponent=none leaves every seat to the model")
         if self.mode == "episode" and self.max_random_steps is not None:
             raise UserError("max_random_steps needs mode=move: a whole game begins at its start")
         self._set("game_list", case_names.split_list(self.game_list, "game_list"))

@@ -42,9 +42,12 @@ class TicTacToe(Game):
         return "\n".join(["  a b c", *(f"{number} {' '.join(row)}" for number, row in enumerate(rows, 1))])
 
     def brief(self, state: State, player: int) -> str:
-        cells = self._cells(state).replace("\n", "")
-        shown = "".join(str(action) if cell == "." else cell for action, cell in enumerate(cells))
-        return "\n".join([self.role(player), shown[:3], shown[3:6], shown[6:]])
+        """The board with an own sign in each cell: a to i for the player's marks, A to I for the other's, and the
+        action's number where it is empty. A small model reads signs long before it reads places."""
+        cells = enumerate(self._cells(state).replace("\n", ""))
+        mine = self.role(player)
+        signs = [str(i) if cell == "." else "abcdefghi"[i] if cell == mine else "ABCDEFGHI"[i] for i, cell in cells]
+        return "\n".join("".join(signs[start : start + 3]) for start in (0, 3, 6))
 
     def action_name(self, state: State, action: int) -> str:
         return f"{'abc'[action % 3]}{action // 3 + 1}"

@@ -1,0 +1,110 @@
+"""What is typed becomes the configuration that verl sees."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import DictConfig
+
+from veritas_rl.errors import UserError
+from veritas_rl.launch import configuration as conf
+from veritas_rl.launch.hardware import Hardware
+from veritas_rl.launch.main import plan
+
+CPU = Hardware(cores=2, gpus=0, gpu_bytes=0)
+ONE_GPU = Hardware(cores=16, gpus=1, gpu_bytes=141 << 30)
+ADAPTER = "data.custom_cls.config.adapter_config"
+
+
+def configured(*typed: str, hardware: Hardware = CPU, **environment: str) -> DictConfig:
+    return plan(typed, environment, hardware, datetime(2026, 1, 2, 3, 4, 5)).configuration
+
+
+def test_a_cpu_is_the_default_where_there_is_no_gpu() -> None:
+    made = configured()
+    assert made.trainer.device == "cpu"
+    assert made.actor_rollout_ref.rollout.name == "transformers"
+    assert made.actor_rollout_ref.model.path is None
+    assert made.algorithm.adv_estimator == "gae"
+    assert [task.case for task in conf.catalogue_of(made, "train")[:1]] == ["tic_tac_toe"]
+
+
+@pytest.mark.parametrize("plus", ["", "+"])
+def test_adapter_overrides_work_with_and_without_a_plus(plus: str) -> None:
+    made = configured(f"{plus}{ADAPTER}.num_tasks_per_case=200", f"{plus}{ADAPTER}.max_random_steps=5")
+    tasks = conf.catalogue_of(made, "val")
+    assert len(tasks) == 200
+    assert tasks[0].depth == 5
+
+
+def test_game_types_selects_every_game_that_it_names() -> None:
+    tasks = conf.catalogue_of(configured(GAME_TYPES="hex,go,chess"), "train")
+    assert {task.case.partition("(")[0] for task in tasks[:: len(tasks) // 60]} == {"hex", "go", "chess"}
+
+
+def test_a_case_with_commas_is_one_case() -> None:
+    tasks = conf.catalogue_of(configured(GAME_TYPES="clobber(rows=5,columns=5),tic_tac_toe"), "train")
+    assert {tasks[0].case, tasks[-1].case} == {"clobber(columns=5,rows=5)", "tic_tac_toe"}
+
+
+def test_the_command_line_wins_over_the_environment() -> None:
+    made = configured("algorithm=ppo", "data.train_batch_size=8", ALGORITHM="grpo")
+    assert made.algorithm.adv_estimator == "gae"
+    assert made.data.train_batch_size == 8
+
+
+def test_one_seed_reaches_all() -> None:
+    made = configured("veritas_rl.seed=7")
+    assert conf.catalogue_of(made, "train")[0].seed == 7
+    assert (made.data.seed, made.actor_rollout_ref.rollout.seed) == (7, 7)
+    assert made.actor_rollout_ref.actor.fsdp_config.seed == 7
+
+
+@pytest.mark.parametrize("group", sorted(path.stem for path in (conf.CONFIG_DIR / "hardware").glob("*.yaml")))
+@pytest.mark.parametrize("algorithm", ["ppo", "grpo"])
+def test_every_group_composes(group: str, algorithm: str) -> None:
+    overrides = [f"hardware={group}", f"algorithm={algorithm}", "lora=off", "rollout=transformers"]
+    made = conf.compose_configuration(overrides)
+    assert made.algorithm.adv_estimator == {"ppo": "gae", "grpo": "grpo"}[algorithm]
+    assert made.data.train_batch_size % made.actor_rollout_ref.actor.ppo_mini_batch_size == 0
+
+
+@pytest.mark.parametrize(
+    ("typed", "environment", "message"),
+    [
+        ([f"{ADAPTER}.foo=1"], {}, "unknown adapter_config key 'foo': known: cases"),
+        ([f"+{ADAPTER}.num_task_per_case=1"], {}, "did you mean num_tasks_per_case"),
+        (["trainer.foo=1"], {}, "trainer.foo"),
+        (["hardware=h300"], {}, "hardware/h300"),
+        (["foo"], {}, "foo"),
+        ([], {"GAME_TYPES": "hexx"}, "did you mean"),
+        ([], {"GAME_TYPES": "tic_tac_toe,nonsense"}, "nonsense"),
+        ([f"{ADAPTER}.cases=['hex(board_size=99)']"], {}, "99"),
+        ([f"{ADAPTER}.reward_mode=winning"], {}, "outcome"),
+        (["data.custom_cls.config.env=chesss"], {}, "known: openspiel"),
+        (["hardware=h200x4"], {}, "4 GPUs are wanted and 0 are here"),
+        ([], {"ROLLOUT_BACKEND": "vllm"}, "needs a GPU"),
+        (["data.train_batch_size=100"], {}, "no multiple"),
+        (["data.train_batch_size="], {}, "no whole number"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(typed: list[str], environment: dict[str, str], message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        configured(*typed, **environment)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_gpu_takes_the_large_model_and_adapters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    made: Any = configured(hardware=ONE_GPU)
+    assert made.actor_rollout_ref.model.path == "Qwen/Qwen3-4B-Instruct-2507"
+    assert made.actor_rollout_ref.rollout.name == "vllm"
+    assert (made.actor_rollout_ref.model.lora_rank, made.actor_rollout_ref.actor.optim.lr) == (32, 6e-5)
+
+
+def test_a_local_model_is_found_from_where_the_person_stands(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    assert conf.absolute_model_path({"AGENT_MODEL_REPO_ID": "model"}, tmp_path) == str(tmp_path / "model")
+    assert conf.absolute_model_path({"AGENT_MODEL_REPO_ID": "Qwen/Qwen3-4B"}, tmp_path) == "Qwen/Qwen3-4B"
+    assert conf.absolute_model_path({}, tmp_path) is None

@@ -1,0 +1,69 @@
+"""The scripts that people type: checked by shellcheck, and run as far as they go without training."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+TRAINER = ROOT / "train/scripts/openspiel-ppo-trainer.sh"
+SCRIPTS = [".ci/run", "docker_run_verl.sh", *map(str, sorted(Path("train/scripts").glob("*.sh")))]
+
+
+def bash(command: str, cwd: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", command], cwd=cwd, env={**os.environ, **variables}, capture_output=True, text=True, check=False
+    )
+
+
+def test_shellcheck_finds_nothing() -> None:
+    done = bash(f"shellcheck {' '.join(SCRIPTS)}")
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_dry_run_prints_the_command_and_the_configuration(tmp_path: Path) -> None:
+    done = bash(f"bash {TRAINER} trainer.total_training_steps=7", cwd=tmp_path, DRY_RUN="1", HF_TOKEN="hf_secret")
+    assert done.returncode == 0, done.stderr
+    command, _, configuration = done.stdout.partition("\n")
+    assert "-m verl.trainer.main_ppo" in command
+    assert "trainer.total_training_steps=7" in command
+    assert "total_training_steps: 7" in configuration
+    assert "hf_secret" not in done.stdout + done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_sourced_it_leaves_the_shell_alone(tmp_path: Path) -> None:
+    done = bash(
+        f"before=$(set -o; pwd; declare -F); . {TRAINER} no_such_key=1; code=$?\n"
+        'after=$(set -o; pwd; declare -F); [ "$before" = "$after" ] || echo changed; echo "still here, $code, $PWD"',
+        cwd=tmp_path,
+        DRY_RUN="1",
+    )
+    assert done.stdout.splitlines() == [f"still here, 2, {tmp_path}"]
+    assert done.stderr.startswith("error: unknown configuration key no_such_key")
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"GAME_TYPES": "nonsense"}, "nonsense"),
+        ({"AGENT_MODEL_REPO_ID": "/no/such/model"}, "/no/such/model is no model"),
+    ],
+)
+def test_a_mistake_ends_at_once_with_one_line(variables: dict[str, str], message: str) -> None:
+    done = bash(f"bash {TRAINER}", **variables)
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("error: ")
+    assert message in line
+
+
+@pytest.mark.parametrize("path", ["docker_run_verl.sh", "train/docker_run_verl.sh"])
+def test_the_container_command_holds_no_secret(path: str) -> None:
+    done = bash(f"./{path} bash train/scripts/test.sh", DRY_RUN="1", HF_TOKEN="hf_secret")
+    assert done.returncode == 0, done.stderr
+    assert "--gpus all" in done.stdout
+    assert f"{ROOT}:/workspace/veritas-rl" in done.stdout
+    assert "--env HF_TOKEN" in done.stdout
+    assert "hf_secret" not in done.stdout

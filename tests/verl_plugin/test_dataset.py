@@ -1,0 +1,110 @@
+"""The dataset as verl opens it: by path, lazily, the same in every process."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from verl.utils.import_utils import load_extern_object
+
+from veritas_rl.errors import UserError
+from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
+from veritas_rl.verl_plugin.reward import task_of
+
+TOOL = "train/tools/dataset-manager.py"
+
+
+def data_config(**adapter: Any) -> dict[str, Any]:
+    """verl's `data` node, as far as the dataset reads it."""
+    settings = {"env": "openspiel", "adapter_config": {"seed": 1, **adapter}}
+    return {"seed": 1, "custom_cls": {"path": TOOL, "config": settings}}
+
+
+def open_dataset(split: str = "train", **adapter: Any) -> DynamicEnvDataset:
+    return DynamicEnvDataset(split, None, data_config(**adapter))
+
+
+@pytest.mark.parametrize("name", ["DynamicEnvDataset", "OpenSpielDataset", "LGCV2DynamicDataset"])
+def test_verl_loads_it_by_path(name: str) -> None:
+    dataset = load_extern_object(TOOL, name)("train", None, data_config(cases="tic_tac_toe"), max_samples=7)
+    assert len(dataset) == 7
+
+
+def test_a_row_carries_its_task_as_plain_values() -> None:
+    row = open_dataset("val", cases="leduc_poker", reward_mode="legal")[3]
+    assert row["data_source"] == "leduc_poker"
+    assert row["agent_name"] == "game_agent"
+    assert row["extra_info"]["env"] == "openspiel"
+    task = task_of(row["extra_info"])
+    assert task.id == row["extra_info"]["task_id"] == row["reward_model"]["ground_truth"]
+    assert (task.split, task.reward, task.case) == ("val", "legal", "leduc_poker")
+    assert all(isinstance(value, str | int) for value in row["extra_info"].values())
+
+
+def test_its_order_is_a_seeded_permutation() -> None:
+    dataset = open_dataset(cases=["tic_tac_toe", "kuhn_poker"], num_tasks_per_case=50)
+    tasks = [dataset[index]["extra_info"]["task_id"] for index in range(len(dataset))]
+    assert len(set(tasks)) == 100
+    natural = [task.id for task in dataset.tasks]
+    assert sorted(tasks) == sorted(natural)
+    assert tasks != natural
+
+
+def test_training_and_validation_share_no_question() -> None:
+    questions = [
+        {str(row["raw_prompt"]) for row in open_dataset(split, cases="tic_tac_toe", num_tasks_per_case=1000)}
+        for split in ("train", "val")
+    ]
+    assert all(len(found) >= 1000 for found in questions)
+    assert not questions[0] & questions[1]
+
+
+def test_opening_a_billion_tasks_costs_nothing() -> None:
+    dataset = open_dataset(cases="hex(board_size=5)", num_tasks_per_case=10**9)
+    assert len(dataset) == 10**9
+    assert dataset[10**9 - 1]["data_source"] == "hex"
+
+
+def test_the_same_bytes_in_any_process() -> None:
+    program = (
+        "import json; from tests.verl_plugin.test_dataset import open_dataset\n"
+        "print(json.dumps([row for row in open_dataset(cases=['hex(board_size=5)', 'leduc_poker'], "
+        "num_tasks_per_case=20)]))"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path.cwd())},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "12345")
+    }
+    assert len(printed) == 1
+    assert len(printed.pop()) > 1000
+
+
+@pytest.mark.parametrize(
+    ("split", "adapter", "message"),
+    [
+        ("data/train.json.gz", {}, "train_files=train"),
+        ("test", {}, "train_files=train"),
+        ("train", {"num_task_per_case": 3}, "num_tasks_per_case"),
+        ("train", {"cases": "hexx"}, "hex"),
+        ("train", {"game_types": "checkerz"}, "checkers"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(split: str, adapter: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        open_dataset(split, **adapter)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_environment_lists_the_known_ones() -> None:
+    config = data_config()
+    config["custom_cls"]["config"]["env"] = "open_spiel"
+    with pytest.raises(UserError, match="openspiel"):
+        DynamicEnvDataset("train", None, config)
