@@ -56,7 +56,7 @@ def test_ppo_trains_a_model_that_was_made_on_the_spot(tmp_path: Path) -> None:
     pictures = [Path(line.split()[-1]) for line in printed.splitlines() if line.strip().startswith("learning curve")]
     assert pictures[0].read_bytes().startswith(b"\x89PNG")
     trained = AutoModelForCausalLM.from_pretrained(tmp_path / "global_step_3/actor/huggingface")
-    assert trained.num_parameters() == 821504
+    assert trained.num_parameters() == 855168
     left = [process.name() for process in psutil.process_iter() if str(tmp_path) in " ".join(process.cmdline())]
     assert not left
 

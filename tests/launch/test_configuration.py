@@ -86,6 +86,8 @@ def test_every_group_composes(group: str, algorithm: str) -> None:
         (["hardware=h200x4"], {}, "4 GPUs are wanted and 0 are here"),
         ([], {"ROLLOUT_BACKEND": "vllm"}, "needs a GPU"),
         (["data.train_batch_size=100"], {}, "no multiple"),
+        (["trainer.logger=[console]"], {}, "must hold file"),
+        ([f"{ADAPTER}.opponent=mcts", f"{ADAPTER}.mode=episode"], {}, "opponent=mcts is not there yet"),
         (["data.train_batch_size="], {}, "no whole number"),
     ],
 )
@@ -105,6 +107,21 @@ def test_a_gpu_takes_the_large_model_and_adapters(monkeypatch: pytest.MonkeyPatc
 
 def test_a_local_model_is_found_from_where_the_person_stands(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
-    assert conf.absolute_model_path({"AGENT_MODEL_REPO_ID": "model"}, tmp_path) == str(tmp_path / "model")
-    assert conf.absolute_model_path({"AGENT_MODEL_REPO_ID": "Qwen/Qwen3-4B"}, tmp_path) == "Qwen/Qwen3-4B"
-    assert conf.absolute_model_path({}, tmp_path) is None
+    name = "AGENT_MODEL_REPO_ID"
+    assert conf.clean_environment({name: "model"}, tmp_path) == {name: str(tmp_path / "model")}
+    assert conf.clean_environment({name: "Qwen/Qwen3-4B"}, tmp_path) == {name: "Qwen/Qwen3-4B"}
+
+
+def test_an_empty_variable_is_an_unset_one(tmp_path: Path) -> None:
+    assert conf.clean_environment({"AGENT_MODEL_REPO_ID": "", "WANDB_PROJECT": " ", "HOME": "/x"}, tmp_path) == {}
+
+
+def test_the_cpu_settings_can_be_chosen_on_a_machine_with_gpus() -> None:
+    made = configured("hardware=cpu", hardware=ONE_GPU)
+    assert (made.trainer.device, made.actor_rollout_ref.rollout.name) == ("cpu", "transformers")
+    assert made.actor_rollout_ref.model.lora_rank == 0
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "grpo"])
+def test_a_step_asks_as_many_prompts_as_suits_the_algorithm(algorithm: str) -> None:
+    assert configured(ALGORITHM=algorithm).data.train_batch_size == {"ppo": 256, "grpo": 32}[algorithm]

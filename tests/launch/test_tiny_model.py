@@ -26,7 +26,7 @@ def test_it_loads_as_any_model_does(folder: Path) -> None:
     assert tokenizer.decode([tokenizer.eos_token_id, tokenizer.pad_token_id]) == "<|im_end|><|endoftext|>"
     assert model.generation_config.eos_token_id == model.config.eos_token_id == tokenizer.eos_token_id
     assert model.generation_config.pad_token_id == model.config.pad_token_id == tokenizer.pad_token_id
-    assert model.config.tie_word_embeddings
+    assert not model.config.tie_word_embeddings
     assert (folder / "model.safetensors").is_file()
     assert [path.name for path in folder.parent.iterdir()] == ["tiny"]
 

@@ -13,6 +13,7 @@ from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 from veritas_rl.verl_plugin.reward import task_of
 
+CASE_LISTS = {"FOCUS_CASES": 17, "AVAILABLE_CASES": 34, "DEFAULT_CASES_BOARD_SIZES": 16}
 TOOL = "train/tools/dataset-manager.py"
 
 
@@ -28,8 +29,15 @@ def open_dataset(split: str = "train", **adapter: Any) -> DynamicEnvDataset:
 
 @pytest.mark.parametrize("name", ["DynamicEnvDataset", "OpenSpielDataset", "LGCV2DynamicDataset"])
 def test_verl_loads_it_by_path(name: str) -> None:
-    dataset = load_extern_object(TOOL, name)("train", None, data_config(cases="tic_tac_toe"), max_samples=7)
-    assert len(dataset) == 7
+    loaded: Any = load_extern_object(TOOL, name)
+    assert len(loaded("train", None, data_config(cases="tic_tac_toe"), max_samples=7)) == 7
+
+
+def test_the_lists_of_cases_are_where_users_import_them() -> None:
+    lists = {name: load_extern_object("train/tools/openspiel_adapter.py", name) for name in CASE_LISTS}
+    assert {name: len(cases) for name, cases in lists.items()} == CASE_LISTS  # pyright: ignore[reportArgumentType]
+    adapter: Any = load_extern_object("train/tools/openspiel_adapter.py", "OpenSpielAdapter")
+    assert adapter.name == "openspiel"
 
 
 def test_a_row_carries_its_task_as_plain_values() -> None:

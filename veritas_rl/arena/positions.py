@@ -54,7 +54,7 @@ def judge(player: Player, tasks: Sequence[Task]) -> Judgement:
 
     Args:
         player: Who answers.
-        tasks: Single-move tasks with reward "outcome".
+        tasks: Single-move tasks with reward "outcome" or "optimal".
     """
     sessions = [get_environment(task.env).start(task) for task in tasks]
     return _judgement([next(iter(scores.values())) for scores in play(sessions, player)], tasks)

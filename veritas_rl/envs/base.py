@@ -23,7 +23,7 @@ Message = dict[str, str]
 
 SPLITS = ("train", "val")
 MODES = ("move", "episode")
-REWARD_MODES = ("legal", "outcome")
+REWARD_MODES = ("legal", "outcome", "optimal")
 PROMPTS = ("full", "brief")
 
 
@@ -296,7 +296,7 @@ def shape(score: Score, mode: str, gamma: float = 1.0, moves_left: int = 0) -> f
 
     Args:
         score: How the session ended for the seat.
-        mode: "legal" pays 1 for staying legal; "outcome" pays the value.
+        mode: "legal" pays 1 for staying legal; "outcome" and "optimal" pay the value that the session has found.
         gamma: Discount for each later move of the same seat, in (0, 1].
         moves_left: How many moves of this seat followed the rewarded one; 0 for a single move.
 
@@ -305,6 +305,6 @@ def shape(score: Score, mode: str, gamma: float = 1.0, moves_left: int = 0) -> f
     """
     if mode == "legal":
         return float(score.legal)
-    if mode == "outcome":
+    if mode in ("outcome", "optimal"):
         return score.value * gamma**moves_left
     raise unknown("reward mode", mode, REWARD_MODES)

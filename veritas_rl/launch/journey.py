@@ -96,7 +96,7 @@ def local_folder(model: str) -> Path:
 
 def evaluation_tasks(configuration: DictConfig) -> list[Task]:
     """The held-out positions: tasks of the validation split, of every case, each position once."""
-    catalogue = catalogue_of(configuration, "val", reward_mode="outcome")
+    catalogue = catalogue_of(configuration, "val", reward_mode="optimal")
     tasks = itertools.islice(shuffled(catalogue, configuration.veritas_rl.seed), len(catalogue))
     return distinct(tasks, configuration.veritas_rl.evaluation.positions)
 

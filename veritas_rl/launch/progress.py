@@ -52,7 +52,7 @@ def watch(process: subprocess.Popen[bytes], metrics: Path, steps: int, console: 
         The exit code of the process.
     """
     file, last_told, told_every = MetricsFile(metrics), 0, max(1, steps // 10)
-    started = time.monotonic()
+    started, first = time.monotonic(), (0, 0.0)
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -74,10 +74,12 @@ def watch(process: subprocess.Popen[bytes], metrics: Path, steps: int, console: 
                 told = f"reward {data['critic/score/mean']:.3f}  legal {data.get('game/legal', float('nan')):.3f}"
                 progress.update(bar, description="training", completed=step, told=told)
                 if not console.is_terminal and (step - last_told >= told_every or step == steps or last_told == 0):
-                    last_told = step
-                    seconds = time.monotonic() - started
-                    left = seconds / step * (steps - step)
-                    console.print(f"step {step}/{steps}  {told}  {seconds:.0f} s, about {left:.0f} s left")
+                    last_told, seconds = step, time.monotonic() - started
+                    # From the first step on: what came before is Ray and verl starting.
+                    first = first if first[0] else (step, seconds)
+                    left = (seconds - first[1]) / max(1, step - first[0]) * (steps - step)
+                    known = f", about {left:.0f} s left" if step > first[0] else ""
+                    console.print(f"step {step}/{steps}  {told}  {seconds:.0f} s{known}")
             if code is not None:
                 return code
             time.sleep(POLL_SECONDS)

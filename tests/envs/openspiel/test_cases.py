@@ -121,7 +121,7 @@ def test_a_config_can_be_replaced_and_hashed() -> None:
         ({"mode": "moves"}, "did you mean move"),
         ({"reward_mode": "win"}, "legal"),
         ({"prompt": "short"}, "brief"),
-        ({"opponent": "random"}, "mode=episode"),
+        ({"opponent": "random"}, "opponent=none"),
         ({"mode": "episode", "max_random_steps": 3}, "mode=move"),
         ({"game_list": ["hex"], "game_configs": {"go": []}}, "game_configs"),
         ({"game_list": ["hex"], "game_configs": [[], []]}, "2 entries"),
@@ -152,10 +152,8 @@ def test_the_catalogue_is_lazy_and_ordered() -> None:
 
 
 def test_the_catalogue_carries_the_configuration() -> None:
-    values = {"mode": "episode", "opponent": "random", "seed": "7", "prompt": "brief", "reward_mode": "legal"}
+    values = {"mode": "episode", "seed": "7", "prompt": "brief", "reward_mode": "legal"}
     config = make_config(OpenSpielConfig, {"cases": "kuhn_poker", **values})
     tasks = OpenSpielEnvironment().catalogue(config, "val")
-    assert tasks[1].id == (
-        "openspiel/kuhn_poker/episode#1?reward=legal&opponent=random&seat=1&seed=7&split=val&prompt=brief"
-    )
+    assert tasks[1].id == ("openspiel/kuhn_poker/episode#1?reward=legal&seat=1&seed=7&split=val&prompt=brief")
     assert tasks[2].seat == 0

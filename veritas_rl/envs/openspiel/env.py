@@ -39,7 +39,7 @@ class OpenSpielConfig:
         fallback_cases: What is played where nothing above says so. Default: every described game.
         num_tasks_per_case: Tasks of each case.
         max_random_steps: The most random moves before a single move's position; None for any of a random game.
-        reward_mode: "legal" or "outcome".
+        reward_mode: "legal", "outcome" or "optimal", see `OpenSpielSession`.
         seed: The seed of the set of tasks.
         mode: "move" or "episode".
         opponent: The player of the other seats of a whole game; "none" leaves them to whoever plays the session.
@@ -83,7 +83,7 @@ class OpenSpielConfig:
         fallback = case_names.split_list(self.fallback_cases, "fallback_cases") or case_names.DEFAULT_CASES
         known = tuple(dict.fromkeys(named or map(case_names.canonical, fallback)))
         self._set("cases", case_names.select(known, self.game_types) if self.game_types else known)
-        if self.mode == "move" and self.reward_mode == "outcome":
+        if self.mode == "move" and self.reward_mode != "legal":
             for case in self.cases:
                 if not case_names.load(case).can_resample:
                     raise UserError(
@@ -234,7 +234,9 @@ class OpenSpielEnvironment(Environment):
 class OpenSpielSession(Session):
     """One move, or one game.
 
-    A single move pays 1 for being legal in the reward mode "legal", else the value of `scoring.move_value`.
+    A single move pays 1 for being legal in the reward mode "legal". In "outcome" it pays the value of
+    `scoring.move_value`. In "optimal" it pays 1 less what it loses against the best move, where values are exact, so
+    that a hopeless position can be played as well as any; where they are not it pays as in "outcome".
 
     A whole game starts at the root. Chance is drawn from (seed, task id, ply), so a task always meets the same deals on
     the same path. A seat's mistake ends the game: it pays nothing to anybody, so nobody profits from it. All seats
@@ -299,7 +301,8 @@ class OpenSpielSession(Session):
             return Score(1.0, True, Reason.LEGAL, {"action": name})
         value = scoring.move_value(self.game, self._state, action)
         details = {"action": name, "value_source": value.source}
-        return Score(value.value, value.good, Reason.LEGAL, details)
+        paid = value.value if self.task.reward == "outcome" else 1.0 - value.lost
+        return Score(paid, value.good, Reason.LEGAL, details)
 
     def _forfeit(self, seat: int, reason: Reason) -> None:
         seats = [seat] if self.task.mode == "move" else range(self.game.players)

@@ -29,21 +29,34 @@ PLAYOUTS = 64
 
 @dataclass(frozen=True)
 class MoveValue:
-    """A move's value in [0, 1] for the mover, where it comes from ("exact" or "playouts"), and whether it is good.
+    """What a move is worth.
 
-    An exact move is good if no other is better; else if it is worth more than 0.5.
+    Attributes:
+        value: In [0, 1], for the mover.
+        source: "exact" or "playouts".
+        best: The value of the best move where values are exact; 1 where they are not.
     """
 
     value: float
     source: str
-    good: bool
+    best: float
+
+    @property
+    def lost(self) -> float:
+        """What the move loses against the best one, in [0, 1]; against a sure win where the best is not known."""
+        return self.best - self.value
+
+    @property
+    def good(self) -> bool:
+        """Whether no other move is better; where the best is not known, whether this one is worth more than 0.5."""
+        return self.value >= self.best if self.source == "exact" else self.value > 0.5
 
 
 def outcome(game: Game, returns: Sequence[float], player: int) -> float:
     """The value in [0, 1] of a finished game with these returns."""
     mine = returns[player]
     if game.zero_sum and game.players > 1:
-        return 0.5 * (1 + (mine > 0) - (mine < 0))
+        return _sign_value(mine)
     least, greatest = game.spiel.min_utility(), game.spiel.max_utility()
     return min(1.0, max(0.0, (mine - least) / (greatest - least))) if greatest > least else 0.5
 
@@ -61,11 +74,15 @@ def result(game: Game, returns: Sequence[float], player: int) -> Reason:
 def move_value(game: Game, state: State, action: int) -> MoveValue:
     """What a legal action is worth to the player to move."""
     if is_exact(game.case):
-        values = _solver(game.case).values(state)
-        value = 0.5 * (1 + (values[action] > 0) - (values[action] < 0))
-        return MoveValue(value, "exact", values[action] == max(values.values()))
+        values = {move: _sign_value(worth) for move, worth in _solver(game.case).values(state).items()}
+        return MoveValue(values[action], "exact", max(values.values()))
     value = _native_playouts(game, state, action) if _is_native(game) else _playouts(game, state, action)
-    return MoveValue(value, "playouts", value > 0.5)
+    return MoveValue(value, "playouts", 1.0)
+
+
+def _sign_value(utility: float) -> float:
+    """1 for a win, 0.5 for a draw, 0 for a loss."""
+    return 0.5 * (1 + (utility > 0) - (utility < 0))
 
 
 def is_exact(case: str) -> bool:

@@ -1,0 +1,6 @@
+"""Names that users import from here: the OpenSpiel environment and its lists of cases. They live in the package."""
+
+from veritas_rl.envs.openspiel.cases import AVAILABLE_CASES, DEFAULT_CASES_BOARD_SIZES, FOCUS_CASES
+from veritas_rl.envs.openspiel.env import OpenSpielEnvironment as OpenSpielAdapter
+
+__all__ = ["AVAILABLE_CASES", "DEFAULT_CASES_BOARD_SIZES", "FOCUS_CASES", "OpenSpielAdapter"]
