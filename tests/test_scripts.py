@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ def bash(command: str, cwd: Path = ROOT, **variables: str) -> subprocess.Complet
 
 
 def test_shellcheck_finds_nothing() -> None:
-    done = bash(f"shellcheck {' '.join(SCRIPTS)}")
+    done = bash(f"{Path(sys.executable).with_name('shellcheck')} {' '.join(SCRIPTS)}")
     assert done.returncode == 0, done.stdout
 
 

@@ -46,6 +46,14 @@ def test_the_same_answer_always_pays_the_same() -> None:
         assert len(paid) == 1
 
 
+def test_the_optimal_mode_pays_what_a_move_does_not_lose() -> None:
+    for k in range(30):
+        info = extra_info(k=k)
+        worth = [compute_score("x", answer, "", info)["score"] for answer in answers(info)]
+        paid = [compute_score("x", answer, "", {**info, "reward": "optimal"})["score"] for answer in answers(info)]
+        assert paid == [1 - (max(worth) - value) for value in worth]
+
+
 def test_some_move_of_every_position_is_worth_the_most() -> None:
     for k in range(20):
         info = extra_info(k=k)

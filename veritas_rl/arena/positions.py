@@ -19,8 +19,8 @@ class Judgement:
     """What one player did on a list of positions.
 
     Attributes:
-        legal: 1.0 or 0.0 for each position.
-        optimal: The same, for moves with the best value; a probability for a player that is computed, not sampled.
+        legal: For each position the share of legal answers.
+        optimal: For each position the share of answers with the best value.
         classes: The symmetry class of each position.
         exact: Whether every value was exact. Otherwise a move counts that is worth more than half by playouts.
     """
@@ -49,15 +49,25 @@ class Judgement:
         return clustered_mean([a - b for a, b in zip(self.optimal, other.optimal, strict=True)], self.classes)
 
 
-def judge(player: Player, tasks: Sequence[Task]) -> Judgement:
-    """Let a player answer each task once.
+def judge(player: Player, tasks: Sequence[Task], draws: int = 1) -> Judgement:
+    """Let a player answer each task.
 
     Args:
         player: Who answers.
         tasks: Single-move tasks with reward "outcome" or "optimal".
+        draws: How often each is answered; a task counts by its mean, so that a player that draws its moves is judged
+            by what it usually does.
     """
-    sessions = [get_environment(task.env).start(task) for task in tasks]
-    return _judgement([next(iter(scores.values())) for scores in play(sessions, player)], tasks)
+    sessions = [get_environment(task.env).start(task) for task in tasks for _ in range(draws)]
+    scores = [next(iter(scores.values())) for scores in play(sessions, player)]
+    tried = [scores[start : start + draws] for start in range(0, len(scores), draws)]
+    exact = all(_is_exact(score) for score in scores if score.legal)
+    return Judgement(
+        tuple(sum(score.legal for score in drawn) / draws for drawn in tried),
+        tuple(sum(score.success for score in drawn) / draws for drawn in tried),
+        _classes(tasks),
+        exact,
+    )
 
 
 def judge_uniform(tasks: Sequence[Task]) -> Judgement:
@@ -97,12 +107,6 @@ def distinct(tasks: Iterable[Task], most: int) -> list[Task]:
             seen.add(question)
             kept.append(task)
     return kept
-
-
-def _judgement(scores: Sequence[Score], tasks: Sequence[Task]) -> Judgement:
-    legal = tuple(float(score.legal) for score in scores)
-    exact = all(_is_exact(score) for score in scores if score.legal)
-    return Judgement(legal, tuple(float(score.success) for score in scores), _classes(tasks), exact)
 
 
 def _classes(tasks: Sequence[Task]) -> tuple[Hashable, ...]:

@@ -1,8 +1,8 @@
 """What surrounds the training of a run: a model to begin with, and a judgement before and after.
 
-On a machine without a GPU nobody has a model at hand, so one is made and warmed up: for less than a minute it imitates
-a teacher on training positions, which teaches it to read a position, to answer, and something of the game. The table
-at the end has a row for each stage, so that what rewards taught can be told from what imitation did.
+On a machine without a GPU nobody has a model at hand, so one is made and warmed up: it imitates a player that chooses
+among the legal moves at random, which teaches it to read a position and to answer, and nothing about playing well.
+What it plays better afterwards, it learned from rewards.
 """
 
 import dataclasses
@@ -30,8 +30,8 @@ from veritas_rl.launch.warmup import warm_up
 from veritas_rl.permutation import Permutation
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.language_model import LanguageModelPlayer, load_language_model
+from veritas_rl.players.random import RandomPlayer
 from veritas_rl.players.sampling import SamplingParams
-from veritas_rl.players.teacher import Teacher
 
 if TYPE_CHECKING:
     from veritas_rl.launch.main import Run
@@ -102,7 +102,7 @@ def evaluation_tasks(configuration: DictConfig) -> list[Task]:
 
 
 def judge_model(folder: Path, tasks: Sequence[Task], configuration: DictConfig) -> Judgement:
-    """Let a model answer each task with its most likely reply."""
+    """Let a model answer each task, several times at the temperature at which it is trained."""
     model, tokenizer = load_language_model(folder)
     rollout = configuration.actor_rollout_ref.rollout
     engine = GenerationEngine(
@@ -111,24 +111,24 @@ def judge_model(folder: Path, tasks: Sequence[Task], configuration: DictConfig) 
         tokenizer.pad_token_id,
         max_batch_size=rollout.max_num_seqs,
         max_model_len=rollout.prompt_length + rollout.response_length,
+        seed=rollout.seed,
     )
     try:
-        return judge(
-            LanguageModelPlayer(engine, tokenizer, SamplingParams(rollout.response_length, temperature=0.0)), tasks
-        )
+        params = SamplingParams(rollout.response_length, temperature=rollout.temperature)
+        return judge(LanguageModelPlayer(engine, tokenizer, params), tasks, configuration.veritas_rl.evaluation.draws)
     finally:
         engine.close()
 
 
 def warmed_up(model: Path, run: "Run", console: Console) -> Path:
-    """The model after imitating `Teacher` on training positions."""
+    """The model after imitating a random legal player on training positions."""
     settings = run.configuration.veritas_rl
     tasks = shuffled(catalogue_of(run.configuration, "train"), settings.seed)
     count = settings.warm_up.steps * settings.warm_up.batch_size
-    # Another seed each time round, so that all good moves of a position are seen.
+    # Another seed each time round, so that all moves of a position are seen.
     examples = [example(task, f"{settings.seed}/{index}") for index, task in enumerate(itertools.islice(tasks, count))]
     with Progress(console=console, transient=True) as progress:
-        bar = progress.add_task("warming up on a teacher's moves", total=settings.warm_up.steps)
+        bar = progress.add_task("warming up: the answer format and the legal moves", total=settings.warm_up.steps)
         output = run.folder / "warmed-up-model"
         told = warm_up(
             model,
@@ -143,9 +143,9 @@ def warmed_up(model: Path, run: "Run", console: Console) -> Path:
 
 
 def example(task: Task, seed: str) -> tuple[list[Message], str]:
-    """A position and what the teacher answers to it."""
+    """A position and what a random legal player answers to it."""
     (turn,) = get_environment(task.env).start(task).turns()
-    return [dict(message) for message in turn.messages], Teacher(seed).act([turn])[0].text
+    return [dict(message) for message in turn.messages], RandomPlayer(seed).act([turn])[0].text
 
 
 def shuffled(catalogue: Sequence[Task], seed: int) -> Iterator[Task]:

@@ -1,0 +1,70 @@
+"""What is checked before a run starts, and what it says."""
+
+import sys
+from collections import namedtuple
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from veritas_rl.errors import UserError
+from veritas_rl.launch import preflight
+from veritas_rl.launch.hardware import Hardware
+from veritas_rl.launch.main import Run, plan
+from veritas_rl.launch.tiny_model import build_tiny_model
+
+CPU = Hardware(cores=2, gpus=0, gpu_bytes=0)
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return plan([f"trainer.default_local_dir={tmp_path}/checkpoints"], {}, CPU, datetime(2026, 1, 2, 3, 4, 5))
+
+
+def test_the_pinned_verl_passes() -> None:
+    preflight.check_verl()
+
+
+def test_another_verl_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "verl-0.8.0.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: verl\nVersion: 0.8.0\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with pytest.raises(UserError, match=r"verl 0\.8\.0 is installed, 0\.9\.1 is needed"):
+        preflight.check_verl()
+
+
+def test_a_folder_without_a_model_is_no_model(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is no model that can be read") as caught:
+        preflight.check_model(str(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_model_folder_passes(tmp_path: Path) -> None:
+    preflight.check_model(str(build_tiny_model(tmp_path / "model", seed=0)))
+
+
+def test_a_full_disk_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    preflight.check_disk(run.configuration, None)
+    monkeypatch.setattr(preflight.shutil, "disk_usage", lambda path: Usage(10 << 30, 10 << 30, 100 << 20))
+    with pytest.raises(UserError, match=r"0\.1 GiB free and the checkpoints need 1\.0"):
+        preflight.check_disk(run.configuration, None)
+
+
+def test_a_large_model_needs_a_large_disk(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = tmp_path / "model.safetensors"
+    weights.touch()
+    with weights.open("wb") as file:
+        file.truncate(8 << 30)
+    monkeypatch.setattr(preflight.shutil, "disk_usage", lambda path: Usage(1 << 40, 0, 100 << 30))
+    with pytest.raises(UserError, match="the checkpoints need 193"):
+        preflight.check_disk(run.configuration, tmp_path)
+
+
+def test_the_command_and_its_environment_hold_what_verl_needs(run: Run) -> None:
+    assert run.command()[1:3] == ["-m", "verl.trainer.main_ppo"]
+    environment = run.environment()
+    assert environment["VERL_PLATFORM"] == "cpu"
+    assert environment["OMP_NUM_THREADS"] == "2"
+    assert environment["VERL_FILE_LOGGER_PATH"].endswith("metrics.jsonl")

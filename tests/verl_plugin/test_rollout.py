@@ -1,0 +1,92 @@
+"""The transformers rollout in a real Ray actor: generation, log-probabilities, and new weights."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+import torch
+from transformers import AutoModelForCausalLM
+from verl.utils.config import omega_conf_to_dataclass
+
+from veritas_rl.launch.hardware import Hardware
+from veritas_rl.launch.main import plan
+from veritas_rl.launch.tiny_model import build_tiny_model
+from veritas_rl.verl_plugin.rollout import GenerationServer
+
+PROMPTS = [list(range(10 + index, 30 + 2 * index)) for index in range(6)]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two models of other weights."""
+    return [build_tiny_model(tmp_path_factory.mktemp("models") / f"model{seed}", seed=seed) for seed in (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def server(folders: list[Path]) -> Iterator[Any]:
+    """A generation server of the first model."""
+    typed = [f"actor_rollout_ref.model.path={folders[0]}"]
+    made = plan(typed, {}, Hardware(2, 0, 0), datetime(2026, 1, 2, 3, 4, 5)).configuration.actor_rollout_ref
+    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
+    try:
+        yield ray.remote(GenerationServer).remote(omega_conf_to_dataclass(made.rollout), made.model, "cpu")
+    finally:
+        ray.shutdown()
+
+
+def generate(server: Any, limits: list[int], temperature: float) -> list[Any]:
+    return ray.get(
+        [
+            server.generate.remote(
+                str(index), prompt_ids=prompt, sampling_params={"temperature": temperature, "max_tokens": limit}
+            )
+            for index, (prompt, limit) in enumerate(zip(PROMPTS, limits, strict=True))
+        ]
+    )
+
+
+def plain_logprobs(folder: Path, prompt: list[int], reply: list[int], temperature: float) -> torch.Tensor:
+    """What one forward pass says of the reply's tokens: the trainer's arithmetic."""
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    with torch.no_grad():
+        logits = model(torch.tensor([prompt + reply])).logits[0, len(prompt) - 1 : -1] / temperature
+    return torch.log_softmax(logits, -1).gather(1, torch.tensor(reply)[:, None])[:, 0]
+
+
+def greedy(folder: Path, prompt: list[int], length: int) -> list[int]:
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    reply = model.generate(torch.tensor([prompt]), max_new_tokens=length, do_sample=False)[0, len(prompt) :]
+    return reply.tolist()
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_log_probabilities_are_the_trainers(server: Any, folders: list[Path], temperature: float) -> None:
+    for prompt, output in zip(PROMPTS, generate(server, [8, 1, 3, 8, 2, 5], temperature), strict=True):
+        expected = plain_logprobs(folders[0], prompt, output.token_ids, temperature)
+        assert torch.tensor(output.log_probs) == pytest.approx(expected, abs=1e-4)
+
+
+def test_each_request_has_its_own_limit(server: Any) -> None:
+    limits = [8, 1, 3, 8, 2, 5]
+    outputs = generate(server, limits, 1.0)
+    assert all(1 <= len(output.token_ids) <= limit for output, limit in zip(outputs, limits, strict=True))
+    assert {output.stop_reason for output in outputs} == {"completed"}
+
+
+def test_new_weights_in_buckets_make_it_the_other_model(server: Any, folders: list[Path]) -> None:
+    weights = list(AutoModelForCausalLM.from_pretrained(folders[1]).state_dict().items())
+    middle = len(weights) // 2
+    ray.get(server.load_weights.remote(weights[:middle], last=False))
+    ray.get(server.load_weights.remote(weights[middle:], last=True))
+    ray.get(server.set_global_steps.remote(7))
+    outputs = generate(server, [6] * len(PROMPTS), 0)
+    assert [output.token_ids for output in outputs] == [greedy(folders[1], prompt, 6) for prompt in PROMPTS]
+    assert {output.extra_fields["global_steps"] for output in outputs} == {7}
+
+
+def test_weights_that_are_not_the_models_are_refused(server: Any) -> None:
+    with pytest.raises(ray.exceptions.RayTaskError, match="unknown nonsense"):
+        ray.get(server.load_weights.remote([("nonsense", torch.ones(1))], last=True))
