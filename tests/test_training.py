@@ -37,8 +37,7 @@ def test_ppo_trains_a_model_that_was_made_on_the_spot(tmp_path: Path) -> None:
         "veritas_rl.warm_up.steps=30",
         "veritas_rl.evaluation.positions=100",
         "data.train_batch_size=32",
-        "actor_rollout_ref.actor.ppo_mini_batch_size=16",
-        "critic.ppo_mini_batch_size=16",
+        "trainer.critic_warmup=0",
         # With this off, verl recomputes the log-probabilities and compares them with the rollout's.
         "algorithm.rollout_correction.bypass_mode=false",
     )

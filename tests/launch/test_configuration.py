@@ -85,7 +85,7 @@ def test_every_group_composes(group: str, algorithm: str) -> None:
         (["data.custom_cls.config.env=chesss"], {}, "known: openspiel"),
         (["hardware=h200x4"], {}, "4 GPUs are wanted and 0 are here"),
         ([], {"ROLLOUT_BACKEND": "vllm"}, "needs a GPU"),
-        (["data.train_batch_size=100"], {}, "no multiple"),
+        (["data.train_batch_size=100", "actor_rollout_ref.actor.ppo_mini_batch_size=32"], {}, "no multiple"),
         (["trainer.logger=[console]"], {}, "must hold file"),
         ([f"{ADAPTER}.opponent=mcts", f"{ADAPTER}.mode=episode"], {}, "opponent=mcts is not there yet"),
         (["data.train_batch_size="], {}, "no whole number"),

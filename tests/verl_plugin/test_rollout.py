@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import ray
 import torch
+from ray.exceptions import RayTaskError
 from transformers import AutoModelForCausalLM
 from verl.utils.config import omega_conf_to_dataclass
 
@@ -30,7 +31,7 @@ def server(folders: list[Path]) -> Iterator[Any]:
     """A generation server of the first model."""
     typed = [f"actor_rollout_ref.model.path={folders[0]}"]
     made = plan(typed, {}, Hardware(2, 0, 0), datetime(2026, 1, 2, 3, 4, 5)).configuration.actor_rollout_ref
-    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         yield ray.remote(GenerationServer).remote(omega_conf_to_dataclass(made.rollout), made.model, "cpu")
     finally:
@@ -57,7 +58,7 @@ def plain_logprobs(folder: Path, prompt: list[int], reply: list[int], temperatur
 
 
 def greedy(folder: Path, prompt: list[int], length: int) -> list[int]:
-    model = AutoModelForCausalLM.from_pretrained(folder)
+    model: Any = AutoModelForCausalLM.from_pretrained(folder)
     reply = model.generate(torch.tensor([prompt]), max_new_tokens=length, do_sample=False)[0, len(prompt) :]
     return reply.tolist()
 
@@ -88,5 +89,5 @@ def test_new_weights_in_buckets_make_it_the_other_model(server: Any, folders: li
 
 
 def test_weights_that_are_not_the_models_are_refused(server: Any) -> None:
-    with pytest.raises(ray.exceptions.RayTaskError, match="unknown nonsense"):
+    with pytest.raises(RayTaskError, match="unknown nonsense"):
         ray.get(server.load_weights.remote([("nonsense", torch.ones(1))], last=True))

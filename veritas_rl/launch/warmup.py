@@ -80,8 +80,9 @@ def warm_up(
         batch = [_encode(tokenizer, *examples[next(order)], end=end) for _ in range(batch_size)]
         ids, labels = _pad(batch, model.config.max_position_embeddings)
         for group in optimizer.param_groups:
-            # On a slow machine the time runs out first: the schedule ends with whatever ends first.
-            group["lr"] = learning_rate * _schedule(max(step / steps, (time.monotonic() - started) / seconds))
+            # Where the time will run out first, the schedule ends with it; else the clock changes nothing.
+            late = (time.monotonic() - started) / seconds
+            group["lr"] = learning_rate * _schedule(max(step / steps, late if late > 0.5 else 0.0))
         # Padding is to the right, where causal attention never looks: no mask is needed, and its absence is faster.
         logits = model(input_ids=ids, use_cache=False).logits[:, :-1].flatten(0, 1)
         targets = labels[:, 1:].flatten()
