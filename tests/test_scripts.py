@@ -53,7 +53,7 @@ def test_sourced_it_leaves_the_shell_alone(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_ends_at_once_with_one_line(variables: dict[str, str], message: str) -> None:
-    done = bash(f"bash {TRAINER}", **variables)
+    done = bash(f"bash {TRAINER}", ROOT, **variables)
     assert done.returncode == 2
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith("error: ")

@@ -93,7 +93,7 @@ def test_every_group_composes(group: str, algorithm: str) -> None:
 )
 def test_a_mistake_is_one_clear_line(typed: list[str], environment: dict[str, str], message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
-        configured(*typed, **environment)
+        configured(*typed, hardware=CPU, **environment)
     assert "\n" not in str(caught.value)
 
 

@@ -41,10 +41,11 @@ def test_replies_are_the_models_in_order(folder: Path) -> None:
 def test_a_reply_that_ends_is_not_truncated_and_hides_its_end(folder: Path) -> None:
     model, tokenizer = load_language_model(folder)
     with torch.no_grad():
-        # After any text the end is the likeliest: the last hidden state always has a part along its embedding.
+        # After any text the end is the likeliest: every hidden state has a part along the row that speaks for it.
         model.model.embed_tokens.weight.zero_()
         model.model.embed_tokens.weight[:, 0] = 1.0
-        model.model.embed_tokens.weight[tokenizer.eos_token_id, 0] = 5.0
+        model.lm_head.weight.zero_()
+        model.lm_head.weight[tokenizer.eos_token_id, 0] = 5.0
         for layer in model.model.layers:
             layer.self_attn.o_proj.weight.zero_()
             layer.mlp.down_proj.weight.zero_()

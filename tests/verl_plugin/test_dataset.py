@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,15 +75,16 @@ def test_opening_a_billion_tasks_costs_nothing() -> None:
 
 
 def test_the_same_bytes_in_any_process() -> None:
+    config = data_config(cases=["hex(board_size=5)", "leduc_poker"], num_tasks_per_case=20)
     program = (
-        "import json; from tests.verl_plugin.test_dataset import open_dataset\n"
-        "print(json.dumps([row for row in open_dataset(cases=['hex(board_size=5)', 'leduc_poker'], "
-        "num_tasks_per_case=20)]))"
+        "from veritas_rl.verl_plugin.dataset import DynamicEnvDataset\n"
+        f"rows = DynamicEnvDataset('train', None, {config!r})\n"
+        "print([row for row in rows])"
     )
     printed = {
         subprocess.run(
             [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path.cwd())},
+            env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
             check=True,
