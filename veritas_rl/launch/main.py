@@ -173,6 +173,10 @@ def main() -> None:
     if path is not None:
         preflight.check_model(path)
     preflight.check_disk(run.configuration, Path(path) if path and Path(path).is_dir() else None)
+    # Whoever ends the launcher ends the run: without this, verl and Ray would go on alone. A background job of a script
+    # starts with SIGINT ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     run.folder.mkdir(parents=True)
     travel(run, console, train)
 
