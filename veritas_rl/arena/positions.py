@@ -7,6 +7,7 @@ move counts that is worth more than half by playouts, and `Judgement.exact` is f
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from veritas_rl.arena.statistics import Estimate, clustered_mean
 from veritas_rl.envs.base import Player, Reply, Score, Task, play
@@ -30,10 +31,12 @@ class Judgement:
     classes: tuple[Hashable, ...]
     exact: bool
 
+    @cached_property
     def legal_rate(self) -> Estimate:
         """The share of legal moves."""
         return clustered_mean(self.legal, self.classes)
 
+    @cached_property
     def optimal_rate(self) -> Estimate:
         """The share of optimal moves; an illegal one is not optimal."""
         return clustered_mean(self.optimal, self.classes)

@@ -29,7 +29,7 @@ def table_of(judgements: Mapping[str, Judgement], title: str) -> Table:
     table.add_column("legal moves", justify="right")
     table.add_column(measure_of(judgements), justify="right")
     for name, judgement in judgements.items():
-        table.add_row(name, percent(judgement.legal_rate()), percent(judgement.optimal_rate()))
+        table.add_row(name, percent(judgement.legal_rate), percent(judgement.optimal_rate))
     return table
 
 

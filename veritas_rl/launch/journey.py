@@ -56,8 +56,8 @@ def travel(run: "Run", console: Console, train: Callable[["Run", Console], None]
         if tasks:
             judgements[name] = judge_model(folder, tasks, run.configuration)
             rates = judgements[name]
-            optimal = f"{percent(rates.optimal_rate())} {measure_of({name: rates})}"
-            console.print(f"{name}: {percent(rates.legal_rate())} legal moves, {optimal}")
+            optimal = f"{percent(rates.optimal_rate)} {measure_of({name: rates})}"
+            console.print(f"{name}: {percent(rates.legal_rate)} legal moves, {optimal}")
 
     console.print(f"logs and reports: {run.folder}", soft_wrap=True)
     if tasks:
@@ -167,12 +167,12 @@ def tell(run: "Run", judgements: dict[str, Judgement], checkpoint: Path | None, 
     records = [(step, data) for step, data in MetricsFile(run.metrics).new() if "critic/score/mean" in data]
     names = {"reward": "critic/score/mean", "legal moves": "game/legal", "optimal moves": "game/success"}
     curves = {name: [float(data[key]) for _, data in records] for name, key in names.items()}
-    levels = {UNIFORM: judgements[UNIFORM].optimal_rate().mean} if UNIFORM in judgements else {}
+    levels = {UNIFORM: judgements[UNIFORM].optimal_rate.mean} if UNIFORM in judgements else {}
     draw_learning_curve(picture, [step for step, _ in records], curves, levels)
     written: dict[str, Any] = {
         name: {
-            "legal": dataclasses.asdict(judgement.legal_rate()),
-            "optimal": dataclasses.asdict(judgement.optimal_rate()),
+            "legal": dataclasses.asdict(judgement.legal_rate),
+            "optimal": dataclasses.asdict(judgement.optimal_rate),
         }
         for name, judgement in judgements.items()
     }

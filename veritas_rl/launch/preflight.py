@@ -10,8 +10,9 @@ from omegaconf import DictConfig
 
 from veritas_rl.envs.base import SPLITS
 from veritas_rl.errors import UserError
-from veritas_rl.launch.configuration import ROOT, catalogue_of
+from veritas_rl.launch.configuration import catalogue_of
 from veritas_rl.launch.hardware import Hardware
+from veritas_rl.verl_plugin.patches import required_verl
 
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
 
@@ -26,16 +27,16 @@ def check_verl() -> None:
         UserError: verl is missing or of another version, or the package was not installed (verl finds its plugin by
             the entry point, and says nothing when there is none).
     """
-    required = (ROOT / "train/verl/REQUIRED_VERL.txt").read_text().strip().partition("==")[2]
+    plugins = importlib.metadata.entry_points(group="verl.plugins", name="veritas_rl")
+    if not plugins:
+        raise UserError("verl cannot find the plugin of this package: pip install -e . in the repository's root")
+    required = required_verl()
     try:
         installed = importlib.metadata.version("verl")
     except importlib.metadata.PackageNotFoundError:
         raise UserError(f"verl is not installed: bash train/scripts/setup.sh installs verl {required}") from None
     if installed != required:
         raise UserError(f"verl {installed} is installed, {required} is needed: pip install verl=={required}")
-    plugins = importlib.metadata.entry_points(group="verl.plugins", name="veritas_rl")
-    if not plugins:
-        raise UserError("verl cannot find the plugin of this package: pip install -e . in the repository's root")
     try:
         # verl imports it too, but where that fails it says so at debug level only.
         next(iter(plugins)).load()

@@ -1,19 +1,11 @@
 """The perfect player, for OpenSpiel games small enough to be solved: the ceiling of every comparison."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from veritas_rl.envs.base import Reply, Turn
-from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.env import View
-from veritas_rl.envs.openspiel.solver import MAX_STATES, ExactSolver
+from veritas_rl.envs.openspiel.solver import MAX_STATES, solver_of
 from veritas_rl.seeding import generator
-
-
-@lru_cache(maxsize=16)
-def solver_of(case: str, max_states: int = MAX_STATES) -> ExactSolver:
-    """The solver of a case, made once a process; it remembers what it has solved."""
-    return ExactSolver(load(case), max_states)
 
 
 class ExactPlayer:

@@ -13,7 +13,6 @@ from what the mover knows: the value does not peek.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import pyspiel
 
@@ -21,7 +20,7 @@ from veritas_rl.envs.base import Reason
 from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Game, State
-from veritas_rl.envs.openspiel.solver import ExactSolver
+from veritas_rl.envs.openspiel.solver import solver_of
 from veritas_rl.seeding import digest, generator
 
 PLAYOUTS = 64
@@ -74,7 +73,7 @@ def result(game: Game, returns: Sequence[float], player: int) -> Reason:
 def move_value(game: Game, state: State, action: int) -> MoveValue:
     """What a legal action is worth to the player to move."""
     if is_exact(game.case):
-        values = {move: _sign_value(worth) for move, worth in _solver(game.case).values(state).items()}
+        values = {move: _sign_value(worth) for move, worth in solver_of(game.case).values(state).items()}
         return MoveValue(values[action], "exact", max(values.values()))
     value = _native_playouts(game, state, action) if _is_native(game) else _playouts(game, state, action)
     return MoveValue(value, "playouts", 1.0)
@@ -88,11 +87,6 @@ def _sign_value(utility: float) -> float:
 def is_exact(case: str) -> bool:
     """Whether single moves of a case are paid by their exact values."""
     return load(case).solvable and positions.enumerate_states(case) is not None
-
-
-@lru_cache(maxsize=16)
-def _solver(case: str) -> ExactSolver:
-    return ExactSolver(load(case))
 
 
 def _is_native(game: Game) -> bool:

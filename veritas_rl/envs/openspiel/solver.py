@@ -1,5 +1,8 @@
 """Exact values by memoised minimax, for games small enough to be searched to the end."""
 
+from functools import lru_cache
+
+from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.errors import UserError
 
@@ -57,3 +60,9 @@ class ExactSolver:
         value = max(children) if state.current_player() == 0 else min(children)
         self._values[key] = value
         return value
+
+
+@lru_cache(maxsize=16)
+def solver_of(case: str, max_states: int = MAX_STATES) -> ExactSolver:
+    """The solver of a case, made once a process; it remembers what it has solved."""
+    return ExactSolver(load(case), max_states)
