@@ -95,7 +95,7 @@ def dump(configuration: DictConfig) -> str:
 def clean_environment(environment: Mapping[str, str], caller: Path) -> dict[str, str]:
     """Our variables without the empty ones, and with folders named from where the person stands made absolute."""
     named = {variable.name: environment.get(variable.name, "").strip() for variable in VARIABLES}
-    for name in ("AGENT_MODEL_REPO_ID", "LORA_ADAPTER_PATH"):
+    for name in ("AGENT_MODEL_REPO_ID", "LORA_ADAPTER_PATH", "RESUME_FROM"):
         folder = (caller / Path(named[name]).expanduser()).resolve()
         if named[name] and folder.is_dir():
             named[name] = os.fspath(folder)

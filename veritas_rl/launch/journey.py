@@ -20,11 +20,13 @@ from transformers.utils.logging import disable_progress_bar
 
 from veritas_rl.arena.positions import Judgement, distinct, judge, judge_uniform
 from veritas_rl.arena.report import draw_learning_curve, measure_of, percent, table_of
+from veritas_rl.checkpoints.layout import whole_checkpoints
 from veritas_rl.envs.base import Message, Task
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
 from veritas_rl.launch.configuration import catalogue_of
 from veritas_rl.launch.progress import MetricsFile
+from veritas_rl.launch.resume import trim
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.warmup import warm_up
 from veritas_rl.permutation import Permutation
@@ -39,13 +41,16 @@ if TYPE_CHECKING:
 UNIFORM, RAW, WARM, TRAINED = "uniform random legal player", "before", "after the warm-up", "after RL"
 
 
-def travel(run: "Run", console: Console, train: Callable[["Run", Console], None]) -> None:
+def travel(run: "Run", console: Console, train: Callable[["Run", Console], bool]) -> bool:
     """Make or take the model, judge it, train it, judge it again, and say where everything is.
 
     Args:
-        run: A planned run whose folder exists.
+        run: A planned run whose folder exists. What it made before it was cut off is used again.
         console: Where to tell.
-        train: Runs verl to its end.
+        train: Runs verl; whether it came to its end.
+
+    Returns:
+        Whether training came to its end; if not, nothing is judged.
     """
     settings, path = run.configuration.veritas_rl, run.configuration.actor_rollout_ref.model.path
     disable_progress_bar()  # transformers draws one for each file, between ours
@@ -60,11 +65,17 @@ def travel(run: "Run", console: Console, train: Callable[["Run", Console], None]
             console.print(f"{name}: {percent(rates.legal_rate)} legal moves, {optimal}")
 
     console.print(f"logs and reports: {run.folder}", soft_wrap=True)
+    steps = run.configuration.trainer.total_training_steps
+    if run.start is not None:
+        anew = "trainer.resume_mode=disable starts anew"
+        console.print(f"going on from step {run.first_step} of {steps}, {run.start} ({anew})", soft_wrap=True)
     if tasks:
         judgements[UNIFORM] = judge_uniform(tasks)
         console.print(f"judging by {len(tasks)} held-out positions; 95% intervals in brackets")
     if path is None:
-        path = build_tiny_model(run.folder / "model", settings.seed)
+        path = run.folder / "model"
+        if not path.exists():
+            build_tiny_model(path, settings.seed)
         judged(RAW, path)
         if settings.warm_up:
             path = warmed_up(path, run, console)
@@ -73,11 +84,26 @@ def travel(run: "Run", console: Console, train: Callable[["Run", Console], None]
         path = local_folder(path)
         judged(RAW, path)
     run = dataclasses.replace(run, overrides=(*run.overrides, f"actor_rollout_ref.model.path={path}"))
-    train(run, console)
-    checkpoint = newest_checkpoint(Path(run.configuration.trainer.default_local_dir).absolute())
+    if run.first_step < steps:
+        continue_logs(run)
+        if not train(run, console):
+            console.print("stopped; the same command goes on from the last checkpoint")
+            return False
+    checkpoint = next(reversed(whole_checkpoints(run.checkpoints)), None)
     if checkpoint is not None:
         judged(TRAINED, checkpoint / "actor/huggingface")
     tell(run, judgements, checkpoint, console)
+    return True
+
+
+def continue_logs(run: "Run") -> None:
+    """Let metrics and curves end where the checkpoint is from which the run goes on."""
+    trim(run.metrics, run.first_step)
+    if run.start is not None and "tensorboard" in run.configuration.trainer.logger:
+        from torch.utils.tensorboard import SummaryWriter
+
+        # TensorBoard hides what was logged from this step on before the event that this writes.
+        SummaryWriter(run.folder / "tensorboard", purge_step=run.first_step + 1).close()
 
 
 def local_folder(model: str) -> Path:
@@ -123,13 +149,15 @@ def judge_model(folder: Path, tasks: Sequence[Task], configuration: DictConfig) 
 def warmed_up(model: Path, run: "Run", console: Console) -> Path:
     """The model after imitating a random legal player on training positions."""
     settings = run.configuration.veritas_rl
+    output = run.folder / "warmed-up-model"
+    if output.exists():
+        return output
     tasks = shuffled(catalogue_of(run.configuration, "train"), settings.seed)
     count = settings.warm_up.steps * settings.warm_up.batch_size
     # Another seed each time round, so that all moves of a position are seen.
     examples = [example(task, f"{settings.seed}/{index}") for index, task in enumerate(itertools.islice(tasks, count))]
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("warming up: the answer format and the legal moves", total=settings.warm_up.steps)
-        output = run.folder / "warmed-up-model"
         told = warm_up(
             model,
             output,
@@ -153,12 +181,6 @@ def shuffled(catalogue: Sequence[Task], seed: int) -> Iterator[Task]:
     order = Permutation(len(catalogue), seed, "launch")
     for index in itertools.count():
         yield catalogue[order[index % len(order)]]
-
-
-def newest_checkpoint(folder: Path) -> Path | None:
-    """The newest whole checkpoint, by the tracker file that verl writes after it; None if nothing was saved."""
-    tracker = folder / "latest_checkpointed_iteration.txt"
-    return folder / f"global_step_{tracker.read_text().strip()}" if tracker.exists() else None
 
 
 def tell(run: "Run", judgements: dict[str, Judgement], checkpoint: Path | None, console: Console) -> None:

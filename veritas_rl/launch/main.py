@@ -7,7 +7,10 @@ It reads the environment variables, composes the configuration, checks what can 
 configuration asks for it (hardware=cpu does), it makes the model, warms it up, and judges it before and after.
 """
 
+import ctypes
+import dataclasses
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -22,14 +25,24 @@ from dotenv import load_dotenv
 from omegaconf import DictConfig
 from rich.console import Console
 
+from veritas_rl.checkpoints.layout import STOP, step_of
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.launch import configuration as conf
-from veritas_rl.launch import preflight
+from veritas_rl.launch import preflight, resume
 from veritas_rl.launch.hardware import Hardware, this_machine
 from veritas_rl.launch.progress import watch
 from veritas_rl.launch.variables import VARIABLES
 
 LOG_TAIL_LINES = 30
+
+EXPERIMENTS = conf.ROOT / "train/artifacts/RL/checkpoints"
+"""Where runs have their checkpoints unless told otherwise."""
+
+DIE_WITH_PARENT = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
+
+STOPPED = 128 + signal.SIGTERM
+"""The exit code of a run that was asked to save and end."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +54,26 @@ class Run:
         overrides: The Hydra overrides of verl's command.
         configuration: What they make, resolved.
         hardware: The machine.
+        start: The checkpoint from which it goes on; None for a run from the beginning.
+        record: What is kept of it beside its checkpoints.
     """
 
     folder: Path
     overrides: tuple[str, ...]
     configuration: DictConfig
     hardware: Hardware
+    start: Path | None
+    record: resume.Record
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where its checkpoints are written."""
+        return conf.ROOT / self.configuration.trainer.default_local_dir
+
+    @property
+    def first_step(self) -> int:
+        """How many steps were trained before."""
+        return step_of(self.start) if self.start is not None else 0
 
     @property
     def log(self) -> Path:
@@ -77,6 +104,9 @@ class Run:
             "VERL_FILE_LOGGER_PATH": str(self.metrics),
             "TENSORBOARD_DIR": str(self.folder / "tensorboard"),
             "WANDB_DIR": os.environ.get("WANDB_DIR", str(conf.ROOT / "train/artifacts")),
+            # Weights & Biases goes on with the run that has this id, or begins it.
+            "WANDB_RUN_ID": os.environ.get("WANDB_RUN_ID", self.record.wandb_run_id),
+            "WANDB_RESUME": "allow",
             "HYDRA_FULL_ERROR": "1",
             "RAY_USAGE_STATS_ENABLED": "0",
             # Ray would give each of its workers one thread.
@@ -96,21 +126,49 @@ def plan(typed: Sequence[str], environment: Mapping[str, str], hardware: Hardwar
     Raises:
         UserError: Something cannot work.
     """
-    folder = conf.ROOT / "train/outputs" / f"{now:%Y-%m-%d}" / f"{now:%H-%M-%S}"
-    named = [f"trainer.experiment_name=openspiel-{now:%Y%m%d-%H%M%S}", f"hydra.run.dir={folder}"]
-    overrides = conf.overrides_for([*named, *typed], environment, hardware)
+    wanted = conf.overrides_for(typed, environment, hardware)
+    command = (*wanted, f"AGENT_MODEL_REPO_ID={environment.get('AGENT_MODEL_REPO_ID', '')}")
+    new = f"openspiel-{now:%Y%m%d-%H%M%S}"
+    experiment = resume.interrupted(EXPERIMENTS, command) if resume.may_go_on(wanted) else None
+    overrides = [f"trainer.experiment_name={experiment.name if experiment else new}", *wanted]
+    configuration = conf.compose_configuration(overrides)
+    checkpoints = conf.ROOT / configuration.trainer.default_local_dir
+    record = resume.Record.read(checkpoints)
+    start = resume.checkpoint_to_go_on_from(
+        configuration, checkpoints, again=bool(record and record.command == command)
+    )
+    if record is None or start is None or start.parent != checkpoints:
+        folder = conf.ROOT / "train/outputs" / f"{now:%Y-%m-%d}" / f"{now:%H-%M-%S}"
+        record = resume.Record(command, str(folder), wandb_run_id=new)
+    overrides += [f"hydra.run.dir={record.folder}", *resume.overrides(configuration, start, Path(record.folder))]
     configuration = conf.compose_configuration(overrides)
     preflight.check(configuration, hardware)
-    return Run(folder, tuple(overrides), configuration, hardware)
+    return Run(Path(record.folder), tuple(overrides), configuration, hardware, start, record)
 
 
-def train(run: Run, console: Console) -> None:
-    """Run verl to its end, with a live bar.
+def train(run: Run, console: Console) -> bool:
+    """Run verl to its end, with a live bar. SIGTERM asks it to save and end; a second one ends it at once.
+
+    Returns:
+        Whether the run came to its end; False if it was asked to stop.
 
     Raises:
         UserError: verl ended with an error; the message says where its log is.
     """
-    with run.log.open("wb") as log:
+    stop = run.checkpoints / STOP
+    stop.unlink(missing_ok=True)
+    asked = False
+
+    def ask(number: int, frame: object) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        stop.touch()
+        console.print("asked to stop: a checkpoint is saved after this step; ask again to end at once")
+
+    signal.signal(signal.SIGTERM, ask)
+    with run.log.open("ab") as log:
         process = subprocess.Popen(
             run.command(),
             cwd=conf.ROOT,
@@ -119,15 +177,31 @@ def train(run: Run, console: Console) -> None:
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=_die_with_parent,
         )
         try:
-            code = watch(process, run.metrics, run.configuration.trainer.total_training_steps, console)
+            code = watch(process, run.metrics, run.configuration.trainer.total_training_steps, console, run.first_step)
         finally:
             end(process)
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
     if code:
-        tail = run.log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
-        console.print("\n".join(tail), markup=False, highlight=False)
-        raise UserError(f"verl ended with exit code {code}: its log is {run.log}")
+        raise UserError(_why(run.log, code, console))
+    return not asked
+
+
+def _die_with_parent() -> None:
+    """Have the kernel kill this process when its parent dies, however it dies; Ray's daemons die with theirs."""
+    ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
+
+
+def _why(log: Path, code: int, console: Console) -> str:
+    """What ended verl: what a worker said plainly, or else the end of the log, which is printed."""
+    lines = log.read_text(errors="replace").splitlines()
+    said = [found.group(1) for line in lines if (found := re.search(r"\bUserError: (.+)", line))]
+    if said:
+        return f"{said[-1]} (the log is {log})"
+    console.print("\n".join(lines[-LOG_TAIL_LINES:]), markup=False, highlight=False)
+    return f"verl ended with exit code {code}: its log is {log}"
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -177,8 +251,12 @@ def main() -> None:
     # starts with SIGINT ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
-    run.folder.mkdir(parents=True)
-    travel(run, console, train)
+    run.folder.mkdir(parents=True, exist_ok=True)
+    with resume.held(run.checkpoints):
+        run.record.write(run.checkpoints)
+        if not travel(run, console, train):
+            sys.exit(STOPPED)
+        dataclasses.replace(run.record, finished=True).write(run.checkpoints)
 
 
 if __name__ == "__main__":

@@ -39,20 +39,22 @@ class MetricsFile:
                 yield record["step"], record["data"]
 
 
-def watch(process: subprocess.Popen[bytes], metrics: Path, steps: int, console: Console) -> int:
+def watch(process: subprocess.Popen[bytes], metrics: Path, steps: int, console: Console, first: int = 0) -> int:
     """Show a live bar until the process ends.
 
     Args:
         process: verl.
         metrics: Where its file logger writes.
         steps: How many training steps there will be.
+        first: How many of them were trained before.
         console: Where to draw. Where it is no terminal, a line is printed every tenth of the run instead.
 
     Returns:
         The exit code of the process.
     """
     file, last_told, told_every = MetricsFile(metrics), 0, max(1, steps // 10)
-    started, first = time.monotonic(), (0, 0.0)
+    list(file.new())  # those of the steps that were trained before
+    started, began = time.monotonic(), (0, 0.0)
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -65,7 +67,7 @@ def watch(process: subprocess.Popen[bytes], metrics: Path, steps: int, console: 
         console=console,
         disable=not console.is_terminal,
     ) as progress:
-        bar = progress.add_task("starting Ray and verl", total=steps, told="")
+        bar = progress.add_task("starting Ray and verl", total=steps, completed=first, told="")
         while True:
             code = process.poll()
             for step, data in file.new():
@@ -76,9 +78,9 @@ def watch(process: subprocess.Popen[bytes], metrics: Path, steps: int, console: 
                 if not console.is_terminal and (step - last_told >= told_every or step == steps or last_told == 0):
                     last_told, seconds = step, time.monotonic() - started
                     # From the first step on: what came before is Ray and verl starting.
-                    first = first if first[0] else (step, seconds)
-                    left = (seconds - first[1]) / max(1, step - first[0]) * (steps - step)
-                    known = f", about {left:.0f} s left" if step > first[0] else ""
+                    began = began if began[0] else (step, seconds)
+                    left = (seconds - began[1]) / max(1, step - began[0]) * (steps - step)
+                    known = f", about {left:.0f} s left" if step > began[0] else ""
                     console.print(f"step {step}/{steps}  {told}  {seconds:.0f} s{known}")
             if code is not None:
                 return code

@@ -6,10 +6,6 @@ Words that each prompt or answer needs ("user", "assistant", "\\boxed{") are one
 makes long prompts and length is what costs.
 """
 
-import os
-import shutil
-import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +16,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from veritas_rl.errors import UserError
+from veritas_rl.checkpoints.folder import save_model_folder
 
 PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 WORDS = ("user", "assistant", "system", "\\boxed{")
@@ -88,42 +84,3 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
         clean_up_tokenization_spaces=False,
         chat_template=CHAT_TEMPLATE,
     )
-
-
-def save_model_folder(model: Any, tokenizer: Any, folder: Path) -> Path:
-    """Write a Hugging Face folder so that it appears whole: beside first, flushed to the disk, then renamed.
-
-    Args:
-        model: A transformers model.
-        tokenizer: A transformers tokenizer.
-        folder: Where to. It must not exist yet, or be empty.
-
-    Returns:
-        `folder`.
-
-    Raises:
-        UserError: There is something in `folder` already.
-    """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} is not empty: a model is never written over another; remove it or name a new folder")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        beside.chmod(0o755)  # mkdtemp makes it private, which would hide the model from other users of the machine
-        model.save_pretrained(beside)
-        tokenizer.save_pretrained(beside)
-        _flush([*beside.rglob("*"), beside])
-        beside.replace(folder)
-    except BaseException:
-        shutil.rmtree(beside, ignore_errors=True)
-        raise
-    return folder
-
-
-def _flush(paths: Sequence[Path]) -> None:
-    for path in paths:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -79,6 +79,11 @@ VARIABLES = (
         lambda value: [f"actor_rollout_ref.model.lora_adapter_path={quoted(value)}"],
     ),
     Variable(
+        "RESUME_FROM",
+        "A checkpoint to begin with: <experiment>/global_step_N.",
+        lambda value: ["trainer.resume_mode=resume_path", f"trainer.resume_from_path={quoted(value)}"],
+    ),
+    Variable(
         "LAYERED_SUMMON",
         "1: send adapters to the rollout layer by layer, for large models or little memory.",
         lambda value: [

@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch.nn.functional import cross_entropy
 
+from veritas_rl.checkpoints.folder import save_model_folder
 from veritas_rl.envs.base import Message
-from veritas_rl.launch.tiny_model import END, save_model_folder
+from veritas_rl.launch.tiny_model import END
 from veritas_rl.players.language_model import load_language_model, prompt_ids
 
 WARM_UP_SHARE = 0.05

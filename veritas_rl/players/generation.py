@@ -17,7 +17,7 @@ How it is fast:
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -185,7 +185,9 @@ class GenerationEngine:
                 self._claims -= 1
                 self._state.notify_all()
 
-    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> int:
+    def load_weights(
+        self, weights: Iterable[tuple[str, torch.Tensor]], wanted: Callable[[str], bool] = lambda name: True
+    ) -> int:
         """Copy weights into the model in place, while it is held.
 
         Weights are copied as they come, so that a sender may reuse its buffer; after an error the model is a mixture,
@@ -194,6 +196,7 @@ class GenerationEngine:
         Args:
             weights: Pairs of a name from `model.state_dict()` and a tensor of that shape, of any type and device.
                 Of names that are tied to each other one is enough.
+            wanted: Of which names a weight must come, and of no others; all unless told.
 
         Returns:
             How many tensors were copied.
@@ -201,7 +204,7 @@ class GenerationEngine:
         Raises:
             ValueError: Names are unknown or missing, or a shape differs; the message names them.
         """
-        targets = self.model.state_dict(keep_vars=True)
+        targets = {name: weight for name, weight in self.model.state_dict(keep_vars=True).items() if wanted(name)}
         covered: set[int] = set()
         unknown: list[str] = []
         count = 0

@@ -7,7 +7,9 @@ an upgrade can never leave a stale patch at work unseen.
 import functools
 import importlib.metadata
 import inspect
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from packaging.requirements import Requirement
@@ -49,8 +51,12 @@ def gloo_process_group(module: Any) -> None:
     module.initialize_global_process_group_ray = initialize
 
 
-def critic_attention(module: Any) -> None:
-    """The critic is loaded with flash attention whatever the configuration says: use the attention it names."""
+def critic_head(module: Any) -> None:
+    """The critic is loaded with flash attention whatever the configuration says: use the attention it names.
+
+    Its new head is drawn at random, so its first values are noise, and a checkpoint that holds adapters alone could
+    never give the same critic back: begin with zeros.
+    """
     original = module.load_valuehead_model
     _require_fault(original, 'attn_implementation="flash_attention_2"')
 
@@ -58,15 +64,49 @@ def critic_attention(module: Any) -> None:
     def load(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
         from transformers import AutoModelForTokenClassification
 
-        attention = model_config._attn_implementation
-        if attention == "flash_attention_2":
-            return original(local_path, torch_dtype, model_config, trust_remote_code)
-        return AutoModelForTokenClassification.from_pretrained(
+        model, told = AutoModelForTokenClassification.from_pretrained(
             local_path,
             dtype=torch_dtype,
             config=model_config,
-            attn_implementation=attention,
+            attn_implementation=model_config._attn_implementation,
             trust_remote_code=trust_remote_code,
+            output_loading_info=True,
         )
+        for name, parameter in model.named_parameters():
+            if name in told["missing_keys"]:
+                parameter.data.zero_()
+        return model
 
     module.load_valuehead_model = load
+
+
+def critic_adapter(module: Any) -> None:
+    """The critic's adapter is made for a model that generates, which a critic does not: make it for one that reads."""
+    _require_fault(module.FSDPEngine._build_lora_module, '"task_type": TaskType.CAUSAL_LM')
+    original = module.get_peft_model
+
+    @functools.wraps(original)
+    def get_peft_model(model: Any, config: Any) -> Any:
+        if not hasattr(model, "prepare_inputs_for_generation"):
+            config.task_type = module.TaskType.FEATURE_EXTRACTION
+        return original(model, config)
+
+    module.get_peft_model = get_peft_model
+
+
+def metrics_file(module: Any) -> None:
+    """The file logger empties the file of a run that goes on: append to it."""
+    logger = module.FileLogger
+    original = logger.__init__
+    _require_fault(original, 'open(self.filepath, "wb", buffering=0)')
+
+    @functools.wraps(original)
+    def initialize(self: Any, project_name: str, experiment_name: str) -> None:
+        path = os.environ.get("VERL_FILE_LOGGER_PATH")
+        if path is None:
+            original(self, project_name, experiment_name)
+            return
+        self.project_name, self.experiment_name, self.filepath = project_name, experiment_name, path
+        self.fp = Path(path).open("ab", buffering=0)  # noqa: SIM115 (its `finish` closes it)
+
+    logger.__init__ = initialize

@@ -44,5 +44,12 @@ def _register_agent_loop(module: ModuleType) -> None:
     module._agent_loop_registry["game_agent"] = {"_target_": "veritas_rl.verl_plugin.agent_loop.GameAgentLoop"}
 
 
+@when_imported("verl.trainer.ppo.v1")
+def _register_trainer(module: ModuleType) -> None:
+    from veritas_rl.verl_plugin import trainer  # noqa: F401 (it registers itself)
+
+
 when_imported("verl.utils.distributed")(patches.gloo_process_group)
-when_imported("verl.utils.model")(patches.critic_attention)
+when_imported("verl.utils.model")(patches.critic_head)
+when_imported("verl.workers.engine.fsdp.transformer_impl")(patches.critic_adapter)
+when_imported("verl.utils.tracking")(patches.metrics_file)

@@ -4,19 +4,22 @@ verl asks for two things. `TransformersRollout` lives in the trainer's process a
 after each update. `TransformersReplica` starts the actor, `GenerationServer`, that answers `generate`; many agent
 loops call it at once, and its engine generates what is in flight together.
 
-Weights travel through Ray's object store, bucket by bucket. Under LoRA the trainer sends merged weights
-(`model.lora.merge=True`), so that the rollout is exactly the model that is trained.
+Weights travel through Ray's object store, bucket by bucket. Under LoRA only the adapter travels: the server puts it
+beside its own copy of the base and computes as the trainer does. (verl's other way, `model.lora.merge=True`, rounds
+the merged weights to bf16, whatever the model is trained in.)
 """
 
 import asyncio
 import os
 import queue
+import re
 from collections.abc import Generator
 from typing import Any
 
 import ray
 import torch
 from omegaconf import DictConfig
+from peft import LoraConfig, inject_adapter_in_model
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from torch.distributed.device_mesh import DeviceMesh
 from verl.plugin.platform import get_platform
@@ -35,6 +38,16 @@ STOP_REASONS = {"stop": "completed", "length": "completed", "aborted": "aborted"
 def server_name(replica_rank: int) -> str:
     """The Ray name of a replica's `GenerationServer`."""
     return f"transformers_server_{replica_rank}"
+
+
+def is_adapter(name: str) -> bool:
+    """Whether a weight belongs to a LoRA adapter."""
+    return "lora_" in name
+
+
+def served_name(name: str) -> str:
+    """The name in the served model of an adapter's weight, from its name in a PEFT file."""
+    return re.sub(r"(lora_[AB])\.weight$", r"\1.default.weight", name.removeprefix("base_model.model."))
 
 
 class GenerationServer:
@@ -65,6 +78,7 @@ class GenerationServer:
             seed=config.seed,
         )
         self.global_steps: int | None = None
+        self._adapted = False
         self._incoming: queue.SimpleQueue[list[tuple[str, torch.Tensor]] | None] | None = None
         self._loading: asyncio.Future[int] | None = None
 
@@ -102,6 +116,19 @@ class GenerationServer:
             extra_fields={"global_steps": self.global_steps},
         )
 
+    async def add_adapter(self, peft_config: dict[str, Any]) -> None:
+        """Put a LoRA adapter beside the base, once; from then on the weights that come are the adapter's."""
+        if self._adapted:
+            return
+        model: Any = self.engine.model
+        with self.engine.exclusive():
+            inject_adapter_in_model(LoraConfig(**peft_config), model)
+            for name, parameter in model.named_parameters():
+                if is_adapter(name):
+                    parameter.data = parameter.data.to(model.device, model.dtype)
+            model.eval()
+        self._adapted = True
+
     async def load_weights(self, bucket: list[tuple[str, torch.Tensor]], last: bool) -> None:
         """Copy a bucket of named tensors into the model. Generation stops from the first bucket until the last.
 
@@ -112,7 +139,11 @@ class GenerationServer:
             self._incoming = queue.SimpleQueue()
             buckets = iter(self._incoming.get, None)
             self._loading = asyncio.ensure_future(
-                asyncio.to_thread(self.engine.load_weights, (pair for bucket in buckets for pair in bucket))
+                asyncio.to_thread(
+                    self.engine.load_weights,
+                    (pair for bucket in buckets for pair in bucket),
+                    is_adapter if self._adapted else lambda name: True,
+                )
             )
         self._incoming.put(bucket)
         if last:
@@ -207,19 +238,25 @@ class TransformersRollout(BaseRollout):
         *,
         global_steps: int | None = None,
         peft_config: Any = None,
+        base_sync_done: bool = True,
         **_: Any,
     ) -> None:
-        """Send full tensors, a bucket at a time.
+        """Send tensors, a bucket at a time: all of the model's, or those of the adapter that `peft_config` describes.
 
         Raises:
-            ValueError: verl would send an adapter alone, or deltas, which this rollout does not take.
+            ValueError: verl would send deltas, or the base under LoRA, which this rollout does not take.
         """
-        if wire_format != "named_tensors" or peft_config is not None:
+        if wire_format != "named_tensors":
             raise ValueError(
-                "the transformers rollout takes whole weights: set +actor_rollout_ref.model.lora.merge=True "
-                "and actor_rollout_ref.rollout.checkpoint_engine.backend=naive"
+                "the transformers rollout takes whole tensors: set "
+                "actor_rollout_ref.rollout.checkpoint_engine.backend=naive"
             )
+        if not base_sync_done:
+            raise ValueError("the transformers rollout reads the base itself: set rollout.load_format=auto")
         server: Any = ray.get_actor(server_name(self.replica_rank))
+        if peft_config is not None:
+            await server.add_adapter.remote(dict(peft_config))
+            weights = ((served_name(name), tensor) for name, tensor in weights)
         bucket: list[tuple[str, torch.Tensor]] = []
         size = 0
         for name, tensor in weights:

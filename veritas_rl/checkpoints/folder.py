@@ -1,0 +1,93 @@
+"""Files and folders that appear whole or not at all: written beside, flushed to the disk, then renamed."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from veritas_rl.errors import UserError
+
+
+def check_empty(folder: Path) -> None:
+    """Refuse a place for a model where there is something already.
+
+    Raises:
+        UserError: There is.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} is not empty: a model is never written over another; remove it or name a new folder")
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A folder to write into, which becomes `folder` at the end of the block, or vanishes if the block raises.
+
+    Args:
+        folder: It must not exist yet, or be empty. Its parents are made.
+
+    Raises:
+        UserError: There is something in `folder` already, or it cannot be made.
+    """
+    check_empty(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        raise UserError(f"{folder} cannot be made ({error}): name another folder") from error
+    try:
+        beside.chmod(0o755)  # mkdtemp makes it private, which would hide the model from other users of the machine
+        yield beside
+        _flush([*beside.rglob("*"), beside])
+        beside.replace(folder)
+        _flush([folder.parent])
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file so that a reader meets the old one or the new one, never a part."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    beside = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        beside.chmod(0o644)
+        _flush([beside])
+        beside.replace(path)
+        _flush([path.parent])
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def save_model_folder(model: Any, tokenizer: Any, folder: Path) -> Path:
+    """Write a Hugging Face folder so that it appears whole.
+
+    Args:
+        model: A transformers model.
+        tokenizer: A transformers tokenizer.
+        folder: Where to. It must not exist yet, or be empty.
+
+    Returns:
+        `folder`.
+
+    Raises:
+        UserError: There is something in `folder` already.
+    """
+    with whole_folder(folder) as beside:
+        model.save_pretrained(beside)
+        tokenizer.save_pretrained(beside)
+    return folder
+
+
+def _flush(paths: Iterable[Path]) -> None:
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

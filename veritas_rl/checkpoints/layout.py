@@ -1,0 +1,193 @@
+"""Where a checkpoint's parts are, and whether all of them are there. Imports without torch.
+
+    <experiment>/global_step_N/actor/{model,optim,extra_state}_world_size_W_rank_R.pt    a shard for each rank
+    <experiment>/global_step_N/actor/huggingface/                                        config and tokenizer
+    <experiment>/global_step_N/critic/..., data.pt
+    <experiment>/global_step_N/checkpoint.json                                           what this module writes
+
+verl writes the first three. `checkpoint.json` is written after them, whole, so a step folder that has one is whole.
+"""
+
+import dataclasses
+import json
+import re
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from veritas_rl.checkpoints.folder import write_whole
+from veritas_rl.errors import UserError
+
+INFO = "checkpoint.json"
+
+STOP = "stop"
+"""A file of this name in an experiment's folder asks the training that writes there to save and end."""
+
+_STEP = re.compile(r"global_step_(\d+)")
+_SHARD = re.compile(r"model_world_size_(\d+)_rank_\d+\.pt")
+
+
+@dataclass(frozen=True)
+class LoraInfo:
+    """The adapter that was trained.
+
+    Attributes:
+        rank: Its rank.
+        alpha: Its scaling is alpha / rank.
+        target_modules: Which modules have one, as verl was told: "all-linear", or names.
+        adapter_path: The adapter folder that training went on from, whose settings hold then; None for a fresh one.
+    """
+
+    rank: int
+    alpha: int
+    target_modules: str | list[str]
+    adapter_path: str | None = None
+
+
+@dataclass(frozen=True)
+class CheckpointInfo:
+    """What `checkpoint.json` says.
+
+    Attributes:
+        global_step: The training step after which the checkpoint was written.
+        base_model: What training began from: a folder or a hub id.
+        world_size: How many ranks wrote a shard each.
+        lora: The adapter; None if every parameter was trained.
+        base_fingerprint: `adapter.weights_fingerprint` of the base; None if nobody took it.
+    """
+
+    global_step: int
+    base_model: str
+    world_size: int
+    lora: LoraInfo | None = None
+    base_fingerprint: str | None = None
+
+    def to_json(self) -> str:
+        """As it stands in the file."""
+        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "CheckpointInfo":
+        """The opposite of `to_json`. Keys that this version does not know are left out.
+
+        Raises:
+            ValueError: It is no JSON object, or lacks a key.
+        """
+        values = json.loads(text)
+        try:
+            lora = values.get("lora")
+            return cls(**_known(cls, {**values, "lora": None if lora is None else LoraInfo(**_known(LoraInfo, lora))}))
+        except (AttributeError, TypeError) as error:
+            raise ValueError(str(error)) from error
+
+
+def step_of(folder: Path) -> int:
+    """The N of `.../global_step_N`.
+
+    Raises:
+        UserError: The folder has another name.
+    """
+    named = _STEP.fullmatch(folder.name)
+    if named is None:
+        raise UserError(f"{folder} is no checkpoint: a checkpoint is a folder global_step_N")
+    return int(named.group(1))
+
+
+def step_folder(experiment_folder: Path, step: int) -> Path:
+    """Where an experiment's checkpoint of a step is, or would be."""
+    return experiment_folder / f"global_step_{step}"
+
+
+def step_folders(experiment_folder: Path) -> list[Path]:
+    """Every `global_step_N` of an experiment, whole or not, by ascending N; empty if there is no such experiment."""
+    if not experiment_folder.is_dir():
+        return []
+    return sorted((path for path in experiment_folder.iterdir() if _STEP.fullmatch(path.name)), key=step_of)
+
+
+def whole_checkpoints(experiment_folder: Path) -> list[Path]:
+    """The step folders that were written to the end, by ascending step."""
+    return [folder for folder in step_folders(experiment_folder) if (folder / INFO).is_file()]
+
+
+def write_info(checkpoint: Path, info: CheckpointInfo) -> None:
+    """Say that a checkpoint is whole. Call it last; the file appears whole."""
+    write_whole(checkpoint / INFO, info.to_json())
+
+
+def remove_info(checkpoint: Path) -> None:
+    """Say that a checkpoint is no longer whole: before it is overwritten or removed. There may be none."""
+    (checkpoint / INFO).unlink(missing_ok=True)
+
+
+def read_info(checkpoint: Path) -> CheckpointInfo | None:
+    """What a checkpoint says of itself; None if it says nothing, as one of plain verl or one that was cut off.
+
+    Raises:
+        UserError: The file is there and cannot be understood.
+    """
+    path = checkpoint / INFO
+    try:
+        return CheckpointInfo.from_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is damaged ({error}): use another step") from error
+
+
+def shard_files(checkpoint: Path, role: str = "actor", kind: str = "model") -> list[Path]:
+    """The files of a checkpoint's shards in the order of their ranks, whether they are there or not.
+
+    Args:
+        checkpoint: `.../global_step_N`.
+        role: `actor` or `critic`.
+        kind: `model`, `optim` or `extra_state`.
+
+    Raises:
+        UserError: Nothing says how many ranks there were.
+    """
+    folder = checkpoint / role
+    size = _world_size(checkpoint, folder)
+    return [folder / f"{kind}_world_size_{size}_rank_{rank}.pt" for rank in range(size)]
+
+
+def check_shards(checkpoint: Path, role: str = "actor", kinds: Sequence[str] = ("model",)) -> None:
+    """Refuse a checkpoint that lacks a shard, or has one that was cut off.
+
+    torch writes a zip file, whose directory comes last: a file that was cut off is no zip file.
+
+    Args:
+        checkpoint: `.../global_step_N`.
+        role: `actor` or `critic`.
+        kinds: Which of `model`, `optim` and `extra_state` are needed: `model` to merge, all of them to resume.
+
+    Raises:
+        UserError: It names the first shard that is missing or damaged.
+    """
+    for kind in kinds:
+        for path in shard_files(checkpoint, role, kind):
+            if not path.is_file():
+                raise UserError(f"{checkpoint.name} lacks a shard: there is no {path}; use another step")
+            if not zipfile.is_zipfile(path):
+                raise UserError(f"{checkpoint.name} has a damaged shard: {path} was cut off; use another step")
+
+
+def _world_size(checkpoint: Path, folder: Path) -> int:
+    info = read_info(checkpoint)
+    if info is not None:
+        return info.world_size
+    try:
+        return int(json.loads((folder / "fsdp_config.json").read_text())["world_size"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    sizes = {int(named.group(1)) for path in folder.glob("*.pt") if (named := _SHARD.fullmatch(path.name))}
+    if len(sizes) != 1:
+        raise UserError(f"{folder} holds no checkpoint of verl's FSDP: it has no model_world_size_W_rank_R.pt")
+    return sizes.pop()
+
+
+def _known(cls: type[Any], values: dict[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in dataclasses.fields(cls)}
+    return {name: value for name, value in values.items() if name in names}

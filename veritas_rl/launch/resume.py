@@ -1,0 +1,219 @@
+"""Going on with a run that was cut off: the same command again continues from its last whole checkpoint.
+
+Beside its checkpoints each run keeps `run.json`, which says what was typed, where its logs are and whether it ended.
+The launcher holds a lock on the folder, and so does verl, which inherits it: what is locked is alive.
+"""
+
+import dataclasses
+import fcntl
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from veritas_rl.checkpoints.folder import write_whole
+from veritas_rl.checkpoints.layout import check_shards, read_info, step_folders, step_of, whole_checkpoints
+from veritas_rl.errors import UserError
+from veritas_rl.launch.variables import quoted
+
+RECORD, LOCK = "run.json", "run.lock"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known of a run after its process is gone.
+
+    Attributes:
+        command: What decides what the run does: the overrides of the machine, of the variables and of the person.
+        folder: Its logs, metrics and reports, and the model that was made for it.
+        wandb_run_id: Under which Weights & Biases goes on with it.
+        finished: Whether it came to its end.
+    """
+
+    command: tuple[str, ...]
+    folder: str
+    wandb_run_id: str
+    finished: bool = False
+
+    def write(self, checkpoints: Path) -> None:
+        """Keep the record beside the run's checkpoints."""
+        checkpoints.mkdir(parents=True, exist_ok=True)
+        write_whole(checkpoints / RECORD, json.dumps(dataclasses.asdict(self), indent=2) + "\n")
+
+    @staticmethod
+    def read(checkpoints: Path) -> "Record | None":
+        """The record that stands beside checkpoints; None if there is none.
+
+        Raises:
+            UserError: There is one, and it cannot be understood.
+        """
+        file = checkpoints / RECORD
+        if not file.exists():
+            return None
+        try:
+            values = json.loads(file.read_text())
+            return Record(**{**values, "command": tuple(values["command"])})
+        except (ValueError, TypeError, KeyError) as error:
+            raise UserError(f"{file} is damaged ({error}): remove it to start anew beside its checkpoints") from error
+
+
+def interrupted(experiments: Path, command: Sequence[str]) -> Path | None:
+    """The newest run of the same command that did not end and is not alive; None if there is none.
+
+    Args:
+        experiments: A folder of folders of checkpoints.
+        command: As `Record.command`.
+    """
+    candidates: list[tuple[float, Path]] = []
+    for file in experiments.glob(f"*/{RECORD}"):
+        record = Record.read(file.parent)
+        if record is not None and record.command == tuple(command) and not record.finished and not _alive(file.parent):
+            candidates.append((file.stat().st_mtime, file.parent))
+    return max(candidates)[1] if candidates else None
+
+
+@contextmanager
+def held(checkpoints: Path) -> Iterator[int]:
+    """Hold a folder of checkpoints: no other run may write there.
+
+    Yields:
+        The descriptor of the lock. A process that inherits it holds the folder too.
+
+    Raises:
+        UserError: A run that is alive has it.
+    """
+    checkpoints.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(checkpoints / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"a run that is alive writes to {checkpoints}: wait for it, end it, or set trainer.experiment_name to "
+                "another name"
+            ) from None
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _alive(checkpoints: Path) -> bool:
+    try:
+        with held(checkpoints):
+            return False
+    except UserError:
+        return True
+
+
+def may_go_on(overrides: Sequence[str]) -> bool:
+    """Whether an interrupted run may be looked for: nobody named the experiment, or asked for a new one."""
+    return not any(
+        re.match(r"\+*trainer\.(experiment_name|default_local_dir|resume_mode)=", item) for item in overrides
+    )
+
+
+def checkpoint_to_go_on_from(configuration: DictConfig, checkpoints: Path, *, again: bool) -> Path | None:
+    """The checkpoint with which a run begins, as `trainer.resume_mode` says; None for none.
+
+    Args:
+        configuration: The resolved configuration. `auto`: the newest whole checkpoint in its own folder;
+            `resume_path`: the one that `trainer.resume_from_path` names; `disable`: none.
+        checkpoints: The run's own folder of checkpoints.
+        again: Whether the same command was typed before, so that its own checkpoints are newer than the one it names.
+
+    Raises:
+        UserError: The checkpoint is not there, lacks a shard, or does not fit the configuration; or a new run would
+            be mixed up with the checkpoints of an older one.
+    """
+    trainer, own = configuration.trainer, whole_checkpoints(checkpoints)
+    if trainer.resume_mode == "disable":
+        if own:
+            raise UserError(
+                f"{checkpoints} holds checkpoints of an earlier run: set trainer.experiment_name to another name, or "
+                "trainer.resume_mode=auto to go on with it"
+            )
+        return None
+    if trainer.resume_mode not in ("auto", "resume_path"):
+        raise UserError(f"trainer.resume_mode={trainer.resume_mode} is not understood: auto, disable or resume_path")
+    if trainer.resume_mode == "resume_path" and not (again and own):
+        chosen = _named(trainer.resume_from_path)
+        if own and chosen.parent == checkpoints and step_of(chosen) < step_of(own[-1]):
+            raise UserError(
+                f"{checkpoints} holds step {step_of(own[-1])} already, which would be mixed up with what comes after "
+                f"step {step_of(chosen)}: set trainer.experiment_name to another name"
+            )
+    elif own:
+        chosen = own[-1]
+    else:
+        return None
+    _check_fit(configuration, chosen)
+    return chosen
+
+
+def overrides(configuration: DictConfig, start: Path | None, folder: Path) -> list[str]:
+    """The overrides by which verl begins with a checkpoint.
+
+    Args:
+        configuration: The resolved configuration.
+        start: The checkpoint, or None.
+        folder: The run's folder of logs, where the model is that was made for it.
+    """
+    if start is None:
+        return ["trainer.resume_mode=disable"]
+    made = ["trainer.resume_mode=resume_path", f"trainer.resume_from_path={quoted(str(start))}"]
+    info = read_info(start)
+    if configuration.actor_rollout_ref.model.path is None and info is not None and not folder.exists():
+        made.append(f"actor_rollout_ref.model.path={quoted(info.base_model)}")
+    return made
+
+
+def trim(metrics: Path, last_step: int) -> None:
+    """Forget the metrics of steps after a checkpoint: they will be trained again."""
+    if metrics.exists():
+        kept = [line for line in metrics.read_text().splitlines() if _step(line) <= last_step]
+        write_whole(metrics, "".join(f"{line}\n" for line in kept))
+
+
+def _step(line: str) -> float:
+    try:
+        return json.loads(line)["step"]
+    except ValueError:  # cut off by a kill
+        return math.inf
+
+
+def _named(typed: str | None) -> Path:
+    folder = Path(typed or "").expanduser().absolute()
+    if typed and folder.is_dir():
+        step_of(folder)
+        return folder
+    there = ", ".join(path.name for path in step_folders(folder.parent)) or "none"
+    raise UserError(f"there is no checkpoint {typed}: RESUME_FROM=<experiment>/global_step_N; in its folder: {there}")
+
+
+def _check_fit(configuration: DictConfig, start: Path) -> None:
+    """Refuse a checkpoint that lacks a shard, or that another kind of run wrote.
+
+    Raises:
+        UserError: It says what differs.
+    """
+    kinds = ("model", "optim", "extra_state")
+    check_shards(start, "actor", kinds)
+    if configuration.algorithm.adv_estimator == "gae":
+        if not (start / "critic").is_dir():
+            raise UserError(f"{start} has no critic: it was trained with ALGORITHM=grpo")
+        check_shards(start, "critic", kinds)
+    info = read_info(start)
+    if info is None:
+        return
+    ranks = configuration.trainer.n_gpus_per_node * configuration.trainer.nnodes
+    if info.world_size != ranks:
+        raise UserError(f"{start} was written by {info.world_size} ranks and {ranks} are to read it: use as many")
+    rank, written = configuration.actor_rollout_ref.model.lora_rank, info.lora.rank if info.lora else 0
+    if rank != written:
+        raise UserError(f"{start} was trained with LoRA rank {written} (0: none), and the run has {rank}: use the same")

@@ -1,0 +1,124 @@
+"""The trainer `game`: verl's synchronous PPO trainer, with checkpoints that are known to be whole.
+
+verl finds it by `trainer.v1.trainer_mode=game`. What it adds to verl's own trainer:
+
+- A checkpoint counts once `checkpoint.json` stands in it, which is written last. Old ones are removed after a newer one
+  is whole; verl counts only those of its own process, and removes one before the next is written.
+- A request to stop (a file named `stop` beside the checkpoints) ends the run after the step, with a checkpoint.
+- A loss or gradient that is not a finite number ends the run, naming the step and the tasks.
+- The critic's values do not depend on the reference pass: verl leaves its flag "without the adapter" on the batch,
+  which the critic then obeys.
+"""
+
+import math
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import transfer_queue as tq
+from omegaconf import DictConfig, open_dict
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1.trainer_base import register_trainer
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+
+from veritas_rl.checkpoints.layout import INFO, STOP, CheckpointInfo, LoraInfo, whole_checkpoints, write_info
+from veritas_rl.errors import UserError
+
+FINITE = ("loss", "grad_norm")
+"""How the names of those metrics end that must be finite numbers."""
+
+NAMED_TASKS = 8
+"""How many tasks an error names; the log has all of them."""
+
+
+@register_trainer("game")
+class GameTrainer(PPOTrainerSync):
+    """verl's synchronous trainer for games.
+
+    Args:
+        config: verl's whole configuration.
+    """
+
+    def __init__(self, config: DictConfig) -> None:
+        with open_dict(config):
+            # verl asks for the mode "sync" by name in several places.
+            config.trainer.v1.trainer_mode = "sync"
+            self._keep = config.trainer.get("max_actor_ckpt_to_keep") or 0
+            config.trainer.max_actor_ckpt_to_keep = None
+            config.trainer.max_critic_ckpt_to_keep = None
+        self._folder = Path(config.trainer.default_local_dir).absolute()
+        self._saved: int | None = None
+        super().__init__(config)
+
+    def on_step_end(self) -> None:
+        """Send the new weights to the rollout, and end the run where that was asked for."""
+        super().on_step_end()
+        stop = self._folder / STOP
+        if stop.exists():
+            if self._saved != self.global_steps:
+                self._save_checkpoint()
+            self.total_training_steps = self.global_steps
+            stop.unlink()
+
+    def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
+        """One training step.
+
+        Raises:
+            UserError: A loss or gradient is not a finite number. verl has skipped that update, and would go on.
+        """
+        batch = super().step(metrics, timing_raw)
+        broken = [name for name, value in metrics.items() if name.endswith(FINITE) and not math.isfinite(value)]
+        if broken:
+            names = _task_ids(batch)
+            print(f"step {self.global_steps} trained on: {' '.join(names)}")
+            more = f" and {len(names) - NAMED_TASKS} more, which the log names" if len(names) > NAMED_TASKS else ""
+            numbers = ", ".join(f"{name} is {metrics[name]}" for name in broken)
+            raise UserError(
+                f"step {self.global_steps}: {numbers}; its tasks were {', '.join(names[:NAMED_TASKS])}{more}"
+            )
+        return batch
+
+    def _compute_ref_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        batch = super()._compute_ref_log_prob(batch, metrics)
+        assert batch.extra_info is not None
+        batch.extra_info.pop("no_lora_adapter", None)
+        return batch
+
+    def _save_checkpoint(self) -> None:
+        folder = self._folder / f"global_step_{self.global_steps}"
+        (folder / INFO).unlink(missing_ok=True)
+        super()._save_checkpoint()
+        for file in folder.rglob("*"):
+            if file.is_file():
+                with file.open("rb") as written:
+                    os.fsync(written.fileno())
+        write_info(folder, self._info())
+        self._saved = self.global_steps
+        if self._keep:
+            for old in whole_checkpoints(self._folder)[: -self._keep]:
+                # First of all it is whole no more: the run may be killed while it is removed.
+                (old / INFO).unlink()
+                shutil.rmtree(old)
+
+    def _info(self) -> CheckpointInfo:
+        model, trainer = self.config.actor_rollout_ref.model, self.config.trainer
+        lora = LoraInfo(
+            rank=model.lora_rank,
+            alpha=model.lora_alpha,
+            target_modules=model.target_modules,
+            adapter_path=model.lora_adapter_path,
+        )
+        return CheckpointInfo(
+            global_step=self.global_steps,
+            base_model=model.path,
+            world_size=trainer.n_gpus_per_node * trainer.nnodes,
+            lora=lora if model.lora_rank > 0 else None,
+        )
+
+
+def _task_ids(batch: KVBatchMeta) -> list[str]:
+    """The tasks of a batch, each once, without verl's padding."""
+    keys = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
+    data = tq.kv_batch_get(keys=keys, partition_id=str(batch.partition_id), select_fields=["extra_fields"])
+    return sorted({fields["reward_extra_info"]["task_id"] for fields in data.get("extra_fields").tolist()})
