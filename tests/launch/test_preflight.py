@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from omegaconf import open_dict
 
 from veritas_rl.errors import UserError
 from veritas_rl.launch import preflight
@@ -58,8 +59,12 @@ def test_a_large_model_needs_a_large_disk(run: Run, tmp_path: Path, monkeypatch:
     with weights.open("wb") as file:
         file.truncate(8 << 30)
     monkeypatch.setattr(preflight.shutil, "disk_usage", lambda path: Usage(1 << 40, 0, 100 << 30))
-    with pytest.raises(UserError, match="the checkpoints need 193"):
+    # Four checkpoints of actor and critic, each three times 8 GiB of weights in fp32.
+    with pytest.raises(UserError, match="the checkpoints need 385"):
         preflight.check_disk(run.configuration, tmp_path)
+    with open_dict(run.configuration):
+        run.configuration.actor_rollout_ref.actor.checkpoint.save_lora_only = True
+    preflight.check_disk(run.configuration, tmp_path)
 
 
 def test_the_command_and_its_environment_hold_what_verl_needs(run: Run) -> None:

@@ -20,6 +20,9 @@ from typing import Any
 from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.errors import UserError
 
+EXPERIMENTS = Path(__file__).resolve().parents[2] / "train/artifacts/RL/checkpoints"
+"""Where training keeps its experiments, unless it is told another place."""
+
 INFO = "checkpoint.json"
 
 STOP = "stop"
@@ -110,6 +113,37 @@ def step_folders(experiment_folder: Path) -> list[Path]:
 def whole_checkpoints(experiment_folder: Path) -> list[Path]:
     """The step folders that were written to the end, by ascending step."""
     return [folder for folder in step_folders(experiment_folder) if (folder / INFO).is_file()]
+
+
+def find_checkpoint(experiment: str, step: str) -> Path:
+    """The checkpoint that is meant.
+
+    Args:
+        experiment: CHECKPOINT_BASE; empty for the experiment with the newest whole checkpoint.
+        step: GLOBAL_STEP; empty for the newest whole one. One of plain verl, which never says that it is whole, counts
+            where no other does.
+
+    Raises:
+        UserError: There is none; the message lists those that there are.
+    """
+    if experiment:
+        folder = Path(experiment).expanduser().resolve()
+    else:
+        whole = [path for folder in EXPERIMENTS.glob("*") for path in whole_checkpoints(folder)]
+        if not whole:
+            raise UserError(f"no whole checkpoint is under {EXPERIMENTS}: train first, or set CHECKPOINT_BASE")
+        folder = max(whole, key=lambda path: (path / INFO).stat().st_mtime).parent
+    there = step_folders(folder)
+    if not there:
+        below = sorted({path.parent.name for path in folder.glob("*/global_step_*")})
+        hint = f"; it holds the experiments {', '.join(below)}" if below else ""
+        raise UserError(f"CHECKPOINT_BASE={folder} holds no checkpoints, no global_step_N{hint}")
+    if not step:
+        return (whole_checkpoints(folder) or there)[-1]
+    if not step.isdecimal() or step_folder(folder, int(step)) not in there:
+        known = ", ".join(str(step_of(path)) for path in there)
+        raise UserError(f"GLOBAL_STEP={step} is not in {folder}: the steps there are {known}")
+    return step_folder(folder, int(step))
 
 
 def write_info(checkpoint: Path, info: CheckpointInfo) -> None:

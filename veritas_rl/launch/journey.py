@@ -20,6 +20,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from veritas_rl.arena.positions import Judgement, distinct, judge, judge_uniform
 from veritas_rl.arena.report import draw_learning_curve, measure_of, percent, table_of
+from veritas_rl.checkpoints.adapter import check_adapter
 from veritas_rl.checkpoints.layout import whole_checkpoints
 from veritas_rl.envs.base import Message, Task
 from veritas_rl.envs.registry import get_environment
@@ -82,6 +83,9 @@ def travel(run: "Run", console: Console, train: Callable[["Run", Console], bool]
             judged(WARM, path)
     else:
         path = local_folder(path)
+        adapter = run.configuration.actor_rollout_ref.model.lora_adapter_path
+        if adapter is not None:
+            check_adapter(Path(adapter), path)
         judged(RAW, path)
     run = dataclasses.replace(run, overrides=(*run.overrides, f"actor_rollout_ref.model.path={path}"))
     if run.first_step < steps:

@@ -142,7 +142,7 @@ def plan(typed: Sequence[str], environment: Mapping[str, str], hardware: Hardwar
         record = resume.Record(command, str(folder), wandb_run_id=new)
     overrides += [f"hydra.run.dir={record.folder}", *resume.overrides(configuration, start, Path(record.folder))]
     configuration = conf.compose_configuration(overrides)
-    preflight.check(configuration, hardware)
+    preflight.check(configuration, hardware, wanted)
     return Run(Path(record.folder), tuple(overrides), configuration, hardware, start, record)
 
 
@@ -153,8 +153,11 @@ def train(run: Run, console: Console) -> bool:
         Whether the run came to its end; False if it was asked to stop.
 
     Raises:
-        UserError: verl ended with an error; the message says where its log is.
+        UserError: verl ended with an error, and the message says where its log is; or Ray has too little for it.
     """
+    # Ray's modules come with verl, which is known to be there only now.
+    from veritas_rl.launch.shortage import Shortage
+
     stop = run.checkpoints / STOP
     stop.unlink(missing_ok=True)
     asked = False
@@ -180,7 +183,9 @@ def train(run: Run, console: Console) -> bool:
             preexec_fn=_die_with_parent,
         )
         try:
-            code = watch(process, run.metrics, run.configuration.trainer.total_training_steps, console, run.first_step)
+            shortage = Shortage(process.pid, run.configuration.ray_kwargs.ray_init)
+            steps = run.configuration.trainer.total_training_steps
+            code = watch(process, run.metrics, steps, console, run.first_step, shortage)
         finally:
             end(process)
             signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -4,10 +4,12 @@ import importlib.metadata
 import importlib.util
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig
 
+from veritas_rl.checkpoints.adapter import base_name
 from veritas_rl.envs.base import SPLITS
 from veritas_rl.errors import UserError
 from veritas_rl.launch.configuration import catalogue_of
@@ -15,6 +17,9 @@ from veritas_rl.launch.hardware import Hardware
 from veritas_rl.verl_plugin.patches import required_verl
 
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
+
+ADAPTER_SHARE = 0.1
+"""How large an adapter is at most, as a share of its base: 2% at rank 32 in a model of 4B, more in smaller ones."""
 
 SPARE_BYTES = 1 << 30
 """What a run writes besides checkpoints: logs, metrics, curves."""
@@ -61,6 +66,33 @@ def check_devices(configuration: DictConfig, hardware: Hardware) -> None:
         raise UserError(f"{wanted} GPUs are wanted and {hardware.gpus} are here: {fitting} fits this machine")
     if backend != "transformers" and importlib.util.find_spec(backend) is None:
         raise UserError(f"rollout={backend} needs {backend}, which is not installed: ROLLOUT_BACKEND=transformers")
+
+
+def check_switches(configuration: DictConfig, overrides: Sequence[str]) -> None:
+    """What is switched on is there to be switched.
+
+    Args:
+        configuration: The resolved configuration.
+        overrides: What was set by variables and by the person.
+
+    Raises:
+        UserError: A setting would change nothing, or cannot work with another.
+    """
+    rollout, model = configuration.actor_rollout_ref.rollout, configuration.actor_rollout_ref.model
+    lora = model.lora_rank > 0
+    if rollout.layered_summon and not lora:
+        raise UserError("LAYERED_SUMMON=1 sends adapters, and there are none: leave it out, or set ENABLE_LORA=1")
+    if rollout.layered_summon and rollout.name == "transformers":
+        raise UserError("LAYERED_SUMMON=1 is for rollout=vllm and rollout=sglang: leave it out")
+    if rollout.name == "transformers" and any("rollout.gpu_memory_utilization=" in item for item in overrides):
+        raise UserError("GPU_MEMORY_UTILIZATION is for rollout=vllm and rollout=sglang: leave it out")
+    if model.lora_adapter_path is None:
+        return
+    if not lora:
+        raise UserError("LORA_ADAPTER_PATH is set, and adapters are off: set ENABLE_LORA=1")
+    adapter = Path(model.lora_adapter_path)
+    if model.path is None:
+        raise UserError(f"the base of {adapter} is not named: set AGENT_MODEL_REPO_ID to {base_name(adapter)}")
 
 
 def check_batch(configuration: DictConfig) -> None:
@@ -114,9 +146,12 @@ def check_disk(configuration: DictConfig, model: Path | None) -> None:
         UserError: There is not.
     """
     weights = sum(file.stat().st_size for file in model.glob("*.safetensors")) if model is not None else 0
+    if configuration.actor_rollout_ref.actor.checkpoint.get("save_lora_only"):
+        weights *= ADAPTER_SHARE
+    models = 2 if configuration.algorithm.adv_estimator == "gae" else 1
     # fp32 weights and two moments of Adam, from bf16 or fp32 weights on the disk; one checkpoint more than is kept.
     kept = (configuration.trainer.max_actor_ckpt_to_keep or 1) + 1
-    needed = SPARE_BYTES + 6 * weights * kept
+    needed = SPARE_BYTES + 6 * models * weights * kept
     folder = Path(configuration.trainer.default_local_dir)
     existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     if not os.access(existing, os.W_OK):
@@ -145,14 +180,20 @@ def check_outputs(configuration: DictConfig) -> None:
         )
 
 
-def check(configuration: DictConfig, hardware: Hardware) -> None:
+def check(configuration: DictConfig, hardware: Hardware, overrides: Sequence[str] = ()) -> None:
     """Every check that needs no model.
+
+    Args:
+        configuration: The resolved configuration.
+        hardware: The machine.
+        overrides: What was set by variables and by the person.
 
     Raises:
         UserError: The first mistake that was found.
     """
     check_outputs(configuration)
     check_devices(configuration, hardware)
+    check_switches(configuration, overrides)
     check_batch(configuration)
     for split in SPLITS:
         catalogue_of(configuration, split)

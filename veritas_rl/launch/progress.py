@@ -3,13 +3,15 @@
 import json
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import TimeRemainingColumn as TimeLeft
+
+from veritas_rl.errors import UserError
 
 POLL_SECONDS = 0.5
 
@@ -39,7 +41,14 @@ class MetricsFile:
                 yield record["step"], record["data"]
 
 
-def watch(process: subprocess.Popen[bytes], metrics: Path, steps: int, console: Console, first: int = 0) -> int:
+def watch(
+    process: subprocess.Popen[bytes],
+    metrics: Path,
+    steps: int,
+    console: Console,
+    first: int = 0,
+    shortage: Callable[[], str | None] = lambda: None,
+) -> int:
     """Show a live bar until the process ends.
 
     Args:
@@ -48,13 +57,17 @@ def watch(process: subprocess.Popen[bytes], metrics: Path, steps: int, console: 
         steps: How many training steps there will be.
         first: How many of them were trained before.
         console: Where to draw. Where it is no terminal, a line is printed every tenth of the run instead.
+        shortage: Says what the process waits for and will not get. It is asked until the first metrics are there.
 
     Returns:
         The exit code of the process.
+
+    Raises:
+        UserError: There is a shortage; the process goes on waiting.
     """
     file, last_told, told_every = MetricsFile(metrics), 0, max(1, steps // 10)
     list(file.new())  # those of the steps that were trained before
-    started, began = time.monotonic(), (0, 0.0)
+    started, began, waiting = time.monotonic(), (0, 0.0), True
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -71,6 +84,7 @@ def watch(process: subprocess.Popen[bytes], metrics: Path, steps: int, console: 
         while True:
             code = process.poll()
             for step, data in file.new():
+                waiting = False
                 if "critic/score/mean" not in data:
                     continue
                 told = f"reward {data['critic/score/mean']:.3f}  legal {data.get('game/legal', float('nan')):.3f}"
@@ -84,4 +98,6 @@ def watch(process: subprocess.Popen[bytes], metrics: Path, steps: int, console: 
                     console.print(f"step {step}/{steps}  {told}  {seconds:.0f} s{known}")
             if code is not None:
                 return code
+            if waiting and (lack := shortage()):
+                raise UserError(lack)
             time.sleep(POLL_SECONDS)

@@ -5,7 +5,9 @@ A variable becomes a Hydra override. What stands at the end of the command line 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from veritas_rl.checkpoints.adapter import rank_and_alpha
 from veritas_rl.errors import UserError
 
 
@@ -56,6 +58,13 @@ def _memory(value: str) -> list[str]:
     return [f"actor_rollout_ref.rollout.gpu_memory_utilization={share}"]
 
 
+def _adapter(value: str) -> list[str]:
+    """Go on from an adapter, with its rank and alpha."""
+    rank, alpha = rank_and_alpha(Path(value))
+    model = "actor_rollout_ref.model"
+    return [f"{model}.lora_adapter_path={quoted(value)}", f"{model}.lora_rank={rank}", f"{model}.lora_alpha={alpha}"]
+
+
 VARIABLES = (
     Variable(
         "GAME_TYPES",
@@ -76,7 +85,7 @@ VARIABLES = (
     Variable(
         "LORA_ADAPTER_PATH",
         "A folder with an adapter to go on from.",
-        lambda value: [f"actor_rollout_ref.model.lora_adapter_path={quoted(value)}"],
+        _adapter,
     ),
     Variable(
         "RESUME_FROM",
@@ -101,6 +110,9 @@ VARIABLES = (
         lambda value: [f"rollout={choice('ROLLOUT_BACKEND', value, BACKENDS)}"],
     ),
     Variable("GPU_MEMORY_UTILIZATION", "The share of a GPU's memory that the rollout takes, as in 0.5.", _memory),
+    Variable("CHECKPOINT_BASE", "merge-ppo.sh: the experiment's folder of checkpoints; unset: the newest."),
+    Variable("GLOBAL_STEP", "merge-ppo.sh: the step whose checkpoint is merged; unset: the newest whole one."),
+    Variable("TARGET_DIR", "merge-ppo.sh: the model folder to make; unset: train/models/<experiment>-step-<N>."),
     Variable("DRY_RUN", "1: print the command and the whole configuration, and start nothing."),
     Variable("HF_TOKEN", "The Hugging Face token, for gated models. Never printed."),
     Variable("HF_HUB_OFFLINE", "1: never ask the Hugging Face hub."),

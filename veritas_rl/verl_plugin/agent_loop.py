@@ -1,18 +1,42 @@
-"""The agent loop `game_agent`: the asynchronous twin of `veritas_rl.envs.base.play`.
+"""How a batch of tasks is played with the model that is trained: the asynchronous twin of `veritas_rl.envs.base.play`.
 
-verl runs one for each sample of a batch. It starts the task's session, lets the model answer every turn, and rewards
-each reply with `shape`. Single moves run through it too, so that a reply cut at the token limit is known as one.
+`GameAgentLoop` (verl's name for it: `game_agent`) plays one session: the model answers every turn, and `shape` rewards
+each reply. Single moves run through it too, so that a reply cut at the token limit is known as one.
+
+`GameLoopManager` (`rollout.agent.agent_loop_manager_class`) plays a whole batch of them and writes it to TransferQueue
+at once. verl's own writes and configures one sample at a time, stores each row's prompt and task beside what was made
+of them, and gives every reply of a game the reward of the last.
 """
 
 import asyncio
+import logging
 from typing import Any
 from uuid import uuid4
 
-from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
+import ray
+import torch
+import transfer_queue as tq
+from tensordict import TensorDict
+from verl.experimental.agent_loop.agent_loop import (
+    AgentLoopBase,
+    AgentLoopMetrics,
+    AgentLoopOutput,
+    AgentLoopWorker,
+    DictConfigWrap,
+    ToolListWrap,
+)
+from verl.trainer.ppo.v1 import AgentLoopManagerTQ
+from verl.utils import tensordict_utils as tu
 
-from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn, shape
+from veritas_rl.envs.base import Reason, Reply, Score, Session, Task, Turn, shape
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.verl_plugin.reward import reward_info, task_of
+from veritas_rl.verl_plugin.rollout import BatchingClient
+
+KEPT = ("uid", "data_source", "reward_model")
+"""What verl reads of a row after its sample was played."""
+
+logger = logging.getLogger(__name__)
 
 
 class GameAgentLoop(AgentLoopBase):
@@ -31,7 +55,10 @@ class GameAgentLoop(AgentLoopBase):
             One output for each reply, in order. `reward_score` is that reply's shaped reward.
         """
         task = task_of(row["extra_info"])
-        session: Session = await asyncio.to_thread(get_environment(task.env).start, task)
+        return await self.play(task, await asyncio.to_thread(start, task), sampling_params)
+
+    async def play(self, task: Task, session: Session, sampling_params: dict[str, Any]) -> list[AgentLoopOutput]:
+        """Play a session of a task to its end; as `run`."""
         moves: list[tuple[int, AgentLoopOutput]] = []
         while turns := session.turns():
             answered = await asyncio.gather(*(self._answer(turn, sampling_params) for turn in turns))
@@ -97,3 +124,130 @@ class GameAgentLoop(AgentLoopBase):
             extra_fields=dict(generated.extra_fields),
         )
         return Reply(text, truncated), output
+
+
+@ray.remote
+class GameLoopWorker(AgentLoopWorker):
+    """Plays batches. verl makes it as it makes its own worker, which explains the arguments."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        tq.init()
+        client = self.llm_client
+        if self.rollout_config.name == "transformers":
+            client = BatchingClient(self.config.trainer.n_gpus_per_node * self.config.trainer.nnodes)
+        self.loop = GameAgentLoop(
+            trainer_config=DictConfigWrap(config=self.config),
+            server_manager=client,  # pyright: ignore[reportArgumentType]
+            tokenizer=self.tokenizer,
+            processor=self.processor,
+            dataset_cls=self.dataset_cls,  # pyright: ignore[reportArgumentType]
+            data_config=DictConfigWrap(self.config.data),
+            tools=ToolListWrap(self.tools),
+        )
+        self._playing: set[asyncio.Task[None]] = set()
+
+    async def generate_sequences(self, batch: TensorDict) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Begin to play a batch, and return at once: what comes of it is written to TransferQueue.
+
+        Args:
+            batch: Rows of `DynamicEnvDataset` with a `uid` each; "validate" says for which partition.
+        """
+        playing = asyncio.create_task(self._play(batch))
+        self._playing.add(playing)
+        playing.add_done_callback(self._playing.discard)
+
+    async def _play(self, batch: TensorDict) -> None:
+        validate = bool(tu.get(batch, "validate", default=False))
+        config, partition = self.rollout_config, "val" if validate else "train"
+        drawn = config.val_kwargs if validate else config
+        params = {
+            "temperature": drawn.temperature,
+            "top_p": drawn.top_p,
+            "top_k": drawn.top_k,
+            "repetition_penalty": 1.0,
+            "logprobs": config.calculate_log_probs,
+        }
+        step = int(tu.get(batch, "global_steps"))
+        kept = (tu.get(batch, name) for name in KEPT)
+        rows = [dict(zip(KEPT, values, strict=True)) for values in zip(*kept, strict=True)]
+        tasks = [task_of(info) for info in tu.get(batch, "extra_info")]
+        sessions = [(index, copy) for index in range(len(rows)) for copy in range(drawn.n)]
+        started = await asyncio.to_thread(lambda: [start(tasks[index]) for index, _ in sessions])
+        played = await asyncio.gather(
+            *(
+                self.loop.play(tasks[index], session, params)
+                for (index, _), session in zip(sessions, started, strict=True)
+            ),
+            return_exceptions=True,
+        )
+        failed: set[str] = set()
+        keys: list[str] = []
+        fields: list[dict[str, Any]] = []
+        tags: list[dict[str, Any]] = []
+        for (index, copy), outputs in zip(sessions, played, strict=True):
+            uid = rows[index]["uid"]
+            if isinstance(outputs, BaseException):
+                logger.error("Error in playing %s", tasks[index].id, exc_info=outputs)
+                failed.add(uid)
+                continue
+            for number, output in enumerate(outputs):
+                keys.append(f"{uid}_{copy}_{number}")
+                fields.append({**rows[index], **columns(output)})
+                tags.append(tag(output, step))
+        if keys:
+            await tq.async_kv_batch_put(
+                keys=keys, fields=tu.list_of_dict_to_tensordict(fields), tags=tags, partition_id=partition
+            )
+        uids = [row["uid"] for row in rows]
+        done = [{"status": "failure" if uid in failed else "finished"} for uid in uids]
+        await tq.async_kv_batch_put(keys=uids, tags=done, partition_id=partition)
+
+
+class GameLoopManager(AgentLoopManagerTQ):
+    """verl's manager, with our workers."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.agent_loop_workers_class = GameLoopWorker
+
+
+def start(task: Task) -> Session:
+    """The session of a task."""
+    return get_environment(task.env).start(task)
+
+
+def columns(output: AgentLoopOutput) -> dict[str, Any]:
+    """What verl's trainer and engines read of one reply, as unpadded tensors; numbers and dicts as they are."""
+    prompt, response = torch.tensor(output.prompt_ids), torch.tensor(output.response_ids)
+    mask = torch.tensor(output.response_mask)
+    scores = torch.zeros(len(response))
+    scores[-1] = output.reward_score or 0.0
+    made = {
+        "prompts": prompt,
+        "responses": response,
+        "input_ids": torch.cat([prompt, response]),
+        "position_ids": torch.arange(len(prompt) + len(response)),
+        "response_mask": mask,
+        "loss_mask": mask,
+        "rm_scores": scores,
+        "num_turns": output.num_turns,
+        "extra_fields": output.extra_fields,
+    }
+    if output.response_logprobs is not None:
+        made["rollout_log_probs"] = torch.tensor(output.response_logprobs)
+    return made
+
+
+def tag(output: AgentLoopOutput, step: int) -> dict[str, Any]:
+    """By what verl's replay buffer and its balancing of ranks know a reply; lengths in tokens."""
+    prompt, response = len(output.prompt_ids), len(output.response_ids)
+    return {
+        "status": "success",
+        "prompt_len": prompt,
+        "response_len": response,
+        "seq_len": prompt + response,
+        "global_steps": step,
+        "min_global_steps": output.extra_fields.get("min_global_steps", step),
+        "max_global_steps": output.extra_fields.get("max_global_steps", step),
+    }

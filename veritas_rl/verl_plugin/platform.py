@@ -48,6 +48,14 @@ class _CpuDeviceModule(ModuleType):
     def get_device_name(self, device: object = None) -> str:
         return "cpu"
 
+    def get_rng_state(self, device: object = None) -> torch.Tensor:
+        """The state of the generator that everything on a CPU draws from."""
+        return torch.get_rng_state()
+
+    def set_rng_state(self, new_state: torch.Tensor, device: object = None) -> None:
+        """Set the state that `get_rng_state` gave; verl does when it loads a checkpoint."""
+        torch.set_rng_state(new_state)
+
 
 class CpuPlatform(PlatformBase):
     """verl's device interface on a CPU: gloo, no CUDA IPC, no device profiler."""

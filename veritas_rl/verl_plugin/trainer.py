@@ -10,6 +10,7 @@ verl finds it by `trainer.v1.trainer_mode=game`. What it adds to verl's own trai
   which the critic then obeys.
 """
 
+import dataclasses
 import math
 import os
 import shutil
@@ -22,11 +23,18 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
+from veritas_rl.checkpoints.adapter import weights_fingerprint
 from veritas_rl.checkpoints.layout import INFO, STOP, CheckpointInfo, LoraInfo, whole_checkpoints, write_info
 from veritas_rl.errors import UserError
 
 FINITE = ("loss", "grad_norm")
 """How the names of those metrics end that must be finite numbers."""
+
+ENGINE_COLUMNS = (
+    *("input_ids", "position_ids", "prompts", "responses", "response_mask", "loss_mask"),
+    *("old_log_probs", "ref_log_prob", "rollout_is_weights", "advantages", "values", "returns"),
+)
+"""What verl's engines read of each sample, as far as it is there."""
 
 NAMED_TASKS = 8
 """How many tasks an error names; the log has all of them."""
@@ -49,6 +57,8 @@ class GameTrainer(PPOTrainerSync):
             config.trainer.max_critic_ckpt_to_keep = None
         self._folder = Path(config.trainer.default_local_dir).absolute()
         self._saved: int | None = None
+        base = Path(config.actor_rollout_ref.model.path)
+        self._base_fingerprint = weights_fingerprint(base) if base.is_dir() else None
         super().__init__(config)
 
     def on_step_end(self) -> None:
@@ -79,8 +89,20 @@ class GameTrainer(PPOTrainerSync):
             )
         return batch
 
+    def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        return super()._compute_old_log_prob(_with_tensors(batch), metrics)
+
+    def _compute_values(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        return super()._compute_values(_with_tensors(batch), metrics)
+
+    def _update_critic(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        return super()._update_critic(_with_tensors(batch), metrics)
+
+    def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        return super()._update_actor(_with_tensors(batch), metrics)
+
     def _compute_ref_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        batch = super()._compute_ref_log_prob(batch, metrics)
+        batch = super()._compute_ref_log_prob(_with_tensors(batch), metrics)
         assert batch.extra_info is not None
         batch.extra_info.pop("no_lora_adapter", None)
         return batch
@@ -114,7 +136,13 @@ class GameTrainer(PPOTrainerSync):
             base_model=model.path,
             world_size=trainer.n_gpus_per_node * trainer.nnodes,
             lora=lora if model.lora_rank > 0 else None,
+            base_fingerprint=self._base_fingerprint,
         )
+
+
+def _with_tensors(batch: KVBatchMeta) -> KVBatchMeta:
+    """The batch, of which a worker is sent what it computes with, instead of all that there is."""
+    return dataclasses.replace(batch, fields=list(ENGINE_COLUMNS))
 
 
 def _task_ids(batch: KVBatchMeta) -> list[str]:

@@ -1,0 +1,350 @@
+"""docs/configuration.md is what the YAML and the variables say, and docs/from-other-recipes.md names what is there."""
+
+import importlib.util
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import OmegaConf
+
+from veritas_rl.launch import configuration as conf
+from veritas_rl.launch import reference
+from veritas_rl.launch.hardware import Hardware
+from veritas_rl.launch.variables import VARIABLES, overrides_from
+
+PAGE = reference.PAGE.read_text(encoding="utf-8")
+YAML_FILES = sorted(conf.CONFIG_DIR.rglob("*.yaml"))
+CHOICES = [path for path in YAML_FILES if path.parent != conf.CONFIG_DIR]
+ONE_GPU = Hardware(cores=16, gpus=1, gpu_bytes=141 << 30)
+
+RECIPES_PAGE = conf.ROOT / "docs/from-other-recipes.md"
+SFT = "SFT from parquet"
+GROUPS = "|".join(conf.GROUPS)
+OVERRIDE = re.compile(rf"\+{{0,2}}([a-z_0-9]+(\.[a-z_0-9]+)+|{GROUPS})=\S+", re.IGNORECASE)
+ASSIGNMENT = re.compile(r"([A-Z][A-Z_]+)=(\S+)")
+KEY = re.compile(r"[a-z_]+(\.[a-z_0-9]+)+")
+REPOSITORY_PATH = re.compile(r"(?:train|veritas_rl|docs|tests)/[\w./-]+")
+
+
+def section(page: str, heading: str) -> str:
+    """The text under a heading, up to the next of the same level."""
+    level = heading.partition(" ")[0]
+    return page.partition(f"\n{heading}\n")[2].partition(f"\n{level} ")[0]
+
+
+def table_rows(text: str) -> list[list[str]]:
+    """The cells of every table row that is neither a head nor its rule."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+    rules = {number for number, row in enumerate(rows) if set("".join(row)) <= {"-", " "} and row[0]}
+    return [row for number, row in enumerate(rows) if number not in rules and number + 1 not in rules]
+
+
+def spans(text: str) -> list[str]:
+    return [found.replace("\\|", "|") for found in re.findall(r"`([^`]+)`", text)]
+
+
+def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every dotted key that a YAML file sets, with its value."""
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def set_by(path: Path) -> dict[str, Any]:
+    """What a YAML file sets, read without the generator."""
+    tree = OmegaConf.to_container(OmegaConf.load(path))
+    assert isinstance(tree, dict)
+    tree.pop("defaults", None)
+    return dict(leaves(tree))
+
+
+def told_of(rows: list[list[str]], key: str, column: int) -> Any:
+    """The value of a key in a table, where a mapping on one line is told as a whole."""
+    parent, _, last = key.rpartition(".")
+    for row in rows:
+        if row[0] == f"`{key}`" and row[column]:
+            return yaml.safe_load(row[column].strip("`"))
+        if row[0] == f"`{parent}`" and row[column].startswith("`{"):
+            return yaml.safe_load(row[column].strip("`"))[last]
+    raise AssertionError(f"{key} is not told")
+
+
+# docs/configuration.md
+
+
+def test_the_page_is_current() -> None:
+    assert reference.render() == PAGE, "run: python -m veritas_rl.launch.reference"
+
+
+def test_the_page_depends_on_nothing_but_the_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for variable in VARIABLES:
+        monkeypatch.setenv(variable.name, "something-else")
+    monkeypatch.chdir(tmp_path)
+    page = reference.render()
+    assert page == PAGE
+    assert str(conf.ROOT) not in page
+    assert str(Path.home()) not in page
+
+
+def test_every_variable_stands_in_the_page_with_what_it_becomes() -> None:
+    rows = {row[0]: row for row in table_rows(section(PAGE, "## Environment variables"))}
+    assert list(rows) == [f"`{variable.name}`" for variable in VARIABLES]
+    composed: list[str] = []
+    for variable in VARIABLES:
+        made = rows[f"`{variable.name}`"][2]
+        if variable.overrides is not None:
+            assert made, f"EXAMPLES in veritas_rl/launch/reference.py lacks {variable.name}"
+            example, *overrides = spans(made)
+            name, _, value = example.partition("=")
+            assert name == variable.name
+            composed += overrides
+            if name != "LORA_ADAPTER_PATH":  # which needs an adapter
+                assert overrides == overrides_from({name: value})
+    conf.compose_configuration(composed)
+
+
+def test_a_variable_that_the_yaml_reads_names_its_key() -> None:
+    rows = {row[0]: row for row in table_rows(section(PAGE, "## Environment variables"))}
+    assert rows["`AGENT_MODEL_REPO_ID`"][2] == "`actor_rollout_ref.model.path`"
+
+
+@pytest.mark.parametrize("path", CHOICES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_every_choice_of_a_group_is_told_with_all_that_it_sets(path: Path) -> None:
+    text = section(PAGE, f"### `{path.parent.name}`")
+    assert text, f"the group {path.parent.name} is not told"
+    first, *tables = re.split(r"\n(?=What )", text)
+    assert f"`{path.stem}`" in {row[0] for row in table_rows(first)}
+    for key, value in set_by(path).items():
+        assert value_in_group(tables, path.stem, key) == value
+
+
+def value_in_group(tables: list[str], choice: str, key: str) -> Any:
+    """What a group's tables say that a choice sets."""
+    for table in tables:
+        head = table.partition("|")[0]
+        rows = table_rows(table)
+        if head.startswith("What they set differently"):
+            names = spans(next(line for line in table.splitlines() if line.startswith("| key |")))
+            columns = {name: number for number, name in enumerate(names, start=1)}
+            if any(row[0] == f"`{key}`" for row in rows):
+                return told_of(rows, key, columns[choice])
+        elif f"`{choice}`" in head or "every choice" in head:
+            try:
+                return told_of(rows, key, 1)
+            except AssertionError:
+                continue
+    raise AssertionError(f"{key} of {choice} is not told")
+
+
+@pytest.mark.parametrize("choice", sorted(path.stem for path in (conf.CONFIG_DIR / "hardware").glob("*.yaml")))
+def test_what_a_choice_takes_over_from_another_is_what_hydra_makes_of_it(choice: str) -> None:
+    group = reference.read_group("hardware", "h200x1")
+    (settings,) = (source.settings for source in group.choices if source.name == choice)
+    made = conf.compose_configuration([f"hardware={choice}"])
+    assert len(settings) > 10
+    for setting in settings:
+        if "${" not in setting.value:
+            assert OmegaConf.select(made, setting.key) == yaml.safe_load(setting.value), setting.key
+
+
+@pytest.mark.parametrize("path", [path for path in YAML_FILES if path not in CHOICES], ids=lambda path: path.stem)
+def test_every_key_of_a_recipe_is_told(path: Path) -> None:
+    rows = table_rows(section(PAGE, f"## What `{path.name}` sets on top of verl"))
+    adapter = {row[0] for row in table_rows(section(PAGE, "## Games: `adapter_config`"))}
+    for key, value in set_by(path).items():
+        if key.startswith(f"{reference.ADAPTER}."):
+            assert f"`{key.rpartition('.')[2]}`" in adapter
+        else:
+            assert told_of(rows, key, 1) == value
+
+
+def test_the_keys_of_a_game_have_meanings_and_defaults() -> None:
+    rows = {row[0].strip("`"): row[1:] for row in table_rows(section(PAGE, "## Games: `adapter_config`"))}
+    for name, (meaning, *_) in rows.items():
+        assert meaning, f"the docstring of the environment's configuration says nothing about {name}"
+    cpu = conf.catalogue_of(conf.compose_configuration(["hardware=cpu", "rollout=transformers"]), "train")
+    assert [spans(cell) for cell in rows["num_tasks_per_case"][1:]] == [[str(len(cpu))], ["100"]]
+    assert [spans(cell) for cell in rows["reward_mode"][1:]] == [[cpu[0].reward], ["outcome"]]
+
+
+def test_what_people_look_for_has_its_defaults() -> None:
+    rows = {row[1].strip("`"): row for row in table_rows(section(PAGE, "## Hyperparameters that people look for"))}
+    cpu = conf.compose_configuration(["hardware=cpu", "lora=off", "rollout=transformers"])
+    gpu = conf.compose_configuration(["hardware=h200x1"])
+    asked_for = {
+        "actor_rollout_ref.actor.optim.lr",
+        "actor_rollout_ref.actor.optim.clip_grad",
+        "actor_rollout_ref.actor.kl_loss_coef",
+        "algorithm.kl_ctrl.kl_coef",
+        "actor_rollout_ref.actor.entropy_coeff",
+        "actor_rollout_ref.actor.clip_ratio_high",
+        "actor_rollout_ref.actor.ppo_epochs",
+        "data.train_batch_size",
+        "actor_rollout_ref.model.lora_rank",
+        "data.max_response_length",
+        "actor_rollout_ref.rollout.temperature",
+        "trainer.save_freq",
+        "trainer.test_freq",
+    }
+    for key in asked_for:
+        for column, made in ((2, cpu), (3, gpu)):
+            assert float(rows[key][column].strip("`")) == OmegaConf.select(made, key), key
+
+
+def test_comments_belong_to_what_stands_below_them(tmp_path: Path) -> None:
+    file = tmp_path / "some.yaml"
+    file.write_text(
+        "# @package _global_\n# What it is,\n# in two lines.\n#\n# More.\n"
+        "defaults: [other]\n# Of the whole.\na:\n  # Of b,\n  # again.\n  b: 1.0e-3\n\n  c: [x,\n      y]\n"
+        "d:\n  - pkg://e\n  - '|'\nf: {g: 1}\n"
+    )
+    source = reference.read(file)
+    assert (source.name, source.meaning, source.defaults) == ("some", "What it is, in two lines.", ["other"])
+    assert [(setting.key, setting.value, setting.reason) for setting in source.settings] == [
+        ("a.b", "1.0e-3", "Of the whole. Of b, again."),
+        ("a.c", "[x, y]", ""),
+        ("d", "[pkg://e, '|']", ""),
+        ("f", "{g: 1}", ""),
+    ]
+
+
+def test_check_says_in_one_line_whether_the_page_is_current(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["reference", "--check"])
+    assert reference.main() == 0
+    assert capsys.readouterr().out == ""
+    monkeypatch.setattr(conf, "ROOT", tmp_path)
+    monkeypatch.setattr(reference, "PAGE", tmp_path / "configuration.md")
+    monkeypatch.setattr(reference, "render", lambda: "new")
+    assert reference.main() == 1
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "python -m veritas_rl.launch.reference" in line
+    monkeypatch.setattr("sys.argv", ["reference"])
+    assert reference.main() == 0
+    monkeypatch.setattr("sys.argv", ["reference", "--check"])
+    assert reference.main() == 0
+
+
+# docs/from-other-recipes.md
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A row: what is typed there, and what to type here."""
+
+    section: str
+    there: str
+    here: str
+
+    def words(self) -> list[str]:
+        """Each word of the new commands, as a shell reads it."""
+        return [word for span in spans(self.here) for word in shlex.split(span.replace("\\", "\\\\"))]
+
+    def overrides(self) -> list[str]:
+        return [word for word in self.words() if OVERRIDE.fullmatch(word)]
+
+    def variables(self) -> dict[str, str]:
+        found = (ASSIGNMENT.fullmatch(word) for word in self.words())
+        return {match[1]: match[2] for match in found if match}
+
+
+def all_advice() -> list[Advice]:
+    parts = re.split(r"\n## ", RECIPES_PAGE.read_text(encoding="utf-8"))[1:]
+    return [Advice(part.partition("\n")[0], *row) for part in parts for row in table_rows(part)]
+
+
+ADVICE = all_advice()
+
+
+def test_the_page_of_other_recipes_is_read_as_it_is_meant() -> None:
+    assert len(ADVICE) > 60
+    (epochs,) = (advice for advice in ADVICE if "`ppo_epochs = 4`" in advice.there)
+    assert epochs.overrides() == ["actor_rollout_ref.actor.ppo_epochs=4"]
+    (base,) = (advice for advice in ADVICE if "An adapter" in advice.there)
+    assert base.variables() == {"LORA_ADAPTER_PATH": "my-adapter", "AGENT_MODEL_REPO_ID": "my-base"}
+    assert sum(len(advice.overrides()) for advice in ADVICE) > 40
+
+
+def test_every_override_that_it_names_composes() -> None:
+    rows = [advice for advice in ADVICE if advice.section != SFT]
+    typed = [override for advice in rows for override in advice.overrides()]
+    for hardware in ("hardware=cpu", "hardware=h200x1"):
+        conf.compose_configuration(conf.overrides_for([*typed, hardware], {}, ONE_GPU))
+    for override in filter(conf.group_of, typed):
+        group, _, choice = override.partition("=")
+        assert (conf.CONFIG_DIR / group / f"{choice}.yaml").is_file(), override
+
+
+def test_every_key_that_it_names_is_there() -> None:
+    made = conf.compose_configuration(["hardware=h200x1"])
+    named = [
+        word
+        for advice in ADVICE
+        for word in (advice.words() if advice.section != SFT else [])
+        if KEY.fullmatch(word) and word.partition(".")[0] in made
+    ]
+    assert "reward.custom_reward_function.path" in named
+    for key in named:
+        assert key.rpartition(".")[2] in OmegaConf.select(made, key.rpartition(".")[0]), key
+
+
+def test_its_keys_of_sft_are_those_of_verls_trainer() -> None:
+    spec = importlib.util.find_spec("verl")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    verl = Path(spec.submodule_search_locations[0])
+    rows = [advice for advice in ADVICE if advice.section == SFT]
+    # What stays the same is typed as it was.
+    same = [Advice(SFT, "", advice.there) for advice in rows if advice.here == "The same."]
+    typed = [override for advice in [*rows, *same] for override in advice.overrides()]
+    assert len(typed) > 8
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(config_dir=str(verl / "trainer/config"), version_base=None):
+        compose("sft_trainer_engine", overrides=typed)
+    assert (verl / "trainer/sft_trainer.py").is_file()
+
+
+def test_every_variable_that_it_names_is_known() -> None:
+    known = {variable.name for variable in VARIABLES}
+    for advice in ADVICE:
+        assert advice.variables().keys() <= known, advice.there
+        overrides_from({name: value for name, value in advice.variables().items() if name != "LORA_ADAPTER_PATH"})
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "advice",
+    [advice for advice in ADVICE if "GAME_TYPES" in advice.here or reference.ADAPTER in advice.here],
+    ids=lambda advice: advice.there,
+)
+def test_the_games_that_it_names_can_be_played(advice: Advice) -> None:
+    typed = conf.overrides_for(advice.overrides(), advice.variables(), ONE_GPU)
+    assert len(conf.catalogue_of(conf.compose_configuration(typed), "train"))
+
+
+def test_every_file_that_it_names_is_there() -> None:
+    named = {path for advice in ADVICE for span in spans(advice.here) for path in REPOSITORY_PATH.findall(span)}
+    made_by_runs = ("train/artifacts/", "train/outputs", "train/parquet/")
+    checked = [path for path in named if not path.startswith(made_by_runs)]
+    assert len(checked) > 5
+    for path in checked:
+        assert (conf.ROOT / path).exists(), path
+
+
+def test_what_is_not_there_yet_is_not_there() -> None:
+    for advice in ADVICE:
+        if advice.here.startswith("Not there yet"):
+            for path in REPOSITORY_PATH.findall(advice.there):
+                if not path.startswith("train/parquet/"):
+                    assert not (conf.ROOT / path).exists(), f"{path} is there now: say how to use it"

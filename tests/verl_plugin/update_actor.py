@@ -1,0 +1,90 @@
+"""One rank of an actor's update through verl, started by `test_ranks.py` with torchrun.
+
+Its argument is a JSON list of lists of overrides; for each, rank 0 prints what it measured.
+"""
+
+import json
+import os
+import sys
+from functools import partial
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+from verl.utils import tensordict_utils as tu
+from verl.utils.config import omega_conf_to_dataclass
+from verl.workers.engine_workers import TrainingWorker, TrainingWorkerConfig
+from verl.workers.utils.losses import ppo_loss
+
+from veritas_rl.launch.configuration import compose_configuration
+
+SAMPLES, EPOCHS = 32, 2
+
+
+def actor(overrides: list[str]) -> TrainingWorker:
+    """verl's worker for the actor, as our configuration makes it."""
+    node = compose_configuration(overrides).actor_rollout_ref
+    model, config = omega_conf_to_dataclass(node.model), omega_conf_to_dataclass(node.actor)
+    config.model_config = model
+    made = TrainingWorkerConfig(
+        model_type="language_model",
+        model_config=model,
+        engine_config=config.engine,
+        optimizer_config=config.optim,
+        checkpoint_config=config.checkpoint,
+    )
+    made.engine_config.use_dynamic_bsz = True
+    made.engine_config.max_token_len_per_gpu = node.actor.ppo_max_token_len_per_gpu
+    worker = TrainingWorker(made)
+    worker.reset()
+    worker.set_loss_fn(partial(ppo_loss, config=config))
+    return worker
+
+
+def batch(rank: int, ranks: int) -> TensorDict:
+    """This rank's share of a batch that is the same however many ranks there are."""
+    draw = torch.Generator().manual_seed(0)
+    rows: dict[str, list[torch.Tensor]] = {}
+    for _ in range(SAMPLES):
+        prompt, response = (
+            torch.randint(4, 250, (int(torch.randint(low, high, (), generator=draw)),), generator=draw)
+            for low, high in ((20, 40), (2, 8))
+        )
+        for name, row in {
+            "prompts": prompt,
+            "responses": response,
+            "input_ids": torch.cat([prompt, response]),
+            "position_ids": torch.arange(len(prompt) + len(response)),
+            "response_mask": torch.ones_like(response),
+            "loss_mask": torch.ones_like(response),
+            "old_log_probs": -5.5 + 0.1 * torch.randn(len(response), generator=draw),
+            "advantages": torch.randn((), generator=draw).expand(len(response)).clone(),
+        }.items():
+            rows.setdefault(name, []).append(row)
+    share = {name: torch.nested.as_nested_tensor(all_[rank::ranks], layout=torch.jagged) for name, all_ in rows.items()}
+    made = TensorDict(share, batch_size=[SAMPLES // ranks])
+    settings: dict[str, Any] = {
+        "global_batch_size": SAMPLES,
+        "mini_batch_size": SAMPLES,
+        "epochs": EPOCHS,
+        "dataloader_kwargs": {"shuffle": False},
+        "temperature": 1.0,
+        "calculate_entropy": True,
+        "distillation_use_topk": False,
+        "distillation_only": False,
+    }
+    tu.assign_non_tensor(made, **settings)
+    return made
+
+
+def main() -> None:
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    torch.set_num_threads(1)
+    for overrides in json.loads(sys.argv[1]):
+        measured: Any = tu.get(actor(overrides).train_mini_batch(batch(rank, ranks)), "metrics")
+        if rank == 0:
+            print(json.dumps({name: measured[name] for name in ("loss", "grad_norm")}))
+
+
+if __name__ == "__main__":
+    main()

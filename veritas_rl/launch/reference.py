@@ -1,0 +1,368 @@
+"""docs/configuration.md, made from what it describes: the YAML files, the variables, the environment's configuration.
+
+    python -m veritas_rl.launch.reference            # write the page
+    python -m veritas_rl.launch.reference --check    # exit code 1 and one line if the page is not current
+
+The page's words stand in docs/configuration.md.jinja. Every default is read, and none is written there. The page is the
+same on every machine.
+"""
+
+import dataclasses
+import inspect
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from omegaconf import DictConfig, ListConfig, OmegaConf
+from safetensors.numpy import save_file
+
+from veritas_rl.checkpoints import adapter
+from veritas_rl.envs.registry import get_environment
+from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.launch import configuration as conf
+from veritas_rl.launch.hardware import NODE_SIZES, SMALL_GPU_BYTES, Hardware
+from veritas_rl.launch.variables import VARIABLES, Variable
+
+PAGE = conf.ROOT / "docs/configuration.md"
+TEMPLATE = "configuration.md.jinja"
+
+ADAPTER = "data.custom_cls.config.adapter_config"
+
+EXAMPLES = {
+    "GAME_TYPES": "hex,go,chess",
+    "ALGORITHM": "grpo",
+    "ENABLE_LORA": "0",
+    "LORA_ADAPTER_PATH": "my-adapter",
+    "RESUME_FROM": "my-experiment/global_step_50",
+    "LAYERED_SUMMON": "1",
+    "FSDP_STRATEGY": "fsdp",
+    "ROLLOUT_BACKEND": "sglang",
+    "GPU_MEMORY_UTILIZATION": "0.6",
+}
+"""A value for each variable that becomes a Hydra override."""
+
+EXAMPLE_RANK, EXAMPLE_ALPHA = 16, 32
+"""Of the adapter in the examples."""
+
+SHOWN_MACHINES = (Hardware(cores=1, gpus=0, gpu_bytes=0), Hardware(cores=1, gpus=1, gpu_bytes=SMALL_GPU_BYTES))
+"""The machines whose defaults the page shows beside each other."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One key that a YAML file of ours sets.
+
+    Attributes:
+        key: With dots: `trainer.save_freq`.
+        value: As the file writes it.
+        reason: The comment above it, and above what it is the first key of.
+    """
+
+    key: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """A YAML file of ours.
+
+    Attributes:
+        name: Without the ending.
+        meaning: The first paragraph of the comment at its head.
+        defaults: Its list of defaults, as Hydra reads it.
+        settings: What it sets, in its order.
+    """
+
+    name: str
+    meaning: str
+    defaults: Sequence[Any]
+    settings: tuple[Setting, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of the configuration.
+
+    Attributes:
+        name: As it is typed.
+        chosen: The choice of a run where nobody names one and no machine is looked at.
+        choices: Its choices; what each sets includes what it takes over from another.
+        differing: Rows of a key and its value in each choice, None where a choice leaves it alone.
+        shared: For each list of choices what they set alike, and no other choice sets.
+    """
+
+    name: str
+    chosen: str
+    choices: tuple[Source, ...]
+    differing: tuple[tuple[str, tuple[str | None, ...]], ...]
+    shared: dict[tuple[str, ...], list[Setting]]
+
+
+def read(path: Path) -> Source:
+    """A YAML file with its comments."""
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    head = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    told = [_words(line) for line in lines[:head] if not line.startswith("# @package")]
+    paragraph = told[: told.index("")] if "" in told else told
+
+    def above(number: int) -> str:
+        """The comment that ends above a line."""
+        first = number
+        while first > head and lines[first - 1].lstrip().startswith("#"):
+            first -= 1
+        return " ".join(map(_words, lines[first:number]))
+
+    def walk(mapping: yaml.MappingNode, prefix: str, reason: str) -> Iterator[Setting]:
+        for key, value in mapping.value:
+            name = f"{prefix}{key.value}"
+            reason = " ".join(filter(None, (reason, above(key.start_mark.line))))
+            if isinstance(value, yaml.MappingNode) and not value.flow_style:
+                yield from walk(value, f"{name}.", reason)
+            elif name != "defaults":
+                yield Setting(name, _written(value, text), reason)
+            reason = ""
+
+    root = yaml.compose(text)
+    assert isinstance(root, yaml.MappingNode)
+    defaults = yaml.safe_load(text).get("defaults", [])
+    return Source(path.stem, " ".join(paragraph), defaults, tuple(walk(root, "", "")))
+
+
+def _words(comment: str) -> str:
+    return comment.strip().lstrip("#").strip()
+
+
+def _written(node: yaml.Node, text: str) -> str:
+    """A value as the file writes it, on one line."""
+    if isinstance(node, yaml.SequenceNode) and not node.flow_style:
+        return f"[{', '.join(_written(item, text) for item in node.value)}]"
+    return " ".join(text[node.start_mark.index : node.end_mark.index].split())
+
+
+def read_group(name: str, chosen: str) -> Group:
+    """A group with all its choices.
+
+    Args:
+        name: The group's folder.
+        chosen: Its choice in the recipe's list of defaults.
+    """
+    files = {path.stem: read(path) for path in sorted((conf.CONFIG_DIR / name).glob("*.yaml"))}
+    choices = tuple(dataclasses.replace(file, settings=_with_inherited(file, files)) for file in files.values())
+    of_key: dict[str, dict[str, Setting]] = {}
+    for choice in choices:
+        for setting in choice.settings:
+            of_key.setdefault(setting.key, {})[choice.name] = setting
+    differing: list[tuple[str, tuple[str | None, ...]]] = []
+    shared: dict[tuple[str, ...], list[Setting]] = {}
+    for key, settings in of_key.items():
+        if len({setting.value for setting in settings.values()}) > 1:
+            row = (settings.get(choice.name) for choice in choices)
+            differing.append((key, tuple(setting and setting.value for setting in row)))
+        else:
+            told = max(settings.values(), key=lambda setting: bool(setting.reason))
+            shared.setdefault(tuple(settings), []).append(told)
+    return Group(name, chosen, choices, tuple(differing), shared)
+
+
+def _with_inherited(file: Source, files: dict[str, Source]) -> tuple[Setting, ...]:
+    """What a choice sets, and what it takes over from those that its defaults name; its own wins."""
+    settings: dict[str, Setting] = {}
+    for parent in (files[name] for name in file.defaults if name != "_self_"):
+        settings |= {setting.key: setting for setting in _with_inherited(parent, files)}
+    return tuple({**settings, **{setting.key: setting for setting in file.settings}}.values())
+
+
+@contextmanager
+def _unset_variables() -> Iterator[None]:
+    """Our variables are unset meanwhile: the page does not depend on the shell in which it is made."""
+    kept = dict(os.environ)
+    for variable in VARIABLES:
+        os.environ.pop(variable.name, None)
+    try:
+        yield
+    finally:
+        os.environ.update(kept)
+
+
+def defaults_of(machine: Hardware) -> DictConfig:
+    """The configuration of a run on a machine where nobody sets anything."""
+    with _unset_variables():
+        return conf.compose_configuration(conf.overrides_for([], {}, machine))
+
+
+def value_at(configuration: DictConfig, key: str) -> str:
+    """What stands at a dotted key, as text.
+
+    Raises:
+        omegaconf.errors.OmegaConfBaseException: There is no such key.
+    """
+    value: Any = configuration
+    for part in key.split("."):
+        value = value[part]
+    return shown(value)
+
+
+def shown(value: Any) -> str:
+    """A value as one types it to Hydra."""
+    if isinstance(value, DictConfig | ListConfig):
+        value = OmegaConf.to_container(value)
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case float():
+            return f"{value:g}"
+        case list() | tuple():
+            return f"[{', '.join(map(shown, value))}]"
+        case dict():
+            return f"{{{', '.join(f'{key}: {shown(item)}' for key, item in value.items())}}}"
+        case _:
+            return str(value)
+
+
+def becomes(variable: Variable, sources: Sequence[Source]) -> tuple[str, list[str]]:
+    """What a variable is in Hydra.
+
+    Args:
+        variable: It.
+        sources: The files that may read it, by `oc.env`.
+
+    Returns:
+        The example, `NAME=value`, and the overrides that it becomes; or "" and the keys that read the variable.
+    """
+    if variable.overrides is None:
+        pattern = re.compile(rf"\$\{{oc\.env:{variable.name}\b")
+        found = [setting.key for source in sources for setting in source.settings if pattern.search(setting.value)]
+        return "", list(dict.fromkeys(found))
+    if variable.name not in EXAMPLES:
+        return "", []
+    example = EXAMPLES[variable.name]
+    if variable.name != "LORA_ADAPTER_PATH":
+        return f"{variable.name}={example}", variable.overrides(example)
+    with tempfile.TemporaryDirectory() as folder:  # what becomes of it depends on the adapter
+        _write_adapter(Path(folder))
+        made = [override.replace(folder, example) for override in variable.overrides(folder)]
+    return f"{variable.name}={example}", made
+
+
+def _write_adapter(folder: Path) -> None:
+    settings = {"r": EXAMPLE_RANK, "lora_alpha": EXAMPLE_ALPHA}
+    (folder / adapter.SETTINGS).write_text(json.dumps(settings), encoding="utf-8")
+    factors = {"A": np.zeros((EXAMPLE_RANK, 1), np.float32), "B": np.zeros((1, EXAMPLE_RANK), np.float32)}
+    save_file(
+        {f"base_model.model.layer.lora_{name}.weight": value for name, value in factors.items()},
+        folder / adapter.WEIGHTS,
+    )
+
+
+def meanings_of(config_type: type) -> dict[str, str]:
+    """The words of a dataclass' docstring on each attribute."""
+    section = (inspect.getdoc(config_type) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
+    found = re.findall(r"^ {4}(\w+): (.+(?:\n {5,}.+)*)", section, re.MULTILINE)
+    return {name: " ".join(words.split()) for name, words in found}
+
+
+def adapter_rows(configurations: Sequence[DictConfig]) -> list[tuple[str, str, list[str]]]:
+    """The keys of `adapter_config`: name, meaning, and the default in each configuration."""
+    environment = configurations[0].data.custom_cls.config.env
+    config_type = get_environment(environment).config_type
+    meanings, rows = meanings_of(config_type), []
+    for field in dataclasses.fields(config_type):
+        defaults = [
+            configuration.data.custom_cls.config.adapter_defaults.get(field.name, field.default)
+            for configuration in configurations
+        ]
+        rows.append((field.name, meanings.get(field.name, ""), [shown(value) for value in defaults]))
+    return rows
+
+
+def machines() -> list[tuple[str, str]]:
+    """What a machine may have, and what the launcher then chooses."""
+    small = SMALL_GPU_BYTES >> 30
+    rows = [
+        ("no GPU", SHOWN_MACHINES[0]),
+        (f"a GPU of less than {small} GiB", Hardware(cores=1, gpus=1, gpu_bytes=SMALL_GPU_BYTES - 1)),
+        *(
+            (f"{size} or more of at least {small} GiB", Hardware(cores=1, gpus=size, gpu_bytes=SMALL_GPU_BYTES))
+            for size in sorted(NODE_SIZES)
+        ),
+    ]
+    return [(what, " ".join(machine.overrides())) for what, machine in rows]
+
+
+def code(text: str) -> str:
+    """Text as code in a cell of a table; nothing for nothing."""
+    return "`" + text.replace("|", "\\|") + "`" if text else ""
+
+
+def cell(text: str) -> str:
+    """Text in a cell of a table, where a bare < would begin an HTML tag."""
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def render() -> str:
+    """The page."""
+    recipes = [read(path) for path in sorted(conf.CONFIG_DIR.glob("*.yaml"))]
+    recipe = next(source for source in recipes if source.name == conf.RECIPE)
+    listed = {name: choice for item in recipe.defaults if isinstance(item, dict) for name, choice in item.items()}
+    groups = [read_group(name, choice) for name, choice in listed.items() if (conf.CONFIG_DIR / name).is_dir()]
+    sources = [*recipes, *(choice for group in groups for choice in group.choices)]
+    configurations = [defaults_of(machine) for machine in SHOWN_MACHINES]
+
+    def row(name: str, key: str, note: str = "") -> str:
+        """A row of the table of hyperparameters."""
+        values = (code(value_at(configuration, key)) for configuration in configurations)
+        return f"| {' | '.join((name, code(key), *values, cell(note)))} |"
+
+    environment = Environment(
+        loader=FileSystemLoader(conf.ROOT / "docs"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"code": code, "cell": cell}
+    return environment.get_template(TEMPLATE).render(
+        adapter=ADAPTER,
+        example_alpha=EXAMPLE_ALPHA,
+        example_rank=EXAMPLE_RANK,
+        adapter_rows=adapter_rows(configurations),
+        groups=groups,
+        machines=machines(),
+        recipe=recipe,
+        recipes=recipes,
+        row=row,
+        shown_machines=[machine.overrides() for machine in SHOWN_MACHINES],
+        variables=[(variable, *becomes(variable, sources)) for variable in VARIABLES],
+    )
+
+
+def main() -> int:
+    """The command line."""
+    if sys.argv[1:] not in ([], ["--check"]):
+        raise UserError(f"{' '.join(sys.argv[1:])} is not understood: nothing, or --check")
+    page = render()
+    if not sys.argv[1:]:
+        PAGE.write_text(page, encoding="utf-8")
+        return 0
+    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page:
+        return 0
+    print(f"{PAGE.relative_to(conf.ROOT)} is not current: python -m veritas_rl.launch.reference writes it")
+    return 1
+
+
+if __name__ == "__main__":
+    exit_on_user_error(main)
