@@ -1,23 +1,37 @@
 """The main job from end to end, through the real verl, Ray and FSDP, cut to a few steps."""
 
+import hashlib
 import json
 import os
+import re
+import signal
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from transformers import AutoModelForCausalLM
+
+from veritas_rl.launch.configuration import compose_configuration
+from veritas_rl.launch.tiny_model import build_tiny_model
+from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 
 ROOT = Path(__file__).resolve().parents[1]
 
 pytestmark = pytest.mark.training
 
 
+TRAINER = ["bash", "train/scripts/openspiel-ppo-trainer.sh"]
+
+
 def train(folder: Path, *overrides: str, **variables: str) -> tuple[str, list[dict[str, float]]]:
     """Run the script; what it printed, and the metrics of each step."""
     done = subprocess.run(
-        ["bash", "train/scripts/openspiel-ppo-trainer.sh", f"trainer.default_local_dir={folder}", *overrides],
+        [*TRAINER, f"trainer.default_local_dir={folder}", *overrides],
         cwd=ROOT,
         env={**os.environ, **variables},
         capture_output=True,
@@ -25,8 +39,32 @@ def train(folder: Path, *overrides: str, **variables: str) -> tuple[str, list[di
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    where = next(line.split()[-1] for line in done.stdout.splitlines() if line.strip().startswith("metrics"))
-    return done.stdout, [json.loads(line)["data"] for line in Path(where).read_text().splitlines()]
+    return done.stdout, [record["data"] for record in metrics(folder)]
+
+
+def metrics(folder: Path) -> list[dict[str, Any]]:
+    """The lines of the metrics file of the run that has its checkpoints in a folder."""
+    return [json.loads(line) for line in (logs(folder) / "metrics.jsonl").read_text().splitlines()]
+
+
+def logs(folder: Path) -> Path:
+    """The folder of logs of the run that has its checkpoints in a folder."""
+    return Path(json.loads((folder / "run.json").read_text())["folder"])
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """The SHA-256 of every file in a folder."""
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
+
+
+def left_of(folder: Path) -> list[str]:
+    """The processes that name a folder on their command line."""
+    return [process.name() for process in naming(str(folder))]
+
+
+def naming(word: str) -> list[psutil.Process]:
+    """The processes with a word on their command line."""
+    return [process for process in psutil.process_iter(["cmdline"]) if word in " ".join(process.info["cmdline"] or [])]
 
 
 def test_ppo_trains_a_model_that_was_made_on_the_spot(tmp_path: Path) -> None:
@@ -56,8 +94,7 @@ def test_ppo_trains_a_model_that_was_made_on_the_spot(tmp_path: Path) -> None:
     assert pictures[0].read_bytes().startswith(b"\x89PNG")
     trained = AutoModelForCausalLM.from_pretrained(tmp_path / "global_step_3/actor/huggingface")
     assert trained.num_parameters() == 855168
-    left = [process.name() for process in psutil.process_iter() if str(tmp_path) in " ".join(process.cmdline())]
-    assert not left
+    assert not left_of(tmp_path)
 
 
 def test_grpo_trains_on_every_game_that_is_named(tmp_path: Path) -> None:
@@ -76,3 +113,138 @@ def test_grpo_trains_on_every_game_that_is_named(tmp_path: Path) -> None:
     seen = {name.split("/")[1] for step in steps for name in step if name.startswith("game/") and name.count("/") == 2}
     assert seen == {"hex", "go", "chess"}
     assert all("critic/vf_loss" not in step for step in steps)
+
+
+def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+    folder, rollouts = tmp_path / "checkpoints", tmp_path / "rollouts"
+    command = [
+        *TRAINER,
+        f"trainer.default_local_dir={folder}",
+        f"+trainer.rollout_data_dir={rollouts}",
+        "trainer.total_training_steps=6",
+        "trainer.save_freq=3",
+        "trainer.logger=[console,file,tensorboard,wandb]",
+        "trainer.critic_warmup=0",
+        "veritas_rl.warm_up.steps=10",
+        "veritas_rl.evaluation=null",
+        "data.train_batch_size=16",
+    ]
+    secrets = {"HF_TOKEN": "hf_ofmine", "WANDB_API_KEY": "0123456789abcdef0123456789abcdef01234567"}
+    environment = {**os.environ, **secrets, "WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path)}
+
+    def until(reached: Callable[[], bool], number: signal.Signals) -> int:
+        """Run the command, send a signal when something is reached, and wait for the end."""
+        with (tmp_path / "printed").open("ab") as printed:
+            process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=printed, stderr=printed)
+            while not reached():
+                assert process.poll() is None, (tmp_path / "printed").read_text()
+                time.sleep(0.1)
+            process.send_signal(number)
+            return process.wait()
+
+    # Asked to stop in its first step: it saves, though no checkpoint is due, and leaves.
+    assert until(lambda: folder.exists() and (logs(folder) / "metrics.jsonl").exists(), signal.SIGTERM) == 143
+    (first,) = folder.glob("global_step_*")
+    assert (first / "checkpoint.json").exists()
+    assert not left_of(folder)
+    # Killed in the step after a checkpoint was saved.
+    assert until((folder / "global_step_3/checkpoint.json").exists, signal.SIGKILL) == -signal.SIGKILL
+    assert not psutil.wait_procs(naming(str(folder)), 30)[1]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "going on from step 3 of 6" in done.stdout
+
+    assert [record["step"] for record in metrics(folder)] == [1, 2, 3, 4, 5, 6]
+    events = EventAccumulator(str(logs(folder) / "tensorboard")).Reload()
+    assert [event.step for event in events.Scalars("critic/score/mean")] == [1, 2, 3, 4, 5, 6]
+    runs = {path.name.rsplit("-", 1)[0].partition("-")[2] for path in tmp_path.glob("wandb/offline-run-*")}
+    ids = {path.name.split("-", 3)[-1] for path in tmp_path.glob("wandb/offline-run-*")}
+    assert len(runs) >= 1
+    assert ids == {json.loads((folder / "run.json").read_text())["wandb_run_id"]}
+    # The tasks of each step are those of a run that nobody cut off.
+    data = compose_configuration(["hardware=cpu", "rollout=transformers"]).data
+    tasks = [DynamicEnvDataset("train", None, data)[index]["reward_model"]["ground_truth"] for index in range(6 * 16)]
+    for step in range(1, 7):
+        played = [json.loads(line)["gts"] for line in (rollouts / f"{step}.jsonl").read_text().splitlines()]
+        assert sorted(played) == sorted(tasks[16 * (step - 1) : 16 * step])
+    for file in (path for top in (tmp_path, logs(folder)) for path in top.rglob("*") if path.is_file()):
+        assert not any(secret.encode() in file.read_bytes() for secret in secrets.values()), file
+
+
+def test_an_adapter_is_trained_on_two_ranks_merged_and_gone_on_from(tmp_path: Path) -> None:
+    base = build_tiny_model(tmp_path / "base", seed=0)
+    untouched = digests(base)
+    few = [
+        "trainer.total_training_steps=2",
+        "trainer.save_freq=2",
+        "trainer.critic_warmup=0",
+        "veritas_rl.evaluation=null",
+        "data.train_batch_size=16",
+        "algorithm.rollout_correction.bypass_mode=false",
+        "actor_rollout_ref.actor.use_kl_loss=true",
+    ]
+    _, steps = train(
+        tmp_path / "first",
+        *few,
+        "trainer.n_gpus_per_node=2",
+        "actor_rollout_ref.actor.optim.lr=0.01",
+        AGENT_MODEL_REPO_ID=str(base),
+        ENABLE_LORA="1",
+    )
+    assert all(step["training/rollout_probs_diff_max"] < 1e-3 for step in steps)
+    # The reference is the model without the adapter, so there is a difference once the adapter was trained.
+    assert steps[1]["actor/kl_loss"] > 0
+    shards = sorted(path.name for path in (tmp_path / "first/global_step_2/actor").glob("model_*.pt"))
+    assert shards == ["model_world_size_2_rank_0.pt", "model_world_size_2_rank_1.pt"]
+
+    merged = tmp_path / "merged"
+    done = subprocess.run(
+        ["bash", "train/scripts/merge-ppo.sh"],
+        cwd=ROOT,
+        env={**os.environ, "CHECKPOINT_BASE": str(tmp_path / "first"), "TARGET_DIR": str(merged)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert AutoModelForCausalLM.from_pretrained(merged).num_parameters() == 855168
+    adapter = merged / "lora_adapter"
+    trained = digests(adapter)
+
+    _, steps = train(
+        tmp_path / "second",
+        *few,
+        "data.custom_cls.config.adapter_config.reward_mode=legal",
+        AGENT_MODEL_REPO_ID=str(base),
+        ENABLE_LORA="1",
+        LORA_ADAPTER_PATH=str(adapter),
+        ALGORITHM="grpo",
+        GAME_TYPES="kuhn_poker",
+    )
+    # From the first step on the rollout plays with the adapter, which is not zero, as the trainer does.
+    assert steps[0]["training/rollout_probs_diff_max"] < 1e-3
+    assert steps[0]["actor/kl_loss"] > 0
+    assert digests(base) == untouched
+    assert digests(adapter) == trained
+
+
+def test_a_loss_that_is_no_number_ends_the_run_and_names_step_and_tasks(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            *TRAINER,
+            f"trainer.default_local_dir={tmp_path}",
+            "trainer.total_training_steps=4",
+            "trainer.critic_warmup=0",
+            "veritas_rl.warm_up=null",
+            "veritas_rl.evaluation=null",
+            "data.train_batch_size=16",
+            "actor_rollout_ref.actor.optim.lr=1e30",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert re.match(r"error: step \d+: actor/\w+ is (nan|inf).*openspiel/tic_tac_toe/move#\d+, ", line)

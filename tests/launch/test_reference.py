@@ -18,6 +18,7 @@ from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import reference
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.variables import VARIABLES, overrides_from
+from veritas_rl.verl_plugin.patches import required_verl
 
 PAGE = reference.PAGE.read_text(encoding="utf-8")
 YAML_FILES = sorted(conf.CONFIG_DIR.rglob("*.yaml"))
@@ -348,3 +349,9 @@ def test_what_is_not_there_yet_is_not_there() -> None:
             for path in REPOSITORY_PATH.findall(advice.there):
                 if not path.startswith("train/parquet/"):
                     assert not (conf.ROOT / path).exists(), f"{path} is there now: say how to use it"
+
+
+def test_what_is_said_of_verl_is_said_of_the_pinned_one() -> None:
+    for page in (PAGE, RECIPES_PAGE.read_text(encoding="utf-8")):
+        named = set(re.findall(r"verl (\d+\.\d+\.\d+)", page))
+        assert named == {required_verl()}, "look at the new verl's source, whether it still is so"

@@ -19,8 +19,10 @@ def updated(ranks: int, *runs: list[str]) -> list[dict[str, list[float]]]:
     """The loss and the gradient's norm of each of two updates, for each list of overrides."""
     common = ["hardware=cpu", "rollout=transformers", f"trainer.n_gpus_per_node={ranks}"]
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", PROGRAM]
-        + [json.dumps([[*common, *run] for run in runs])],
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"),
+            *(PROGRAM, json.dumps([[*common, *run] for run in runs])),
+        ],
         env={**os.environ, "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -34,7 +36,7 @@ def adapter_for(model: Path, folder: Path) -> Path:
     """An adapter that is not zero, so that all of its weights are trained from the first update on."""
     base = AutoModelForCausalLM.from_pretrained(model)
     adapted = get_peft_model(base, LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False))
-    adapted.save_pretrained(folder)
+    adapted.save_pretrained(str(folder))
     return folder
 
 

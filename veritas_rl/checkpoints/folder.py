@@ -38,9 +38,12 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     except OSError as error:
         raise UserError(f"{folder} cannot be made ({error}): name another folder") from error
     try:
-        beside.chmod(0o755)  # mkdtemp makes it private, which would hide the model from other users of the machine
         yield beside
-        _flush([*beside.rglob("*"), beside])
+        paths = [*beside.rglob("*"), beside]
+        for path in paths:
+            # mkdtemp and safetensors make them private, which would hide the model from other users of the machine.
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        _flush(paths)
         beside.replace(folder)
         _flush([folder.parent])
     except BaseException:

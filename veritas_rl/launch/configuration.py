@@ -51,12 +51,17 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
     Raises:
         UserError: A variable's value is not understood.
     """
-    named = [*overrides_from(environment), *typed]
+    named = [*overrides_from(environment), *map(_with_or_without_plus, typed)]
     if "hardware=cpu" in named:
         hardware = dataclasses.replace(hardware, gpus=0)
     made = [*hardware.overrides(), *named]
     chosen = {group: override for override in made if (group := group_of(override))}
     return [*chosen.values(), *(override for override in made if group_of(override) is None)]
+
+
+def _with_or_without_plus(override: str) -> str:
+    """`+key.of=value` as Hydra's `++key.of=value`, which sets a key whether it is there or not."""
+    return f"+{override}" if re.match(r"\+[^+=]*\.[^=]*=", override) else override
 
 
 def compose_configuration(overrides: Sequence[str]) -> DictConfig:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from huggingface_hub import snapshot_download
 from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import Progress
@@ -21,7 +20,9 @@ from transformers.utils.logging import disable_progress_bar
 from veritas_rl.arena.positions import Judgement, distinct, judge, judge_uniform
 from veritas_rl.arena.report import draw_learning_curve, measure_of, percent, table_of
 from veritas_rl.checkpoints.adapter import check_adapter
+from veritas_rl.checkpoints.assemble import merge_checkpoint
 from veritas_rl.checkpoints.layout import whole_checkpoints
+from veritas_rl.checkpoints.models import Base
 from veritas_rl.envs.base import Message, Task
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
@@ -82,7 +83,7 @@ def travel(run: "Run", console: Console, train: Callable[["Run", Console], bool]
             path = warmed_up(path, run, console)
             judged(WARM, path)
     else:
-        path = local_folder(path)
+        path = Base.find(path).folder
         adapter = run.configuration.actor_rollout_ref.model.lora_adapter_path
         if adapter is not None:
             check_adapter(Path(adapter), path)
@@ -94,10 +95,25 @@ def travel(run: "Run", console: Console, train: Callable[["Run", Console], bool]
             console.print("stopped; the same command goes on from the last checkpoint")
             return False
     checkpoint = next(reversed(whole_checkpoints(run.checkpoints)), None)
-    if checkpoint is not None:
-        judged(TRAINED, checkpoint / "actor/huggingface")
-    tell(run, judgements, checkpoint, console)
+    model = merged(checkpoint, run, console) if tasks and checkpoint is not None else None
+    if model is not None:
+        judged(TRAINED, model)
+    tell(run, judgements, checkpoint, model, console)
     return True
+
+
+def merged(checkpoint: Path, run: "Run", console: Console) -> Path | None:
+    """The model folder of a checkpoint, compared with what training began from; None where nothing was trained."""
+    folder = run.folder / f"trained-model-{checkpoint.name}"
+    if not folder.exists():
+        try:
+            weights = merge_checkpoint(checkpoint, folder).weights
+        except UserError as error:
+            console.print(f"no model was made of {checkpoint}: {error}", soft_wrap=True)
+            return None
+        if weights is not None:
+            console.print(f"trained: {len(weights.differing)} of {weights.compared} tensors differ from the start")
+    return folder
 
 
 def continue_logs(run: "Run") -> None:
@@ -108,20 +124,6 @@ def continue_logs(run: "Run") -> None:
 
         # TensorBoard hides what was logged from this step on before the event that this writes.
         SummaryWriter(run.folder / "tensorboard", purge_step=run.first_step + 1).close()
-
-
-def local_folder(model: str) -> Path:
-    """The folder of a model: itself, or where the hub's files are after they were downloaded.
-
-    Raises:
-        UserError: The hub has no such model, or cannot be reached.
-    """
-    if Path(model).is_dir():
-        return Path(model)
-    try:
-        return Path(snapshot_download(model))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{model} cannot be downloaded ({' '.join(str(error).split())[:200]})") from error
 
 
 def evaluation_tasks(configuration: DictConfig) -> list[Task]:
@@ -187,7 +189,9 @@ def shuffled(catalogue: Sequence[Task], seed: int) -> Iterator[Task]:
         yield catalogue[order[index % len(order)]]
 
 
-def tell(run: "Run", judgements: dict[str, Judgement], checkpoint: Path | None, console: Console) -> None:
+def tell(
+    run: "Run", judgements: dict[str, Judgement], checkpoint: Path | None, model: Path | None, console: Console
+) -> None:
     """Print the table, draw the curve, write both down, and say what to type next."""
     picture, report = run.folder / "learning_curve.png", run.folder / "report.json"
     records = [(step, data) for step, data in MetricsFile(run.metrics).new() if "critic/score/mean" in data]
@@ -215,6 +219,7 @@ def tell(run: "Run", judgements: dict[str, Judgement], checkpoint: Path | None, 
     console.print()
     for name, where in (
         ("checkpoint", checkpoint or "none: trainer.save_freq says when one is saved"),
+        ("trained model", model or "bash train/scripts/merge-ppo.sh makes one of a checkpoint"),
         ("learning curve", picture),
         ("metrics", run.metrics),
         ("report", report),

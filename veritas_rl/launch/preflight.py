@@ -172,12 +172,6 @@ def check_outputs(configuration: DictConfig) -> None:
     """
     if "file" not in configuration.trainer.logger:
         raise UserError("trainer.logger must hold file: the progress bar and the learning curve are read from it")
-    contents = configuration.actor_rollout_ref.actor.checkpoint.save_contents
-    if configuration.veritas_rl.evaluation and "hf_model" not in contents:
-        raise UserError(
-            "veritas_rl.evaluation judges the saved Hugging Face model: add hf_model to "
-            "actor_rollout_ref.actor.checkpoint.save_contents"
-        )
 
 
 def check(configuration: DictConfig, hardware: Hardware, overrides: Sequence[str] = ()) -> None:

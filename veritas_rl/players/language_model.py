@@ -64,11 +64,17 @@ def load_language_model(
     _check_model_folder(folder)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype or "auto", local_files_only=True)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype or "auto", local_files_only=True, output_loading_info=True
+        )
+        model, told = loaded
     except Exception as error:  # whatever a damaged file makes transformers, tokenizers or safetensors raise
         raise UserError(
             f"{folder} holds no model that transformers can load: {type(error).__name__}: {error}"
         ) from error
+    if told["missing_keys"]:
+        # transformers fills them with random values, and only warns.
+        raise UserError(f"the weights in {folder} lack {min(told['missing_keys'])}: merge a checkpoint, then use that")
     if not tokenizer.chat_template:
         raise UserError(f"the tokenizer in {folder} has no chat template: use a chat (instruct) model")
     return model.to(device or "cpu").eval(), tokenizer

@@ -1,0 +1,32 @@
+"""Merge a LoRA adapter into its base, and prove that something was merged.
+
+    python train/tools/merge_adapter_into_base.py --base_model BASE --adapter_model ADAPTER --output_dir FOLDER
+
+BASE is a folder or a hub id. ADAPTER is an adapter's folder, or a merged model with lora_adapter/ in it.
+"""
+
+import argparse
+from pathlib import Path
+
+from veritas_rl.checkpoints.folder import check_empty
+from veritas_rl.errors import exit_on_user_error
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Merge a LoRA adapter into its base, and prove it.")
+    parser.add_argument("--base_model", required=True, help="a folder or a hub id")
+    parser.add_argument("--adapter_model", required=True, type=Path, help="an adapter, or what holds lora_adapter/")
+    parser.add_argument("--output_dir", required=True, type=Path, help="the model folder to make")
+    given = parser.parse_args()
+    target = given.output_dir.resolve()
+    check_empty(target)
+    # These import torch: only a merge that starts pays for it.
+    from veritas_rl.checkpoints import assemble, compare, models
+
+    models.quiet()
+    compare.tell(assemble.merge_adapter(given.base_model, given.adapter_model, target), target)
+
+
+if __name__ == "__main__":
+    exit_on_user_error(main)

@@ -1,0 +1,272 @@
+"""Merging itself: the shards put together, or an adapter merged into its base by peft; then the comparison.
+
+A target folder appears after the comparison, or not at all. All of it runs on the CPU, and needs memory for the model
+in float32 and half as much again.
+"""
+
+import gc
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from veritas_rl.checkpoints import compare
+from veritas_rl.checkpoints.adapter import (
+    SETTINGS,
+    WEIGHTS,
+    adapted_modules,
+    check_adapter,
+    headers,
+    record_base,
+    weights_fingerprint,
+)
+from veritas_rl.checkpoints.folder import check_empty, whole_folder
+from veritas_rl.checkpoints.layout import (
+    CheckpointInfo,
+    check_shards,
+    read_info,
+    shard_files,
+)
+from veritas_rl.checkpoints.models import Base, copy_own_files, dtype_name, load_adapter, load_model, saved_dtype
+from veritas_rl.checkpoints.shards import whole_state
+from veritas_rl.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+ADAPTER, REPORT = "lora_adapter", "merge.json"
+
+
+def merge_checkpoint(checkpoint: Path, target: Path, base_name: str | None = None) -> compare.Proof:
+    """Make a Hugging Face folder of a checkpoint. It appears whole, and only if the comparison finds it right.
+
+    Args:
+        checkpoint: `.../global_step_N`.
+        target: The folder to make. It must not exist yet, or be empty.
+        base_name: The base, where the checkpoint records none, or the folder that it records is gone.
+
+    Raises:
+        UserError: Something is missing, damaged or does not fit, or nothing was merged.
+    """
+    check_empty(target)
+    info = read_info(checkpoint)
+    check_shards(checkpoint)
+    base = _base_of(checkpoint, info, base_name)
+    own = checkpoint / "actor/huggingface"
+    state = whole_state(shard_files(checkpoint))
+    lora = {name: tensor for name, tensor in state.items() if ".lora_" in name}
+    with _written(target) as beside:
+        if not lora:
+            proof = _write_state(state, beside, own, base, str(checkpoint))
+        elif base is None:
+            raise UserError(f"{checkpoint} holds an adapter, and not what its base is: set AGENT_MODEL_REPO_ID to it")
+        else:
+            _check_frozen(state, base)
+            del state
+            _write_adapter(lora, beside / ADAPTER, checkpoint, info, base)
+            proof = _write_merged(beside, own, base, str(checkpoint))
+    return proof
+
+
+def merge_adapter(base_name: str, adapter: Path, target: Path) -> compare.Proof:
+    """Merge an adapter into its base. As `merge_checkpoint`.
+
+    Args:
+        base_name: A folder or a hub id.
+        adapter: The adapter's folder, or a merged one with `lora_adapter` in it, whose configuration and tokenizer are
+            taken then.
+        target: The folder to make. It must not exist yet, or be empty.
+
+    Raises:
+        UserError: Something is missing, damaged or does not fit, or nothing was merged.
+    """
+    check_empty(target)
+    base = Base.find(base_name)
+    own = base.folder
+    if (adapter / ADAPTER).is_dir():
+        own, adapter = (adapter if (adapter / "config.json").is_file() else own), adapter / ADAPTER
+    check_adapter(adapter, base.folder)
+    with _written(target) as beside:
+        (beside / ADAPTER).mkdir()
+        for name in (SETTINGS, WEIGHTS):
+            shutil.copyfile(adapter / name, beside / ADAPTER / name)
+        return _write_merged(beside, own, base, str(adapter))
+
+
+def _base_of(checkpoint: Path, info: CheckpointInfo | None, named: str | None) -> Base | None:
+    """The base that the checkpoint records, or else the one that the person names."""
+    if info is None:
+        return Base.find(named) if named else None
+    try:
+        base = Base.find(_from_root(info.base_model))
+    except UserError as error:
+        if not named:
+            raise UserError(f"{error}; set AGENT_MODEL_REPO_ID to the folder or hub id where it is now") from error
+        base = Base.find(named)
+    if info.base_fingerprint not in (None, weights_fingerprint(base.folder)):
+        raise UserError(f"the weights in {base.folder} are not those of {info.base_model} on which {checkpoint} began")
+    return base
+
+
+def _from_root(name: str) -> str:
+    """A folder as training saw it, which runs in the checkout; or the hub id that it is."""
+    return str(ROOT / name) if (ROOT / name).is_dir() else name
+
+
+def _check_frozen(state: Mapping[str, torch.Tensor], base: Base) -> None:
+    """Where a LoRA checkpoint holds the frozen weights too, they must be the base's."""
+    there = headers(base.folder)
+    for name, tensor in state.items():
+        plain = name.removeprefix("base_model.model.").replace(".base_layer.", ".")
+        if plain in there:
+            with safe_open(there[plain].file, framework="pt") as opened:
+                if not torch.equal(opened.get_tensor(plain).to(tensor.dtype), tensor):
+                    raise UserError(f"{base.name} is not the base of this checkpoint: {plain} differs")
+
+
+def _write_adapter(
+    lora: Mapping[str, torch.Tensor], folder: Path, checkpoint: Path, info: CheckpointInfo | None, base: Base
+) -> None:
+    """Write the adapter as peft would, and look that it is for this base."""
+    folder.mkdir()
+    settings = _settings_of(checkpoint, info)
+    settings.base_model_name_or_path = base.name
+    settings.inference_mode = True
+    # In a model the names of an adapter's tensors hold its own name, "default"; in a file they do not.
+    save_file(
+        {re.sub(r"(\.lora_\w+)\.default", r"\1", name): tensor.contiguous() for name, tensor in lora.items()},
+        folder / WEIGHTS,
+        metadata={"format": "pt"},
+    )
+    settings.target_modules = _shortest(set(adapted_modules(folder)), base)
+    settings.save_pretrained(str(folder))
+    check_adapter(folder, base.folder)
+
+
+def _settings_of(checkpoint: Path, info: CheckpointInfo | None) -> Any:
+    """The adapter's settings: of the adapter that training went on from, or verl's record, or ours."""
+    record = checkpoint / "actor/lora_train_meta.json"
+    began = info.lora.adapter_path if info is not None and info.lora is not None else None
+    try:
+        trained = json.loads(record.read_text()) if record.is_file() else {}
+        if began is not None:
+            settings: Any = LoraConfig.from_pretrained(_from_root(began))
+            if trained and (settings.r, settings.lora_alpha) != (trained["r"], trained["lora_alpha"]):
+                raise ValueError(f"its rank and alpha are not those in {record}")
+            return settings
+        if trained:
+            return LoraConfig(r=trained["r"], lora_alpha=trained["lora_alpha"], task_type="CAUSAL_LM")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        what = f"the adapter {began} that training went on from" if began else str(record)
+        raise UserError(f"{what} cannot be read ({error}): its settings are needed") from error
+    if info is None or info.lora is None:
+        raise UserError(f"there is no {record}: without its alpha an adapter cannot be scaled")
+    return LoraConfig(r=info.lora.rank, lora_alpha=info.lora.alpha, task_type="CAUSAL_LM")
+
+
+def _shortest(modules: set[str], base: Base) -> list[str]:
+    """Names that mean just these modules: a last part where every module of the base with it has an adapter."""
+    every = {name.rpartition(".")[0] for name in headers(base.folder)} - modules
+    spared = {module.rpartition(".")[2] for module in every}
+    return sorted({last if (last := module.rpartition(".")[2]) not in spared else module for module in modules})
+
+
+def _write_merged(beside: Path, own: Path, base: Base, source: str) -> compare.Proof:
+    """Merge the adapter that stands in `beside` already, write the model around it, and prove it."""
+    adapter, dtype = beside / ADAPTER, saved_dtype(base.folder)
+    record_base(adapter, base.name, base.folder)
+    model = load_adapter(load_model(base.folder, own, dtype), adapter)
+    model.merge_and_unload().save_pretrained(beside)
+    del model
+    gc.collect()  # a peft model holds itself in circles, and two models may be more than the memory holds
+    copy_own_files(own, beside, dtype)
+    weights = compare.compare_weights(beside, base.folder)
+    if not weights.differing:
+        raise UserError(
+            f"nothing was merged: all {weights.compared} tensors are those of {base.name}. The adapter is zero, or its "
+            f"changes are too small for {dtype_name(dtype)}"
+        )
+    modules = adapted_modules(adapter)
+    if foreign := set(weights.differing) - {f"{module}.weight" for module in modules}:
+        raise UserError(f"{min(foreign)} changed in the merge, and it has no adapter")
+    asked = compare.prompts(AutoTokenizer.from_pretrained(beside, local_files_only=True))
+    model = load_adapter(load_model(base.folder, own, torch.float32), adapter)
+    adapted = compare.logits_of(model, asked)
+    with model.disable_adapter():
+        plain = compare.logits_of(model, asked)
+    del model
+    gc.collect()
+    merged = compare.logits_of(load_model(beside, beside, torch.float32), asked)
+    proof = compare.Proof(
+        source=source,
+        base=base.name,
+        base_fingerprint=weights_fingerprint(base.folder),
+        dtype=dtype_name(dtype),
+        weights=weights,
+        adapted=len(modules),
+        logits=compare.compare_logits(merged, adapted, plain, dtype),
+        shard_tensors=None,
+    )
+    compare.check_logits(proof)
+    (beside / REPORT).write_text(proof.to_json(), encoding="utf-8")
+    return proof
+
+
+def _write_state(
+    state: Mapping[str, torch.Tensor], beside: Path, own: Path, base: Base | None, source: str
+) -> compare.Proof:
+    """Write the whole model of the shards, and prove that it is theirs and not the base."""
+    try:
+        config: Any = AutoConfig.from_pretrained(own, local_files_only=True)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{own} holds no configuration that transformers can read ({error})") from error
+    dtype = saved_dtype(base.folder) if base else config.dtype or next(iter(state.values())).dtype
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype)
+    told = model.load_state_dict({name: tensor.to(dtype) for name, tensor in state.items()}, strict=False, assign=True)
+    model.tie_weights()
+    lacking = [name for name, parameter in model.named_parameters() if parameter.is_meta]
+    if lacking or told.unexpected_keys:
+        raise UserError(f"the shards are not of the model in {own}: {[*lacking, *told.unexpected_keys][0]}")
+    model.save_pretrained(beside)
+    del model
+    copy_own_files(own, beside, dtype)
+    equal = compare.compare_state(load_model(beside, beside, dtype).state_dict(), state)
+    if any(own.glob("*.safetensors")) and compare.compare_weights(beside, own).differing:
+        # With the checkpoint contents "hf_model", verl has put the model together itself.
+        raise UserError(f"the shards are not the model that was saved beside them in {own}")
+    weights = compare.compare_weights(beside, base.folder) if base else None
+    if base and weights and not weights.differing:
+        raise UserError(
+            f"nothing was trained: all {weights.compared} tensors are those of {base.name}, when rounded to "
+            f"{dtype_name(dtype)}"
+        )
+    proof = compare.Proof(
+        source=source,
+        base=base.name if base else None,
+        base_fingerprint=weights_fingerprint(base.folder) if base else None,
+        dtype=dtype_name(dtype),
+        weights=weights,
+        adapted=None,
+        logits=None,
+        shard_tensors=equal,
+    )
+    (beside / REPORT).write_text(proof.to_json(), encoding="utf-8")
+    return proof
+
+
+@contextmanager
+def _written(target: Path) -> Iterator[Path]:
+    try:
+        with whole_folder(target) as beside:
+            yield beside
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{target} cannot be written ({error}): name another folder, or make room") from error

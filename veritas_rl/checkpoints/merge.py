@@ -1,0 +1,42 @@
+"""From a checkpoint to a Hugging Face folder, with proof that something was merged.
+
+    CHECKPOINT_BASE=<experiment folder> GLOBAL_STEP=<N> TARGET_DIR=<folder> python -m veritas_rl.checkpoints.merge
+
+is what `bash train/scripts/merge-ppo.sh` calls. Without CHECKPOINT_BASE and GLOBAL_STEP it takes the newest whole
+checkpoint. `assemble.py` merges, `compare.py` proves. A mistake in what was typed ends before torch is imported.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from dotenv import load_dotenv
+
+from veritas_rl.checkpoints.folder import check_empty
+from veritas_rl.checkpoints.layout import check_shards, find_checkpoint, step_of
+from veritas_rl.errors import UserError, exit_on_user_error
+
+ROOT = Path(__file__).resolve().parents[2]
+
+VARIABLES = ("CHECKPOINT_BASE", "GLOBAL_STEP", "TARGET_DIR", "AGENT_MODEL_REPO_ID")
+
+
+def main() -> None:
+    """The command line."""
+    load_dotenv(ROOT / ".env")
+    if sys.argv[1:]:
+        raise UserError(f"{sys.argv[1]} is not understood: set {', '.join(VARIABLES)} instead")
+    experiment, step, named, base = (os.environ.get(name, "").strip() for name in VARIABLES)
+    checkpoint = find_checkpoint(experiment, step)
+    default = ROOT / "train/models" / f"{checkpoint.parent.name}-step-{step_of(checkpoint)}"
+    target = Path(named).expanduser().resolve() if named else default
+    check_empty(target)
+    check_shards(checkpoint)
+    from veritas_rl.checkpoints import assemble, compare, models
+
+    models.quiet()
+    compare.tell(assemble.merge_checkpoint(checkpoint, target, base or None), target)
+
+
+if __name__ == "__main__":
+    exit_on_user_error(main)

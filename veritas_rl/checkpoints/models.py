@@ -1,0 +1,155 @@
+"""Model folders as merging needs them: found, loaded whole or not at all, and written with what belongs to them."""
+
+import json
+import shutil
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import snapshot_download
+from peft import PeftModel
+from peft.utils import get_peft_model_state_dict
+from safetensors.torch import load_file
+from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.utils.logging import disable_progress_bar, set_verbosity_error
+
+from veritas_rl.checkpoints.adapter import WEIGHTS, headers, public_name
+from veritas_rl.errors import UserError
+
+DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+"""The dtypes of weights that can be merged, by the names that safetensors gives them."""
+
+OWN_FILES = (".json", ".jinja", ".model", ".py", ".tiktoken", ".txt")
+"""How the files end that belong to a model beside its weights: configurations, tokenizers, code."""
+
+
+@dataclass(frozen=True)
+class Base:
+    """The model that training began from.
+
+    Attributes:
+        name: What other people call it: a hub id, or a folder.
+        folder: Where its files are.
+    """
+
+    name: str
+    folder: Path
+
+    @classmethod
+    def find(cls, name: str) -> "Base":
+        """Where a model is. What is on the hub and not on the disk is downloaded.
+
+        Args:
+            name: A folder or a hub id.
+
+        Raises:
+            UserError: There is no such model.
+        """
+        folder, public = Path(name).expanduser(), public_name(name)
+        if folder.is_dir():
+            return cls(public, folder.resolve())
+        if public.startswith(("/", ".", "~")) or public.count("/") > 1:
+            raise UserError(f"the base {name} cannot be read: there is no such folder")
+        try:
+            return cls(public, Path(snapshot_download(public)))
+        except (OSError, ValueError) as error:
+            why = " ".join(str(error).split())[:200]
+            raise UserError(f"the base {public} cannot be read ({why})") from error
+
+
+def quiet() -> None:
+    """Leave the terminal to what is said here: transformers draws a bar for each file, and warns of what is checked."""
+    disable_progress_bar()
+    set_verbosity_error()
+
+
+def saved_dtype(folder: Path) -> torch.dtype:
+    """The dtype of most of a folder's weights, by size.
+
+    Raises:
+        UserError: They cannot be read, or are of a kind that cannot be merged, such as quantized ones.
+    """
+    sizes: Counter[str] = Counter()
+    for header in headers(folder).values():
+        sizes[header.dtype] += header.size
+    ((name, _),) = sizes.most_common(1)
+    if name not in DTYPES:
+        raise UserError(f"the weights in {folder} are {name}: use the model in {', '.join(DTYPES)}")
+    return DTYPES[name]
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """As config.json names it: float32, bfloat16, ..."""
+    return str(dtype).removeprefix("torch.")
+
+
+def load_model(weights: Path, own: Path, dtype: torch.dtype) -> Any:
+    """A transformers model in eval mode, on the CPU.
+
+    Args:
+        weights: The folder of the weights.
+        own: The folder of config.json.
+        dtype: Of its parameters.
+
+    Raises:
+        UserError: It does not load, or the weights lack a tensor, which transformers would fill with random values.
+    """
+    try:
+        config = AutoConfig.from_pretrained(own, local_files_only=True)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            weights, config=config, dtype=dtype, local_files_only=True, output_loading_info=True
+        )
+        model, told = loaded
+    except Exception as error:  # whatever a damaged or foreign file makes transformers or safetensors raise
+        first = next(iter(str(error).strip().splitlines()), "")
+        raise UserError(
+            f"{weights} does not load as the model of {own / 'config.json'} ({type(error).__name__}: {first})"
+        ) from error
+    if told["missing_keys"]:
+        lacking = sorted(told["missing_keys"])
+        raise UserError(f"{weights} lacks {lacking[0]} and so is not the model of {own / 'config.json'}")
+    return model.eval()
+
+
+def load_adapter(model: Any, adapter: Path) -> Any:
+    """A peft model around `model`, with every tensor of the adapter in it.
+
+    Raises:
+        UserError: The adapter does not load, or not all of it, of which peft would only warn.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            adapted = PeftModel.from_pretrained(model, str(adapter)).eval()
+    except Exception as error:  # whatever a damaged or foreign file makes peft, torch or safetensors raise
+        first = next(iter(str(error).strip().splitlines()), "")
+        raise UserError(f"{adapter} does not load on its base ({type(error).__name__}: {first})") from error
+    saved = load_file(adapter / WEIGHTS)
+    loaded = get_peft_model_state_dict(adapted, save_embedding_layers=False)
+    if foreign := saved.keys() ^ loaded.keys():
+        raise UserError(f"peft does not load {adapter} as it stands: {min(foreign)} is in one of the two alone")
+    for name, tensor in saved.items():
+        if not torch.allclose(loaded[name], tensor.to(loaded[name].dtype), rtol=0, atol=0, equal_nan=True):
+            raise UserError(f"peft does not load {adapter} as it stands: {name} differs")
+    return adapted
+
+
+def copy_own_files(own: Path, folder: Path, dtype: torch.dtype) -> None:
+    """Give a folder the configuration, tokenizer and code of a model, over what is there.
+
+    Args:
+        own: Whose they are. Weights, and what says where they are, are left.
+        folder: Where to.
+        dtype: What config.json shall say of the weights.
+    """
+    for file in sorted(own.iterdir()):
+        if file.is_file() and file.suffix in OWN_FILES and not file.name.endswith(".index.json"):
+            shutil.copyfile(file, folder / file.name)
+    config = folder / "config.json"
+    values = json.loads(config.read_text(encoding="utf-8"))
+    values.pop("torch_dtype", None)  # the name of before transformers 5
+    values["dtype"] = dtype_name(dtype)
+    config.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
