@@ -3,9 +3,9 @@
 `GameAgentLoop` (verl's name for it: `game_agent`) plays one session: the model answers every turn, and `shape` rewards
 each reply. Single moves run through it too, so that a reply cut at the token limit is known as one.
 
-`GameLoopManager` (`rollout.agent.agent_loop_manager_class`) plays a whole batch of them and writes it to TransferQueue
-at once. verl's own writes and configures one sample at a time, stores each row's prompt and task beside what was made
-of them, and gives every reply of a game the reward of the last.
+`GameLoopWorker` plays a whole batch and writes it to TransferQueue at once. verl's own worker writes and configures one
+sample at a time, stores each row's prompt and task beside what was made of them, and gives every reply of a game the
+reward of the last.
 """
 
 import asyncio
@@ -25,7 +25,6 @@ from verl.experimental.agent_loop.agent_loop import (
     DictConfigWrap,
     ToolListWrap,
 )
-from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 from verl.utils import tensordict_utils as tu
 
 from veritas_rl.envs.base import Reason, Reply, Score, Session, Task, Turn, shape
@@ -128,10 +127,14 @@ class GameAgentLoop(AgentLoopBase):
 
 @ray.remote
 class GameLoopWorker(AgentLoopWorker):
-    """Plays batches. verl makes it as it makes its own worker, which explains the arguments."""
+    """Plays batches. It is made before there is a rollout to play with, because its imports take seconds."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self) -> None:
+        """Only import."""
+
+    def begin(self, *args: Any) -> None:
+        """Take what verl's own worker is made with, and be ready to play."""
+        super().__init__(*args)
         tq.init()
         client = self.llm_client
         if self.rollout_config.name == "transformers":
@@ -202,14 +205,6 @@ class GameLoopWorker(AgentLoopWorker):
         uids = [row["uid"] for row in rows]
         done = [{"status": "failure" if uid in failed else "finished"} for uid in uids]
         await tq.async_kv_batch_put(keys=uids, tags=done, partition_id=partition)
-
-
-class GameLoopManager(AgentLoopManagerTQ):
-    """verl's manager, with our workers."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.agent_loop_workers_class = GameLoopWorker
 
 
 def start(task: Task) -> Session:

@@ -271,15 +271,16 @@ class TransformersReplica(RolloutReplica):
             )
         )
         platform = get_platform()
-        env_vars = dict.fromkeys(platform.ray_noset_envvars(), "1")
+        runtime_env: dict[str, Any] = {}
         if platform.device_name != "cpu":
-            env_vars[platform.visible_devices_envvar()] = ",".join(devices)
+            env_vars = dict.fromkeys(platform.ray_noset_envvars(), "1")
+            runtime_env["env_vars"] = {**env_vars, platform.visible_devices_envvar(): ",".join(devices)}
         server: Any = (
             ray.remote(GenerationServer)
             .options(
                 name=server_name(self.replica_rank),
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=node_id, soft=False),
-                runtime_env={"env_vars": env_vars},
+                runtime_env=runtime_env,
                 max_concurrency=self.max_concurrency,
                 num_cpus=0,
             )

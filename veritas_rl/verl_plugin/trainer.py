@@ -10,22 +10,27 @@ verl finds it by `trainer.v1.trainer_mode=game`. What it adds to verl's own trai
   which the critic then obeys.
 """
 
+import asyncio
 import dataclasses
 import math
 import os
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import ray
 import transfer_queue as tq
 from omegaconf import DictConfig, open_dict
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from veritas_rl.checkpoints.adapter import weights_fingerprint
 from veritas_rl.checkpoints.layout import INFO, STOP, CheckpointInfo, LoraInfo, whole_checkpoints, write_info
 from veritas_rl.errors import UserError
+from veritas_rl.verl_plugin.agent_loop import GameLoopWorker
 
 FINITE = ("loss", "grad_norm")
 """How the names of those metrics end that must be finite numbers."""
@@ -57,6 +62,7 @@ class GameTrainer(PPOTrainerSync):
             config.trainer.max_critic_ckpt_to_keep = None
         self._folder = Path(config.trainer.default_local_dir).absolute()
         self._saved: int | None = None
+        GameLoopManager.start_workers(config)
         base = Path(config.actor_rollout_ref.model.path)
         self._base_fingerprint = weights_fingerprint(base) if base.is_dir() else None
         super().__init__(config)
@@ -138,6 +144,29 @@ class GameTrainer(PPOTrainerSync):
             lora=lora if model.lora_rank > 0 else None,
             base_fingerprint=self._base_fingerprint,
         )
+
+
+class GameLoopManager(AgentLoopManagerTQ):
+    """verl's manager, with our workers."""
+
+    started: ClassVar[list[Any]] = []
+    """Workers that are made and have not begun."""
+
+    @classmethod
+    def start_workers(cls, config: DictConfig) -> None:
+        """Make the workers, on all nodes in turn, while the trainer makes everything else."""
+        nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0]
+        cls.started = [
+            GameLoopWorker.options(
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=nodes[index % len(nodes)], soft=True)
+            ).remote()
+            for index in range(config.actor_rollout_ref.rollout.agent.num_workers)
+        ]
+
+    async def _init_agent_loop_workers(self) -> None:
+        self.agent_loop_workers = self.started
+        made_with = (self.config, self.llm_client, self.teacher_client, self.reward_loop_worker_handles)
+        await asyncio.gather(*(worker.begin.remote(*made_with) for worker in self.agent_loop_workers))
 
 
 def _with_tensors(batch: KVBatchMeta) -> KVBatchMeta:
