@@ -139,9 +139,10 @@ class Plain:
             self.critic(input_ids=ids, use_cache=False)
 
         def update_critic() -> None:
-            predicted = self.critic(input_ids=ids, use_cache=False).logits[:, :, 0]
-            loss = ((predicted - advantages) ** 2 * learned).sum() / learned.sum()
-            self._step(loss, self.critic, self.critic_optimizer)
+            for _ in range(self.settings.critic.ppo_epochs):
+                predicted = self.critic(input_ids=ids, use_cache=False).logits[:, :, 0]
+                loss = ((predicted - advantages) ** 2 * learned).sum() / learned.sum()
+                self._step(loss, self.critic, self.critic_optimizer)
 
         def update_actor() -> None:
             for _ in range(self.settings.actor_rollout_ref.actor.ppo_epochs):
