@@ -247,4 +247,4 @@ def test_a_loss_that_is_no_number_ends_the_run_and_names_step_and_tasks(tmp_path
     )
     assert done.returncode == 2
     (line,) = done.stderr.strip().splitlines()
-    assert re.match(r"error: step \d+: actor/\w+ is (nan|inf).*openspiel/tic_tac_toe/move#\d+, ", line)
+    assert re.match(r"error: step \d+: actor/\w+ is (nan|inf).*openspiel/tic_tac_toe/move#\d+", line)

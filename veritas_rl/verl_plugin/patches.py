@@ -105,6 +105,13 @@ def critic_head(module: Any) -> None:
     module.load_valuehead_model = load
 
 
+def reference_offload(module: Any) -> None:
+    """The reference is offloaded to pinned memory, which takes a GPU: on a CPU it stays where it is."""
+    original = module.CPUOffloadPolicy
+    _require_fault(module.FSDPEngine._build_fsdp_module, "offload_policy = CPUOffloadPolicy(pin_memory=True)")
+    module.CPUOffloadPolicy = lambda pin_memory: None if module.get_device_name() == "cpu" else original(pin_memory)
+
+
 def critic_adapter(module: Any) -> None:
     """The critic's adapter is made for a model that generates, which a critic does not: make it for one that reads."""
     _require_fault(module.FSDPEngine._build_lora_module, '"task_type": TaskType.CAUSAL_LM')
