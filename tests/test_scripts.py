@@ -4,8 +4,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
 ROOT = Path(__file__).resolve().parents[1]
 TRAINER = ROOT / "train/scripts/openspiel-ppo-trainer.sh"
@@ -32,6 +34,22 @@ def test_a_dry_run_prints_the_command_and_the_configuration(tmp_path: Path) -> N
     assert "total_training_steps: 7" in configuration
     assert "hf_secret" not in done.stdout + done.stderr
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("backend", ["vllm", "sglang"])
+def test_what_users_switch_reaches_verl(backend: str) -> None:
+    switches: dict[str, Any] = {"FSDP_STRATEGY": "fsdp", "GPU_MEMORY_UTILIZATION": "0.6", "LAYERED_SUMMON": "1"}
+    done = bash(f"bash {TRAINER} hardware=h200x2 lora=on", DRY_RUN="1", ROLLOUT_BACKEND=backend, **switches)
+    assert done.returncode == 0, done.stderr
+    made: Any = OmegaConf.create(done.stdout.partition("\n")[2]).actor_rollout_ref
+    assert (made.rollout.name, made.actor.strategy, made.ref.strategy) == (backend, "fsdp", "fsdp")
+    assert (made.rollout.gpu_memory_utilization, made.rollout.layered_summon) == (0.6, True)
+    assert (made.model.lora_rank, made.model.lora_alpha, made.model.target_modules) == (32, 32, "all-linear")
+    assert (made.actor.optim.lr, made.rollout.load_format) == (6e-5, "safetensors")
+    assert (
+        done.stderr.strip()
+        == "note: here it would not run: 2 GPUs are wanted and 0 are here: hardware=cpu fits this machine"
+    )
 
 
 def test_sourced_it_leaves_the_shell_alone(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from veritas_rl.errors import UserError
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.main import plan
+from veritas_rl.launch.preflight import check_devices
 
 CPU = Hardware(cores=2, gpus=0, gpu_bytes=0)
 ONE_GPU = Hardware(cores=16, gpus=1, gpu_bytes=141 << 30)
@@ -83,8 +84,6 @@ def test_every_group_composes(group: str, algorithm: str) -> None:
         ([f"{ADAPTER}.cases=['hex(board_size=99)']"], {}, "99"),
         ([f"{ADAPTER}.reward_mode=winning"], {}, "outcome"),
         (["data.custom_cls.config.env=chesss"], {}, "known: openspiel"),
-        (["hardware=h200x4"], {}, "4 GPUs are wanted and 0 are here"),
-        ([], {"ROLLOUT_BACKEND": "vllm"}, "needs a GPU"),
         (["data.train_batch_size=100", "actor_rollout_ref.actor.ppo_mini_batch_size=32"], {}, "no multiple"),
         (["trainer.logger=[console]"], {}, "must hold file"),
         ([f"{ADAPTER}.opponent=mcts", f"{ADAPTER}.mode=episode"], {}, "opponent=mcts is not there yet"),
@@ -97,8 +96,26 @@ def test_a_mistake_is_one_clear_line(typed: list[str], environment: dict[str, st
     assert "\n" not in str(caught.value)
 
 
-def test_a_gpu_takes_the_large_model_and_adapters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+@pytest.mark.parametrize(
+    ("typed", "environment", "message"),
+    [
+        (["hardware=h200x4"], {}, "4 GPUs are wanted and 0 are here"),
+        ([], {"ROLLOUT_BACKEND": "vllm"}, "rollout=vllm needs a GPU"),
+        (["hardware=h200x1"], {"ROLLOUT_BACKEND": "sglang"}, "1 GPUs are wanted and 0 are here"),
+    ],
+)
+def test_what_this_machine_lacks_is_named(typed: list[str], environment: dict[str, str], message: str) -> None:
+    made = configured(*typed, hardware=CPU, **environment)
+    with pytest.raises(UserError, match=message):
+        check_devices(made, CPU)
+
+
+def test_a_rollout_that_is_not_installed_is_named() -> None:
+    with pytest.raises(UserError, match="rollout=sglang needs sglang, which is not installed"):
+        check_devices(configured(hardware=ONE_GPU, ROLLOUT_BACKEND="sglang"), ONE_GPU)
+
+
+def test_a_gpu_takes_the_large_model_and_adapters() -> None:
     made: Any = configured(hardware=ONE_GPU)
     assert made.actor_rollout_ref.model.path == "Qwen/Qwen3-4B-Instruct-2507"
     assert made.actor_rollout_ref.rollout.name == "vllm"

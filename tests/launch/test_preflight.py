@@ -1,5 +1,6 @@
 """What is checked before a run starts, and what it says."""
 
+import re
 import sys
 from collections import namedtuple
 from datetime import datetime
@@ -73,3 +74,24 @@ def test_the_command_and_its_environment_hold_what_verl_needs(run: Run) -> None:
     assert environment["VERL_PLATFORM"] == "cpu"
     assert environment["OMP_NUM_THREADS"] == "2"
     assert environment["VERL_FILE_LOGGER_PATH"].endswith("metrics.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("variables", "typed", "said"),
+    [
+        ({"LAYERED_SUMMON": "1"}, [], "LAYERED_SUMMON=1 sends adapters, and there are none"),
+        ({"LAYERED_SUMMON": "1", "ENABLE_LORA": "1"}, [], "is for rollout=vllm and rollout=sglang"),
+        ({"GPU_MEMORY_UTILIZATION": "0.5"}, [], "is for rollout=vllm and rollout=sglang"),
+        ({"FSDP_STRATEGY": "fsdp"}, [], "needs a GPU"),
+        ({"ALGORITHM": "foo"}, [], "ALGORITHM=foo is not understood: one of ppo, grpo"),
+        ({"ENABLE_LORA": "maybe"}, [], "ENABLE_LORA=maybe is not understood"),
+        ({"LORA_ADAPTER_PATH": "/no/such/adapter", "ENABLE_LORA": "1"}, [], "/no/such/adapter is no adapter"),
+        ({"RESUME_FROM": "/no/such/global_step_3"}, [], "there is no checkpoint /no/such/global_step_3"),
+        ({}, ["data.train_batch_size=10", "actor_rollout_ref.actor.ppo_mini_batch_size=4"], "is no multiple of"),
+        ({}, ["trainer.n_gpus_per_node=3"], "does not divide into 3 ranks"),
+        ({}, ["trainer.resume_mode=maybe"], "trainer.resume_mode=maybe is not understood: auto, disable or"),
+    ],
+)
+def test_what_cannot_work_is_refused(variables: dict[str, str], typed: list[str], said: str) -> None:
+    with pytest.raises(UserError, match=re.escape(said)):
+        plan(typed, variables, CPU, datetime(2026, 1, 2, 3, 4, 5))

@@ -142,7 +142,7 @@ def plan(typed: Sequence[str], environment: Mapping[str, str], hardware: Hardwar
         record = resume.Record(command, str(folder), wandb_run_id=new)
     overrides += [f"hydra.run.dir={record.folder}", *resume.overrides(configuration, start, Path(record.folder))]
     configuration = conf.compose_configuration(overrides)
-    preflight.check(configuration, hardware, wanted)
+    preflight.check(configuration, wanted)
     return Run(Path(record.folder), tuple(overrides), configuration, hardware, start, record)
 
 
@@ -240,7 +240,15 @@ def main() -> None:
     os.chdir(conf.ROOT)
     run = plan(sys.argv[1:], os.environ, this_machine(), datetime.now())
     console = Console()
-    if os.environ.get("DRY_RUN", "") not in ("", "0"):
+    dry = os.environ.get("DRY_RUN", "") not in ("", "0")
+    try:
+        preflight.check_devices(run.configuration, run.hardware)
+    except UserError as error:
+        if not dry:
+            raise
+        # What another machine will do can be looked at on this one.
+        print(f"note: here it would not run: {error}", file=sys.stderr)
+    if dry:
         variables = [f"{name}={value}" for name, value in run.environment().items()]
         print(shlex.join([*variables, *run.command()]))
         print(conf.dump(run.configuration))

@@ -80,6 +80,8 @@ def check_switches(configuration: DictConfig, overrides: Sequence[str]) -> None:
     """
     rollout, model = configuration.actor_rollout_ref.rollout, configuration.actor_rollout_ref.model
     lora = model.lora_rank > 0
+    if configuration.trainer.device == "cpu" and configuration.actor_rollout_ref.actor.strategy == "fsdp":
+        raise UserError("FSDP_STRATEGY=fsdp needs a GPU: leave it out, or set FSDP_STRATEGY=fsdp2")
     if rollout.layered_summon and not lora:
         raise UserError("LAYERED_SUMMON=1 sends adapters, and there are none: leave it out, or set ENABLE_LORA=1")
     if rollout.layered_summon and rollout.name == "transformers":
@@ -174,19 +176,17 @@ def check_outputs(configuration: DictConfig) -> None:
         raise UserError("trainer.logger must hold file: the progress bar and the learning curve are read from it")
 
 
-def check(configuration: DictConfig, hardware: Hardware, overrides: Sequence[str] = ()) -> None:
-    """Every check that needs no model.
+def check(configuration: DictConfig, overrides: Sequence[str]) -> None:
+    """Every check that needs no model and no device.
 
     Args:
         configuration: The resolved configuration.
-        hardware: The machine.
         overrides: What was set by variables and by the person.
 
     Raises:
         UserError: The first mistake that was found.
     """
     check_outputs(configuration)
-    check_devices(configuration, hardware)
     check_switches(configuration, overrides)
     check_batch(configuration)
     for split in SPLITS:

@@ -1,0 +1,134 @@
+"""Which checkpoint a run goes on from, and what it refuses to be mixed up with."""
+
+import dataclasses
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+import torch
+
+from veritas_rl.checkpoints.layout import CheckpointInfo, write_info
+from veritas_rl.errors import UserError
+from veritas_rl.launch import resume
+from veritas_rl.launch.hardware import Hardware
+from veritas_rl.launch.main import Run, plan
+
+CPU = Hardware(cores=2, gpus=0, gpu_bytes=0)
+FIRST, SECOND = datetime(2026, 1, 2, 3, 4, 5), datetime(2026, 1, 2, 4, 0, 0)
+
+
+def checkpoint(folder: Path, step: int, *, whole: bool = True, critic: bool = True) -> Path:
+    """A checkpoint as far as its files are looked at."""
+    made = folder / f"global_step_{step}"
+    for role in ("actor", "critic") if critic else ("actor",):
+        (made / role).mkdir(parents=True)
+        for kind in ("model", "optim", "extra_state"):
+            torch.save({}, made / role / f"{kind}_world_size_1_rank_0.pt")
+    if whole:
+        write_info(made, CheckpointInfo(global_step=step, base_model="base", world_size=1))
+    return made
+
+
+def named(folder: Path, *typed: str, now: datetime = FIRST, **variables: str) -> Run:
+    """A run with checkpoints in a folder that the person named."""
+    return plan([f"trainer.default_local_dir={folder}", *typed], variables, CPU, now)
+
+
+def test_without_checkpoints_it_begins() -> None:
+    run = plan([], {}, CPU, FIRST)
+    assert run.start is None
+    assert run.first_step == 0
+    assert run.configuration.trainer.resume_mode == "disable"
+    assert run.configuration.trainer.experiment_name == "openspiel-20260102-030405"
+
+
+def test_the_newest_whole_checkpoint_is_gone_on_from(tmp_path: Path) -> None:
+    run = named(tmp_path)
+    run.record.write(tmp_path)
+    checkpoint(tmp_path, 5)
+    newest = checkpoint(tmp_path, 10)
+    checkpoint(tmp_path, 15, whole=False)
+    again = named(tmp_path, now=SECOND)
+    assert again.start == newest
+    assert again.configuration.trainer.resume_from_path == str(newest)
+    # The logs and the Weights & Biases run are those of the run that was cut off.
+    assert again.folder == run.folder
+    assert again.environment()["WANDB_RUN_ID"] == run.environment()["WANDB_RUN_ID"]
+
+
+def test_the_same_command_finds_its_interrupted_run(tmp_path: Path) -> None:
+    command = ("hardware=cpu", "AGENT_MODEL_REPO_ID=")
+    record = resume.Record(command, "logs", "id")
+    for name, kept in {
+        "ended": dataclasses.replace(record, finished=True),
+        "other": dataclasses.replace(record, command=("hardware=h200x1",)),
+    }.items():
+        kept.write(tmp_path / name)
+    assert resume.interrupted(tmp_path, command) is None
+    record.write(tmp_path / "cut-off")
+    assert resume.interrupted(tmp_path, command) == tmp_path / "cut-off"
+    with resume.held(tmp_path / "cut-off"):
+        assert resume.interrupted(tmp_path, command) is None
+
+
+def test_two_runs_never_write_to_one_folder(tmp_path: Path) -> None:
+    with resume.held(tmp_path), pytest.raises(UserError, match="a run that is alive writes to"), resume.held(tmp_path):
+        pass
+    with resume.held(tmp_path):
+        pass
+
+
+def test_a_new_run_is_not_mixed_up_with_an_old_one(tmp_path: Path) -> None:
+    checkpoint(tmp_path, 5)
+    with pytest.raises(UserError, match="holds checkpoints of an earlier run"):
+        named(tmp_path, "trainer.resume_mode=disable")
+
+
+def test_resume_from_begins_with_the_one_that_is_named(tmp_path: Path) -> None:
+    checkpoint(tmp_path / "old", 5)
+    checkpoint(tmp_path / "old", 10)
+    chosen = tmp_path / "old/global_step_5"
+    run = named(tmp_path / "new", RESUME_FROM=str(chosen))
+    assert run.start == chosen
+    # The model that was made for the old run is the one to begin with.
+    assert run.configuration.actor_rollout_ref.model.path == "base"
+    with pytest.raises(UserError, match="holds step 10 already"):
+        named(tmp_path / "old", RESUME_FROM=str(chosen))
+    # Cut off and typed again, it goes on from its own checkpoints.
+    run.record.write(tmp_path / "new")
+    own = checkpoint(tmp_path / "new", 8)
+    assert named(tmp_path / "new", RESUME_FROM=str(chosen), now=SECOND).start == own
+
+
+def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    made = checkpoint(tmp_path, 5)
+    with pytest.raises(UserError, match="was written by 1 ranks and 2 are to read it"):
+        named(tmp_path, "trainer.n_gpus_per_node=2")
+    with pytest.raises(UserError, match="was trained with LoRA rank 0"):
+        named(tmp_path, ENABLE_LORA="1")
+    (made / "actor/optim_world_size_1_rank_0.pt").write_bytes(b"PK")
+    with pytest.raises(UserError, match="has a damaged shard"):
+        named(tmp_path)
+    (made / "actor/optim_world_size_1_rank_0.pt").unlink()
+    with pytest.raises(UserError, match="lacks a shard"):
+        named(tmp_path)
+    checkpoint(tmp_path / "grpo", 5, critic=False)
+    with pytest.raises(UserError, match="has no critic"):
+        named(tmp_path / "grpo")
+
+
+def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(UserError, match="is damaged"):
+        named(tmp_path)
+
+
+def test_metrics_end_where_the_checkpoint_is(tmp_path: Path) -> None:
+    metrics = tmp_path / "metrics.jsonl"
+    resume.trim(metrics, 3)
+    assert not metrics.exists()
+    lines = [json.dumps({"step": step, "data": {}}) for step in range(1, 7)]
+    metrics.write_text("\n".join(lines) + '\n{"step": 7, "da')
+    resume.trim(metrics, 4)
+    assert metrics.read_text().splitlines() == lines[:4]
