@@ -102,6 +102,8 @@ def test_grpo_trains_on_every_game_that_is_named(tmp_path: Path) -> None:
         tmp_path,
         "trainer.total_training_steps=2",
         "trainer.save_freq=-1",
+        "trainer.test_freq=2",
+        "data.val_max_samples=12",
         "veritas_rl.warm_up=null",
         "veritas_rl.evaluation=null",
         "data.train_batch_size=24",
@@ -113,6 +115,10 @@ def test_grpo_trains_on_every_game_that_is_named(tmp_path: Path) -> None:
     seen = {name.split("/")[1] for step in steps for name in step if name.startswith("game/") and name.count("/") == 2}
     assert seen == {"hex", "go", "chess"}
     assert all("critic/vf_loss" not in step for step in steps)
+    for measure in ("reward", "success", "legal", "truncated"):
+        assert all(f"game/{measure}" in step for step in steps)
+        section = "val-core" if measure == "reward" else "val-aux"
+        assert any(name.startswith(f"{section}/hex/{measure}/mean@") for name in steps[-1])
 
 
 def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:

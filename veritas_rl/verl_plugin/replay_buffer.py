@@ -39,11 +39,14 @@ class GameReplayBuffer(ReplayBuffer):
 
     @staticmethod
     def _game_metrics(keys: list[str], partition_id: str) -> dict[str, float]:
-        """Means over a batch, and by game: `game/success`, `game/hex/legal`, ..."""
-        data = tq.kv_batch_get(keys=keys, partition_id=partition_id, select_fields=["extra_fields", "data_source"])
+        """Means over a batch, and by game: `game/reward`, `game/success`, `game/hex/legal`, ..."""
+        columns = ["extra_fields", "data_source", "rm_scores"]
+        data = tq.kv_batch_get(keys=keys, partition_id=partition_id, select_fields=columns)
         sums: dict[str, list[float]] = defaultdict(list)
-        for fields, game in zip(data.get("extra_fields").tolist(), data.get("data_source").tolist(), strict=True):
-            for name, value in fields["reward_extra_info"].items():
+        rewards = [scores.sum().item() for scores in data.get("rm_scores").unbind()]
+        samples = zip(data.get("extra_fields").tolist(), data.get("data_source").tolist(), rewards, strict=True)
+        for fields, game, reward in samples:
+            for name, value in (fields["reward_extra_info"] | {"reward": reward}).items():
                 if isinstance(value, float):
                     sums[f"game/{name}"].append(value)
                     sums[f"game/{game}/{name}"].append(value)
