@@ -72,6 +72,12 @@ def test_the_same_command_finds_its_interrupted_run(tmp_path: Path) -> None:
         assert resume.interrupted(tmp_path, command) is None
 
 
+def test_a_run_is_not_looked_for_where_another_is_named_or_a_new_one_wanted() -> None:
+    assert resume.may_go_on(["hardware=cpu", "trainer.resume_mode=resume_path", "trainer.save_freq=3"])
+    for typed in ("trainer.experiment_name=x", "+trainer.default_local_dir=y", "trainer.resume_mode=disable"):
+        assert not resume.may_go_on(["hardware=cpu", typed])
+
+
 def test_two_runs_never_write_to_one_folder(tmp_path: Path) -> None:
     with resume.held(tmp_path), pytest.raises(UserError, match="a run that is alive writes to"), resume.held(tmp_path):
         pass

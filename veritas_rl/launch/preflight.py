@@ -106,7 +106,13 @@ def check_batch(configuration: DictConfig) -> None:
     prompts, samples = configuration.data.train_batch_size, configuration.actor_rollout_ref.rollout.n
     mini = configuration.actor_rollout_ref.actor.ppo_mini_batch_size
     ranks = configuration.trainer.n_gpus_per_node * configuration.trainer.nnodes
-    for name, number in (("data.train_batch_size", prompts), ("actor_rollout_ref.rollout.n", samples), (MINI, mini)):
+    steps = configuration.trainer.total_training_steps
+    for name, number in (
+        ("data.train_batch_size", prompts),
+        ("actor_rollout_ref.rollout.n", samples),
+        (MINI, mini),
+        ("trainer.total_training_steps", steps),
+    ):
         if not isinstance(number, int) or number < 1:
             raise UserError(f"{name}={number} is no whole number above 0")
     if prompts % mini:

@@ -1,7 +1,7 @@
 """Going on with a run that was cut off: the same command again continues from its last whole checkpoint.
 
 Beside its checkpoints each run keeps `run.json`, which says what was typed, where its logs are and whether it ended.
-The launcher holds a lock on the folder, and so does verl, which inherits it: what is locked is alive.
+The launcher holds a lock on the folder as long as it lives, and the kernel ends verl with it: what is locked is alive.
 """
 
 import dataclasses
@@ -79,11 +79,8 @@ def interrupted(experiments: Path, command: Sequence[str]) -> Path | None:
 
 
 @contextmanager
-def held(checkpoints: Path) -> Iterator[int]:
+def held(checkpoints: Path) -> Iterator[None]:
     """Hold a folder of checkpoints: no other run may write there.
-
-    Yields:
-        The descriptor of the lock. A process that inherits it holds the folder too.
 
     Raises:
         UserError: A run that is alive has it.
@@ -98,7 +95,7 @@ def held(checkpoints: Path) -> Iterator[int]:
                 f"a run that is alive writes to {checkpoints}: wait for it, end it, or set trainer.experiment_name to "
                 "another name"
             ) from None
-        yield descriptor
+        yield
     finally:
         os.close(descriptor)
 
@@ -113,9 +110,8 @@ def _alive(checkpoints: Path) -> bool:
 
 def may_go_on(overrides: Sequence[str]) -> bool:
     """Whether an interrupted run may be looked for: nobody named the experiment, or asked for a new one."""
-    return not any(
-        re.match(r"\+*trainer\.(experiment_name|default_local_dir|resume_mode)=", item) for item in overrides
-    )
+    named = re.compile(r"\+*trainer\.(experiment_name=|default_local_dir=|resume_mode=disable)")
+    return not any(named.match(item) for item in overrides)
 
 
 def checkpoint_to_go_on_from(configuration: DictConfig, checkpoints: Path, *, again: bool) -> Path | None:
