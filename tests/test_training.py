@@ -92,7 +92,7 @@ def test_ppo_trains_a_model_that_was_made_on_the_spot(tmp_path: Path) -> None:
     assert report["after RL"]["legal"]["count"] == 100
     pictures = [Path(line.split()[-1]) for line in printed.splitlines() if line.strip().startswith("learning curve")]
     assert pictures[0].read_bytes().startswith(b"\x89PNG")
-    trained = AutoModelForCausalLM.from_pretrained(tmp_path / "global_step_3/actor/huggingface")
+    trained = AutoModelForCausalLM.from_pretrained(logs(tmp_path) / "trained-model-global_step_3")
     assert trained.num_parameters() == 855168
     assert not left_of(tmp_path)
 

@@ -90,6 +90,7 @@ def test_the_command_and_its_environment_hold_what_verl_needs(run: Run) -> None:
         ({}, ["data.train_batch_size=10", "actor_rollout_ref.actor.ppo_mini_batch_size=4"], "is no multiple of"),
         ({}, ["trainer.n_gpus_per_node=3"], "does not divide into 3 ranks"),
         ({}, ["trainer.total_training_steps=null"], "trainer.total_training_steps=None is no whole number above 0"),
+        ({"ALGORITHM": "grpo"}, ["data.custom_cls.config.adapter_config.mode=episode"], "is not there yet"),
         ({}, ["trainer.resume_mode=maybe"], "trainer.resume_mode=maybe is not understood: auto, disable or"),
     ],
 )

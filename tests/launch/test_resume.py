@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from veritas_rl.checkpoints.adapter import weights_fingerprint
 from veritas_rl.checkpoints.layout import CheckpointInfo, write_info
 from veritas_rl.errors import UserError
 from veritas_rl.launch import resume
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.main import Run, plan
+from veritas_rl.launch.tiny_model import build_tiny_model
 
 CPU = Hardware(cores=2, gpus=0, gpu_bytes=0)
 FIRST, SECOND = datetime(2026, 1, 2, 3, 4, 5), datetime(2026, 1, 2, 4, 0, 0)
@@ -101,10 +103,25 @@ def test_resume_from_begins_with_the_one_that_is_named(tmp_path: Path) -> None:
     assert run.configuration.actor_rollout_ref.model.path == "base"
     with pytest.raises(UserError, match="holds step 10 already"):
         named(tmp_path / "old", RESUME_FROM=str(chosen))
-    # Cut off and typed again, it goes on from its own checkpoints.
+    # Cut off and typed again, it goes on from its own checkpoints, with the same model.
     run.record.write(tmp_path / "new")
     own = checkpoint(tmp_path / "new", 8)
-    assert named(tmp_path / "new", RESUME_FROM=str(chosen), now=SECOND).start == own
+    again = named(tmp_path / "new", RESUME_FROM=str(chosen), now=SECOND)
+    assert again.start == own
+    assert again.configuration.actor_rollout_ref.model.path == "base"
+
+
+def test_another_base_is_refused(tmp_path: Path) -> None:
+    base, other = (build_tiny_model(tmp_path / f"model{seed}", seed) for seed in (0, 1))
+    made = checkpoint(tmp_path, 5, whole=False)
+    info = CheckpointInfo(5, str(base), 1, base_fingerprint=weights_fingerprint(base))
+    write_info(made, info)
+    resume.check_base(made, base)
+    with pytest.raises(UserError, match="began from"):
+        resume.check_base(made, other)
+    write_info(made, dataclasses.replace(info, base_model=str(tmp_path / "gone")))
+    with pytest.raises(UserError, match="is gone"):
+        named(tmp_path)
 
 
 def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path: Path) -> None:

@@ -28,8 +28,9 @@ from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
 from veritas_rl.launch.configuration import catalogue_of
 from veritas_rl.launch.progress import MetricsFile
-from veritas_rl.launch.resume import trim
+from veritas_rl.launch.resume import check_base, trim
 from veritas_rl.launch.tiny_model import build_tiny_model
+from veritas_rl.launch.variables import quoted
 from veritas_rl.launch.warmup import warm_up
 from veritas_rl.permutation import Permutation
 from veritas_rl.players.generation import GenerationEngine
@@ -88,7 +89,11 @@ def travel(run: "Run", console: Console, train: Callable[["Run", Console], bool]
         if adapter is not None:
             check_adapter(Path(adapter), path)
         judged(RAW, path)
-    run = dataclasses.replace(run, overrides=(*run.overrides, f"actor_rollout_ref.model.path={path}"))
+    if run.start is not None:
+        check_base(run.start, path)
+    if run.configuration.trainer.nnodes == 1:
+        # Other nodes have folders of their own for what comes from the hub.
+        run = dataclasses.replace(run, overrides=(*run.overrides, f"actor_rollout_ref.model.path={quoted(str(path))}"))
     if run.first_step < steps:
         continue_logs(run)
         if not train(run, console):

@@ -31,7 +31,7 @@ from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import preflight, resume
 from veritas_rl.launch.hardware import Hardware, this_machine
 from veritas_rl.launch.progress import watch
-from veritas_rl.launch.variables import VARIABLES
+from veritas_rl.launch.variables import VARIABLES, quoted
 
 LOG_TAIL_LINES = 30
 
@@ -137,10 +137,15 @@ def plan(typed: Sequence[str], environment: Mapping[str, str], hardware: Hardwar
     start = resume.checkpoint_to_go_on_from(
         configuration, checkpoints, again=bool(record and record.command == command)
     )
-    if record is None or start is None or start.parent != checkpoints:
+    if record is not None and start is not None and start.parent.resolve() == checkpoints.resolve():
+        record = dataclasses.replace(record, command=command, finished=False)
+    else:
         folder = conf.ROOT / "train/outputs" / f"{now:%Y-%m-%d}" / f"{now:%H-%M-%S}"
         record = resume.Record(command, str(folder), wandb_run_id=new)
-    overrides += [f"hydra.run.dir={record.folder}", *resume.overrides(configuration, start, Path(record.folder))]
+    overrides += [
+        f"hydra.run.dir={quoted(record.folder)}",
+        *resume.overrides(configuration, start, Path(record.folder)),
+    ]
     configuration = conf.compose_configuration(overrides)
     preflight.check(configuration, wanted)
     return Run(Path(record.folder), tuple(overrides), configuration, hardware, start, record)

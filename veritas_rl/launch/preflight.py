@@ -88,6 +88,12 @@ def check_switches(configuration: DictConfig, overrides: Sequence[str]) -> None:
         raise UserError("LAYERED_SUMMON=1 is for rollout=vllm and rollout=sglang: leave it out")
     if rollout.name == "transformers" and any("rollout.gpu_memory_utilization=" in item for item in overrides):
         raise UserError("GPU_MEMORY_UTILIZATION is for rollout=vllm and rollout=sglang: leave it out")
+    mode = configuration.data.custom_cls.config.adapter_config.get("mode")
+    if mode == "episode" and configuration.algorithm.adv_estimator == "grpo":
+        raise UserError(
+            "mode=episode with ALGORITHM=grpo is not there yet: each reply would get the advantage of the game's last. "
+            "Use ALGORITHM=ppo"
+        )
     if model.lora_adapter_path is None:
         return
     if not lora:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from veritas_rl.checkpoints.adapter import weights_fingerprint
 from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.checkpoints.layout import check_shards, read_info, step_folders, step_of, whole_checkpoints
 from veritas_rl.errors import UserError
@@ -139,7 +140,7 @@ def checkpoint_to_go_on_from(configuration: DictConfig, checkpoints: Path, *, ag
         raise UserError(f"trainer.resume_mode={trainer.resume_mode} is not understood: auto, disable or resume_path")
     if trainer.resume_mode == "resume_path" and not (again and own):
         chosen = _named(trainer.resume_from_path)
-        if own and chosen.parent == checkpoints and step_of(chosen) < step_of(own[-1]):
+        if own and chosen.parent.resolve() == checkpoints.resolve() and step_of(chosen) < step_of(own[-1]):
             raise UserError(
                 f"{checkpoints} holds step {step_of(own[-1])} already, which would be mixed up with what comes after "
                 f"step {step_of(chosen)}: set trainer.experiment_name to another name"
@@ -159,14 +160,33 @@ def overrides(configuration: DictConfig, start: Path | None, folder: Path) -> li
         configuration: The resolved configuration.
         start: The checkpoint, or None.
         folder: The run's folder of logs, where the model is that was made for it.
+
+    Raises:
+        UserError: The model from which the checkpoint began was made for a run, and is gone.
     """
     if start is None:
         return ["trainer.resume_mode=disable"]
     made = ["trainer.resume_mode=resume_path", f"trainer.resume_from_path={quoted(str(start))}"]
     info = read_info(start)
-    if configuration.actor_rollout_ref.model.path is None and info is not None and not folder.exists():
+    if configuration.actor_rollout_ref.model.path is None and info is not None and not (folder / "model").exists():
+        if Path(info.base_model).is_absolute() and not Path(info.base_model).is_dir():
+            raise UserError(
+                f"the model from which {start} began is gone, {info.base_model}: set trainer.resume_mode=disable and "
+                "trainer.experiment_name to another name"
+            )
         made.append(f"actor_rollout_ref.model.path={quoted(info.base_model)}")
     return made
+
+
+def check_base(start: Path, model: Path) -> None:
+    """Refuse to go on with another model than a checkpoint began from.
+
+    Raises:
+        UserError: The weights are not those.
+    """
+    info = read_info(start)
+    if info is not None and info.base_fingerprint not in (None, weights_fingerprint(model)):
+        raise UserError(f"{start} began from {info.base_model}, and not from {model}: set AGENT_MODEL_REPO_ID to that")
 
 
 def trim(metrics: Path, last_step: int) -> None:

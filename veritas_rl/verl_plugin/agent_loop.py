@@ -84,6 +84,16 @@ class GameAgentLoop(AgentLoopBase):
         """A prompt that did not fit left no reply to judge: say that, instead of "truncated"."""
         return Score(0.0, False, Reason.OVERLONG) if not any(output.response_mask) else score
 
+    def _unanswered(self, prompt_ids: list[int]) -> AgentLoopOutput:
+        """The sample of a prompt without a reply: one end token, from which nothing is learned."""
+        return AgentLoopOutput(
+            prompt_ids=prompt_ids[: self.rollout_config.prompt_length],
+            response_ids=[self.tokenizer.eos_token_id],
+            response_mask=[0],
+            response_logprobs=[0.0] if self.rollout_config.get("calculate_log_probs", True) else None,
+            metrics=AgentLoopMetrics(num_preempted=0),
+        )
+
     async def _answer(self, turn: Turn, sampling_params: dict[str, Any]) -> tuple[Reply, AgentLoopOutput]:
         prompt_ids: list[int] = self.tokenizer.apply_chat_template(
             list(turn.messages),
@@ -96,19 +106,14 @@ class GameAgentLoop(AgentLoopBase):
         limit = self.rollout_config.response_length
         if len(prompt_ids) > self.rollout_config.prompt_length:
             # verl would cut the prompt's beginning in silence. Nothing is asked and nothing is learned from it.
-            output = AgentLoopOutput(
-                prompt_ids=prompt_ids[: self.rollout_config.prompt_length],
-                response_ids=[end_token],
-                response_mask=[0],
-                response_logprobs=[0.0],
-                metrics=AgentLoopMetrics(num_preempted=0),
-            )
-            return Reply("", truncated=True), output
+            return Reply("", truncated=True), self._unanswered(prompt_ids)
         started = self.loop.time()
         generated = await self.server_manager.generate(
             request_id=uuid4().hex, prompt_ids=prompt_ids, sampling_params={**sampling_params, "max_tokens": limit}
         )
         token_ids = list(generated.token_ids)[:limit]
+        if not token_ids:
+            return Reply("", truncated=True), self._unanswered(prompt_ids)
         # No backend of verl's says why it stopped: a reply as long as the limit that does not end is a cut one.
         ends = {end_token, self.tokenizer.pad_token_id}
         truncated = generated.stop_reason == "aborted" or (len(token_ids) >= limit and token_ids[-1] not in ends)
@@ -156,9 +161,19 @@ class GameLoopWorker(AgentLoopWorker):
         Args:
             batch: Rows of `DynamicEnvDataset` with a `uid` each; "validate" says for which partition.
         """
-        playing = asyncio.create_task(self._play(batch))
+        playing = asyncio.create_task(self._play_or_fail(batch))
         self._playing.add(playing)
         playing.add_done_callback(self._playing.discard)
+
+    async def _play_or_fail(self, batch: TensorDict) -> None:
+        """Play a batch. Whatever fails, its rows are marked: verl waits for ever for rows without a status."""
+        try:
+            await self._play(batch)
+        except Exception:
+            logger.exception("Error in playing a batch")
+            partition = "val" if tu.get(batch, "validate", default=False) else "train"
+            uids = list(tu.get(batch, "uid"))
+            await tq.async_kv_batch_put(keys=uids, tags=[{"status": "failure"}] * len(uids), partition_id=partition)
 
     async def _play(self, batch: TensorDict) -> None:
         validate = bool(tu.get(batch, "validate", default=False))
@@ -243,6 +258,6 @@ def tag(output: AgentLoopOutput, step: int) -> dict[str, Any]:
         "response_len": response,
         "seq_len": prompt + response,
         "global_steps": step,
-        "min_global_steps": output.extra_fields.get("min_global_steps", step),
-        "max_global_steps": output.extra_fields.get("max_global_steps", step),
+        "min_global_steps": output.extra_fields.get("min_global_steps") or step - 1,
+        "max_global_steps": output.extra_fields.get("max_global_steps") or step - 1,
     }

@@ -27,7 +27,7 @@ class GameReplayBuffer(ReplayBuffer):
         if failed:
             raise RuntimeError(
                 f"{failed} samples failed in the agent loop: an error of the program, not of the model. "
-                "Its traceback stands above, after 'Error in _run_prompt'."
+                "Its traceback stands above, after 'Error in playing'."
             )
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict[str, float]]:

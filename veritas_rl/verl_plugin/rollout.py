@@ -116,7 +116,8 @@ class GenerationServer:
             log_probs=completion.logprobs,
             stop_reason=STOP_REASONS[completion.stop_reason],
             num_preempted=0,
-            extra_fields={"global_steps": self.global_steps},
+            # The step whose weights wrote it, from its first token to its last.
+            extra_fields=dict.fromkeys(("global_steps", "min_global_steps", "max_global_steps"), self.global_steps),
         )
 
     async def generate_batch(

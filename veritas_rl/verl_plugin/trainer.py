@@ -64,18 +64,19 @@ class GameTrainer(PPOTrainerSync):
         self._saved: int | None = None
         GameLoopManager.start_workers(config)
         base = Path(config.actor_rollout_ref.model.path)
-        self._base_fingerprint = weights_fingerprint(base) if base.is_dir() else None
+        self._base_fingerprint = weights_fingerprint(base) if any(base.glob("*.safetensors")) else None
         super().__init__(config)
 
     def on_step_end(self) -> None:
-        """Send the new weights to the rollout, and end the run where that was asked for."""
-        super().on_step_end()
+        """End the run where that was asked for, and send the new weights to the rollout."""
+        # Before the rollout wakes and takes its memory back, as verl saves too.
         stop = self._folder / STOP
         if stop.exists():
             if self._saved != self.global_steps:
                 self._save_checkpoint()
             self.total_training_steps = self.global_steps
             stop.unlink()
+        super().on_step_end()
 
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
         """One training step.
@@ -164,6 +165,8 @@ class GameLoopManager(AgentLoopManagerTQ):
         ]
 
     async def _init_agent_loop_workers(self) -> None:
+        if not self.started:
+            self.start_workers(self.config)
         self.agent_loop_workers = self.started
         made_with = (self.config, self.llm_client, self.teacher_client, self.reward_loop_worker_handles)
         await asyncio.gather(*(worker.begin.remote(*made_with) for worker in self.agent_loop_workers))
