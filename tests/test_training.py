@@ -107,6 +107,7 @@ def test_grpo_trains_on_every_game_that_is_named(tmp_path: Path) -> None:
         "veritas_rl.warm_up=null",
         "veritas_rl.evaluation=null",
         "data.train_batch_size=24",
+        "actor_rollout_ref.rollout.n=2",
         "data.max_response_length=4",
         "data.custom_cls.config.adapter_config.reward_mode=legal",
         GAME_TYPES="hex,go,chess",
