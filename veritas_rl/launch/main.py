@@ -25,7 +25,7 @@ from dotenv import load_dotenv
 from omegaconf import DictConfig
 from rich.console import Console
 
-from veritas_rl.checkpoints.layout import STOP, step_of
+from veritas_rl.checkpoints.layout import EXPERIMENTS, STOP, step_of
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import preflight, resume
@@ -34,9 +34,6 @@ from veritas_rl.launch.progress import watch
 from veritas_rl.launch.variables import VARIABLES, quoted
 
 LOG_TAIL_LINES = 30
-
-EXPERIMENTS = conf.ROOT / "train/artifacts/RL/checkpoints"
-"""Where runs have their checkpoints unless told otherwise."""
 
 DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
