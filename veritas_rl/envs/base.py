@@ -24,7 +24,8 @@ Message = dict[str, str]
 SPLITS = ("train", "val")
 MODES = ("move", "episode")
 REWARD_MODES = ("legal", "outcome", "optimal")
-PROMPTS = ("full", "brief")
+PROMPTS = ("full", "unlisted", "brief")
+SCALES = ("result", "utility")
 
 
 class Reason(StrEnum):
@@ -75,7 +76,10 @@ class Task:
         seed: The seed of the set of tasks.
         split: "train" or "val"; the two never share a task where the environment can tell tasks apart.
         depth: The most random moves before a single move's position; -1 for any position of a random game.
-        prompt: "full" explains the rules; "brief" shows the position alone, for a model too small to read.
+        prompt: "full" explains the rules and lists the legal answers; "unlisted" lists none; "brief" shows the position
+            alone, for a model too small to read.
+        scale: How a finished game's returns become a value: "result" pays for winning, "utility" in proportion.
+        playouts: How many random playouts value a single move where its value is not computed.
     """
 
     env: str
@@ -89,11 +93,21 @@ class Task:
     split: str = "train"
     depth: int = -1
     prompt: str = "full"
+    scale: str = "result"
+    playouts: int = 64
 
     def __post_init__(self) -> None:
-        for name, known in (("mode", MODES), ("reward", REWARD_MODES), ("split", SPLITS), ("prompt", PROMPTS)):
+        for name, known in (
+            ("mode", MODES),
+            ("reward", REWARD_MODES),
+            ("split", SPLITS),
+            ("prompt", PROMPTS),
+            ("scale", SCALES),
+        ):
             if getattr(self, name) not in known:
                 raise unknown(f"task {name}", getattr(self, name), known)
+        if self.playouts < 1:
+            raise UserError(f"a task needs one playout at least, {self.playouts} was given")
         if self.k < 0:
             raise UserError(f"a task's k counts from 0, {self.k} was given")
 
@@ -103,6 +117,12 @@ class Task:
         rest = [(f.name, getattr(self, f.name)) for f in dataclasses.fields(self)[4:]]
         extra = "&".join(f"{name}={value}" for name, value in rest if value != Task.__dataclass_fields__[name].default)
         return f"{self.env}/{self.case}/{self.mode}#{self.k}" + (f"?{extra}" if extra else "")
+
+    @property
+    def luck(self) -> str:
+        """What deals and dice depend on: equal for tasks that differ only in who sits where and what is shown or paid,
+        so that two players can be compared on the same luck."""
+        return f"{self.env}/{self.case}/{self.mode}#{self.k}?seed={self.seed}&split={self.split}"
 
     @classmethod
     def from_id(cls, text: str) -> Self:
@@ -145,12 +165,15 @@ class Turn:
         messages: What a model is shown: all that this seat may know, and nothing else.
         answers: A whole reply for each legal answer, in the order in which `view` lists them; empty where the
             answers cannot be listed.
+        dice: What a player that draws lots seeds them with, beside its own seed: the task's luck, the ply and the
+            seat, so that a task that is played again meets the same opponent's dice.
         view: The game for bots and solvers. A model never sees it.
     """
 
     seat: int
     messages: tuple[Message, ...]
     answers: tuple[str, ...]
+    dice: tuple[str | int, ...] = ()
     view: Any = field(repr=False, compare=False, default=None)
 
 

@@ -9,7 +9,7 @@ from veritas_rl.seeding import generator
 
 
 class ExactPlayer:
-    """Plays a move of the greatest minimax value; of several, one drawn by the seed and what is shown.
+    """Plays a move of the greatest minimax value; of several, one drawn by the seed and the turn's dice.
 
     Args:
         max_states: How many states a game may have, see `ExactSolver`.
@@ -30,7 +30,6 @@ class ExactPlayer:
         for turn in turns:
             view: View = turn.view
             best = solver_of(view.case, self.max_states).optimal_actions(view.state)
-            shown = [message["content"] for message in turn.messages]
-            chosen = generator("exact player", self.seed, turn.seat, *shown).choice(best)
+            chosen = generator("exact player", self.seed, *turn.dice).choice(best)
             replies.append(Reply(turn.answers[view.actions.index(chosen)]))
         return replies

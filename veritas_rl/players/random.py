@@ -9,8 +9,8 @@ from veritas_rl.seeding import generator
 class RandomPlayer:
     """Plays every legal answer with equal probability.
 
-    The choice depends on the seed, the seat and what is shown, not on what was asked before: batches of any size and
-    order give the same play. Two games that shall differ need two seeds.
+    The choice depends on the seed and the turn's dice, not on what was asked before: batches of any size and order give
+    the same play.
 
     Args:
         seed: Any seed.
@@ -29,6 +29,5 @@ class RandomPlayer:
         for turn in turns:
             if not turn.answers:
                 raise ValueError("a random player needs turns that list their answers")
-            shown = [message["content"] for message in turn.messages]
-            replies.append(Reply(generator("random player", self.seed, turn.seat, *shown).choice(turn.answers)))
+            replies.append(Reply(generator("random player", self.seed, *turn.dice).choice(turn.answers)))
         return replies

@@ -7,13 +7,13 @@ import pytest
 
 from veritas_rl.envs.openspiel import positions, text
 from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, load
-from veritas_rl.envs.openspiel.games import Game, State
+from veritas_rl.envs.openspiel.games import Decision, Game, State
 
 GENERIC = ("go(board_size=5)", "liars_dice", "goofspiel(num_cards=4)", "backgammon", "chess", "2048")
 pytestmark = pytest.mark.filterwarnings("ignore:.*has no description of its own")
 
 
-def states(case: str, count: int = 12) -> list[State]:
+def decisions(case: str, count: int = 12) -> list[Decision]:
     return [positions.walk(load(case), random.Random(index)) for index in range(count)]
 
 
@@ -24,23 +24,25 @@ def reach(case: str, *names: str) -> State:
     for name in names:
         while state.is_chance_node():
             state.apply_action(state.legal_actions()[0])
-        state.apply_action(next(a for a, known in game.action_names(state).items() if known == name))
+        state.apply_action(
+            next(a for a, known in game.action_names(state, state.current_player()).items() if known == name)
+        )
     return state
 
 
 @pytest.mark.parametrize("case", [*DEFAULT_CASES, *GENERIC])
 def test_every_legal_action_is_shown_once(case: str) -> None:
     game = load(case)
-    for state in states(case):
-        names = game.action_names(state)
-        assert list(names) == state.legal_actions()
+    for state, seat in decisions(case):
+        names = game.action_names(state, seat)
+        assert list(names) == state.legal_actions(seat)
         assert len(set(names.values())) == len(names)
         assert all(name == str(action) or not name.isdigit() for action, name in names.items())
-        full = text.messages(game, state, names, "full")[0]["content"]
+        full = text.messages(game, state, seat, names, "full")[0]["content"]
         assert [f"{action}: {name}" for action, name in names.items()] == full.split("name):\n")[1].split("\n\n")[
             0
         ].split("\n")
-        brief = text.messages(game, state, names, "brief")[0]["content"]
+        brief = text.messages(game, state, seat, names, "brief")[0]["content"]
         shown = re.findall(r"\d", brief) if game.brief_shows_actions else brief.split("\n")[0].split()
         assert shown == [str(action) for action in names]
 
@@ -51,31 +53,31 @@ def test_a_prompt_depends_on_the_information_state_alone(case: str) -> None:
     game = load(case)
     if not game.can_resample:
         pytest.skip("OpenSpiel cannot resample this game")
-    for index, state in enumerate(states(case)):
-        other = game.resample(state, random.Random(index).random)
+    for index, (state, seat) in enumerate(decisions(case)):
+        other = game.resample(state, seat, random.Random(index).random)
         for prompt in ("full", "brief"):
-            shown = [text.messages(game, s, game.action_names(s), prompt) for s in (state, other)]
+            shown = [text.messages(game, s, seat, game.action_names(s, seat), prompt) for s in (state, other)]
             assert shown[0] == shown[1]
-        assert game.information_key(state) == game.information_key(other)
-        assert game.symmetry_key(state) == game.symmetry_key(other)
+        assert game.information_key(state, seat) == game.information_key(other, seat)
+        assert game.symmetry_key(state, seat) == game.symmetry_key(other, seat)
 
 
 def test_hidden_cards_are_really_redealt() -> None:
     game = load("leduc_poker")
     state = reach("leduc_poker", "call")
-    histories = {tuple(game.resample(state, random.Random(index).random).history()) for index in range(50)}
+    histories = {tuple(game.resample(state, 1, random.Random(index).random).history()) for index in range(50)}
     assert len(histories) == 5  # five cards are left for the opponent
 
 
 def test_the_prompts_example_is_no_legal_answer() -> None:
     for case in DEFAULT_CASES:
-        for state in states(case, 3):
-            assert "ACTION" not in load(case).action_names(state).values()
+        for decision in decisions(case, 3):
+            assert "ACTION" not in load(case).action_names(*decision).values()
 
 
 def test_tic_tac_toe_is_brief() -> None:
     game, state = load("tic_tac_toe"), reach("tic_tac_toe", "b1", "c2")
-    content = text.messages(game, state, game.action_names(state), "brief")[0]["content"]
+    content = text.messages(game, state, 0, game.action_names(state, 0), "brief")[0]["content"]
     assert content == "0b2\n34F\n678"
 
 
@@ -109,12 +111,12 @@ def test_breakthrough_rules_are_those_that_are_told() -> None:
     board = game.position(root, 0).split("\n")
     assert (board[0], board[4], board[6]) == ("6 b b b b b b", "2 w w w w w w", "  a b c d e f")
     assert game.role(root.current_player()) == "black (b)"
-    assert {"a5a4", "a5b4"} <= set(game.action_names(root).values())
+    assert {"a5a4", "a5b4"} <= set(game.action_names(root, 0).values())
     state = reach(case, "a5a4", "a2a3")  # face to face: neither may go straight on
-    assert "a4a3" not in game.action_names(state).values()
+    assert "a4a3" not in game.action_names(state, state.current_player()).values()
     state = reach(case, "b5b4", "a2a3")
     taken = reach(case, "b5b4", "a2a3", "b4a3")
-    assert "b4a3" in game.action_names(state).values()
+    assert "b4a3" in game.action_names(state, state.current_player()).values()
     assert game.position(taken, 0).count("w") == 11
 
 
@@ -125,7 +127,7 @@ def test_kuhn_poker_shows_the_own_card_and_the_betting() -> None:
     game = load("kuhn_poker")
     assert game.position(state, 0) == "Your card: K\nBetting so far: player 0: pass, player 1: bet"
     assert game.brief(state, 0) == "0Kpb"
-    assert game.action_names(state) == {0: "pass", 1: "bet"}
+    assert game.action_names(state, 0) == {0: "pass", 1: "bet"}
 
 
 def test_leduc_poker_shows_cards_betting_and_chips() -> None:
@@ -143,9 +145,11 @@ def image_of(state: State, game: Game, image: dict[str, str]) -> State:
     """The game replayed with every action replaced by its image under a symmetry."""
     copy, original = game.spiel.new_initial_state(), game.spiel.new_initial_state()
     for action in state.history():
-        name = game.action_names(original)[action]
+        name = game.action_names(original, original.current_player())[action]
         wanted = "".join(image.get(char, char) for char in name)
-        copy.apply_action(next(a for a, known in game.action_names(copy).items() if known == wanted))
+        copy.apply_action(
+            next(a for a, known in game.action_names(copy, copy.current_player()).items() if known == wanted)
+        )
         original.apply_action(action)
     return copy
 
@@ -162,26 +166,26 @@ def image_of(state: State, game: Game, image: dict[str, str]) -> State:
 def test_mirror_images_are_one_class(case: str, image: dict[str, str]) -> None:
     game = load(case)
     differs = 0
-    for state in states(case):
+    for state, seat in decisions(case):
         copy = image_of(state, game, image)
-        assert game.symmetry_key(copy) == game.symmetry_key(state)
-        differs += game.information_key(copy) != game.information_key(state)
+        assert game.symmetry_key(copy, seat) == game.symmetry_key(state, seat)
+        differs += game.information_key(copy, seat) != game.information_key(state, seat)
     assert differs > 3
 
 
 def test_the_diagonal_is_a_symmetry_of_tic_tac_toe() -> None:
     game = load("tic_tac_toe")
-    for state in states("tic_tac_toe"):
+    for state, seat in decisions("tic_tac_toe"):
         transposed = positions.replay(game, tuple(3 * (action % 3) + action // 3 for action in state.history()))
-        assert game.symmetry_key(transposed) == game.symmetry_key(state)
+        assert game.symmetry_key(transposed, seat) == game.symmetry_key(state, seat)
 
 
 def test_different_positions_are_different_classes() -> None:
     game = load("hex(board_size=5)")
-    assert game.symmetry_key(reach(game.case, "a1")) != game.symmetry_key(reach(game.case, "b1"))
-    assert game.symmetry_key(reach(game.case, "a1")) == game.symmetry_key(reach(game.case, "e5"))
-    # A quarter turn is no symmetry of Hex.
-    assert game.symmetry_key(reach(game.case, "a1")) != game.symmetry_key(reach(game.case, "e1"))
+    keys = {cell: game.symmetry_key(reach(game.case, cell), 1) for cell in ("a1", "b1", "e5", "e1")}
+    assert keys["a1"] != keys["b1"]
+    assert keys["a1"] == keys["e5"]
+    assert keys["a1"] != keys["e1"]  # a quarter turn is no symmetry of Hex
 
 
 def test_a_generic_game_says_so_once() -> None:

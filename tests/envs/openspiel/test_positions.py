@@ -39,7 +39,7 @@ def test_small_card_games_are_whole() -> None:
 def test_no_class_is_on_both_sides_whatever_the_seed(case: str) -> None:
     game = load(case)
     groups = {
-        split: {game.symmetry_key(positions.state_of(case, k, seed, split)) for k in range(60) for seed in (1, 2)}
+        split: {game.symmetry_key(*positions.decision_of(case, k, seed, split)) for k in range(60) for seed in (1, 2)}
         for split in ("train", "val")
     }
     assert not groups["train"] & groups["val"]
@@ -49,25 +49,27 @@ def test_no_class_is_on_both_sides_whatever_the_seed(case: str) -> None:
 def test_positions_are_distinct_decision_nodes(case: str) -> None:
     game = load(case)
     for split in ("train", "val"):
-        states = [positions.state_of(case, k, 42, split) for k in range(100)]
-        assert all(state.current_player() >= 0 for state in states)
-        assert len({game.information_key(state) for state in states}) == (12 if case in FEW_CLASSES else 100)
+        decisions = [positions.decision_of(case, k, 42, split) for k in range(100)]
+        assert all(seat in game.movers(state) for state, seat in decisions)
+        assert len({game.information_key(state, seat) for state, seat in decisions}) == (
+            12 if case in FEW_CLASSES else 100
+        )
 
 
 @pytest.mark.parametrize("case", ["hex(board_size=5)", "tic_tac_toe", "leduc_poker"])
 def test_depth_bounds_the_moves(case: str) -> None:
     game = load(case)
     for k in range(20):
-        state = positions.state_of(case, k, 42, "train", 3)
+        state, seat = positions.decision_of(case, k, 42, "train", 3)
         assert sum(1 for step in state.full_history() if step.player >= 0) <= 3
-        assert game.information_key(state)
+        assert game.information_key(state, seat)
 
 
 def test_a_split_without_states_of_that_depth_is_an_error() -> None:
     empty = []
     for split in ("train", "val"):  # the empty board is on one side alone
         try:
-            assert positions.state_of("hex(board_size=5)", 500, 42, split, 0).history() == []
+            assert positions.decision_of("hex(board_size=5)", 500, 42, split, 0)[0].history() == []
         except UserError:
             empty.append(split)
     assert len(empty) == 1
@@ -76,23 +78,23 @@ def test_a_split_without_states_of_that_depth_is_an_error() -> None:
 
 
 def test_a_walk_reaches_every_stage_of_the_game() -> None:
-    lengths = [len(positions.state_of("hex(board_size=5)", k, 42, "train").history()) for k in range(100)]
+    lengths = [len(positions.decision_of("hex(board_size=5)", k, 42, "train")[0].history()) for k in range(100)]
     assert min(lengths) <= 3
     assert max(lengths) >= 14
 
 
 def test_seeds_and_tasks_differ() -> None:
     def draw(seed: int) -> list[list[int]]:
-        return [positions.state_of("connect_four", k, seed, "train").history() for k in range(20)]
+        return [positions.decision_of("connect_four", k, seed, "train")[0].history() for k in range(20)]
 
     assert draw(1) == draw(1)
     assert draw(1) != draw(2)
 
 
 def test_any_order_of_asking_gives_the_same_states() -> None:
-    late = positions.state_of("connect_four", 200, 3, "train").history()
+    late = positions.decision_of("connect_four", 200, 3, "train")[0].history()
     positions._block.cache_clear()
-    in_order = [positions.state_of("connect_four", k, 3, "train").history() for k in range(190, 201)]
+    in_order = [positions.decision_of("connect_four", k, 3, "train")[0].history() for k in range(190, 201)]
     assert in_order[-1] == late
 
 

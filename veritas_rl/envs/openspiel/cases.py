@@ -124,7 +124,7 @@ def write_case(name: str, parameters: Mapping[str, Any]) -> str:
 def load(case: str) -> Game:
     """The game of a case, in any spelling, loaded once a process.
 
-    A game with simultaneous moves is made sequential. A game that no file here describes, or with parameters that its
+    A game that no file here describes, or with parameters that its
     file does not cover, gets the generic description, and a warning says so.
 
     Raises:
@@ -151,7 +151,7 @@ def load(case: str) -> Game:
             stacklevel=2,
         )
     try:
-        spiel = pyspiel.load_game_as_turn_based(spelled)
+        spiel = pyspiel.load_game(spelled)
         root = spiel.new_initial_state()
         if not root.is_terminal():
             root.legal_actions()  # a few games have none to list

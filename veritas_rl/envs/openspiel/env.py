@@ -8,6 +8,7 @@ from veritas_rl.envs.base import (
     MODES,
     PROMPTS,
     REWARD_MODES,
+    SCALES,
     SPLITS,
     Environment,
     Reason,
@@ -43,7 +44,9 @@ class OpenSpielConfig:
         seed: The seed of the set of tasks.
         mode: "move" or "episode".
         opponent: The player of the other seats of a whole game; "none" leaves them to whoever plays the session.
-        prompt: "full" or "brief".
+        prompt: "full", "unlisted" (without the list of legal actions) or "brief".
+        scale: "result" or "utility", see `scoring`.
+        playouts: Random playouts for the value of a single move, where it is not exact.
 
     Raises:
         UserError: A value cannot work; the message says which, and what would.
@@ -61,13 +64,17 @@ class OpenSpielConfig:
     mode: str = "move"
     opponent: str = "none"
     prompt: str = "full"
+    scale: str = "result"
+    playouts: int = 64
 
     def __post_init__(self) -> None:
         self._set("num_tasks_per_case", _whole("num_tasks_per_case", self.num_tasks_per_case, 1))
         self._set("seed", _whole("seed", self.seed, 0))
+        self._set("playouts", _whole("playouts", self.playouts, 1))
         if self.max_random_steps is not None:
             self._set("max_random_steps", _whole("max_random_steps", self.max_random_steps, 0))
-        for name, known in (("mode", MODES), ("reward_mode", REWARD_MODES), ("prompt", PROMPTS)):
+        kinds = (("mode", MODES), ("reward_mode", REWARD_MODES), ("prompt", PROMPTS), ("scale", SCALES))
+        for name, known in kinds:
             if getattr(self, name) not in known:
                 raise unknown(name, getattr(self, name), known)
         if self.opponent != "none":
@@ -189,11 +196,13 @@ class Catalogue(Sequence[Task]):
             split=self.split,
             depth=-1 if config.max_random_steps is None else config.max_random_steps,
             prompt=config.prompt,
+            scale=config.scale,
+            playouts=config.playouts,
         )
 
 
 class OpenSpielEnvironment(Environment):
-    """OpenSpiel's sequential games, and its simultaneous ones made sequential."""
+    """OpenSpiel's games, by turns and simultaneous."""
 
     name: ClassVar[str] = "openspiel"
     config_type: ClassVar[type] = OpenSpielConfig
@@ -208,7 +217,7 @@ class OpenSpielEnvironment(Environment):
             raise unknown("split", split, SPLITS)
         if config.max_random_steps is not None:
             for case in config.cases:
-                positions.state_of(case, 0, config.seed, split, config.max_random_steps)
+                positions.decision_of(case, 0, config.seed, split, config.max_random_steps)
         return Catalogue(config, split)
 
     def start(self, task: Task) -> Session:
@@ -227,19 +236,20 @@ class OpenSpielEnvironment(Environment):
         if task.mode != "move":
             return task.id
         game = case_names.load(task.case)
-        state = positions.state_of(game.case, task.k, task.seed, task.split, task.depth)
-        return f"{game.case}/{game.symmetry_key(state)}"
+        state, seat = positions.decision_of(game.case, task.k, task.seed, task.split, task.depth)
+        return f"{game.case}/{game.symmetry_key(state, seat)}"
 
 
 class OpenSpielSession(Session):
     """One move, or one game.
 
     A single move pays 1 for being legal in the reward mode "legal". In "outcome" it pays the value of
-    `scoring.move_value`. In "optimal" it pays 1 less what it loses against the best move, where values are exact, so
-    that a hopeless position can be played as well as any; where they are not it pays as in "outcome".
+    `scoring.move_value`. In "optimal" it pays 1 less what it loses against the best move, as `scoring.best_move_value`
+    says, so that a hopeless position can be played as well as any. Where several players move at once, a single move is
+    that of one of them, and the others draw lots.
 
-    A whole game starts at the root. Chance is drawn from (seed, task id, ply), so a task always meets the same deals on
-    the same path. A seat's mistake ends the game: it pays nothing to anybody, so nobody profits from it. All seats
+    A whole game starts at the root. Chance is drawn from (`Task.luck`, ply), so a task always meets the same deals
+    on the same path. A seat's mistake ends the game: it pays nothing to anybody, so nobody profits from it. All seats
     are scored.
     """
 
@@ -247,11 +257,12 @@ class OpenSpielSession(Session):
         self.task = task
         self.game = game
         if task.mode == "move":
-            self._state = positions.state_of(game.case, task.k, task.seed, task.split, task.depth)
+            decision = positions.decision_of(game.case, task.k, task.seed, task.split, task.depth)
+            self._state, self._asked = decision[0], (decision[1],)
         else:
-            self._state = game.spiel.new_initial_state()
+            self._state, self._asked = game.spiel.new_initial_state(), ()
         self._scores: dict[int, Score] | None = None
-        self._names: dict[int, str] = {}
+        self._names: dict[int, dict[int, str]] = {}
         self._turns: tuple[Turn, ...] = ()
         self._advance()
 
@@ -261,14 +272,15 @@ class OpenSpielSession(Session):
     def step(self, replies: Mapping[int, Reply]) -> None:
         if not self._turns:
             raise RuntimeError("the session is over")
-        seat = self._turns[0].seat
-        action = parse(replies[seat], self._names)
-        if isinstance(action, Reason):
-            self._forfeit(seat, action)
+        read = {seat: parse(replies[seat], names) for seat, names in self._names.items()}
+        mistakes = {seat: action for seat, action in read.items() if isinstance(action, Reason)}
+        actions = {seat: action for seat, action in read.items() if not isinstance(action, Reason)}
+        if mistakes:
+            self._forfeit(mistakes)
         elif self.task.mode == "move":
-            self._scores = {seat: self._judge(action)}
+            self._scores = {seat: self._judge(seat, action) for seat, action in actions.items()}
         else:
-            self._state.apply_action(action)
+            self.game.apply(self._state, actions)
         self._advance()
 
     def scores(self) -> dict[int, Score]:
@@ -279,41 +291,48 @@ class OpenSpielSession(Session):
     def _advance(self) -> None:
         """Go on to the next decision: deal what chance deals, score a finished game."""
         while self._state.is_chance_node():
-            ply = self._state.move_number()
-            positions.apply_chance(self._state, generator(self.task.seed, self.task.id, ply))
+            dice = generator("chance", self.task.luck, self._state.move_number())
+            positions.apply_chance(self._state, dice)
         if self._scores is None and self._state.is_terminal():
             self._scores = self._finish()
         if self._scores is not None:
             self._turns = ()
             return
-        self._names = self.game.action_names(self._state)
-        turn = Turn(
-            seat=self._state.current_player(),
-            messages=text.messages(self.game, self._state, self._names, self.task.prompt),
-            answers=tuple(text.answer(action) for action in self._names),
-            view=View(self._state.clone(), tuple(self._names), self.game.case),
-        )
-        self._turns = (turn,)
+        seats = self._asked or self.game.movers(self._state)
+        self._names = {seat: self.game.action_names(self._state, seat) for seat in seats}
+        self._turns = tuple(self._turn(seat, names) for seat, names in self._names.items())
 
-    def _judge(self, action: int) -> Score:
-        name = self._names[action]
+    def _turn(self, seat: int, names: Mapping[int, str]) -> Turn:
+        return Turn(
+            seat=seat,
+            messages=text.messages(self.game, self._state, seat, names, self.task.prompt),
+            answers=tuple(text.answer(action) for action in names),
+            dice=(self.task.luck, self._state.move_number(), seat),
+            view=View(self._state.clone(), tuple(names), self.game.case),
+        )
+
+    def _judge(self, seat: int, action: int) -> Score:
+        name = self._names[seat][action]
         if self.task.reward == "legal":
             return Score(1.0, True, Reason.LEGAL, {"action": name})
-        value = scoring.move_value(self.game, self._state, action)
-        details = {"action": name, "value_source": value.source}
+        measure = scoring.move_value if self.task.reward == "outcome" else scoring.best_move_value
+        value = measure(self.game, self._state, seat, action, self.task.playouts, self.task.scale)
+        details: dict[str, str | float] = {"action": name, "value_source": value.source}
+        if value.error is not None:
+            details["value_error"] = value.error
         paid = value.value if self.task.reward == "outcome" else 1.0 - value.lost
         return Score(paid, value.good, Reason.LEGAL, details)
 
-    def _forfeit(self, seat: int, reason: Reason) -> None:
-        seats = [seat] if self.task.mode == "move" else range(self.game.players)
-        self._scores = {s: Score(0.0, False, reason if s == seat else Reason.FORFEITED) for s in seats}
+    def _forfeit(self, mistakes: Mapping[int, Reason]) -> None:
+        seats = mistakes if self.task.mode == "move" else range(self.game.players)
+        self._scores = {seat: Score(0.0, False, mistakes.get(seat, Reason.FORFEITED)) for seat in seats}
 
     def _finish(self) -> dict[int, Score]:
         returns = self._state.returns()
         scores = {}
         for seat in range(self.game.players):
-            reason = scoring.result(self.game, returns, seat)
-            value = 1.0 if self.task.reward == "legal" else scoring.outcome(self.game, returns, seat)
-            success = self.task.reward == "legal" or reason is Reason.WON
-            scores[seat] = Score(value, success, reason, {"return": returns[seat]})
+            value = scoring.outcome(self.game, returns, seat, self.task.scale)
+            reason = scoring.result(value)
+            paid, success = (1.0, True) if self.task.reward == "legal" else (value, reason is Reason.WON)
+            scores[seat] = Score(paid, success, reason, {"return": returns[seat]})
         return scores

@@ -5,6 +5,7 @@ is a seeded random walk. Either way states are split between training and valida
 whatever the seed: no state, nor its mirror image, is ever on both sides.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -12,7 +13,7 @@ from random import Random
 from threading import Lock
 
 from veritas_rl.envs.openspiel.cases import load
-from veritas_rl.envs.openspiel.games import Game, State
+from veritas_rl.envs.openspiel.games import Decision, Game, State
 from veritas_rl.errors import UserError
 from veritas_rl.seeding import digest, generator
 
@@ -32,8 +33,8 @@ MAX_REPEATS = 32
 History = tuple[int, ...]
 
 
-def state_of(case: str, k: int, seed: int, split: str, depth: int = -1) -> State:
-    """The state of a task: always a decision node.
+def decision_of(case: str, k: int, seed: int, split: str, depth: int = -1) -> Decision:
+    """The state of a task, and the seat that is asked there.
 
     Args:
         case: The case, in any spelling.
@@ -48,8 +49,10 @@ def state_of(case: str, k: int, seed: int, split: str, depth: int = -1) -> State
     game = load(case)
     if enumerate_states(game.case) is not None:
         pool = _pool(game.case, seed, split, depth)
-        return replay(game, pool[k % len(pool)])
-    return replay(game, _block(game.case, seed, split, depth, k // BLOCK).draw(k % BLOCK))
+        found = pool[k % len(pool)]
+    else:
+        found = _block(game.case, seed, split, depth, k // BLOCK).draw(k % BLOCK)
+    return replay(game, found.history), found.seat
 
 
 def is_split(case: str) -> bool:
@@ -58,9 +61,9 @@ def is_split(case: str) -> bool:
     return found is None or len({position.group for position in found}) >= MIN_CLASSES
 
 
-def split_of(game: Game, state: State) -> str:
-    """The split that a state's symmetry class falls in, where the game is split."""
-    return _split_of_class(game.case, game.symmetry_key(state))
+def split_of(game: Game, state: State, player: int) -> str:
+    """The split that the symmetry class of a player's decision falls in, where the game is split."""
+    return _split_of_class(game.case, game.symmetry_key(state, player))
 
 
 def _split_of_class(case: str, group: str) -> str:
@@ -75,16 +78,18 @@ def count(case: str, split: str, depth: int = -1) -> int | None:
 
 @dataclass(frozen=True)
 class Position:
-    """A decision node of an enumerated game: how to reach it, after how many moves, and its symmetry class."""
+    """A decision: how to reach it, who is asked, and in an enumerated game after how many moves and its symmetry
+    class."""
 
     history: History
-    depth: int
-    group: str
+    seat: int
+    depth: int = -1
+    group: str = ""
 
 
 @lru_cache(maxsize=64)
 def enumerate_states(case: str) -> tuple[Position, ...] | None:
-    """One decision node for each information state, nearest first; None if there are more than `MAX_STATES` states."""
+    """One decision for each information state, nearest first; None if there are more than `MAX_STATES` states."""
     game = load(case)
     if _lines(game) > MAX_LINES:
         return None
@@ -95,10 +100,11 @@ def enumerate_states(case: str) -> tuple[Position, ...] | None:
     while level:
         following: list[State] = []
         for state in level:  # grows while it is read: what chance leads to is no move deeper
-            if not state.is_chance_node():
-                information = game.information_key(state)
+            for seat in game.movers(state):
+                information = game.information_key(state, seat)
                 if information not in found:
-                    found[information] = Position(tuple(state.history()), depth, game.symmetry_key(state))
+                    group = game.symmetry_key(state, seat)
+                    found[information] = Position(tuple(state.history()), seat, depth, group)
             for action in state.legal_actions():
                 child = state.child(action)
                 key = None if child.is_terminal() else game.state_key(child)
@@ -125,21 +131,21 @@ def _lines(game: Game) -> float:
     return sorted(sizes)[4]
 
 
-def _members(case: str, split: str, depth: int) -> Iterator[History]:
+def _members(case: str, split: str, depth: int) -> Iterator[Position]:
     parted = is_split(case)
     for position in enumerate_states(case) or ():
         near = depth < 0 or position.depth <= depth
         if near and (not parted or _split_of_class(case, position.group) == split):
-            yield position.history
+            yield position
 
 
 @lru_cache(maxsize=64)
-def _pool(case: str, seed: int, split: str, depth: int) -> tuple[History, ...]:
-    histories = list(_members(case, split, depth))
-    if not histories:
+def _pool(case: str, seed: int, split: str, depth: int) -> tuple[Position, ...]:
+    members = list(_members(case, split, depth))
+    if not members:
         raise _too_shallow(case, split, depth)
-    generator("order", case, seed, split, depth).shuffle(histories)
-    return tuple(histories)
+    generator("order", case, seed, split, depth).shuffle(members)
+    return tuple(members)
 
 
 def _too_shallow(case: str, split: str, depth: int) -> UserError:
@@ -158,35 +164,37 @@ class _Block:
     split: str
     depth: int
     number: int
-    histories: list[History] = field(default_factory=list)
+    drawn: list[Position] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     lock: Lock = field(default_factory=Lock)
 
-    def draw(self, index: int) -> History:
+    def draw(self, index: int) -> Position:
         with self.lock:  # one order of drawing, whoever asks
-            while len(self.histories) <= index:
+            while len(self.drawn) <= index:
                 self._extend()
-            return self.histories[index]
+            return self.drawn[index]
 
     def _extend(self) -> None:
         game = load(self.case)
-        k = self.number * BLOCK + len(self.histories)
-        repeats: list[History] = []
+        k = self.number * BLOCK + len(self.drawn)
+        repeats: list[Position] = []
         for attempt in range(MAX_WALKS):
-            state = walk(game, generator("walk", self.case, self.seed, self.split, self.depth, k, attempt), self.depth)
-            if split_of(game, state) != self.split:
+            random = generator("walk", self.case, self.seed, self.split, self.depth, k, attempt)
+            state, seat = walk(game, random, self.depth)
+            if split_of(game, state, seat) != self.split:
                 continue
-            key = game.information_key(state)
+            key = game.information_key(state, seat)
+            found = Position(tuple(state.history()), seat)
             if key not in self.seen:
                 self.seen.add(key)
-                self.histories.append(tuple(state.history()))
+                self.drawn.append(found)
                 return
-            repeats.append(tuple(state.history()))
+            repeats.append(found)
             if len(repeats) == MAX_REPEATS:
                 break
         if not repeats:
             raise _too_shallow(self.case, self.split, self.depth)
-        self.histories.append(repeats[0])
+        self.drawn.append(repeats[0])
 
 
 @lru_cache(maxsize=256)
@@ -194,8 +202,8 @@ def _block(case: str, seed: int, split: str, depth: int, number: int) -> _Block:
     return _Block(case, seed, split, depth, number)
 
 
-def walk(game: Game, random: Random, depth: int = -1) -> State:
-    """A decision node of a random game.
+def walk(game: Game, random: Random, depth: int = -1) -> Decision:
+    """A decision of a random game.
 
     Args:
         game: The game.
@@ -205,17 +213,17 @@ def walk(game: Game, random: Random, depth: int = -1) -> State:
     """
     moves = random.randint(0, depth) if depth >= 0 else -1
     state = game.spiel.new_initial_state()
-    decisions: list[int] = []
+    decisions: list[tuple[int, tuple[int, ...]]] = []
     while not state.is_terminal():
         if state.is_chance_node():
             apply_chance(state, random)
             continue
-        decisions.append(state.move_number())
+        decisions.append((len(state.history()), game.movers(state)))
         if len(decisions) - 1 == moves:
-            return state
+            break
         state.apply_action(random.choice(state.legal_actions()))
-    length = random.choice(decisions) if depth < 0 else decisions[-1]
-    return replay(game, tuple(state.history()[:length]))
+    length, movers = random.choice(decisions) if depth < 0 else decisions[-1]
+    return replay(game, tuple(state.history()[:length])), random.choice(movers)
 
 
 def apply_chance(state: State, random: Random) -> None:
@@ -227,6 +235,11 @@ def apply_chance(state: State, random: Random) -> None:
 def replay(game: Game, history: History) -> State:
     """The state that a history leads to."""
     state = game.spiel.new_initial_state()
-    for action in history:
-        state.apply_action(action)
+    steps = iter(history)
+    for action in steps:
+        if state.is_simultaneous_node():
+            # A history holds one action of every player there.
+            state.apply_actions([action, *itertools.islice(steps, game.players - 1)])
+        else:
+            state.apply_action(action)
     return state

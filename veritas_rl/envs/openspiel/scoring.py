@@ -1,18 +1,30 @@
 """What a finished game, or a single move, is worth to a player: a value in [0, 1].
 
-A finished zero-sum game pays 1 for a win, 0.5 for a draw, 0 for a loss, whatever the size of the return: a linear scale
-would put every result of a game with large, rare returns near 0.5. Other games, and games for one, pay the return on
-the game's own scale, from its least (0) to its greatest (1).
+A finished game is valued on one of two scales:
 
-A single move in a game that is enumerated and solvable pays its minimax value ("exact"). Elsewhere it pays the mean
-over `PLAYOUTS` uniformly random playouts ("playouts"), an unbiased estimate of its value against random play. The dice
-depend on what the mover knows, never on the task's number or the move, so that equal answers to equal questions pay
-the same, and two moves are compared on the same luck. With hidden information each playout starts from a state drawn
-from what the mover knows: the value does not peek.
+- "result": a zero-sum game pays 1 for a win, 0.5 for a draw, 0 for a loss, whatever the size of the return: a linear
+  scale would put every result of a game with large, rare returns near 0.5.
+- "utility": a zero-sum game pays in proportion to the return, (r - min) / (max - min).
+
+On both, a game for one pays in proportion to its return, and players with interests of their own (general sum) are
+ranked: of two the better one gets 1, the other 0, each 0.5 where they are equal; of P players rank i gets
+1 - i / (P - 1), counted from 0, and equal ones share the better rank.
+
+A single move is valued by the strongest source that its game allows:
+
+- "exact": the minimax value, in a game that is enumerated and solvable.
+- "playouts": elsewhere the mean over uniformly random playouts, an unbiased estimate of its value against random play,
+  with its standard error. The dice depend on what the mover knows, never on the task's number or the move, so that
+  equal answers to equal questions pay the same, and two moves are compared on the same luck. With hidden information
+  each playout starts from a state drawn from what the mover knows: the value does not peek.
+
+The reward "optimal" also takes "search": where nothing is exact, the value of each move by Monte Carlo tree search.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyspiel
 
@@ -23,7 +35,10 @@ from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.envs.openspiel.solver import solver_of
 from veritas_rl.seeding import digest, generator
 
-PLAYOUTS = 64
+SEARCH_SIMULATIONS = 32
+"""Simulations for each legal action, in a search for the best move."""
+SEARCH_EXPLORATION = 2.0
+"""The constant of UCT (Kocsis and Szepesvari 2006), for returns in [-1, 1]."""
 
 
 @dataclass(frozen=True)
@@ -32,51 +47,81 @@ class MoveValue:
 
     Attributes:
         value: In [0, 1], for the mover.
-        source: "exact" or "playouts".
-        best: The value of the best move where values are exact; 1 where they are not.
+        source: "exact", "search" or "playouts".
+        best: The value of the best move; None where no other was valued.
+        error: The standard error of `value`, where that is an estimate of known error.
     """
 
     value: float
     source: str
-    best: float
+    best: float | None
+    error: float | None = None
 
     @property
     def lost(self) -> float:
         """What the move loses against the best one, in [0, 1]; against a sure win where the best is not known."""
-        return self.best - self.value
+        return (1.0 if self.best is None else self.best) - self.value
 
     @property
     def good(self) -> bool:
         """Whether no other move is better; where the best is not known, whether this one is worth more than 0.5."""
-        return self.value >= self.best if self.source == "exact" else self.value > 0.5
+        return self.value > 0.5 if self.best is None else self.value >= self.best
 
 
-def outcome(game: Game, returns: Sequence[float], player: int) -> float:
-    """The value in [0, 1] of a finished game with these returns."""
+def outcome(game: Game, returns: Sequence[float], player: int, scale: str = "result") -> float:
+    """The value in [0, 1] of a finished game with these returns, on the scale "result" or "utility"."""
     mine = returns[player]
-    if game.zero_sum and game.players > 1:
+    if game.players > 1 and not game.zero_sum:
+        better = sum(other > mine for other in returns)
+        if game.players == 2:
+            return 0.0 if better else 1.0 if min(returns) < mine else 0.5
+        return 1.0 - better / (game.players - 1)
+    if game.players > 1 and scale == "result":
         return _sign_value(mine)
     least, greatest = game.spiel.min_utility(), game.spiel.max_utility()
     return min(1.0, max(0.0, (mine - least) / (greatest - least))) if greatest > least else 0.5
 
 
-def result(game: Game, returns: Sequence[float], player: int) -> Reason:
-    """Whether a player won: by the value in a zero-sum game or alone, else by having the greatest return."""
-    if (game.zero_sum and game.players > 1) or game.players == 1:
-        value = outcome(game, returns, player)
-        return Reason.WON if value > 0.5 else Reason.LOST if value < 0.5 else Reason.DRAWN
-    if returns[player] < max(returns):
-        return Reason.LOST
-    return Reason.WON if list(returns).count(returns[player]) == 1 else Reason.DRAWN
+def result(value: float) -> Reason:
+    """What a finished game of this value is called: won above 0.5."""
+    return Reason.WON if value > 0.5 else Reason.LOST if value < 0.5 else Reason.DRAWN
 
 
-def move_value(game: Game, state: State, action: int) -> MoveValue:
-    """What a legal action is worth to the player to move."""
+def move_value(game: Game, state: State, player: int, action: int, playouts: int, scale: str = "result") -> MoveValue:
+    """What a player's legal action is worth: exactly, or as the mean of so many playouts."""
     if is_exact(game.case):
         values = {move: _sign_value(worth) for move, worth in solver_of(game.case).values(state).items()}
         return MoveValue(values[action], "exact", max(values.values()))
-    value = _native_playouts(game, state, action) if _is_native(game) else _playouts(game, state, action)
-    return MoveValue(value, "playouts", 1.0)
+    estimate = _native_playouts if _is_native(game) else _playouts
+    value, error = estimate(game, state, player, action, playouts, scale)
+    return MoveValue(value, "playouts", None, error)
+
+
+def best_move_value(
+    game: Game, state: State, player: int, action: int, playouts: int, scale: str = "result"
+) -> MoveValue:
+    """What a player's legal action is worth beside the best one: exactly, by search, or as means of playouts.
+
+    The search sees what its player sees: it is made in games without hidden information only; in the others every
+    legal action is valued by playouts, on the same luck.
+    """
+    if is_exact(game.case):
+        return move_value(game, state, player, action, playouts)
+    source, values = _values(game.case, tuple(state.history()), player, playouts, scale)
+    return MoveValue(values[action], source, max(values.values()))
+
+
+@lru_cache(maxsize=1024)  # every copy of a task asks for the same position
+def _values(
+    case: str, history: tuple[int, ...], player: int, playouts: int, scale: str
+) -> tuple[str, Mapping[int, float]]:
+    game = load(case)
+    state = positions.replay(game, history)
+    if _is_searchable(game):
+        return "search", _search(game, state, player)
+    actions = state.legal_actions(player)
+    estimate = _native_playouts if _is_native(game) else _playouts
+    return "playouts", {action: estimate(game, state, player, action, playouts, scale)[0] for action in actions}
 
 
 def _sign_value(utility: float) -> float:
@@ -89,36 +134,69 @@ def is_exact(case: str) -> bool:
     return load(case).solvable and positions.enumerate_states(case) is not None
 
 
+def _is_searchable(game: Game) -> bool:
+    """Whether OpenSpiel's tree search applies without seeing what its player does not: two in turn, paid at the end by
+    -1, 0 or 1."""
+    terminal = game.type.reward_model == pyspiel.GameType.RewardModel.TERMINAL
+    ends = (game.spiel.min_utility(), game.spiel.max_utility())
+    in_turn = game.players == 2 and not game.simultaneous
+    return in_turn and game.zero_sum and not game.hidden and terminal and ends == (-1, 1)
+
+
 def _is_native(game: Game) -> bool:
     """Whether OpenSpiel's own playouts measure the same: returns of -1, 0 and 1, and nothing to deal."""
     return game.solvable and game.spiel.min_utility() == -1 and game.spiel.max_utility() == 1
 
 
-def _native_playouts(game: Game, state: State, action: int) -> float:
+def _search(game: Game, state: State, player: int) -> dict[int, float]:
+    """The value of each legal action by tree search with one rollout a simulation: proven where the search has proven
+    it, else the mean of the action's simulations."""
+    seed = digest("search", game.case, game.information_key(state, player)) % 2**31
+    simulations = SEARCH_SIMULATIONS * len(state.legal_actions())
+    evaluator = pyspiel.RandomRolloutEvaluator(1, seed)
+    bot = pyspiel.MCTSBot(game.spiel, evaluator, SEARCH_EXPLORATION, simulations, 1000, True, seed, False)
+    values = {}
+    for child in bot.mcts_search(state).children:
+        if child.outcome:  # solved
+            mean = child.outcome[player]
+        else:
+            mean = child.total_reward / child.explore_count if child.explore_count else -1.0
+        values[child.action] = min(1.0, max(0.0, (1 + mean) / 2))
+    return values
+
+
+def _native_playouts(
+    game: Game, state: State, player: int, action: int, playouts: int, scale: str
+) -> tuple[float, float]:
     child = state.child(action)
     if child.is_terminal():
-        return outcome(game, child.returns(), state.current_player())
-    # One simulation evaluates the unexpanded root: the mean return of PLAYOUTS rollouts, some 40 times as fast as
-    # a loop in Python (150,000 a second on 5x5 Hex).
-    seed = digest("playouts", game.case, game.information_key(state)) % 2**31
-    evaluator = pyspiel.RandomRolloutEvaluator(PLAYOUTS, seed)
+        return outcome(game, child.returns(), player, scale), 0.0
+    # One simulation evaluates the unexpanded root: the mean return of so many rollouts, some 40 times as fast as a
+    # loop in Python (150,000 a second on 5x5 Hex).
+    seed = digest("playouts", game.case, game.information_key(state, player)) % 2**31
+    evaluator = pyspiel.RandomRolloutEvaluator(playouts, seed)
     root = pyspiel.MCTSBot(game.spiel, evaluator, 1.0, 1, 1, False, seed, False).mcts_search(child)
     mean = root.total_reward / root.explore_count
-    mean = mean if child.current_player() == state.current_player() else -mean
-    return min(1.0, max(0.0, (1 + mean) / 2))
+    mean = mean if child.current_player() == player else -mean
+    value = min(1.0, max(0.0, (1 + mean) / 2))
+    # Exact without draws; with them the true variance is smaller.
+    return value, math.sqrt(value * (1 - value) / max(1, playouts - 1))
 
 
-def _playouts(game: Game, state: State, action: int) -> float:
-    player, key = state.current_player(), game.information_key(state)
-    total = 0.0
-    for index in range(PLAYOUTS):
+def _playouts(game: Game, state: State, player: int, action: int, playouts: int, scale: str) -> tuple[float, float]:
+    key = game.information_key(state, player)
+    values = []
+    for index in range(playouts):
         random = generator("playouts", game.case, key, index)
-        copy = game.resample(state, random.random)
-        copy.apply_action(action)
+        copy = game.resample(state, player, random.random)
+        others = {mover: random.choice(copy.legal_actions(mover)) for mover in game.movers(copy) if mover != player}
+        game.apply(copy, {**others, player: action})
         while not copy.is_terminal():
             if copy.is_chance_node():
                 positions.apply_chance(copy, random)
             else:
                 copy.apply_action(random.choice(copy.legal_actions()))
-        total += outcome(game, copy.returns(), player)
-    return total / PLAYOUTS
+        values.append(outcome(game, copy.returns(), player, scale))
+    mean = sum(values) / playouts
+    variance = sum((value - mean) ** 2 for value in values) / max(1, playouts - 1)
+    return mean, math.sqrt(variance / playouts)

@@ -23,7 +23,7 @@ class ExactSolver:
     def __init__(self, game: Game, max_states: int = MAX_STATES) -> None:
         if not game.solvable:
             raise UserError(
-                f"{game.case} cannot be solved by minimax: that takes two players, perfect information, no chance"
+                f"{game.case} cannot be solved by minimax: it takes two players in turn, perfect information, no chance"
             )
         self.game = game
         self.max_states = max_states

@@ -11,17 +11,18 @@ _FORMAT = (
 )
 
 
-def messages(game: Game, state: State, names: Mapping[int, str], prompt: str) -> tuple[Message, ...]:
-    """The messages for the player to move.
+def messages(game: Game, state: State, player: int, names: Mapping[int, str], prompt: str) -> tuple[Message, ...]:
+    """The messages for a player who is asked.
 
     Args:
         game: The game.
         state: A decision node.
+        player: Who is asked.
         names: The name of each legal action, by number.
-        prompt: "full": rules, role, position, all legal actions as `number: name` lines, the answer format. "brief":
-            the position and the legal action numbers alone, for a model too small to read.
+        prompt: "full": rules, role, position, all legal actions as `number: name` lines, the answer format.
+            "unlisted": the same without the actions. "brief": the position and the legal action numbers alone, for a
+            model too small to read.
     """
-    player = state.current_player()
     if prompt == "brief":
         content = game.brief(state, player)
         if not game.brief_shows_actions:
@@ -29,9 +30,10 @@ def messages(game: Game, state: State, names: Mapping[int, str], prompt: str) ->
             content = f"{' '.join(map(str, names))}\n{content}"
     else:
         actions = "\n".join(f"{action}: {name}" for action, name in names.items())
+        listed = f"Legal actions (number: name):\n{actions}\n\n" if prompt == "full" else ""
         content = (
             f"{game.rules()}\n\nYou are {game.role(player)}, and it is your turn.\n\n{game.position(state, player)}\n\n"
-            f"Legal actions (number: name):\n{actions}\n\n{_FORMAT}"
+            f"{listed}{_FORMAT}"
         )
     return ({"role": "user", "content": content},)
 

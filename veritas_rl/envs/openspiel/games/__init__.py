@@ -1,6 +1,6 @@
 """The games that are described in our own words, by OpenSpiel's short name. One line adds one."""
 
-from veritas_rl.envs.openspiel.games.base import Game, State
+from veritas_rl.envs.openspiel.games.base import Decision, Game, State
 from veritas_rl.envs.openspiel.games.breakthrough import Breakthrough
 from veritas_rl.envs.openspiel.games.connect_four import ConnectFour
 from veritas_rl.envs.openspiel.games.hex import Hex
@@ -17,4 +17,4 @@ GAMES: dict[str, type[Game]] = {
     "leduc_poker": LeducPoker,
 }
 
-__all__ = ["GAMES", "Game", "State"]
+__all__ = ["GAMES", "Decision", "Game", "State"]

@@ -1,8 +1,8 @@
 """One OpenSpiel game as a model meets it: rules, board, action names, and which positions are the same problem.
 
-`Game` itself is the generic description: it serves every sequential OpenSpiel game from what the library prints for one
-player. A file beside this one describes one game in our own words by overriding it. Everything here is shown to, or
-keyed by, ONE player: `str(state)` is never used where a game hides something, because it prints every hand.
+`Game` itself is the generic description: it serves every OpenSpiel game from what the library prints for one player. A
+file beside this one describes one game in our own words by overriding it. Everything here is shown to, or keyed by, ONE
+player: `str(state)` is never used where a game hides something, because it prints every hand.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,19 +17,25 @@ from veritas_rl.seeding import generator
 State = Any
 """A `pyspiel.State`. Its subclasses carry methods that the library's stubs do not know."""
 
+Decision = tuple[State, int]
+"""A state and the seat that is asked there: the player to move, or one of several that move at once."""
+
 
 class Game:
     """The generic description; the base of every described game.
 
     Args:
         case: The canonical case, such as "hex(board_size=5)".
-        spiel: The loaded game, sequential.
+        spiel: The loaded game.
     """
 
     default_cases: ClassVar[tuple[str, ...]] = ()
     """The cases played when a user names the game alone."""
     limits: ClassVar[Mapping[str, tuple[int, int]]] = {}
     """The parameters that the description covers, each with its least and greatest value."""
+    budget: ClassVar[tuple[int, int] | None] = (200, 20)
+    """Simulations and rollouts of each for a search at full strength, `mcts:full`; None where only random play is of
+    use."""
     brief_shows_actions: ClassVar[bool] = False
     """Whether `brief` shows the number of every legal action in its place, so that no list of them is needed."""
 
@@ -53,16 +59,23 @@ class Game:
         return self.type.information != pyspiel.GameType.Information.PERFECT_INFORMATION
 
     @cached_property
+    def simultaneous(self) -> bool:
+        """Whether several players may be asked at once."""
+        return self.type.dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS
+
+    @cached_property
     def zero_sum(self) -> bool:
         return self.type.utility in (pyspiel.GameType.Utility.ZERO_SUM, pyspiel.GameType.Utility.CONSTANT_SUM)
 
     @cached_property
     def solvable(self) -> bool:
-        """Whether minimax defines its values: two players, zero-sum, nothing hidden, no chance, paid at the end."""
+        """Whether minimax defines its values: two players in turn, zero-sum, nothing hidden, no chance, paid at the
+        end."""
         return (
             self.players == 2
             and self.zero_sum
             and not self.hidden
+            and not self.simultaneous
             and self.type.chance_mode == pyspiel.GameType.ChanceMode.DETERMINISTIC
             and self.type.reward_model == pyspiel.GameType.RewardModel.TERMINAL
         )
@@ -99,17 +112,19 @@ class Game:
                 return text()
         return str(state)  # nothing is hidden: __init__ refuses the other games
 
-    def action_name(self, state: State, action: int) -> str:
-        """A short name of a legal action."""
-        return state.action_to_string(state.current_player(), action)
+    def action_name(self, state: State, player: int, action: int) -> str:
+        """A short name of a player's legal action."""
+        return state.action_to_string(player, action)
 
-    def action_names(self, state: State) -> dict[int, str]:
-        """The name of each legal action, by OpenSpiel's action number, in ascending order.
+    def action_names(self, state: State, player: int) -> dict[int, str]:
+        """The name of each of a player's legal actions, by OpenSpiel's action number, in ascending order.
 
         A name is unique among them, case aside only where OpenSpiel's names differ by case, and never the number of
         another action.
         """
-        names = {action: " ".join(self.action_name(state, action).split()) for action in state.legal_actions()}
+        names = {
+            action: " ".join(self.action_name(state, player, action).split()) for action in state.legal_actions(player)
+        }
         taken: dict[str, int] = {}
         for name in names.values():
             taken[name] = taken.get(name, 0) + 1
@@ -121,22 +136,27 @@ class Game:
             for action, name in names.items()
         }
 
-    def information_key(self, state: State) -> str:
-        """What the player to move knows: two states with one key are one decision."""
-        player = state.current_player()
+    def information_key(self, state: State, player: int) -> str:
+        """What a player who is asked knows: two states with one key are one decision."""
         return f"{player}|{self.visible(state, player)}"
 
-    def symmetry_key(self, state: State) -> str:
-        """The information state up to the game's symmetries that leave the mover's problem as it is."""
-        return self.information_key(state)
+    def symmetry_key(self, state: State, player: int) -> str:
+        """The information state up to the game's symmetries that leave the player's problem as it is."""
+        return self.information_key(state, player)
 
     def state_key(self, state: State) -> str:
         """The true state: two states with one key have the same continuations and returns."""
         return " ".join(map(str, state.history()))
 
-    def resample(self, state: State, uniform: Callable[[], float]) -> State:
-        """A state drawn from the mover's information state: what the mover cannot see is dealt anew."""
-        return state.resample_from_infostate(state.current_player(), uniform) if self.hidden else state.clone()
+    def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
+        """A state drawn from a player's information state: what this player cannot see is dealt anew.
+
+        Args:
+            state: Where the player is asked.
+            player: Who.
+            uniform: Numbers in [0, 1), the only source of chance.
+        """
+        return state.resample_from_infostate(player, uniform) if self.hidden else state.clone()
 
     @cached_property
     def can_resample(self) -> bool:
@@ -146,10 +166,23 @@ class Game:
         while state.is_chance_node():
             state.apply_action(random.choice(state.legal_actions()))
         try:
-            self.resample(state, random.random)
+            self.resample(state, self.movers(state)[0], random.random)
         except pyspiel.SpielError:
             return False
         return True
+
+    def movers(self, state: State) -> tuple[int, ...]:
+        """The players who are asked now: one, several where moves are simultaneous, none at chance and at the end."""
+        if state.is_simultaneous_node():
+            return tuple(player for player in range(self.players) if state.legal_actions(player))
+        return (state.current_player(),) if state.current_player() >= 0 else ()
+
+    def apply(self, state: State, actions: Mapping[int, int]) -> None:
+        """Play the action of each player who was asked, in place."""
+        if state.is_simultaneous_node():
+            state.apply_actions([actions.get(player, 0) for player in range(self.players)])
+        else:
+            state.apply_action(actions[state.current_player()])
 
 
 def letters(count: int) -> str:

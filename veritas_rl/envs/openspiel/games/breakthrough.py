@@ -36,17 +36,17 @@ class Breakthrough(Game):
     def brief(self, state: State, player: int) -> str:
         return "\n".join(["bw"[player], *self._rows(state)])
 
-    def action_name(self, state: State, action: int) -> str:
-        return super().action_name(state, action).rstrip("*")
+    def action_name(self, state: State, player: int, action: int) -> str:
+        return super().action_name(state, player, action).rstrip("*")
 
-    def information_key(self, state: State) -> str:
-        return "\n".join(["bw"[state.current_player()], *self._rows(state)])
+    def information_key(self, state: State, player: int) -> str:
+        return "\n".join(["bw"[player], *self._rows(state)])
 
     def state_key(self, state: State) -> str:
         return f"{state.current_player()}{state.observation_string(0)}"
 
-    def symmetry_key(self, state: State) -> str:
-        rows, mover = self._rows(state), "bw"[state.current_player()]
+    def symmetry_key(self, state: State, player: int) -> str:
+        rows, mover = self._rows(state), "bw"[player]
         return min("\n".join([mover, *rows]), "\n".join([mover, *(row[::-1] for row in rows)]))
 
     def _rows(self, state: State) -> list[str]:

@@ -32,16 +32,16 @@ class ConnectFour(Game):
     def brief(self, state: State, player: int) -> str:
         return "\n".join([self.role(player), *self._rows(state)])
 
-    def action_name(self, state: State, action: int) -> str:
+    def action_name(self, state: State, player: int, action: int) -> str:
         return f"column {action}"
 
-    def information_key(self, state: State) -> str:
+    def information_key(self, state: State, player: int) -> str:
         return "\n".join(self._rows(state))  # the discs on the board tell whose turn it is
 
     def state_key(self, state: State) -> str:
-        return self.information_key(state)
+        return "\n".join(self._rows(state))
 
-    def symmetry_key(self, state: State) -> str:
+    def symmetry_key(self, state: State, player: int) -> str:
         rows = self._rows(state)
         return min("\n".join(rows), "\n".join(row[::-1] for row in rows))
 

@@ -41,18 +41,18 @@ class Hex(Game):
     def brief(self, state: State, player: int) -> str:
         return "\n".join([self.role(player), *self._rows(state)])
 
-    def action_name(self, state: State, action: int) -> str:
+    def action_name(self, state: State, player: int, action: int) -> str:
         row, column = divmod(action, self._shape[1])
         return f"{letters(column + 1)[-1]}{row + 1}"
 
-    def information_key(self, state: State) -> str:
+    def information_key(self, state: State, player: int) -> str:
         return "\n".join(self._rows(state))  # the stones on the board tell whose turn it is
 
     def state_key(self, state: State) -> str:
         return state.observation_string(0)
 
-    def symmetry_key(self, state: State) -> str:
-        board = self.information_key(state)
+    def symmetry_key(self, state: State, player: int) -> str:
+        board = self.information_key(state, player)
         return min(board, board[::-1])  # half a turn
 
     @property

@@ -30,11 +30,11 @@ class KuhnPoker(Game):
     def brief(self, state: State, player: int) -> str:
         return f"{player}{self._card(state, player)}{''.join(_MOVES[a][0] for a in self._actions(state))}"
 
-    def action_name(self, state: State, action: int) -> str:
+    def action_name(self, state: State, player: int, action: int) -> str:
         return _MOVES[action]
 
-    def information_key(self, state: State) -> str:
-        return self.brief(state, state.current_player())
+    def information_key(self, state: State, player: int) -> str:
+        return self.brief(state, player)
 
     def _card(self, state: State, player: int) -> str:
         return card_rank(state.history()[player], self.players + 1)

@@ -49,14 +49,14 @@ class LeducPoker(Game):
     def brief(self, state: State, player: int) -> str:
         return self._key(state, player, suits=True)
 
-    def action_name(self, state: State, action: int) -> str:
+    def action_name(self, state: State, player: int, action: int) -> str:
         return _MOVES[action]
 
-    def information_key(self, state: State) -> str:
-        return self._key(state, state.current_player(), suits=True)
+    def information_key(self, state: State, player: int) -> str:
+        return self._key(state, player, suits=True)
 
-    def symmetry_key(self, state: State) -> str:
-        return self._key(state, state.current_player(), suits=False)
+    def symmetry_key(self, state: State, player: int) -> str:
+        return self._key(state, player, suits=False)
 
     def _key(self, state: State, player: int, *, suits: bool) -> str:
         first, second = self._rounds(state)

@@ -49,16 +49,16 @@ class TicTacToe(Game):
         signs = [str(i) if cell == "." else "abcdefghi"[i] if cell == mine else "ABCDEFGHI"[i] for i, cell in cells]
         return "\n".join("".join(signs[start : start + 3]) for start in (0, 3, 6))
 
-    def action_name(self, state: State, action: int) -> str:
+    def action_name(self, state: State, player: int, action: int) -> str:
         return f"{'abc'[action % 3]}{action // 3 + 1}"
 
-    def information_key(self, state: State) -> str:
+    def information_key(self, state: State, player: int) -> str:
         return self._cells(state)  # the marks on the board tell whose turn it is
 
     def state_key(self, state: State) -> str:
         return self._cells(state)
 
-    def symmetry_key(self, state: State) -> str:
+    def symmetry_key(self, state: State, player: int) -> str:
         cells = self._cells(state).replace("\n", "")
         return min("".join([cells[cell] for cell in symmetry]) for symmetry in _SYMMETRIES)
 
