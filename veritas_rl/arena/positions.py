@@ -95,7 +95,7 @@ def _answered(task: Task, seat: int, answer: str) -> Score:
 
 
 def _is_exact(score: Score) -> bool:
-    return score.details.get("value_source") == "exact"
+    return score.details.get("value_source") in ("exact", "equilibrium")
 
 
 def distinct(tasks: Iterable[Task], most: int) -> list[Task]:

@@ -1,18 +1,24 @@
-"""The perfect player, for OpenSpiel games small enough to be solved: the ceiling of every comparison."""
+"""The perfect player, for OpenSpiel games small enough to be solved: the ceiling of every comparison.
+
+With perfect information it plays a move of the greatest minimax value, with hidden information it draws its move from
+the equilibrium that CFR+ finds.
+"""
 
 from collections.abc import Sequence
 
 from veritas_rl.envs.base import Reply, Turn
+from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.env import View
+from veritas_rl.envs.openspiel.equilibrium import equilibrium_of
 from veritas_rl.envs.openspiel.solver import MAX_STATES, solver_of
 from veritas_rl.seeding import generator
 
 
 class ExactPlayer:
-    """Plays a move of the greatest minimax value; of several, one drawn by the seed and the turn's dice.
+    """Plays perfectly; of several equal moves, one drawn by the seed and the turn's dice.
 
     Args:
-        max_states: How many states a game may have, see `ExactSolver`.
+        max_states: How many states a game may have for minimax, see `ExactSolver`.
         seed: Any seed.
     """
 
@@ -24,12 +30,29 @@ class ExactPlayer:
         """One reply for each turn of an OpenSpiel session.
 
         Raises:
-            UserError: A game cannot be solved: it is too large, or hides something, or has chance.
+            UserError: A game cannot be solved: it is too large, or of another kind.
         """
-        replies = []
-        for turn in turns:
-            view: View = turn.view
-            best = solver_of(view.case, self.max_states).optimal_actions(view.state)
-            chosen = generator("exact player", self.seed, *turn.dice).choice(best)
-            replies.append(Reply(turn.answers[view.actions.index(chosen)]))
-        return replies
+        return [self._answer(turn) for turn in turns]
+
+    def _answer(self, turn: Turn) -> Reply:
+        view: View = turn.view
+        random = generator("exact player", self.seed, *turn.dice)
+        if load(view.case).hidden:
+            probabilities = equilibrium_of(view.case).probabilities(view.state)
+            (chosen,) = random.choices(tuple(probabilities), tuple(probabilities.values()))
+        else:
+            chosen = random.choice(solver_of(view.case, self.max_states).optimal_actions(view.state))
+        return Reply(turn.answers[view.actions.index(chosen)])
+
+
+def check_solvable(case: str) -> None:
+    """Solve a game's start, and so refuse what cannot be played exactly before anything is played.
+
+    Raises:
+        UserError: As `ExactPlayer.act`.
+    """
+    game = load(case)
+    if game.hidden:
+        equilibrium_of(game.case)
+    else:
+        solver_of(game.case).values(game.spiel.new_initial_state())

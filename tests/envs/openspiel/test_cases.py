@@ -121,7 +121,7 @@ def test_a_config_can_be_replaced_and_hashed() -> None:
         ({"mode": "moves"}, "did you mean move"),
         ({"reward_mode": "win"}, "legal"),
         ({"prompt": "short"}, "brief"),
-        ({"opponent": "random"}, "opponent=none"),
+        ({"opponent": "random"}, "needs mode=episode"),
         ({"mode": "episode", "max_random_steps": 3}, "mode=move"),
         ({"game_list": ["hex"], "game_configs": {"go": []}}, "game_configs"),
         ({"game_list": ["hex"], "game_configs": [[], []]}, "2 entries"),

@@ -112,3 +112,23 @@ def test_the_solver_refuses_what_it_cannot_solve() -> None:
     for case in ("kuhn_poker", "backgammon", "2048"):
         with pytest.raises(UserError, match="minimax"):
             ExactSolver(load(case))
+
+
+def test_optimal_moves_of_a_larger_game_are_found_by_search() -> None:
+    game = load("connect_four")
+    state = after("connect_four", 0, 1, 0, 1, 0, 1)  # x wins at once in column 0
+    values = {action: scoring.best_move_value(game, state, 0, action, 64) for action in state.legal_actions()}
+    assert values[0] == scoring.MoveValue(1.0, "search", 1.0)
+    assert values[0].good
+    assert [action for action, value in values.items() if value.good] == [0]
+    assert all(0 < value.lost <= 1 for action, value in values.items() if action)
+
+
+def test_optimal_moves_with_hidden_cards_are_those_of_the_equilibrium() -> None:
+    game = load("kuhn_poker")
+    king = [scoring.best_move_value(game, after("kuhn_poker", 2, 0, 0, 1), 0, action, 64) for action in (0, 1)]
+    assert king[1].good  # calling with the king wins 2 chips, folding loses 1: 3 of the 4 that are between the ends
+    assert king[0].lost == pytest.approx(3 / 4)
+    assert king[0].source == "equilibrium"
+    first = [scoring.best_move_value(game, after("kuhn_poker", 2, 0), 0, action, 64) for action in (0, 1)]
+    assert [move.good for move in first] == [True, True]  # the equilibrium mixes betting and slow play with the king

@@ -19,7 +19,7 @@ from veritas_rl.envs.base import (
     Turn,
 )
 from veritas_rl.envs.openspiel import cases as case_names
-from veritas_rl.envs.openspiel import positions, scoring, text
+from veritas_rl.envs.openspiel import ids, positions, scoring, text
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.envs.openspiel.parsing import parse
 from veritas_rl.errors import UserError, unknown
@@ -37,6 +37,9 @@ class OpenSpielConfig:
         game_configs: For games of `game_list` the parameters of each case: {"hex": [{"board_size": 5}]}, or a list
             parallel to `game_list`. A game without any gives its plain case.
         game_types: Short names and cases that select among the cases, or from OpenSpiel's games; "" selects all.
+        allowed_game_indices: Instead of cases: games by their index in the numbering of task ids. Task number k of a
+            game is its variant k.
+        task_ids: Instead of cases: task ids of 12 digits, each one task.
         fallback_cases: What is played where nothing above says so. Default: every described game.
         num_tasks_per_case: Tasks of each case.
         max_random_steps: The most random moves before a single move's position; None for any of a random game.
@@ -56,6 +59,8 @@ class OpenSpielConfig:
     game_list: Any = ()
     game_configs: Any = ()
     game_types: Any = ()
+    allowed_game_indices: Any = ()
+    task_ids: Any = ()
     fallback_cases: Any = ()
     num_tasks_per_case: int = 100
     max_random_steps: int | None = None
@@ -77,19 +82,18 @@ class OpenSpielConfig:
         for name, known in kinds:
             if getattr(self, name) not in known:
                 raise unknown(name, getattr(self, name), known)
-        if self.opponent != "none":
-            raise UserError(f"opponent={self.opponent} is not there yet: opponent=none leaves every seat to the model")
+        if self.mode == "move" and self.opponent != "none":
+            raise UserError(f"opponent={self.opponent} needs mode=episode: a single move has no opponent")
         if self.mode == "episode" and self.max_random_steps is not None:
             raise UserError("max_random_steps needs mode=move: a whole game begins at its start")
         self._set("game_list", case_names.split_list(self.game_list, "game_list"))
         self._set("game_configs", _game_configs(self.game_list, self.game_configs))
         self._set("game_types", case_names.split_list(self.game_types, "game_types"))
-        named = [case_names.canonical(case) for case in case_names.split_list(self.cases, "cases")]
-        for game, configs in zip(self.game_list, self.game_configs or [()] * len(self.game_list), strict=True):
-            named += [case_names.canonical(case_names.write_case(game, dict(config))) for config in configs or [()]]
-        fallback = case_names.split_list(self.fallback_cases, "fallback_cases") or case_names.DEFAULT_CASES
-        known = tuple(dict.fromkeys(named or map(case_names.canonical, fallback)))
-        self._set("cases", case_names.select(known, self.game_types) if self.game_types else known)
+        self._set("allowed_game_indices", _numbers("allowed_game_indices", self.allowed_game_indices))
+        self._set("task_ids", _numbers("task_ids", self.task_ids))
+        self._set(
+            "cases", self._numbered_cases() if self.allowed_game_indices or self.task_ids else self._named_cases()
+        )
         if self.mode == "move" and self.reward_mode != "legal":
             for case in self.cases:
                 if not case_names.load(case).can_resample:
@@ -97,6 +101,27 @@ class OpenSpielConfig:
                         f"{case}: OpenSpiel cannot deal its hidden information anew, so a single move has no honest"
                         " outcome: use reward_mode=legal or mode=episode"
                     )
+
+    def _named_cases(self) -> tuple[str, ...]:
+        named = [case_names.canonical(case) for case in case_names.split_list(self.cases, "cases")]
+        for game, configs in zip(self.game_list, self.game_configs or [()] * len(self.game_list), strict=True):
+            named += [case_names.canonical(case_names.write_case(game, dict(config))) for config in configs or [()]]
+        fallback = case_names.split_list(self.fallback_cases, "fallback_cases") or case_names.DEFAULT_CASES
+        known = tuple(dict.fromkeys(named or map(case_names.canonical, fallback)))
+        return case_names.select(known, self.game_types) if self.game_types else known
+
+    def _numbered_cases(self) -> tuple[str, ...]:
+        others = ("cases", "game_list", "game_types") + (("task_ids",) if self.allowed_game_indices else ())
+        for other in others:
+            if getattr(self, other):
+                numbers = "allowed_game_indices" if self.allowed_game_indices else "task_ids"
+                raise UserError(f"{numbers} and {other} both say what is played: give one of them")
+        cases = [ids.decode(number)[0] for number in self.task_ids]
+        for index in self.allowed_game_indices:
+            ids.case_of(index, 0)
+            repeat = min(ids.INDEXED_GAMES[index].configurations, self.num_tasks_per_case)
+            cases += [ids.case_of(index, variant) for variant in range(repeat)]
+        return tuple(dict.fromkeys(cases))
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -108,6 +133,14 @@ def _whole(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UserError(f"{name} must be a whole number of at least {least}, {value!r} was given")
     return value
+
+
+def _numbers(name: str, value: Any) -> tuple[int, ...]:
+    """Whole numbers from a list, one number, or a string with commas."""
+    if value is None or value == "":
+        return ()
+    items = value.split(",") if isinstance(value, str) else value if isinstance(value, Iterable) else [value]
+    return tuple(_whole(name, item.strip() if isinstance(item, str) else item, 0) for item in items)
 
 
 def _game_configs(games: tuple[str, ...], given: Any) -> tuple[tuple[tuple[tuple[str, Any], ...], ...], ...]:
@@ -170,7 +203,9 @@ class Catalogue(Sequence[Task]):
         self.split = split
 
     def __len__(self) -> int:
-        return len(self.config.cases) * self.config.num_tasks_per_case
+        config = self.config
+        groups = len(config.allowed_game_indices or config.cases)
+        return len(config.task_ids) or groups * config.num_tasks_per_case
 
     @overload
     def __getitem__(self, index: int) -> Task: ...
@@ -182,8 +217,7 @@ class Catalogue(Sequence[Task]):
         if not -len(self) <= index < len(self):
             raise IndexError(f"task {index} of {len(self)}")
         config = self.config
-        which, k = divmod(index % len(self), config.num_tasks_per_case)
-        case = config.cases[which]
+        case, k = self._numbered(index % len(self))
         return Task(
             env=OpenSpielEnvironment.name,
             case=case,
@@ -200,6 +234,15 @@ class Catalogue(Sequence[Task]):
             playouts=config.playouts,
         )
 
+    def _numbered(self, index: int) -> tuple[str, int]:
+        config = self.config
+        if config.task_ids:
+            return ids.decode(config.task_ids[index])
+        which, k = divmod(index, config.num_tasks_per_case)
+        if config.allowed_game_indices:
+            return ids.case_of(config.allowed_game_indices[which], k), k
+        return config.cases[which], k
+
 
 class OpenSpielEnvironment(Environment):
     """OpenSpiel's games, by turns and simultaneous."""
@@ -208,7 +251,7 @@ class OpenSpielEnvironment(Environment):
     config_type: ClassVar[type] = OpenSpielConfig
 
     def catalogue(self, config: OpenSpielConfig, split: str) -> Sequence[Task]:
-        """The tasks: `len(config.cases) * config.num_tasks_per_case`, all of the first case first.
+        """The tasks: `num_tasks_per_case` of each case or indexed game, all of the first one first; or the `task_ids`.
 
         Raises:
             UserError: No such split, or `max_random_steps` leaves it without a state.

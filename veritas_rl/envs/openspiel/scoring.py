@@ -18,7 +18,10 @@ A single move is valued by the strongest source that its game allows:
   equal answers to equal questions pay the same, and two moves are compared on the same luck. With hidden information
   each playout starts from a state drawn from what the mover knows: the value does not peek.
 
-The reward "optimal" also takes "search": where nothing is exact, the value of each move by Monte Carlo tree search.
+The reward "optimal" asks what a move loses against the best one, and values all of them alike: by minimax ("exact"); in
+a small game with hidden information by their expected returns where everybody plays the equilibrium from then on
+("equilibrium"), in proportion to the range of returns; elsewhere by Monte Carlo tree search ("search") or, where that
+would see what the player does not, by playouts.
 """
 
 import math
@@ -31,12 +34,17 @@ import pyspiel
 from veritas_rl.envs.base import Reason
 from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.equilibrium import count_histories, equilibrium_of
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.envs.openspiel.solver import solver_of
 from veritas_rl.seeding import digest, generator
 
-SEARCH_SIMULATIONS = 32
+SEARCH_SIMULATIONS = 64
 """Simulations for each legal action, in a search for the best move."""
+SEARCH_DEALS = 8
+"""In how many draws of the dice, in a game with chance."""
+EQUILIBRIUM_TOLERANCE = 0.05
+"""Actions this near to the best, in units of return, are equally good: CFR+ stops a little before the equilibrium."""
 SEARCH_EXPLORATION = 2.0
 """The constant of UCT (Kocsis and Szepesvari 2006), for returns in [-1, 1]."""
 
@@ -47,15 +55,17 @@ class MoveValue:
 
     Attributes:
         value: In [0, 1], for the mover.
-        source: "exact", "search" or "playouts".
+        source: "exact", "equilibrium", "search" or "playouts".
         best: The value of the best move; None where no other was valued.
         error: The standard error of `value`, where that is an estimate of known error.
+        tolerance: How far from the best value a move counts as equally good.
     """
 
     value: float
     source: str
     best: float | None
     error: float | None = None
+    tolerance: float = 0.0
 
     @property
     def lost(self) -> float:
@@ -65,7 +75,7 @@ class MoveValue:
     @property
     def good(self) -> bool:
         """Whether no other move is better; where the best is not known, whether this one is worth more than 0.5."""
-        return self.value > 0.5 if self.best is None else self.value >= self.best
+        return self.value > 0.5 if self.best is None else self.value >= self.best - self.tolerance
 
 
 def outcome(game: Game, returns: Sequence[float], player: int, scale: str = "result") -> float:
@@ -100,13 +110,15 @@ def move_value(game: Game, state: State, player: int, action: int, playouts: int
 def best_move_value(
     game: Game, state: State, player: int, action: int, playouts: int, scale: str = "result"
 ) -> MoveValue:
-    """What a player's legal action is worth beside the best one: exactly, by search, or as means of playouts.
-
-    The search sees what its player sees: it is made in games without hidden information only; in the others every
-    legal action is valued by playouts, on the same luck.
-    """
+    """What a player's legal action is worth beside the best one; see the module for how."""
     if is_exact(game.case):
         return move_value(game, state, player, action, playouts)
+    if has_equilibrium(game.case):
+        least, greatest = game.spiel.min_utility(), game.spiel.max_utility()
+        worths = equilibrium_of(game.case).values(state)
+        values = {move: (worth - least) / (greatest - least) for move, worth in worths.items()}
+        tolerance = EQUILIBRIUM_TOLERANCE / (greatest - least)
+        return MoveValue(values[action], "equilibrium", max(values.values()), tolerance=tolerance)
     source, values = _values(game.case, tuple(state.history()), player, playouts, scale)
     return MoveValue(values[action], source, max(values.values()))
 
@@ -134,6 +146,13 @@ def is_exact(case: str) -> bool:
     return load(case).solvable and positions.enumerate_states(case) is not None
 
 
+def has_equilibrium(case: str) -> bool:
+    """Whether CFR+ solves a case: small, hidden information, two players in turn, zero-sum."""
+    game = load(case)
+    suits = game.hidden and game.players == 2 and game.zero_sum and not game.simultaneous
+    return suits and game.type.provides_information_state_string and count_histories(case) is not None
+
+
 def _is_searchable(game: Game) -> bool:
     """Whether OpenSpiel's tree search applies without seeing what its player does not: two in turn, paid at the end by
     -1, 0 or 1."""
@@ -149,20 +168,30 @@ def _is_native(game: Game) -> bool:
 
 
 def _search(game: Game, state: State, player: int) -> dict[int, float]:
-    """The value of each legal action by tree search with one rollout a simulation: proven where the search has proven
-    it, else the mean of the action's simulations."""
+    """The value of each legal action by a tree search of its own, all of the same size: one search of the position
+    would look at a bad move less often and know less about it."""
     seed = digest("search", game.case, game.information_key(state, player)) % 2**31
-    simulations = SEARCH_SIMULATIONS * len(state.legal_actions())
+    deals = SEARCH_DEALS if game.type.chance_mode != pyspiel.GameType.ChanceMode.DETERMINISTIC else 1
+    return {
+        action: sum(_searched(game, state.child(action), player, seed + deal, deals) for deal in range(deals)) / deals
+        for action in state.legal_actions()
+    }
+
+
+def _searched(game: Game, state: State, player: int, seed: int, deals: int) -> float:
+    """What a search finds a state to be worth to a player, in [0, 1], after one draw of what chance does next."""
+    while state.is_chance_node():  # the same luck for every action
+        positions.apply_chance(state, generator("search", seed, state.move_number()))
+    if state.is_terminal():
+        return (1 + state.player_return(player)) / 2
     evaluator = pyspiel.RandomRolloutEvaluator(1, seed)
+    simulations = max(1, SEARCH_SIMULATIONS // deals)
     bot = pyspiel.MCTSBot(game.spiel, evaluator, SEARCH_EXPLORATION, simulations, 1000, True, seed, False)
-    values = {}
-    for child in bot.mcts_search(state).children:
-        if child.outcome:  # solved
-            mean = child.outcome[player]
-        else:
-            mean = child.total_reward / child.explore_count if child.explore_count else -1.0
-        values[child.action] = min(1.0, max(0.0, (1 + mean) / 2))
-    return values
+    root = bot.mcts_search(state)
+    if root.outcome:  # proven
+        return (1 + root.outcome[player]) / 2
+    mean = root.total_reward / root.explore_count
+    return min(1.0, max(0.0, (1 + (mean if state.current_player() == player else -mean)) / 2))
 
 
 def _native_playouts(

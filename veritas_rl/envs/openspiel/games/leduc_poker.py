@@ -16,6 +16,7 @@ class LeducPoker(Game):
 
     default_cases: ClassVar = ("leduc_poker",)
     limits: ClassVar = {"players": (2, 10)}
+    native_search: ClassVar = True
 
     def rules(self) -> str:
         ranks = [card_rank(rank, self.players + 1) for rank in range(self.players + 1)]

@@ -1,0 +1,93 @@
+"""Tree search: stronger than chance, repeatable, bounded by simulations, and blind to what its seat may not know."""
+
+import random
+
+import pytest
+
+from veritas_rl.envs.base import Reason, Task, Turn, play
+from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.env import OpenSpielEnvironment, View
+from veritas_rl.errors import UserError
+from veritas_rl.players.mcts import MCTSPlayer, check_searchable
+from veritas_rl.players.opponents import check_bot, make_bot
+from veritas_rl.players.random import RandomPlayer
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*has no description of its own")
+ENV = OpenSpielEnvironment()
+
+
+def wins(case: str, player: MCTSPlayer, games: int) -> float:
+    """The mean value of a player against random ones, each seat in turn."""
+    seats = load(case).players
+    total = 0.0
+    for k in range(games):
+        bots = {seat: player if seat == k % seats else RandomPlayer(1) for seat in range(seats)}
+        total += play([ENV.start(Task("openspiel", case, k, mode="episode"))], bots)[0][k % seats].value
+    return total / games
+
+
+@pytest.mark.parametrize(
+    ("case", "least"),
+    [("tic_tac_toe", 0.9), ("connect_four", 0.9), ("hex(board_size=5)", 0.9), ("leduc_poker", 0.55), ("euchre", 0.55)],
+)
+def test_fifty_simulations_beat_chance(case: str, least: float) -> None:
+    assert wins(case, MCTSPlayer(50), 40) >= least
+
+
+def turn_of(case: str, state: object, seat: int, luck: str = "luck") -> Turn:
+    actions = tuple(state.legal_actions(seat))  # pyright: ignore[reportAttributeAccessIssue]
+    view = View(state, actions, load(case).case)
+    return Turn(seat, (), tuple(map(str, actions)), (luck, 1, seat), view)
+
+
+def test_a_move_depends_on_seed_and_dice_alone() -> None:
+    state, seat = positions.walk(load("hex(board_size=7)"), random.Random(2))
+    turn = turn_of("hex(board_size=7)", state, seat)
+    first = MCTSPlayer(30).act([turn])
+    assert MCTSPlayer(30).act([turn, turn]) == first * 2
+    others = {MCTSPlayer(2, seed=seed).act([turn])[0].text for seed in range(12)}
+    assert len(others) > 1
+
+
+@pytest.mark.parametrize("case", ["leduc_poker", "kuhn_poker", "gin_rummy"])
+def test_the_search_does_not_see_hidden_cards(case: str) -> None:
+    """The same information state gives the same move, whatever the other seat holds."""
+    game, player = load(case), MCTSPlayer(40)
+    for index in range(6):
+        state, seat = positions.walk(game, random.Random(index))
+        other = game.resample(state, seat, random.Random(index + 100).random)
+        assert player.act([turn_of(case, state, seat)]) == player.act([turn_of(case, other, seat)])
+
+
+def test_what_cannot_be_searched_says_why() -> None:
+    with pytest.raises(UserError, match="at once"):
+        check_searchable("goofspiel")
+    with pytest.raises(UserError, match="before its end"):
+        check_searchable("2048")
+
+
+@pytest.mark.parametrize("name", ["mtcs", "mcts:", "mcts:0", "mcts:-5", "mcts:many", "", "exact:1"])
+def test_unknown_bots(name: str) -> None:
+    with pytest.raises(UserError, match=r"unknown opponent|one at least"):
+        make_bot(name)
+
+
+def test_a_bot_that_cannot_play_a_case_is_refused_before_it_plays() -> None:
+    check_bot("exact", ["tic_tac_toe", "kuhn_poker"])
+    check_bot("mcts:full", ["hex(board_size=5)"])
+    with pytest.raises(UserError, match="too large to solve exactly: it has more than 500,000 histories"):
+        check_bot("exact", ["liars_dice(numdice=2)"])
+
+
+def test_the_equilibrium_loses_to_nobody() -> None:
+    """Over all deals of kuhn_poker, seats swapped, nobody wins from it more than its NashConv."""
+    exact, chance = make_bot("exact"), make_bot("random")
+    returns = []
+    for k in range(600):
+        seat = k % 2
+        task = Task("openspiel", "kuhn_poker", k // 2, mode="episode")
+        score = play([ENV.start(task)], {seat: exact, 1 - seat: chance})[0][seat]
+        assert score.reason in (Reason.WON, Reason.LOST)
+        returns.append(float(score.details["return"]))
+    assert sum(returns) / len(returns) > 0.1

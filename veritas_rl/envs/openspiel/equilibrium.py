@@ -1,0 +1,105 @@
+"""Equilibrium play of small games with hidden information, by CFR+ (Tammelin 2014) as OpenSpiel implements it.
+
+The average policy of `ITERATIONS` iterations is close to a Nash equilibrium: its NashConv is 0.002 in kuhn_poker, 0.03
+in leduc_poker and 0.01 in liars_dice(numdice=1), in chips or games.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import pyspiel
+
+from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.games import Game, State
+from veritas_rl.errors import UserError
+
+ITERATIONS = 100
+MAX_HISTORIES = 500_000
+"""A game with more histories is not solved: liars_dice(numdice=1) has 294,883."""
+
+
+class Equilibrium:
+    """The CFR+ policy of a two-player zero-sum game in turns, and what each action is worth against it.
+
+    Args:
+        game: The game.
+
+    Raises:
+        UserError: The game is of another kind, or larger than `MAX_HISTORIES`.
+    """
+
+    def __init__(self, game: Game) -> None:
+        told = game.type.provides_information_state_string
+        if game.players != 2 or not game.zero_sum or game.simultaneous or not told:
+            raise UserError(
+                f"{game.case} cannot be solved by CFR+: it takes two players in turn, a zero sum, information states"
+            )
+        if count_histories(game.case) is None:
+            raise UserError(
+                f"{game.case} is too large to solve exactly: it has more than {MAX_HISTORIES:,} histories; use a search"
+                " such as mcts:50"
+            )
+        self.game = game
+        solver = pyspiel.CFRPlusSolver(game.spiel)
+        for _ in range(ITERATIONS):
+            solver.evaluate_and_update_policy()
+        table = solver.tabular_average_policy().policy_table()
+        self._policy: dict[str, dict[int, float]] = {key: dict(pairs) for key, pairs in table.items()}
+        self._worths: dict[str, dict[int, float]] | None = None
+
+    def probabilities(self, state: State) -> Mapping[int, float]:
+        """The probability of each legal action for the player to move."""
+        return self._policy[state.information_state_string()]
+
+    def values(self, state: State) -> Mapping[int, float]:
+        """The expected return of each legal action for the player to move, who knows the information state alone, where
+        everybody plays the policy from then on. Histories count by how likely chance and the opponent make them."""
+        if self._worths is None:
+            self._worths = self._value_actions()
+        return self._worths[state.information_state_string()]
+
+    def _value_actions(self) -> dict[str, dict[int, float]]:
+        sums: dict[str, dict[int, float]] = {}
+        reached: dict[str, float] = {}
+
+        def visit(state: State, reach: tuple[float, float], chance: float) -> float:
+            """The expected return of player 0; `reach` is the part of each player in reaching the state."""
+            if state.is_terminal():
+                return state.player_return(0)
+            if state.is_chance_node():
+                return sum(p * visit(state.child(action), reach, chance * p) for action, p in state.chance_outcomes())
+            player, key = state.current_player(), state.information_state_string()
+            sign, total = 1 - 2 * player, 0.0
+            # A trace of every history is kept, so that a state that the opponent never allows has values too.
+            weight = chance * (reach[1 - player] + 1e-9)
+            reached[key] = reached.get(key, 0.0) + weight
+            row = sums.setdefault(key, {})
+            for action, p in self._policy[key].items():
+                after = (reach[0] * p, reach[1]) if player == 0 else (reach[0], reach[1] * p)
+                worth = visit(state.child(action), after, chance)
+                row[action] = row.get(action, 0.0) + weight * sign * worth
+                total += p * worth
+            return total
+
+        visit(self.game.spiel.new_initial_state(), (1.0, 1.0), 1.0)
+        return {key: {action: worth / reached[key] for action, worth in row.items()} for key, row in sums.items()}
+
+
+@lru_cache(maxsize=64)
+def count_histories(case: str) -> int | None:
+    """How many histories a game has, its ends included; None if more than `MAX_HISTORIES`."""
+    count, open_ = 0, [load(case).spiel.new_initial_state()]
+    while open_:
+        state = open_.pop()
+        count += 1
+        if count + len(open_) > MAX_HISTORIES:
+            return None
+        if not state.is_terminal():
+            open_ += [state.child(action) for action in state.legal_actions()]
+    return count
+
+
+@lru_cache(maxsize=16)
+def equilibrium_of(case: str) -> Equilibrium:
+    """The equilibrium of a case, found once a process."""
+    return Equilibrium(load(case))

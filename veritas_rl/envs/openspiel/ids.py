@@ -1,0 +1,123 @@
+"""Task ids of 12 digits, GGGGCCCCCCCC: which indexed game, and which variant of it.
+
+The numbering is the community's. A variant chooses a configuration of its game, which repeat after a few; every variant
+is a task of its own all the same, with its own deals: variant C of a game is task number C of the case that it chooses.
+So 200000042 is leduc_poker with k = 42. A number past the list is an error.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from veritas_rl.envs.openspiel.cases import canonical, write_case
+from veritas_rl.errors import UserError
+
+VARIANTS = 10**8
+"""How many variants a game has."""
+
+Parameters = Mapping[str, Any]
+
+
+def _bits(*names: str) -> Callable[[int], Parameters]:
+    return lambda c: {name: bool(c >> bit & 1) for bit, name in enumerate(names)}
+
+
+@dataclass(frozen=True)
+class IndexedGame:
+    """One game of the numbering.
+
+    Attributes:
+        name: OpenSpiel's short name.
+        configurations: After how many variants the configurations repeat.
+        parameters: The parameters of a variant.
+    """
+
+    name: str
+    configurations: int = 1
+    parameters: Callable[[int], Parameters] = lambda c: {}
+
+    def case(self, variant: int) -> str:
+        """The canonical case that a variant chooses."""
+        return canonical(write_case(self.name, dict(self.parameters(variant % self.configurations))))
+
+
+INDEXED_GAMES = (
+    IndexedGame("goofspiel", 5, lambda c: {"num_cards": 8 + 2 * c, "points_order": "random"}),
+    IndexedGame("liars_dice", 1, lambda c: {"numdice": 5}),
+    IndexedGame("leduc_poker"),
+    IndexedGame("gin_rummy", 9, lambda c: {"hand_size": 7 + c // 3, "knock_card": 10 - c % 3}),
+    IndexedGame("othello"),
+    IndexedGame("backgammon"),
+    IndexedGame("hex", 4, lambda c: {"board_size": 5 + 2 * c}),
+    IndexedGame("clobber", 3, lambda c: {"rows": 5 + c, "columns": 5 + c}),
+    IndexedGame("hearts", 8, _bits("pass_cards", "jd_bonus", "avoid_all_tricks_bonus")),
+    IndexedGame("euchre", 4, _bits("allow_lone_defender", "stick_the_dealer")),
+    IndexedGame("dots_and_boxes", 3, lambda c: {"num_rows": 3 + c, "num_cols": 3 + c}),
+    IndexedGame("go", 2, lambda c: {"board_size": 5 + 2 * c, "komi": 7.5}),
+    IndexedGame("chess"),
+    IndexedGame("checkers"),
+    IndexedGame("quoridor", 4, lambda c: {"board_size": 7 + 2 * (c // 2), "wall_count": 8 + 2 * (c % 2)}),
+    IndexedGame("blackjack"),
+    IndexedGame("phantom_ttt", 2, lambda c: {"obstype": ("reveal-nothing", "reveal-numturns")[c]}),
+    IndexedGame("2048"),
+    IndexedGame("solitaire"),
+    # Elsewhere the variants 1 and 2 name parameters that OpenSpiel does not have; here they are vulnerabilities.
+    IndexedGame("bridge", 3, lambda c: {"dealer_vul": c > 0, "non_dealer_vul": c > 1}),
+    IndexedGame("amazons", 3, lambda c: {"board_size": 6 + 2 * c}),
+    # Elsewhere the parameter's name is one that OpenSpiel does not have.
+    IndexedGame("oware", 3, lambda c: {"num_seeds_per_house": (4, 3, 5)[c]}),
+)
+"""The games in the order that fixes their index."""
+
+
+def case_of(index: int, variant: int) -> str:
+    """The canonical case of a variant of an indexed game.
+
+    Raises:
+        UserError: The index or the variant is out of range.
+    """
+    if not 0 <= index < len(INDEXED_GAMES):
+        raise UserError(
+            f"game index {index} is out of range: 0 ({INDEXED_GAMES[0].name}) to {len(INDEXED_GAMES) - 1}"
+            f" ({INDEXED_GAMES[-1].name}) exist"
+        )
+    if not 0 <= variant < VARIANTS:
+        raise UserError(f"variant {variant} is out of range: 0 to {VARIANTS - 1:,} exist")
+    return _case(index, variant % INDEXED_GAMES[index].configurations)
+
+
+@lru_cache(maxsize=256)
+def _case(index: int, configuration: int) -> str:
+    return INDEXED_GAMES[index].case(configuration)
+
+
+def decode(task_id: int | str) -> tuple[str, int]:
+    """The case and the task number of a task id.
+
+    Args:
+        task_id: A number, or up to 12 digits.
+
+    Raises:
+        UserError: It is none, or out of range.
+    """
+    text = str(task_id).strip()
+    if isinstance(task_id, bool) or not (text.isascii() and text.isdigit()) or len(text) > 12:
+        raise UserError(f"a task id has up to 12 digits, GGGGCCCCCCCC, {task_id!r} was given")
+    index, variant = divmod(int(text), VARIANTS)
+    return case_of(index, variant), variant
+
+
+def encode(case: str, k: int) -> str:
+    """The 12 digits of a task: the inverse of `decode`.
+
+    Raises:
+        UserError: The case is no configuration of an indexed game, or variant `k` of it chooses another one.
+    """
+    name = case.partition("(")[0]
+    for index, game in enumerate(INDEXED_GAMES):
+        if game.name == name:
+            if case_of(index, k) == canonical(case):
+                return f"{index:04}{k:08}"
+            raise UserError(f"{case} with k={k} has no task id: variant {k} of {name} is {case_of(index, k)}")
+    raise UserError(f"{case} has no task id: {name} is not among the indexed games")

@@ -1,0 +1,144 @@
+"""Monte Carlo tree search through OpenSpiel's C++ bots: the opponent that can be made as strong as one likes.
+
+Bounded by simulations, never by time, so it plays the same on any machine. With hidden information the search knows
+what its seat knows and no more: Information Set MCTS (Cowling, Powley and Whitehouse 2012) where OpenSpiel is known to
+deal the hidden part rightly, otherwise one search in each of several worlds that are dealt for it (perfect-information
+Monte Carlo: Ginsberg 2001), whose visits are added up. Where nobody can deal them it searches the true state, and
+`sees_hidden` says so.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import pyspiel
+
+from veritas_rl.envs.base import Reply, Turn
+from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.env import View
+from veritas_rl.envs.openspiel.games import Game, State
+from veritas_rl.errors import UserError
+from veritas_rl.seeding import digest, generator
+
+WORLDS = 16
+"""In how many dealt worlds a search is made, at most."""
+EXPLORATION = 2.0
+"""The constant of UCT (Kocsis and Szepesvari 2006), in standard deviations of the returns of random games."""
+MEMORY_MB = 1000
+
+
+class MCTSPlayer:
+    """Plays the most visited move of a search.
+
+    Args:
+        simulations: For each move; None takes the budget that the game is judged with.
+        rollouts: Random playouts at the end of each simulation, if `simulations` is given.
+        seed: Any seed; the search also depends on the turn's dice.
+
+    Raises:
+        UserError: `simulations` or `rollouts` is below 1.
+    """
+
+    def __init__(self, simulations: int | None = 50, rollouts: int = 1, seed: int | str = 0) -> None:
+        for name, value in (("simulations", simulations), ("rollouts", rollouts)):
+            if value is not None and value < 1:
+                raise UserError(f"a search needs one at least: {name}={value} was given")
+        self.simulations = simulations
+        self.rollouts = rollouts
+        self.seed = seed
+
+    def act(self, turns: Sequence[Turn]) -> list[Reply]:
+        """One legal reply for each turn of an OpenSpiel session.
+
+        Raises:
+            UserError: A game cannot be searched, see `check_searchable`.
+        """
+        return [self._answer(turn) for turn in turns]
+
+    def _answer(self, turn: Turn) -> Reply:
+        view: View = turn.view
+        check_searchable(view.case)
+        game = load(view.case)
+        budget = (self.simulations, self.rollouts) if self.simulations else (game.budget or (1, 1))
+        seed = digest("mcts", self.seed, *turn.dice) % 2**31
+        action = view.actions[0] if len(view.actions) == 1 else _choose(game, view.state, turn.seat, budget, seed)
+        return Reply(turn.answers[view.actions.index(action)])
+
+
+def check_searchable(case: str) -> None:
+    """Refuse the games that OpenSpiel's searches do not play.
+
+    Raises:
+        UserError: The game has simultaneous moves, or pays before its end.
+    """
+    game = load(case)
+    why = None
+    if game.simultaneous:
+        why = "its players move at once"
+    elif game.type.reward_model != pyspiel.GameType.RewardModel.TERMINAL:
+        why = "it pays before its end"
+    if why:
+        raise UserError(f"a tree search cannot play {game.case}: {why}; use the opponent random")
+
+
+def sees_hidden(case: str) -> bool:
+    """Whether a search of this game sees what its seat may not know."""
+    game = load(case)
+    return game.hidden and not game.can_resample
+
+
+def _choose(game: Game, state: State, seat: int, budget: tuple[int, int], seed: int) -> int:
+    simulations, rollouts = budget
+    evaluator = pyspiel.RandomRolloutEvaluator(rollouts, seed)
+    exploration = EXPLORATION * _spread(game.case)
+    if game.hidden and game.can_resample:
+        if game.native_search:
+            bot = pyspiel.ISMCTSBot(
+                seed,
+                evaluator,
+                exploration,
+                simulations,
+                final_policy_type=pyspiel.ISMCTSFinalPolicyType.MAX_VISIT_COUNT,
+                use_observation_string=not game.type.provides_information_state_string,
+            )
+            return bot.step(state)
+        return _choose_over_worlds(game, state, seat, simulations, evaluator, exploration, seed)
+    return pyspiel.MCTSBot(game.spiel, evaluator, exploration, simulations, MEMORY_MB, True, seed, False).step(state)
+
+
+def _choose_over_worlds(
+    game: Game,
+    state: State,
+    seat: int,
+    simulations: int,
+    evaluator: pyspiel.RandomRolloutEvaluator,
+    exploration: float,
+    seed: int,
+) -> int:
+    worlds = min(WORLDS, simulations)
+    visits: Counter[int] = Counter()
+    for index in range(worlds):
+        world = game.resample(state, seat, generator("world", seed, index).random)
+        share = simulations // worlds + (index < simulations % worlds)
+        bot = pyspiel.MCTSBot(game.spiel, evaluator, exploration, share, MEMORY_MB, True, seed + index, False)
+        for child in bot.mcts_search(world).children:
+            visits[child.action] += child.explore_count
+    return max(visits, key=lambda action: (visits[action], -action))
+
+
+@lru_cache(maxsize=64)
+def _spread(case: str) -> float:
+    """The standard deviation of player 0's return in 64 random games: what a search's exploration is measured in."""
+    game = load(case)
+    returns = []
+    for index in range(64):
+        random, state = generator("spread", case, index), game.spiel.new_initial_state()
+        while not state.is_terminal():
+            if state.is_chance_node():
+                positions.apply_chance(state, random)
+            else:
+                state.apply_action(random.choice(state.legal_actions()))
+        returns.append(state.returns()[0])
+    return float(np.std(returns)) or 1.0

@@ -1,0 +1,53 @@
+"""The players that have a name: "random", "mcts:50", "exact". What users type for an opponent is read here.
+
+none           nobody: every seat is left to whoever plays the session
+self           the model that plays sits on every seat
+random         a uniformly random legal move
+mcts           tree search with 50 simulations a move; mcts:SIMS with SIMS
+mcts:full      tree search with the game's own budget: for evaluation, a move may take seconds
+exact          the solution of a game that is small enough
+"""
+
+import re
+from collections.abc import Iterable
+
+from veritas_rl.envs.base import Player
+from veritas_rl.errors import UserError
+from veritas_rl.players.exact import ExactPlayer, check_solvable
+from veritas_rl.players.mcts import MCTSPlayer, check_searchable
+from veritas_rl.players.random import RandomPlayer
+
+BOTS = ("random", "mcts", "mcts:SIMS", "mcts:full", "exact")
+SIMULATIONS = 50
+
+
+def make_bot(name: str, seed: int | str = 0) -> Player:
+    """The player of this name.
+
+    Raises:
+        UserError: No bot is called so.
+    """
+    if name == "random":
+        return RandomPlayer(seed)
+    if name == "exact":
+        return ExactPlayer(seed=seed)
+    match = re.fullmatch(r"mcts(?::(full|\d{1,9}))?", name)
+    if match is None:
+        raise UserError(f"unknown opponent {name!r}: the bots are {', '.join(BOTS)}")
+    if match[1] == "full":
+        return MCTSPlayer(None, seed=seed)
+    return MCTSPlayer(int(match[1] or SIMULATIONS), seed=seed)
+
+
+def check_bot(name: str, cases: Iterable[str]) -> None:
+    """Refuse a bot that does not exist, or cannot play one of these cases.
+
+    Raises:
+        UserError: Why.
+    """
+    make_bot(name)
+    for case in cases:
+        if name == "exact":
+            check_solvable(case)
+        elif name.startswith("mcts"):
+            check_searchable(case)
