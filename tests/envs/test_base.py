@@ -1,6 +1,7 @@
 """The protocol: task ids, scores, the driver, and the one place that makes rewards."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -15,15 +16,16 @@ TASKS = [
     Task(
         "openspiel", "go(board_size=9,komi=7.5)", 3, mode="episode", opponent="random", seat=1, depth=4, prompt="brief"
     ),
-    Task("openspiel", "x", 1, reward="legal"),
+    Task("openspiel", "x", 1, reward="legal", gamma=0.5, retries=2, context="conversation"),
 ]
+TASK = TASKS[0]
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_survives_its_id_and_its_dict(task: Task) -> None:
     assert Task.from_id(task.id) == task
     assert Task.from_dict(task.to_dict()) == task
-    assert all(type(value) in (str, int) for value in task.to_dict().values())
+    assert all(type(value) in (str, int, float) for value in task.to_dict().values())
 
 
 def test_ids_are_told_apart_and_short() -> None:
@@ -50,7 +52,8 @@ def test_bad_values(field: str) -> None:
 def test_a_mistake_never_pays(reason: Reason) -> None:
     score = Score(0.0, False, reason)
     assert not score.legal
-    assert shape(score, "legal") == shape(score, "outcome") == 0
+    for task in (TASK, replace(TASK, reward="legal"), replace(TASK, legal_share=0.5)):
+        assert shape(score, task) == 0
     with pytest.raises(ValueError, match="pays nothing"):
         Score(0.5, False, reason)
     with pytest.raises(ValueError, match="pays nothing"):
@@ -59,10 +62,27 @@ def test_a_mistake_never_pays(reason: Reason) -> None:
 
 def test_shape() -> None:
     score = Score(0.5, False, Reason.DRAWN)
-    assert shape(score, "legal") == 1
-    assert shape(score, "outcome", gamma=0.5, moves_left=2) == 0.125
-    with pytest.raises(UserError, match="reward mode"):
-        shape(score, "nonsense")
+    assert shape(score, replace(TASK, reward="legal")) == 1
+    assert shape(score, TASK) == 0.5
+    assert shape(score, replace(TASK, gamma=0.5), moves_left=2) == 0.125
+    assert shape(score, replace(TASK, legal_share=0.2, gamma=0.5), moves_left=1) == pytest.approx(0.2 + 0.8 * 0.25)
+
+
+def test_legal_replies_of_a_lost_game_are_paid_their_share_and_mistakes_are_not() -> None:
+    lost, task = Score(0.0, False, Reason.ILLEGAL), replace(TASK, legal_share=0.1)
+    assert shape(lost, task, moves_left=1, accepted=True) == pytest.approx(0.1)
+    assert shape(lost, task, accepted=False) == 0
+    won = Score(1.0, True, Reason.WON)  # after a mistake that was made good
+    assert shape(won, TASK, accepted=False) == 0
+    assert shape(won, TASK, accepted=True) == 1
+
+
+@pytest.mark.parametrize(
+    "bad", [{"gamma": 0.0}, {"gamma": 1.5}, {"legal_share": 1.0}, {"retries": -1}, {"max_moves": 0}, {"k": -1}]
+)
+def test_bad_numbers(bad: dict) -> None:
+    with pytest.raises(UserError, match=next(iter(bad))):
+        replace(TASK, **bad)
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])

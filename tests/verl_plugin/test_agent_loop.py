@@ -1,6 +1,7 @@
 """The agent loop against a rollout that says what the test wants: what becomes of each kind of reply."""
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,15 +18,19 @@ TOKENIZER = byte_tokenizer()
 LIMIT = 8
 
 
-def play(reply: list[int], prompt_length: int = 200, **adapter: Any) -> list[AgentLoopOutput]:
-    """Play one tic-tac-toe task with a rollout that always writes these tokens."""
-    rollout = {"prompt_length": prompt_length, "response_length": LIMIT}
+def play_with(
+    write: Callable[[list[int]], list[int]], prompt_length: int = 200, response_length: int = LIMIT, **adapter: Any
+) -> list[AgentLoopOutput]:
+    """Play one tic-tac-toe task with a rollout that writes these tokens after those."""
+    rollout = {"prompt_length": prompt_length, "response_length": response_length}
     config = OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}, "data": {}})
     settings = {"env": "openspiel", "adapter_config": {"cases": "tic_tac_toe", "prompt": "brief", **adapter}}
     row = DynamicEnvDataset("train", None, {"seed": 1, "custom_cls": {"config": settings}})[0]
 
     async def generate(**asked: Any) -> TokenOutput:
-        assert asked["sampling_params"] == {"temperature": 1.0, "max_tokens": LIMIT}
+        assert asked["sampling_params"]["temperature"] == 1.0
+        reply = write(asked["prompt_ids"])
+        assert asked["sampling_params"]["max_tokens"] <= response_length
         return TokenOutput(token_ids=reply, log_probs=[-0.5] * len(reply), stop_reason="completed")
 
     async def run() -> list[AgentLoopOutput]:
@@ -40,6 +45,18 @@ def play(reply: list[int], prompt_length: int = 200, **adapter: Any) -> list[Age
         return await loop.run({"temperature": 1.0}, **row)
 
     return asyncio.run(run())
+
+
+def play(reply: list[int], prompt_length: int = 200, **adapter: Any) -> list[AgentLoopOutput]:
+    """Play one tic-tac-toe task with a rollout that always writes these tokens."""
+    return play_with(lambda _: reply, prompt_length, **adapter)
+
+
+def first_cell(token_ids: list[int]) -> list[int]:
+    """The reply of a player who takes the first empty cell that the last board shows."""
+    board = "".join(TOKENIZER.decode(token_ids, skip_special_tokens=True).split()[-4:])
+    cell = next(char for char in board if char.isdigit())
+    return [*tokens(f"\\boxed{{{cell}}}"), TOKENIZER.eos_token_id]
 
 
 def tokens(text: str) -> list[int]:
@@ -98,3 +115,79 @@ def test_a_whole_game_is_one_trajectory_a_move() -> None:
     # Both seats choose the centre: the first may, the second may not.
     assert [info(output)["reason"] for output in outputs] == ["forfeited", "illegal"]
     assert [output.num_turns for output in outputs] == [2, 2]
+
+
+def test_two_seats_of_one_model_are_each_paid_by_their_own_result() -> None:
+    """Both take the first empty cell: x gets a1 c1 b2 a3 and wins on the diagonal."""
+    outputs = play_with(first_cell, mode="episode", gamma=0.9)
+    seats = [output.extra_fields["move"]["seat"] for output in outputs]
+    assert seats == [0, 1, 0, 1, 0, 1, 0]
+    assert [info(output)["reason"] for output in outputs] == ["won", "lost"] * 3 + ["won"]
+    rewards = [output.reward_score for output in outputs]
+    assert rewards[1::2] == [0.0, 0.0, 0.0]
+    assert rewards[::2] == pytest.approx([0.9**3, 0.9**2, 0.9, 1.0])  # the moves of the winner that were left
+
+
+@pytest.mark.parametrize("opponent", ["random", "self"])
+def test_the_opponents_moves_are_no_samples(opponent: str) -> None:
+    outputs = play_with(first_cell, mode="episode", opponent=opponent)
+    seats = {output.extra_fields["move"]["seat"] for output in outputs}
+    assert len(seats) == (2 if opponent == "self" else 1)
+    assert all(output.response_mask == [1] * len(output.response_ids) for output in outputs)
+    if opponent == "random":
+        assert len(outputs) < 6
+        assert all(
+            output.reward_score == info(outputs[0])["value"] * 0.99**left for left, output in enumerate(outputs[::-1])
+        )
+
+
+def test_in_a_conversation_the_loss_is_on_exactly_what_was_sampled() -> None:
+    read: list[list[int]] = []
+    wrote: list[list[int]] = []
+
+    def write(token_ids: list[int]) -> list[int]:
+        read.append(token_ids)
+        wrote.append(first_cell(token_ids))
+        return wrote[-1]
+
+    (output,) = play_with(write, 200, 400, mode="episode", context="conversation", opponent="random")
+    assert len(read) >= 3
+    ids = output.prompt_ids + output.response_ids
+    learned = [token for token, mask in zip(output.response_ids, output.response_mask, strict=True) if mask]
+    assert learned == [token for reply in wrote for token in reply]
+    for asked, reply in zip(read, wrote, strict=True):
+        assert ids[: len(asked)] == asked  # each reply was sampled after exactly what stands before it
+        assert ids[len(asked) : len(asked) + len(reply)] == reply
+    assert output.response_logprobs == [-0.5 * mask for mask in output.response_mask]
+    text = TOKENIZER.decode(ids)
+    chat = [
+        {"role": "user", "content": "QQ"},
+        {"role": "assistant", "content": "RR"},
+        {"role": "user", "content": "SS"},
+    ]
+    between = TOKENIZER.apply_chat_template(chat, tokenize=False, add_generation_prompt=True).partition("RR")[2]
+    assert between.partition("SS")[0] in text  # what the template writes between two messages
+
+
+def test_a_mistake_that_is_made_good_pays_nothing_and_the_game_goes_on() -> None:
+    told: list[str] = []
+
+    def write(token_ids: list[int]) -> list[int]:
+        text = TOKENIZER.decode(token_ids, skip_special_tokens=True)
+        told.append(text)
+        if len(told) == 1:
+            return [*tokens("hm"), TOKENIZER.eos_token_id]
+        return first_cell(tokens(text.partition("hm")[0]) if "hm" in text else token_ids)
+
+    outputs = play_with(write, 600, mode="episode", illegal="retry:1", legal_share=0.2)
+    assert "hm" in told[1]
+    assert "no legal answer (unparseable)" in told[1]
+    assert outputs[0].reward_score == 0.0
+    assert info(outputs[0])["reason"] == "won"
+    assert outputs[-1].reward_score == 1.0
+    assert outputs[2].reward_score == pytest.approx(0.2)  # the loser's, for being legal
+
+
+def test_a_game_counts_the_moves_that_are_left_to_a_seat() -> None:
+    outputs = play_with(first_cell, mode="episode")
+    assert [output.extra_fields["move"]["left"] for output in outputs] == [3, 2, 2, 1, 1, 0, 0]

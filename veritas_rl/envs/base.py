@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, Self
 
 from veritas_rl.errors import UserError, unknown
@@ -26,6 +27,7 @@ MODES = ("move", "episode")
 REWARD_MODES = ("legal", "outcome", "optimal")
 PROMPTS = ("full", "unlisted", "brief")
 SCALES = ("result", "utility")
+CONTEXTS = ("turn", "conversation")
 
 
 class Reason(StrEnum):
@@ -50,6 +52,8 @@ class Reason(StrEnum):
     """The prompt did not fit, or the reply was larger than any answer can be."""
     FORFEITED = "forfeited"
     """Another seat's mistake ended the game."""
+    UNFINISHED = "unfinished"
+    """The game was not over after the most moves that it may have. It pays nothing: nobody gains by delay."""
 
     @property
     def is_mistake(self) -> bool:
@@ -80,6 +84,11 @@ class Task:
             alone, for a model too small to read.
         scale: How a finished game's returns become a value: "result" pays for winning, "utility" in proportion.
         playouts: How many random playouts value a single move where its value is not computed.
+        context: In a whole game, "turn" shows each position anew; "conversation" is one chat that grows.
+        retries: How often a seat may answer again after a mistake, in the whole game.
+        max_moves: The most moves of a whole game, all seats together.
+        gamma: The discount of a reward for each later move of the same seat, in (0, 1].
+        legal_share: The share of a reward that is paid for a legal answer as such, in [0, 1).
     """
 
     env: str
@@ -95,6 +104,11 @@ class Task:
     prompt: str = "full"
     scale: str = "result"
     playouts: int = 64
+    context: str = "turn"
+    retries: int = 0
+    max_moves: int = 200
+    gamma: float = 0.99
+    legal_share: float = 0.0
 
     def __post_init__(self) -> None:
         for name, known in (
@@ -103,13 +117,17 @@ class Task:
             ("split", SPLITS),
             ("prompt", PROMPTS),
             ("scale", SCALES),
+            ("context", CONTEXTS),
         ):
             if getattr(self, name) not in known:
                 raise unknown(f"task {name}", getattr(self, name), known)
-        if self.playouts < 1:
-            raise UserError(f"a task needs one playout at least, {self.playouts} was given")
-        if self.k < 0:
-            raise UserError(f"a task's k counts from 0, {self.k} was given")
+        for name, least in (("k", 0), ("playouts", 1), ("retries", 0), ("max_moves", 1)):
+            if getattr(self, name) < least:
+                raise UserError(f"a task's {name} is at least {least}, {getattr(self, name)} was given")
+        if not 0 < self.gamma <= 1:
+            raise UserError(f"a task's gamma lies in (0, 1], {self.gamma} was given")
+        if not 0 <= self.legal_share < 1:
+            raise UserError(f"a task's legal_share lies in [0, 1), {self.legal_share} was given")
 
     @property
     def id(self) -> str:
@@ -139,20 +157,21 @@ class Task:
         values |= dict(pair.split("=", 1) for pair in (extra or "").split("&") if "=" in pair)
         return cls.from_dict(values)
 
-    def to_dict(self) -> dict[str, str | int]:
-        """The task as a flat dict of strings and ints, as it travels through parquet, Ray and a replay buffer."""
+    def to_dict(self) -> dict[str, str | int | float]:
+        """The task as a flat dict of strings and numbers, as it travels through parquet, Ray and a replay buffer."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The task that `to_dict` wrote. Keys that are no field of a task raise a `UserError`."""
-        types = {f.name: f.type for f in dataclasses.fields(cls)}
+        types = {
+            f.name: type(f.default) if f.default is not dataclasses.MISSING else str for f in dataclasses.fields(cls)
+        }
+        types["k"] = int
         for key in values:
             if key not in types:
                 raise unknown("task field", key, types)
-        plain: dict[str, Any] = {
-            key: int(value) if types[key] in (int, "int") else str(value) for key, value in values.items()
-        }
+        plain: dict[str, Any] = {key: types[key](value) for key, value in values.items()}
         return cls(**plain)
 
 
@@ -165,6 +184,7 @@ class Turn:
         messages: What a model is shown: all that this seat may know, and nothing else.
         answers: A whole reply for each legal answer, in the order in which `view` lists them; empty where the
             answers cannot be listed.
+        update: What a model is shown instead of `messages` where these stand before it already, in a chat that grows.
         dice: What a player that draws lots seeds them with, beside its own seed: the task's luck, the ply and the
             seat, so that a task that is played again meets the same opponent's dice.
         view: The game for bots and solvers. A model never sees it.
@@ -173,6 +193,7 @@ class Turn:
     seat: int
     messages: tuple[Message, ...]
     answers: tuple[str, ...]
+    update: str = ""
     dice: tuple[str | int, ...] = ()
     view: Any = field(repr=False, compare=False, default=None)
 
@@ -222,6 +243,9 @@ class Session(ABC):
     """One task being played. It is thrown away after one play, and has no reset."""
 
     task: Task
+
+    rejected: Mapping[int, Reason] = MappingProxyType({})
+    """The replies of the last step that were mistakes, by seat, whether they ended the session or may be made anew."""
 
     @abstractmethod
     def turns(self) -> Sequence[Turn]:
@@ -314,20 +338,21 @@ def play(sessions: Sequence[Session], players: Mapping[int, Player] | Player) ->
     return [session.scores() for session in sessions]
 
 
-def shape(score: Score, mode: str, gamma: float = 1.0, moves_left: int = 0) -> float:
-    """The training reward of a score: the only place where one is made.
+def shape(score: Score, task: Task, moves_left: int = 0, accepted: bool | None = None) -> float:
+    """The training reward of one reply: the only place where one is made.
 
     Args:
         score: How the session ended for the seat.
-        mode: "legal" pays 1 for staying legal; "outcome" and "optimal" pay the value that the session has found.
-        gamma: Discount for each later move of the same seat, in (0, 1].
-        moves_left: How many moves of this seat followed the rewarded one; 0 for a single move.
+        task: Its `reward` says what is paid: "legal" pays 1 for staying legal; "outcome" and "optimal" pay the value
+            that the session has found. `gamma` discounts, and `legal_share` is paid for the reply's own legality.
+        moves_left: How many accepted moves of this seat followed the rewarded one; 0 for a single move.
+        accepted: Whether the reply was a legal answer; unless told, whether all of the seat's were. A mistake that was
+            made good later pays nothing all the same.
 
     Returns:
         A reward in [0, 1]; 0 for every mistake.
     """
-    if mode == "legal":
-        return float(score.legal)
-    if mode in ("outcome", "optimal"):
-        return score.value * gamma**moves_left
-    raise unknown("reward mode", mode, REWARD_MODES)
+    if not (score.legal if accepted is None else accepted):
+        return 0.0
+    value = float(score.legal) if task.reward == "legal" else score.value * task.gamma**moves_left
+    return task.legal_share + (1 - task.legal_share) * value

@@ -1,7 +1,8 @@
 """How a batch of tasks is played with the model that is trained: the asynchronous twin of `veritas_rl.envs.base.play`.
 
-`GameAgentLoop` (verl's name for it: `game_agent`) plays one session: the model answers every turn, and `shape` rewards
-each reply. Single moves run through it too, so that a reply cut at the token limit is known as one.
+`GameAgentLoop` (verl's name for it: `game_agent`) plays one session: the model answers its turns, and `shape` rewards
+each reply by its own seat's score. Single moves run through it too, so that a reply cut at the token limit is known as
+one.
 
 `GameLoopWorker` plays a whole batch and writes it to TransferQueue at once. verl's own worker writes and configures one
 sample at a time, stores each row's prompt and task beside what was made of them, and gives every reply of a game the
@@ -10,6 +11,8 @@ reward of the last.
 
 import asyncio
 import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
@@ -19,7 +22,6 @@ import transfer_queue as tq
 from tensordict import TensorDict
 from verl.experimental.agent_loop.agent_loop import (
     AgentLoopBase,
-    AgentLoopMetrics,
     AgentLoopOutput,
     AgentLoopWorker,
     DictConfigWrap,
@@ -29,6 +31,8 @@ from verl.utils import tensordict_utils as tu
 
 from veritas_rl.envs.base import Reason, Reply, Score, Session, Task, Turn, shape
 from veritas_rl.envs.registry import get_environment
+from veritas_rl.verl_plugin.chat import Chat
+from veritas_rl.verl_plugin.opponents import Opponent
 from veritas_rl.verl_plugin.reward import reward_info, task_of
 from veritas_rl.verl_plugin.rollout import BatchingClient
 
@@ -38,10 +42,39 @@ KEPT = ("uid", "data_source", "reward_model")
 logger = logging.getLogger(__name__)
 
 
+@dataclass
+class _Sample:
+    """One trajectory of a game as it comes about.
+
+    Attributes:
+        seat: Whose replies it holds.
+        chat: Its tokens.
+        accepted: Whether its last reply was a legal answer.
+        overlong: Whether its prompt did not fit, so that nothing was asked.
+        seconds: Spent in generation.
+        made_by: What the rollout says of itself.
+    """
+
+    seat: int
+    chat: Chat
+    accepted: bool = True
+    overlong: bool = False
+    seconds: float = 0.0
+    made_by: dict[str, Any] = field(default_factory=dict)
+
+
 class GameAgentLoop(AgentLoopBase):
-    """Plays one session with the model that is trained; one trajectory for each of its replies."""
+    """Plays one session: the model that is trained on its seats, and the task's opponent on the others.
+
+    In the context "turn" every reply of the model is a trajectory of its own; in "conversation" each of its seats has
+    one, in which its replies alone carry loss.
+    """
 
     tokenizer: Any
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._opponents: dict[str, Opponent] = {}
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Play the row's task.
@@ -51,83 +84,123 @@ class GameAgentLoop(AgentLoopBase):
             row: A row of `DynamicEnvDataset`; its `extra_info` holds the task.
 
         Returns:
-            One output for each reply, in order. `reward_score` is that reply's shaped reward.
+            The trajectories, in order. `reward_score` is each one's shaped reward.
         """
         task = task_of(row["extra_info"])
         return await self.play(task, await asyncio.to_thread(start, task), sampling_params)
 
     async def play(self, task: Task, session: Session, sampling_params: dict[str, Any]) -> list[AgentLoopOutput]:
         """Play a session of a task to its end; as `run`."""
-        moves: list[tuple[int, AgentLoopOutput]] = []
+        began, waited = self.loop.time(), 0.0
+        samples: list[_Sample] = []
         while turns := session.turns():
-            answered = await asyncio.gather(*(self._answer(turn, sampling_params) for turn in turns))
-            moves += [(turn.seat, output) for turn, (_, output) in zip(turns, answered, strict=True)]
-            replies = {turn.seat: reply for turn, (reply, _) in zip(turns, answered, strict=True)}
+            mine = [turn for turn in turns if is_trained(task, turn.seat)]
+            others = [turn for turn in turns if not is_trained(task, turn.seat)]
+            asked = self.loop.time()
+            said = await asyncio.gather(
+                *(self._answer(self._sample(task, turn, samples), sampling_params) for turn in mine),
+                *(self._opponent(task.opponent).act(turn) for turn in others),
+            )
+            waited += (self.loop.time() - asked) * (not mine)
+            replies = {turn.seat: reply for turn, reply in zip([*mine, *others], said, strict=True)}
             # Scoring may search or play games out: off the event loop, which serves every other sample too.
             await asyncio.to_thread(session.step, replies)
-        scores = session.scores()
+            for turn in mine:
+                self._last(samples, turn.seat).accepted = turn.seat not in session.rejected
+        share = waited / max(self.loop.time() - began, 1e-9)
+        return self._outputs(task, session.scores(), samples, share)
+
+    def _outputs(
+        self, task: Task, scores: Mapping[int, Score], samples: list[_Sample], waited: float
+    ) -> list[AgentLoopOutput]:
         later = dict.fromkeys(scores, 0)
-        for seat, output in reversed(moves):
-            score = self._overlong(scores[seat], output)
-            output.reward_score = shape(score, task.reward, moves_left=later[seat])
-            output.num_turns = len(moves)
-            output.extra_fields |= {
-                "reward_extra_info": reward_info(task, score),
-                "turn_scores": [],
-                "tool_rewards": [],
-            }
-            later[seat] += 1
-        return [output for _, output in moves]
+        outputs: list[AgentLoopOutput] = []
+        for sample in reversed(samples):
+            score = Score(0.0, False, Reason.OVERLONG) if sample.overlong else scores[sample.seat]
+            accepted = score.legal if task.context == "conversation" else sample.accepted
+            output = sample.chat.output(
+                sample.seconds,
+                {
+                    **sample.made_by,
+                    "reward_extra_info": reward_info(task, score),
+                    "move": {
+                        "seat": sample.seat,
+                        "left": later[sample.seat],
+                        "opponent": task.opponent,
+                        "opponent_wait": waited,
+                    },
+                    "turn_scores": [],
+                    "tool_rewards": [],
+                },
+                log_probs=self.rollout_config.get("calculate_log_probs", True),
+            )
+            output.reward_score = shape(score, task, later[sample.seat], accepted)
+            output.num_turns = len(samples)
+            outputs.append(output)
+            later[sample.seat] += sample.accepted
+        return outputs[::-1]
+
+    def _sample(self, task: Task, turn: Turn, samples: list[_Sample]) -> _Sample:
+        """The trajectory that a turn belongs to, with the turn's question in it."""
+        before = [sample for sample in samples if sample.seat == turn.seat]
+        if task.context == "conversation" and before:
+            before[-1].chat.tell(turn.update)
+            return before[-1]
+        sample = _Sample(turn.seat, Chat(self.tokenizer, turn.messages, self.apply_chat_template_kwargs))
+        samples.append(sample)
+        return sample
 
     @staticmethod
-    def _overlong(score: Score, output: AgentLoopOutput) -> Score:
-        """A prompt that did not fit left no reply to judge: say that, instead of "truncated"."""
-        return Score(0.0, False, Reason.OVERLONG) if not any(output.response_mask) else score
+    def _last(samples: list[_Sample], seat: int) -> _Sample:
+        return next(sample for sample in reversed(samples) if sample.seat == seat)
 
-    def _unanswered(self, prompt_ids: list[int]) -> AgentLoopOutput:
-        """The sample of a prompt without a reply: one end token, from which nothing is learned."""
-        return AgentLoopOutput(
-            prompt_ids=prompt_ids[: self.rollout_config.prompt_length],
-            response_ids=[self.tokenizer.eos_token_id],
-            response_mask=[0],
-            response_logprobs=[0.0] if self.rollout_config.get("calculate_log_probs", True) else None,
-            metrics=AgentLoopMetrics(num_preempted=0),
-        )
+    def _opponent(self, name: str) -> Opponent:
+        if name not in self._opponents:
+            self._opponents[name] = Opponent(name)
+        return self._opponents[name]
 
-    async def _answer(self, turn: Turn, sampling_params: dict[str, Any]) -> tuple[Reply, AgentLoopOutput]:
-        prompt_ids: list[int] = self.tokenizer.apply_chat_template(
-            list(turn.messages),
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=False,
-            **self.apply_chat_template_kwargs,
-        )
+    def _leave_unanswered(self, sample: _Sample) -> Reply:
+        """No reply: one end token, from which nothing is learned, where the trajectory would be empty without."""
+        chat = sample.chat
+        if not chat.response_ids:
+            chat.prompt_ids = chat.prompt_ids[: self.rollout_config.prompt_length]
+            chat.response_ids, chat.response_mask, chat.log_probs = [self.tokenizer.eos_token_id], [0], [0.0]
+        return Reply("", truncated=True)
+
+    async def _answer(self, sample: _Sample, sampling_params: dict[str, Any]) -> Reply:
+        chat = sample.chat
         end_token = self.tokenizer.eos_token_id
-        limit = self.rollout_config.response_length
-        if len(prompt_ids) > self.rollout_config.prompt_length:
+        limit = self.rollout_config.response_length - len(chat.response_ids)
+        if len(chat.prompt_ids) > self.rollout_config.prompt_length:
             # verl would cut the prompt's beginning in silence. Nothing is asked and nothing is learned from it.
-            return Reply("", truncated=True), self._unanswered(prompt_ids)
+            sample.overlong = True
+            return self._leave_unanswered(sample)
+        if limit < 1:
+            return self._leave_unanswered(sample)
         started = self.loop.time()
         generated = await self.server_manager.generate(
-            request_id=uuid4().hex, prompt_ids=prompt_ids, sampling_params={**sampling_params, "max_tokens": limit}
+            request_id=uuid4().hex, prompt_ids=chat.ids, sampling_params={**sampling_params, "max_tokens": limit}
         )
+        sample.seconds += self.loop.time() - started
+        sample.made_by = {**generated.extra_fields, **_first_weights(sample.made_by)}
         token_ids = list(generated.token_ids)[:limit]
         if not token_ids:
-            return Reply("", truncated=True), self._unanswered(prompt_ids)
+            return self._leave_unanswered(sample)
         # No backend of verl's says why it stopped: a reply as long as the limit that does not end is a cut one.
         ends = {end_token, self.tokenizer.pad_token_id}
         truncated = generated.stop_reason == "aborted" or (len(token_ids) >= limit and token_ids[-1] not in ends)
-        text = self.tokenizer.decode(token_ids, skip_special_tokens=True)
-        log_probs = list(generated.log_probs or [])[: len(token_ids)] or None
-        output = AgentLoopOutput(
-            prompt_ids=prompt_ids,
-            response_ids=token_ids,
-            response_mask=[1] * len(token_ids),
-            response_logprobs=log_probs,
-            metrics=AgentLoopMetrics(generate_sequences=self.loop.time() - started, num_preempted=0),
-            extra_fields=dict(generated.extra_fields),
-        )
-        return Reply(text, truncated), output
+        chat.say(token_ids, list(generated.log_probs or ())[: len(token_ids)])
+        return Reply(self.tokenizer.decode(token_ids, skip_special_tokens=True), truncated)
+
+
+def _first_weights(made_by: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a chat whose replies were written by several versions of the weights, the first one."""
+    return {"min_global_steps": made_by["min_global_steps"]} if "min_global_steps" in made_by else {}
+
+
+def is_trained(task: Task, seat: int) -> bool:
+    """Whether the model that is trained answers for a seat: for all where nobody else is named."""
+    return task.opponent in ("none", "self") or seat == task.seat
 
 
 @ray.remote

@@ -65,7 +65,7 @@ def compute_score(
     if session.turns():
         raise UserError(f"{task.id} needs more than one reply: use the agent loop game_agent")
     score = next(iter(session.scores().values()))
-    return {"score": shape(score, task.reward), **reward_info(task, score)}
+    return {"score": shape(score, task), **reward_info(task, score)}
 
 
 compute_lgc_v2_score = compute_score

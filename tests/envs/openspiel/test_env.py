@@ -1,5 +1,7 @@
 """Sessions: a right answer pays, a wrong one never does, and the same one always pays the same."""
 
+from dataclasses import replace
+
 import pytest
 
 from veritas_rl.envs.base import Environment, Reason, Reply, Score, Session, Task, play
@@ -143,3 +145,81 @@ def test_equivalent_tasks_are_those_of_one_symmetry_class() -> None:
     assert len({ENV.equivalence_class(task) for task in tasks}) == 627
     games = [Task("openspiel", "tic_tac_toe", k, mode="episode") for k in range(3)]
     assert len({ENV.equivalence_class(task) for task in games}) == 3
+
+
+def test_simultaneous_moves_ask_every_seat_at_once() -> None:
+    session = ENV.start(Task("openspiel", "goofspiel(num_cards=4)", 0, mode="episode"))
+    turns = session.turns()
+    assert [turn.seat for turn in turns] == [0, 1]
+    assert all(len(turn.answers) == 4 for turn in turns)
+    session.step({0: Reply(turns[0].answers[3]), 1: Reply(turns[1].answers[0])})
+    for turn in session.turns():
+        assert len(turn.answers) == 3
+    (scores,) = play([session], RandomPlayer(1))
+    assert scores[0].value + scores[1].value == 1
+
+
+def test_a_mistake_forfeits_at_once_without_retries() -> None:
+    session = ENV.start(Task("openspiel", "tic_tac_toe", 0, mode="episode"))
+    session.step({0: Reply("\\boxed{99}")})
+    assert session.rejected == {0: Reason.ILLEGAL}
+    assert not session.turns()
+    assert {seat: score.reason for seat, score in session.scores().items()} == {0: Reason.ILLEGAL, 1: Reason.FORFEITED}
+
+
+def test_a_mistake_may_be_made_good_as_often_as_the_task_says() -> None:
+    session = ENV.start(Task("openspiel", "tic_tac_toe", 0, mode="episode", retries=2))
+    (first,) = session.turns()
+    session.step({0: Reply("I take the middle")})
+    (again,) = session.turns()
+    assert session.rejected == {0: Reason.UNPARSEABLE}
+    assert again.messages[0] == first.messages[0]
+    assert again.messages[1] == {"role": "assistant", "content": "I take the middle"}
+    assert "no legal answer (unparseable)" in again.messages[2]["content"]
+    session.step({0: Reply(again.answers[4])})
+    assert session.rejected == {}
+    assert session.turns()[0].seat == 1
+    session.step({1: Reply("")})  # each seat has its own retries
+    assert session.turns()[0].seat == 1
+    session.step({1: Reply(session.turns()[0].answers[0])})
+    for _ in range(2):
+        session.step({0: Reply("")})
+    assert not session.turns()
+    score = session.scores()[0]
+    assert (score.reason, score.details["mistakes"]) == (Reason.EMPTY, 3)
+
+
+def test_of_two_who_answer_at_once_only_the_one_who_erred_is_asked_again() -> None:
+    session = ENV.start(Task("openspiel", "goofspiel(num_cards=4)", 0, mode="episode", retries=1))
+    answers = [turn.answers for turn in session.turns()]
+    session.step({0: Reply(answers[0][3]), 1: Reply("nothing")})
+    (turn,) = session.turns()
+    assert turn.seat == 1
+    session.step({1: Reply(turn.answers[0])})
+    assert [len(turn.answers) for turn in session.turns()] == [3, 3]
+    assert answers[0][3] not in session.turns()[0].answers
+
+
+def test_a_game_ends_at_its_most_moves_and_pays_nobody() -> None:
+    session = ENV.start(Task("openspiel", "tic_tac_toe", 0, mode="episode", max_moves=3))
+    (scores,) = play([session], RandomPlayer(1))
+    assert {score.reason for score in scores.values()} == {Reason.UNFINISHED}
+    assert all(score.value == 0 and score.legal and score.details["moves"] == 3 for score in scores.values())
+
+
+def test_a_chat_that_grows_is_told_the_position_without_the_rules() -> None:
+    session = ENV.start(Task("openspiel", "hex(board_size=5)", 0, mode="episode", context="conversation"))
+    (turn,) = session.turns()
+    assert "moves first" in turn.messages[0]["content"]
+    assert "moves first" not in turn.update
+    assert all(f"\n{action}: " in turn.update for action in turn.view.actions)
+
+
+def test_deals_and_dice_are_the_same_whoever_sits_where() -> None:
+    """Tasks that differ in seat, opponent or prompt meet the same luck: what a paired comparison needs."""
+    base = Task("openspiel", "leduc_poker", 5, mode="episode")
+    others = [replace(base, seat=1), replace(base, opponent="random"), replace(base, prompt="brief", reward="legal")]
+    hands = {ENV.start(task).turns()[0].view.state.information_state_string(0) for task in [base, *others]}
+    assert len(hands) == 1
+    assert {ENV.start(task).turns()[0].dice for task in [base, *others]} == {ENV.start(base).turns()[0].dice}
+    assert ENV.start(replace(base, k=6)).turns()[0].dice != ENV.start(base).turns()[0].dice

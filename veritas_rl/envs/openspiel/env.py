@@ -1,10 +1,13 @@
 """OpenSpiel games as an environment: single moves ("move") and whole games ("episode") through the one protocol."""
 
+import dataclasses
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, overload
 
 from veritas_rl.envs.base import (
+    CONTEXTS,
     MODES,
     PROMPTS,
     REWARD_MODES,
@@ -24,6 +27,9 @@ from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.envs.openspiel.parsing import parse
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.seeding import generator
+
+QUOTED_CHARACTERS = 2000
+"""How much of a mistake is shown to the player who may make it good."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,11 @@ class OpenSpielConfig:
         prompt: "full", "unlisted" (without the list of legal actions) or "brief".
         scale: "result" or "utility", see `scoring`.
         playouts: Random playouts for the value of a single move, where it is not exact.
+        context: "turn" or "conversation", in whole games.
+        illegal: What a mistake does in a whole game: "forfeit", or "retry:N" for N more tries first.
+        max_moves: The most moves of a whole game, all seats together.
+        gamma: The discount of the reward for each later move of the same seat.
+        legal_share: The share of the reward that is paid for a legal answer as such.
 
     Raises:
         UserError: A value cannot work; the message says which, and what would.
@@ -71,14 +82,32 @@ class OpenSpielConfig:
     prompt: str = "full"
     scale: str = "result"
     playouts: int = 64
+    context: str = "turn"
+    illegal: str = "forfeit"
+    max_moves: int = 200
+    gamma: float = 0.99
+    legal_share: float = 0.0
 
     def __post_init__(self) -> None:
         self._set("num_tasks_per_case", _whole("num_tasks_per_case", self.num_tasks_per_case, 1))
         self._set("seed", _whole("seed", self.seed, 0))
         self._set("playouts", _whole("playouts", self.playouts, 1))
+        self._set("max_moves", _whole("max_moves", self.max_moves, 1))
+        if re.fullmatch(r"forfeit|retry:\d{1,3}", str(self.illegal)) is None:
+            raise UserError(f"illegal must be forfeit or retry:N, such as retry:2; {self.illegal!r} was given")
+        for name, allowed in (("gamma", "(0, 1]"), ("legal_share", "[0, 1)")):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not _lies_in(value, allowed):
+                raise UserError(f"{name} must lie in {allowed}, {value!r} was given")
         if self.max_random_steps is not None:
             self._set("max_random_steps", _whole("max_random_steps", self.max_random_steps, 0))
-        kinds = (("mode", MODES), ("reward_mode", REWARD_MODES), ("prompt", PROMPTS), ("scale", SCALES))
+        kinds = (
+            ("mode", MODES),
+            ("reward_mode", REWARD_MODES),
+            ("prompt", PROMPTS),
+            ("scale", SCALES),
+            ("context", CONTEXTS),
+        )
         for name, known in kinds:
             if getattr(self, name) not in known:
                 raise unknown(name, getattr(self, name), known)
@@ -133,6 +162,10 @@ def _whole(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UserError(f"{name} must be a whole number of at least {least}, {value!r} was given")
     return value
+
+
+def _lies_in(value: float, interval: str) -> bool:
+    return 0 <= value <= 1 and (interval[0] == "[" or value > 0) and (interval[-1] == "]" or value < 1)
 
 
 def _numbers(name: str, value: Any) -> tuple[int, ...]:
@@ -194,6 +227,14 @@ class View:
     actions: tuple[int, ...]
     case: str
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By its history: OpenSpiel writes some states down in a way that it cannot read.
+        return _view_of, (self.case, tuple(self.state.history()), self.actions)
+
+
+def _view_of(case: str, history: tuple[int, ...], actions: tuple[int, ...]) -> View:
+    return View(positions.replay(case_names.load(case), history), actions, case)
+
 
 class Catalogue(Sequence[Task]):
     """The tasks of a configuration, case by case, each made when it is asked for."""
@@ -232,6 +273,11 @@ class Catalogue(Sequence[Task]):
             prompt=config.prompt,
             scale=config.scale,
             playouts=config.playouts,
+            context=config.context,
+            retries=int(config.illegal.partition(":")[2] or 0),
+            max_moves=config.max_moves,
+            gamma=float(config.gamma),
+            legal_share=float(config.legal_share),
         )
 
     def _numbered(self, index: int) -> tuple[str, int]:
@@ -292,8 +338,8 @@ class OpenSpielSession(Session):
     that of one of them, and the others draw lots.
 
     A whole game starts at the root. Chance is drawn from (`Task.luck`, ply), so a task always meets the same deals
-    on the same path. A seat's mistake ends the game: it pays nothing to anybody, so nobody profits from it. All seats
-    are scored.
+    on the same path. A seat's mistake, once its retries are used up, ends the game: it pays nothing to anybody, so
+    nobody profits from it. So does a game that is not over after `Task.max_moves`. All seats are scored.
     """
 
     def __init__(self, task: Task, game: Game) -> None:
@@ -306,7 +352,11 @@ class OpenSpielSession(Session):
             self._state, self._asked = game.spiel.new_initial_state(), ()
         self._scores: dict[int, Score] | None = None
         self._names: dict[int, dict[int, str]] = {}
+        self._accepted: dict[int, int] = {}
         self._turns: tuple[Turn, ...] = ()
+        self._retries = dict.fromkeys(range(game.players), task.retries)
+        self._mistakes = dict.fromkeys(range(game.players), 0)
+        self._moves = 0
         self._advance()
 
     def turns(self) -> Sequence[Turn]:
@@ -315,15 +365,23 @@ class OpenSpielSession(Session):
     def step(self, replies: Mapping[int, Reply]) -> None:
         if not self._turns:
             raise RuntimeError("the session is over")
-        read = {seat: parse(replies[seat], names) for seat, names in self._names.items()}
-        mistakes = {seat: action for seat, action in read.items() if isinstance(action, Reason)}
-        actions = {seat: action for seat, action in read.items() if not isinstance(action, Reason)}
-        if mistakes:
-            self._forfeit(mistakes)
+        waiting = [turn.seat for turn in self._turns]
+        read = {seat: parse(replies[seat], self._names[seat]) for seat in waiting}
+        self.rejected = {seat: action for seat, action in read.items() if isinstance(action, Reason)}
+        self._accepted |= {seat: action for seat, action in read.items() if not isinstance(action, Reason)}
+        for seat in self.rejected:
+            self._mistakes[seat] += 1
+        final = {seat: reason for seat, reason in self.rejected.items() if not self._retries[seat]}
+        if final:
+            self._forfeit(final)
+        elif self.rejected:
+            self._ask_again(replies)
+            return
         elif self.task.mode == "move":
-            self._scores = {seat: self._judge(seat, action) for seat, action in actions.items()}
+            self._scores = {seat: self._judge(seat, action) for seat, action in self._accepted.items()}
         else:
-            self.game.apply(self._state, actions)
+            self._moves += len(self._accepted)
+            self.game.apply(self._state, self._accepted)
         self._advance()
 
     def scores(self) -> dict[int, Score]:
@@ -338,10 +396,13 @@ class OpenSpielSession(Session):
             positions.apply_chance(self._state, dice)
         if self._scores is None and self._state.is_terminal():
             self._scores = self._finish()
+        elif self._scores is None and self._moves >= self.task.max_moves:
+            self._scores = {seat: self._score(seat, 0.0, Reason.UNFINISHED) for seat in range(self.game.players)}
         if self._scores is not None:
             self._turns = ()
             return
         seats = self._asked or self.game.movers(self._state)
+        self._accepted = {}
         self._names = {seat: self.game.action_names(self._state, seat) for seat in seats}
         self._turns = tuple(self._turn(seat, names) for seat, names in self._names.items())
 
@@ -350,9 +411,24 @@ class OpenSpielSession(Session):
             seat=seat,
             messages=text.messages(self.game, self._state, seat, names, self.task.prompt),
             answers=tuple(text.answer(action) for action in names),
+            update=text.update(self.game, self._state, seat, names, self.task.prompt)
+            if self.task.context == "conversation"
+            else "",
             dice=(self.task.luck, self._state.move_number(), seat),
             view=View(self._state.clone(), tuple(names), self.game.case),
         )
+
+    def _ask_again(self, replies: Mapping[int, Reply]) -> None:
+        """The turns of those who made a mistake and may make it good; the others have answered."""
+        turns = []
+        for turn in self._turns:
+            if turn.seat in self.rejected:
+                self._retries[turn.seat] -= 1
+                told = text.correction(self.rejected[turn.seat])
+                said = {"role": "assistant", "content": replies[turn.seat].text[:QUOTED_CHARACTERS]}
+                messages = (*turn.messages, said, {"role": "user", "content": told})
+                turns.append(dataclasses.replace(turn, messages=messages, update=told))
+        self._turns = tuple(turns)
 
     def _judge(self, seat: int, action: int) -> Score:
         name = self._names[seat][action]
@@ -368,14 +444,19 @@ class OpenSpielSession(Session):
 
     def _forfeit(self, mistakes: Mapping[int, Reason]) -> None:
         seats = mistakes if self.task.mode == "move" else range(self.game.players)
-        self._scores = {seat: Score(0.0, False, mistakes.get(seat, Reason.FORFEITED)) for seat in seats}
+        self._scores = {seat: self._score(seat, 0.0, mistakes.get(seat, Reason.FORFEITED)) for seat in seats}
 
     def _finish(self) -> dict[int, Score]:
         returns = self._state.returns()
         scores = {}
         for seat in range(self.game.players):
             value = scoring.outcome(self.game, returns, seat, self.task.scale)
-            reason = scoring.result(value)
-            paid, success = (1.0, True) if self.task.reward == "legal" else (value, reason is Reason.WON)
-            scores[seat] = Score(paid, success, reason, {"return": returns[seat]})
+            scores[seat] = self._score(seat, value, scoring.result(value), {"return": returns[seat]})
         return scores
+
+    def _score(self, seat: int, value: float, reason: Reason, details: Mapping[str, float] | None = None) -> Score:
+        """The score of a whole game for one seat."""
+        told = {**(details or {}), "moves": self._moves, "mistakes": self._mistakes[seat]}
+        if self.task.reward == "legal" and details is not None:
+            return Score(1.0, True, reason, told)
+        return Score(value, reason is Reason.WON, reason, told)

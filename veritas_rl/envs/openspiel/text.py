@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from veritas_rl.envs.base import Message
+from veritas_rl.envs.base import Message, Reason
 from veritas_rl.envs.openspiel.games import Game, State
 
 _FORMAT = (
@@ -36,6 +36,20 @@ def messages(game: Game, state: State, player: int, names: Mapping[int, str], pr
             f"{listed}{_FORMAT}"
         )
     return ({"role": "user", "content": content},)
+
+
+def update(game: Game, state: State, player: int, names: Mapping[int, str], prompt: str) -> str:
+    """What a player is told at a later decision of a chat that began with `messages`: the position, not the rules."""
+    if prompt == "brief":
+        return messages(game, state, player, names, prompt)[0]["content"]
+    actions = "\n".join(f"{action}: {name}" for action, name in names.items())
+    listed = f"\n\nLegal actions (number: name):\n{actions}" if prompt == "full" else ""
+    return f"It is your turn again.\n\n{game.position(state, player)}{listed}"
+
+
+def correction(reason: Reason) -> str:
+    """What a player is told who may answer again."""
+    return f"That was no legal answer ({reason}). The position is unchanged. {_FORMAT}"
 
 
 def answer(action: int) -> str:

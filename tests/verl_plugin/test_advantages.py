@@ -1,0 +1,74 @@
+"""Advantages of whole games: turn by turn, seat by seat, no long game weighs more."""
+
+import pytest
+
+from veritas_rl.verl_plugin.advantages import Move, RoleBaselines, group_relative, role_conditioned
+
+
+def game(task: str, name: str, seat: int, length: int, value: float, gamma: float = 1.0) -> list[Move]:
+    """The moves of one seat in one game of so many replies."""
+    return [
+        Move(task, name, "hex", seat, turn, value * gamma ** (length - 1 - turn), value, gamma ** (length - 1 - turn))
+        for turn in range(length)
+    ]
+
+
+def total(moves: list[Move], advantages: list[float], name: str) -> float:
+    return sum(abs(advantage) for move, advantage in zip(moves, advantages, strict=True) if move.game == name)
+
+
+def test_winner_and_loser_of_one_task_are_compared() -> None:
+    moves = game("t", "a", 0, 2, 1.0) + game("t", "b", 0, 2, 0.0)
+    assert group_relative(moves, normalise=False) == pytest.approx([0.5, 0.5, -0.5, -0.5])
+    assert group_relative(moves, normalise=True) == pytest.approx([0.5**0.5] * 2 + [-(0.5**0.5)] * 2, abs=1e-4)
+
+
+def test_seats_and_tasks_are_not_compared_with_each_other() -> None:
+    """In a two-seat game where one wins and one loses, each is compared with its own seat in the other games."""
+    moves = (
+        game("t", "a", 0, 1, 1.0) + game("t", "a", 1, 1, 0.0) + game("t", "b", 0, 1, 1.0) + game("t", "b", 1, 1, 0.0)
+    )
+    assert group_relative(moves, normalise=True) == [0.0] * 4
+    assert group_relative(game("t", "a", 0, 1, 1.0) + game("u", "b", 0, 1, 0.0), normalise=True) == [0.0, 0.0]
+
+
+def test_a_turn_that_only_one_game_has_is_not_compared() -> None:
+    moves = game("t", "long", 0, 3, 1.0) + game("t", "short", 0, 1, 0.0)
+    advantages = group_relative(moves, normalise=False)
+    assert advantages[1:3] == [0.0, 0.0]
+    assert advantages[0] > 0 > advantages[3]
+
+
+def test_a_long_game_weighs_no_more_than_a_short_one() -> None:
+    moves = (game("t", "long", 0, 6, 1.0) + game("t", "also long", 0, 6, 0.0) + game("u", "short", 0, 2, 1.0)) + game(
+        "u", "also short", 0, 2, 0.0
+    )
+    advantages = group_relative(moves, normalise=False)
+    assert total(moves, advantages, "long") == pytest.approx(total(moves, advantages, "short"))
+    assert sum(map(abs, advantages)) == pytest.approx(0.5 * len(moves))  # the batch as a whole weighs what it did
+
+
+def test_early_turns_of_a_long_game_are_discounted() -> None:
+    moves = game("t", "a", 0, 4, 1.0, 0.5) + game("t", "b", 0, 4, 0.0, 0.5)
+    advantages = group_relative(moves, normalise=False)[:4]
+    assert advantages == pytest.approx([0.5 * 0.5**left for left in (3, 2, 1, 0)])
+
+
+def test_the_advantage_of_a_seat_is_no_merit() -> None:
+    """A game that the first seat always wins teaches nothing once the baselines have seen it."""
+    baselines = RoleBaselines()
+    for step in range(200):
+        moves = game("t", f"{step}", 0, 2, 1.0) + game("t", f"{step}", 1, 2, 0.0)
+        advantages = role_conditioned(moves, baselines)
+    assert advantages == pytest.approx([0.0] * 4, abs=1e-3)
+    assert baselines.means == pytest.approx({"hex/0": 1.0, "hex/1": 0.0}, abs=1e-3)
+    lost = role_conditioned(game("t", "last", 0, 1, 0.0), baselines)
+    assert lost == pytest.approx([-0.95], abs=1e-2)
+
+
+def test_a_mistake_is_compared_like_a_loss() -> None:
+    baselines = RoleBaselines()
+    baselines.means = {"hex/0": 0.5}
+    good, bad = game("t", "a", 0, 1, 1.0)[0], Move("t", "a", "hex", 0, 1, 0.0, 1.0, 1.0)
+    advantages = role_conditioned([good, bad], baselines)
+    assert advantages[0] > 0 > advantages[1]
