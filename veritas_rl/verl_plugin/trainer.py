@@ -17,6 +17,7 @@ import math
 import os
 import shutil
 from collections import defaultdict
+from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
@@ -112,7 +113,8 @@ class GameTrainer(PPOTrainerSync):
     def _record(self, batch: KVBatchMeta) -> dict[str, float]:
         """Tell the dataset what came of a batch, and print what it says; its metrics."""
         dataset: Any = self.train_dataset
-        for line in dataset.record({self._drawn.pop(uid): outcome for uid, outcome in _outcomes(batch).items()}):
+        found = outcomes(_infos(batch))
+        for line in dataset.record({self._drawn.pop(uid): outcome for uid, outcome in found.items()}):
             print(line, flush=True)
         return dataset.metrics()
 
@@ -202,10 +204,14 @@ def _task_ids(batch: KVBatchMeta) -> list[str]:
     return sorted({info["task_id"] for _, info in _infos(batch)})
 
 
-def _outcomes(batch: KVBatchMeta) -> dict[str, tuple[float, float]]:
-    """Value and success of each row by its uid, as the means over its games. A game's last reply says how it ended."""
+def outcomes(replies: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, tuple[float, float]]:
+    """Value and success of each row by its uid, as the means over its games. A game's last reply says how it ended.
+
+    Args:
+        replies: Key and `reward_info` of each reply, in any order. A key is `uid_game_reply`.
+    """
     ends: dict[str, tuple[int, dict[str, Any]]] = {}
-    for key, info in _infos(batch):
+    for key, info in replies:
         game, _, number = key.rpartition("_")
         ends[game] = max(ends.get(game, (-1, {})), (int(number), info), key=itemgetter(0))
     games: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -218,7 +224,7 @@ def _outcomes(batch: KVBatchMeta) -> dict[str, tuple[float, float]]:
 
 
 def _infos(batch: KVBatchMeta) -> list[tuple[str, dict[str, Any]]]:
-    """Key and `reward_info` of each reply of a batch, without verl's padding. A key is `uid_game_reply`."""
+    """Key and `reward_info` of each reply of a batch, without verl's padding."""
     keys = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
     data = tq.kv_batch_get(keys=keys, partition_id=str(batch.partition_id), select_fields=["extra_fields"])
     infos = (fields["reward_extra_info"] for fields in data.get("extra_fields").tolist())
