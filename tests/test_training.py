@@ -124,6 +124,13 @@ def test_grpo_trains_on_every_game_that_is_named(tmp_path: Path) -> None:
 
 def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     folder, rollouts = tmp_path / "checkpoints", tmp_path / "rollouts"
+    # What comes next depends on what came of all before.
+    settings = [
+        "data.custom_cls.config.adapter_config.reward_mode=legal",
+        "data.custom_cls.config.failure_replay={}",
+        "data.custom_cls.config.curriculum={threshold: 0.04, window: 24, stages: "
+        "[{name: easy, cases: [tic_tac_toe]}, {name: hard, cases: [connect_four]}]}",
+    ]
     command = [
         *TRAINER,
         f"trainer.default_local_dir={folder}",
@@ -132,9 +139,10 @@ def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path
         "trainer.save_freq=3",
         "trainer.logger=[console,file,tensorboard,wandb]",
         "trainer.critic_warmup=0",
-        "veritas_rl.warm_up.steps=10",
+        "veritas_rl.warm_up.steps=30",
         "veritas_rl.evaluation=null",
         "data.train_batch_size=16",
+        *settings,
     ]
     secrets = {"HF_TOKEN": "hf_ofmine", "WANDB_API_KEY": "0123456789abcdef0123456789abcdef01234567"}
     environment = {**os.environ, **secrets, "WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path)}
@@ -169,11 +177,19 @@ def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path
     assert len(runs) >= 1
     assert ids == {json.loads((folder / "run.json").read_text())["wandb_run_id"]}
     # The tasks of each step are those of a run that nobody cut off.
-    data = compose_configuration(["hardware=cpu", "rollout=transformers"]).data
-    tasks = [DynamicEnvDataset("train", None, data)[index]["reward_model"]["ground_truth"] for index in range(6 * 16)]
-    for step in range(1, 7):
-        played = [json.loads(line)["gts"] for line in (rollouts / f"{step}.jsonl").read_text().splitlines()]
-        assert sorted(played) == sorted(tasks[16 * (step - 1) : 16 * step])
+    data = compose_configuration(["hardware=cpu", "rollout=transformers", *settings]).data
+    dataset, told = DynamicEnvDataset("train", None, data), []
+    for step, record in enumerate(metrics(folder), start=1):
+        drawn = {row["reward_model"]["ground_truth"]: row["index"] for row in (dataset[k] for k in range(16))}
+        replies = [json.loads(line) for line in (rollouts / f"{step}.jsonl").read_text().splitlines()]
+        assert sorted(reply["gts"] for reply in replies) == sorted(drawn)
+        # In this reward mode the score says it all.
+        told += dataset.record({drawn[reply["gts"]]: (reply["score"], reply["score"]) for reply in replies})
+        assert record["data"].items() >= dataset.metrics().items()
+    assert dataset.metrics()["curriculum/stage"] == 2
+    assert dataset.metrics()["failure_replay/share"] > 0
+    printed = (tmp_path / "printed").read_text() + done.stdout
+    assert all(line in printed for line in told)
     for file in (path for top in (tmp_path, logs(folder)) for path in top.rglob("*") if path.is_file()):
         assert not any(secret.encode() in file.read_bytes() for secret in secrets.values()), file
 

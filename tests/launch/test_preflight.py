@@ -91,6 +91,12 @@ def test_the_command_and_its_environment_hold_what_verl_needs(run: Run) -> None:
         ({}, ["trainer.n_gpus_per_node=3"], "does not divide into 3 ranks"),
         ({}, ["trainer.total_training_steps=null"], "trainer.total_training_steps=None is no whole number above 0"),
         ({"ALGORITHM": "grpo"}, ["data.custom_cls.config.adapter_config.mode=episode"], "is not there yet"),
+        ({}, ["data.custom_cls.config.failure_replay={capacity: 0}"], "failure_replay.capacity must be a whole number"),
+        (
+            {},
+            ["+data.custom_cls.config.curriculum.stages=[{name: a, cases: []}]"],
+            "stage a has no game: name some in games or cases",
+        ),
         ({}, ["trainer.resume_mode=maybe"], "trainer.resume_mode=maybe is not understood: auto, disable or"),
     ],
 )

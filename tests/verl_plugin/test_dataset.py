@@ -1,11 +1,15 @@
 """The dataset as verl opens it: by path, lazily, the same in every process."""
 
 import os
+import pickle
 import subprocess
 import sys
 from typing import Any
 
 import pytest
+from torch.utils.data import SequentialSampler
+from torchdata.stateful_dataloader import StatefulDataLoader
+from verl.utils.dataset.rl_dataset import collate_fn
 from verl.utils.import_utils import load_extern_object
 
 from veritas_rl.errors import UserError
@@ -54,7 +58,8 @@ def test_its_order_is_a_seeded_permutation() -> None:
     dataset = open_dataset(cases=["tic_tac_toe", "kuhn_poker"], num_tasks_per_case=50)
     tasks = [dataset[index]["extra_info"]["task_id"] for index in range(len(dataset))]
     assert len(set(tasks)) == 100
-    natural = [task.id for task in dataset.tasks]
+    assert dataset.source is not None
+    natural = [task.id for task in dataset.source.tasks["all"]]
     assert sorted(tasks) == sorted(natural)
     assert tasks != natural
 
@@ -116,3 +121,81 @@ def test_an_unknown_environment_lists_the_known_ones() -> None:
     config["custom_cls"]["config"]["env"] = "open_spiel"
     with pytest.raises(UserError, match="openspiel"):
         DynamicEnvDataset("train", None, config)
+
+
+def with_outcomes(**settings: Any) -> DynamicEnvDataset:
+    """A training dataset with stages and replays."""
+    config = data_config()
+    stages = [{"name": "easy", "cases": ["tic_tac_toe"]}, {"name": "hard", "cases": ["kuhn_poker"]}]
+    curriculum = {"stages": stages, "window": 8, "min_games": 8}
+    config["custom_cls"]["config"] |= {"curriculum": curriculum, "failure_replay": {}, **settings}
+    return DynamicEnvDataset("train", None, config)
+
+
+def loader(dataset: DynamicEnvDataset) -> StatefulDataLoader:
+    """As verl makes it."""
+    sampler = SequentialSampler(dataset)
+    return StatefulDataLoader(
+        dataset, batch_size=4, num_workers=0, drop_last=True, collate_fn=collate_fn, sampler=sampler
+    )
+
+
+def play(dataset: DynamicEnvDataset, batch: dict[str, Any]) -> list[str]:
+    """Every third task fails."""
+    return dataset.record({index: (float(index % 3 > 0), float(index % 3 > 0)) for index in batch["index"]})
+
+
+def test_a_row_of_training_tells_where_its_task_comes_from() -> None:
+    dataset = with_outcomes()
+    rows = [dataset[0] for _ in range(8)]
+    assert [row["index"] for row in rows] == list(range(8))
+    assert {(row["extra_info"]["origin"], row["extra_info"]["stage"]) for row in rows} == {("fresh", "easy")}
+    said = dataset.record({row["index"]: (1.0, 1.0) for row in rows})
+    assert said == ["curriculum: stage easy passed with 100% of the last 8 games; now hard (2 of 2)"]
+    assert {dataset[0]["extra_info"]["stage"] for _ in range(40)} == {"easy", "hard"}
+    # What the agent loop makes of it is the task alone.
+    assert task_of(rows[0]["extra_info"]).id == rows[0]["extra_info"]["task_id"]
+
+
+def test_validation_has_neither_stages_nor_replays() -> None:
+    config = data_config(cases="tic_tac_toe")
+    plain = DynamicEnvDataset("val", None, config)
+    config["custom_cls"]["config"] |= {
+        "curriculum": {"stages": [{"name": "a", "cases": ["hex"]}]},
+        "failure_replay": {},
+    }
+    dataset = DynamicEnvDataset("val", None, config)
+    assert [dataset[k] for k in (5, 3, 5)] == [plain[k] for k in (5, 3, 5)]
+    assert "origin" not in dataset[0]["extra_info"]
+    assert (dataset.metrics(), dataset.state_dict()) == ({}, {})
+
+
+@pytest.mark.parametrize("ahead", [0, 2])
+def test_a_loader_goes_on_with_the_tasks_that_it_would_have_had(ahead: int) -> None:
+    unbroken = with_outcomes()
+    batches = iter(loaded := loader(unbroken))
+    for _ in range(9):
+        play(unbroken, next(batches))
+    waiting = [next(batches) for _ in range(ahead)]
+    state = pickle.loads(pickle.dumps(loaded.state_dict()))
+    resumed = with_outcomes()
+    loaded_again = loader(resumed)
+    loaded_again.load_state_dict(state)
+    again = iter(loaded_again)
+    origins = set()
+    for _ in range(20):
+        batch, other = waiting.pop(0) if waiting else next(batches), next(again)
+        assert batch["extra_info"].tolist() == other["extra_info"].tolist()
+        assert play(unbroken, batch) == play(resumed, other)
+        assert unbroken.metrics() == resumed.metrics()
+        origins |= {info["origin"] for info in other["extra_info"]}
+    assert origins == {"fresh", "replay", "past"}
+
+
+def test_an_epoch_that_ends_does_not_end_the_curriculum() -> None:
+    dataset = with_outcomes(adapter_config={"num_tasks_per_case": 8})
+    assert len(dataset) == 16
+    for _ in range(3):
+        for batch in loader(dataset):
+            play(dataset, batch)
+    assert dataset.metrics()["curriculum/stage"] == 2

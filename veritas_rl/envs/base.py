@@ -288,8 +288,13 @@ class Environment(ABC):
         return task.id
 
 
-def make_config(config_type: type, values: Mapping[str, Any]) -> Any:
-    """Make an environment's configuration from a mapping, such as `adapter_config`.
+def make_config(config_type: type, values: Mapping[str, Any], what: str = "adapter_config") -> Any:
+    """Make a configuration from a mapping, such as an environment's from `adapter_config`.
+
+    Args:
+        config_type: A dataclass that validates itself.
+        values: Some of its fields.
+        what: What the mapping is called where a person sets it.
 
     Raises:
         UserError: A key is unknown (the known ones are listed), or a value is refused by the configuration itself.
@@ -297,7 +302,7 @@ def make_config(config_type: type, values: Mapping[str, Any]) -> Any:
     known = {f.name for f in dataclasses.fields(config_type)}
     for key in values:
         if key not in known:
-            raise unknown("adapter_config key", key, known)
+            raise unknown(f"{what} key", key, known)
     return config_type(**values)
 
 

@@ -86,10 +86,16 @@ def catalogue_of(configuration: DictConfig, split: str, **changes: Any) -> Seque
     Raises:
         UserError: The environment, a key or a value is wrong.
     """
+    settings = dataset_settings(configuration)
+    settings["adapter_config"] = {**(settings.get("adapter_config") or {}), **changes}
+    return open_catalogue(settings, split)
+
+
+def dataset_settings(configuration: DictConfig) -> dict[str, Any]:
+    """What the run's dataset is made from, as plain values."""
     settings = OmegaConf.to_container(configuration.data.custom_cls.config)
     assert isinstance(settings, dict)
-    settings["adapter_config"] = {**(settings.get("adapter_config") or {}), **changes}
-    return open_catalogue({str(key): value for key, value in settings.items()}, split)
+    return {str(key): value for key, value in settings.items()}
 
 
 def dump(configuration: DictConfig) -> str:

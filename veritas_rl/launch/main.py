@@ -187,7 +187,7 @@ def train(run: Run, console: Console) -> bool:
         try:
             shortage = Shortage(process.pid, run.configuration.ray_kwargs.ray_init)
             steps = run.configuration.trainer.total_training_steps
-            code = watch(process, run.metrics, steps, console, run.first_step, shortage)
+            code = watch(process, run.log, run.metrics, steps, console, run.first_step, shortage)
         finally:
             end(process)
             signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -10,9 +10,10 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from veritas_rl.checkpoints.adapter import base_name
+from veritas_rl.curriculum.sampler import open_source
 from veritas_rl.envs.base import SPLITS
 from veritas_rl.errors import UserError
-from veritas_rl.launch.configuration import catalogue_of
+from veritas_rl.launch.configuration import catalogue_of, dataset_settings
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.verl_plugin.patches import required_verl
 
@@ -203,3 +204,4 @@ def check(configuration: DictConfig, overrides: Sequence[str]) -> None:
     check_batch(configuration)
     for split in SPLITS:
         catalogue_of(configuration, split)
+    open_source(dataset_settings(configuration))

@@ -1,6 +1,7 @@
 """A training run as a person watches it: a bar with reward, legal rate and time left, from verl's metrics file."""
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -11,24 +12,25 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import TimeRemainingColumn as TimeLeft
 
+from veritas_rl.curriculum.stages import ANNOUNCEMENT
 from veritas_rl.errors import UserError
 
 POLL_SECONDS = 0.5
 
 
-class MetricsFile:
-    """The lines that verl's file logger has added since one last looked.
+class Tail:
+    """The whole lines that a file has got since one last looked.
 
     Args:
-        path: One JSON object a line: {"step": ..., "data": {name: number}}. It need not exist yet.
+        path: It need not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._offset = 0
 
-    def new(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The step and the metrics of each whole line that is new."""
+    def new(self) -> Iterator[bytes]:
+        """Each whole line that is new."""
         if not self.path.exists():
             return
         with self.path.open("rb") as file:
@@ -37,12 +39,29 @@ class MetricsFile:
                 if not line.endswith(b"\n"):
                     return
                 self._offset += len(line)
-                record = json.loads(line)
-                yield record["step"], record["data"]
+                yield line
+
+
+class MetricsFile:
+    """The metrics that verl's file logger has added since one last looked.
+
+    Args:
+        path: One JSON object a line: {"step": ..., "data": {name: number}}. It need not exist yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._tail = Tail(path)
+
+    def new(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The step and the metrics of each whole line that is new."""
+        for line in self._tail.new():
+            record = json.loads(line)
+            yield record["step"], record["data"]
 
 
 def watch(
     process: subprocess.Popen[bytes],
+    log: Path,
     metrics: Path,
     steps: int,
     console: Console,
@@ -53,6 +72,7 @@ def watch(
 
     Args:
         process: verl.
+        log: Where its output goes. What the curriculum says there is told.
         metrics: Where its file logger writes.
         steps: How many training steps there will be.
         first: How many of them were trained before.
@@ -67,6 +87,8 @@ def watch(
     """
     file, last_told, told_every = MetricsFile(metrics), 0, max(1, steps // 10)
     list(file.new())  # those of the steps that were trained before
+    output = Tail(log)
+    list(output.new())
     started, began, waiting = time.monotonic(), (0, 0.0), True
     with Progress(
         SpinnerColumn(),
@@ -83,6 +105,9 @@ def watch(
         bar = progress.add_task("starting Ray and verl", total=steps, completed=first, told="")
         while True:
             code = process.poll()
+            for line in output.new():
+                if said := re.search(rf"{ANNOUNCEMENT}.+", line.decode(errors="replace")):
+                    progress.console.print(said.group().rstrip(), markup=False, highlight=False)
             for step, data in file.new():
                 waiting = False
                 if "critic/score/mean" not in data:

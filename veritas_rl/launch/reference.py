@@ -27,6 +27,8 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from safetensors.numpy import save_file
 
 from veritas_rl.checkpoints import adapter
+from veritas_rl.curriculum.replay import FailureReplayConfig
+from veritas_rl.curriculum.stages import CurriculumConfig
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.launch import configuration as conf
@@ -275,6 +277,15 @@ def meanings_of(config_type: type) -> dict[str, str]:
     return {name: " ".join(words.split()) for name, words in found}
 
 
+def option_rows(config_type: type) -> list[tuple[str, str, str]]:
+    """The keys of a configuration that a recipe leaves out: name, meaning, and default if the meaning says none."""
+    meanings = meanings_of(config_type)
+    return [
+        (field.name, meanings[field.name], "" if "Default:" in meanings[field.name] else shown(field.default))
+        for field in dataclasses.fields(config_type)
+    ]
+
+
 def adapter_rows(configurations: Sequence[DictConfig]) -> list[tuple[str, str, list[str]]]:
     """The keys of `adapter_config`: name, meaning, and the default in each configuration."""
     environment = configurations[0].data.custom_cls.config.env
@@ -340,6 +351,8 @@ def render() -> str:
         example_alpha=EXAMPLE_ALPHA,
         example_rank=EXAMPLE_RANK,
         adapter_rows=adapter_rows(configurations),
+        curriculum_rows=option_rows(CurriculumConfig),
+        failure_rows=option_rows(FailureReplayConfig),
         groups=groups,
         machines=machines(),
         recipe=recipe,

@@ -2,15 +2,18 @@
 
 verl makes one for training and one for validation from the same class and configuration; only `data_files` differs,
 and the words "train" and "val" stand there. The dataset draws its order itself, because verl's own shuffle lists every
-index: use `data.shuffle=False` and `data.dataloader_num_workers=0`.
+index, and because what comes next in training depends on what came of the tasks before: use `data.shuffle=False` and
+`data.dataloader_num_workers=0`. Its state travels in verl's data.pt.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from omegaconf import DictConfig, OmegaConf
 from torch.utils.data import Dataset
 
+from veritas_rl.curriculum.sampler import open_source
 from veritas_rl.envs.base import SPLITS, Task
 from veritas_rl.envs.registry import get_environment, open_catalogue
 from veritas_rl.errors import UserError
@@ -32,8 +35,13 @@ def split_of(data_files: str | Sequence[str]) -> str:
     return stems.pop()
 
 
-def row_of(task: Task, index: int) -> dict[str, Any]:
+def row_of(task: Task, index: int, **drawn: str) -> dict[str, Any]:
     """The row of one task.
+
+    Args:
+        task: It.
+        index: In training the number of its draw, by which its outcome is recorded; else its position.
+        drawn: More plain values for `extra_info`, such as where the task comes from.
 
     `data_source` is the game by which verl groups its metrics; `extra_info` is a dict, because verl writes into it. A
     row holds nothing twice: verl carries every column of every sample through each stage of a step, which on a small
@@ -44,7 +52,7 @@ def row_of(task: Task, index: int) -> dict[str, Any]:
         "data_source": task.case.partition("(")[0],
         "raw_prompt": [dict(message) for message in turn.messages],
         "reward_model": {"style": "rule", "ground_truth": task.id},
-        "extra_info": {**task.to_dict(), "task_id": task.id, "index": index},
+        "extra_info": {**task.to_dict(), "task_id": task.id, "index": index, **drawn},
         "agent_name": AGENT_LOOP,
         "index": index,
     }
@@ -53,15 +61,18 @@ def row_of(task: Task, index: int) -> dict[str, Any]:
 class DynamicEnvDataset(Dataset):
     """The tasks of an environment as verl rows.
 
+    In training, rows come from a `TaskSource` in its order: the index that is asked for has no meaning beyond the
+    length. In validation, each index has its row, and there is no state.
+
     Args:
         data_files: "train" or "val".
         tokenizer: Unused: the agent loop makes the tokens.
-        config: verl's whole `data` node; `custom_cls.config` is what `open_catalogue` takes; `seed` seeds the order.
+        config: verl's whole `data` node; `custom_cls.config` is what `open_source` takes; `seed` seeds the order.
         processor: Unused.
-        max_samples: At most this many rows; -1 for all.
+        max_samples: At most this many different tasks, of each stage in training; -1 for all.
 
     Raises:
-        UserError: The environment, a key or a value of `adapter_config` is wrong.
+        UserError: The environment, a key or a value of `custom_cls.config` is wrong.
     """
 
     def __init__(
@@ -73,8 +84,13 @@ class DynamicEnvDataset(Dataset):
         max_samples: int = -1,
     ) -> None:
         split = split_of(data_files)
-        self.tasks = open_catalogue(config["custom_cls"]["config"], split)
-        self.order = Permutation(len(self.tasks), config.get("seed"), split)
+        settings, seed = _plain(config["custom_cls"]["config"]), config.get("seed")
+        self.source = open_source(settings, seed, max_samples) if split == "train" else None
+        if self.source is not None:
+            self.length = len(self.source)
+            return
+        self.tasks = open_catalogue(settings, split)
+        self.order = Permutation(len(self.tasks), seed, split)
         self.length = len(self.tasks) if max_samples < 0 else min(max_samples, len(self.tasks))
 
     def __len__(self) -> int:
@@ -83,8 +99,48 @@ class DynamicEnvDataset(Dataset):
     def __getitem__(self, index: int) -> dict[str, Any]:
         if not 0 <= index < self.length:
             raise IndexError(index)
-        position = self.order[index]
-        return row_of(self.tasks[position], position)
+        if self.source is None:
+            position = self.order[index]
+            return row_of(self.tasks[position], position)
+        draw = self.source.next()
+        return row_of(draw.task, draw.number, origin=draw.origin, stage=draw.stage)
+
+    def record(self, outcomes: Mapping[int, tuple[float, float]]) -> list[str]:
+        """Take in how tasks were played, in the order in which they were drawn.
+
+        Args:
+            outcomes: By a row's `index`: value and success, each the mean over the task's games.
+
+        Returns:
+            Lines for the console, for each stage that is passed with it.
+        """
+        assert self.source is not None
+        said = [self.source.record(number, *outcomes[number]) for number in sorted(outcomes)]
+        return [line for line in said if line]
+
+    def metrics(self) -> dict[str, float]:
+        """What the curriculum and the failures measure; nothing in validation, or where a run has neither."""
+        return {} if self.source is None else self.source.metrics()
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the next rows depend on. verl saves it in data.pt."""
+        return {} if self.source is None else self.source.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state_dict` was called.
+
+        Raises:
+            UserError: The state is of another curriculum.
+        """
+        if self.source is not None:
+            self.source.load_state_dict(state)
+
+
+def _plain(config: Any) -> dict[str, Any]:
+    """A node of the configuration as a dict of plain values."""
+    values = OmegaConf.to_container(config, resolve=True) if isinstance(config, DictConfig) else config
+    assert isinstance(values, Mapping)
+    return {str(key): value for key, value in values.items()}
 
 
 OpenSpielDataset = DynamicEnvDataset

@@ -6,6 +6,7 @@ verl finds it by `trainer.v1.trainer_mode=game`. What it adds to verl's own trai
   is whole; verl counts only those of its own process, and removes one before the next is written.
 - A request to stop (a file named `stop` beside the checkpoints) ends the run after the step, with a checkpoint.
 - A loss or gradient that is not a finite number ends the run, naming the step and the tasks.
+- The dataset learns what came of its tasks, before a checkpoint is saved; curriculum and failure replay live there.
 - The critic's values do not depend on the reference pass: verl leaves its flag "without the adapter" on the batch,
   which the critic then obeys.
 """
@@ -15,17 +16,23 @@ import dataclasses
 import math
 import os
 import shutil
+from collections import defaultdict
+from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar
 
 import ray
 import transfer_queue as tq
 from omegaconf import DictConfig, open_dict
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.utils import tensordict_utils as tu
 
 from veritas_rl.checkpoints.adapter import weights_fingerprint
 from veritas_rl.checkpoints.layout import INFO, STOP, CheckpointInfo, LoraInfo, whole_checkpoints, write_info
@@ -62,6 +69,8 @@ class GameTrainer(PPOTrainerSync):
             config.trainer.max_critic_ckpt_to_keep = None
         self._folder = Path(config.trainer.default_local_dir).absolute()
         self._saved: int | None = None
+        self._drawn: dict[str, int] = {}
+        """The number of the dataset's draw, by the uid that verl gives each row."""
         GameLoopManager.start_workers(config)
         base = Path(config.actor_rollout_ref.model.path)
         self._base_fingerprint = weights_fingerprint(base) if any(base.glob("*.safetensors")) else None
@@ -94,7 +103,20 @@ class GameTrainer(PPOTrainerSync):
             raise UserError(
                 f"step {self.global_steps}: {numbers}; its tasks were {', '.join(names[:NAMED_TASKS])}{more}"
             )
+        metrics |= self._record(batch)
         return batch
+
+    def _submit_batch_to_rollout(self, batch: TensorDict) -> int:
+        self._drawn |= zip(tu.get(batch, "uid"), map(int, tu.get(batch, "index")), strict=True)
+        return super()._submit_batch_to_rollout(batch)
+
+    def _record(self, batch: KVBatchMeta) -> dict[str, float]:
+        """Tell the dataset what came of a batch, and print what it says; its metrics."""
+        dataset: Any = self.train_dataset
+        found = outcomes(_infos(batch))
+        for line in dataset.record({self._drawn.pop(uid): outcome for uid, outcome in found.items()}):
+            print(line, flush=True)
+        return dataset.metrics()
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         return super()._compute_old_log_prob(_with_tensors(batch), metrics)
@@ -179,6 +201,31 @@ def _with_tensors(batch: KVBatchMeta) -> KVBatchMeta:
 
 def _task_ids(batch: KVBatchMeta) -> list[str]:
     """The tasks of a batch, each once, without verl's padding."""
+    return sorted({info["task_id"] for _, info in _infos(batch)})
+
+
+def outcomes(replies: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, tuple[float, float]]:
+    """Value and success of each row by its uid, as the means over its games. A game's last reply says how it ended.
+
+    Args:
+        replies: Key and `reward_info` of each reply, in any order. A key is `uid_game_reply`.
+    """
+    ends: dict[str, tuple[int, dict[str, Any]]] = {}
+    for key, info in replies:
+        game, _, number = key.rpartition("_")
+        ends[game] = max(ends.get(game, (-1, {})), (int(number), info), key=itemgetter(0))
+    games: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for game, (_, info) in ends.items():
+        games[game.rpartition("_")[0]].append(info)
+    return {
+        uid: (fmean(info["value"] for info in infos), fmean(info["success"] for info in infos))
+        for uid, infos in games.items()
+    }
+
+
+def _infos(batch: KVBatchMeta) -> list[tuple[str, dict[str, Any]]]:
+    """Key and `reward_info` of each reply of a batch, without verl's padding."""
     keys = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
     data = tq.kv_batch_get(keys=keys, partition_id=str(batch.partition_id), select_fields=["extra_fields"])
-    return sorted({fields["reward_extra_info"]["task_id"] for fields in data.get("extra_fields").tolist()})
+    infos = (fields["reward_extra_info"] for fields in data.get("extra_fields").tolist())
+    return list(zip(keys, infos, strict=True))

@@ -1,0 +1,44 @@
+"""What a person sees of a run while it trains."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from veritas_rl.curriculum.stages import Curriculum, Stage
+from veritas_rl.launch.progress import Tail, watch
+
+
+def test_a_tail_gives_each_whole_line_once(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    tail = Tail(path)
+    assert list(tail.new()) == []
+    path.write_bytes(b"one\ntwo\nthr")
+    assert list(tail.new()) == [b"one\n", b"two\n"]
+    with path.open("ab") as file:
+        file.write(b"ee\n")
+    assert list(tail.new()) == [b"three\n"]
+    assert list(tail.new()) == []
+
+
+def test_a_stage_that_is_passed_is_told_once(tmp_path: Path) -> None:
+    curriculum = Curriculum([Stage("easy", {}, 0.5), Stage("hard", {}, 0.5)], window=3)
+    (said,) = filter(None, [curriculum.record_fresh("easy", 1) for _ in range(3)])
+    log, metrics, printed = tmp_path / "verl.log", tmp_path / "metrics.jsonl", io.StringIO()
+    # Of the part of the run before it was cut off.
+    log.write_text("curriculum: stage zero passed with 99% of the last 9 games; now easy (2 of 3)\n")
+    step = json.dumps({"step": 1, "data": {"critic/score/mean": 0.25, "game/legal": 0.5}})
+    program = (
+        "import time\ntime.sleep(0.3)\n"
+        f"print('\\x1b[36m(TaskRunner pid=7)\\x1b[0m ' + {said!r}, file=open({str(log)!r}, 'a'))\n"
+        f"print({step!r}, file=open({str(metrics)!r}, 'a'))\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program])
+    assert watch(process, log, metrics, 1, Console(file=printed, width=200)) == 0
+    lines = printed.getvalue().splitlines()
+    assert lines[0] == said
+    assert lines[1].startswith("step 1/1  reward 0.250  legal 0.500")
+    assert len(lines) == 2

@@ -1,0 +1,232 @@
+"""Where a training run gets its tasks from: the present stage, its own failures, and the stages before.
+
+A run without a curriculum is one stage that is never passed, so there is one way to a task. What is drawn depends on
+the seed, on how many were drawn before, and on the outcomes that were recorded; on nothing else.
+"""
+
+import dataclasses
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from veritas_rl.curriculum.replay import FailureBuffer, FailureReplayConfig
+from veritas_rl.curriculum.stages import EVERYTHING, STAGE_KEYS, Curriculum, CurriculumConfig, Stage
+from veritas_rl.envs.base import Task, make_config
+from veritas_rl.envs.registry import get_environment, open_catalogue
+from veritas_rl.errors import UserError, unknown
+from veritas_rl.permutation import Permutation
+from veritas_rl.seeding import generator
+
+FRESH, REPLAY, PAST = "fresh", "replay", "past"
+ORIGINS = (FRESH, REPLAY, PAST)
+"""Where a task comes from: the present stage's own order, the failures, or a stage before."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A task that was drawn.
+
+    Attributes:
+        number: How many were drawn before it. By it its outcome is recorded.
+        task: It.
+        origin: One of `ORIGINS`.
+        stage: The name of the stage that it belongs to.
+    """
+
+    number: int
+    task: Task
+    origin: str
+    stage: str
+
+
+class TaskSource:
+    """Draws tasks and learns of their outcomes. Both cost the same, however many tasks there are.
+
+    Each stage goes through its tasks in a seeded order of its own, and begins again after the last.
+
+    Args:
+        catalogues: The tasks of each stage, by its name.
+        curriculum: The stages.
+        failures: The failures; None if none are asked again.
+        seed: Seeds every order and every draw.
+        past_share: The share of draws that come from the stages before.
+        limit: At most this many tasks of each stage; -1 for all.
+
+    Raises:
+        UserError: A stage has no tasks, or fresh ones would never be drawn.
+    """
+
+    def __init__(
+        self,
+        catalogues: Mapping[str, Sequence[Task]],
+        curriculum: Curriculum,
+        failures: FailureBuffer | None = None,
+        seed: object = 42,
+        past_share: float = 0.0,
+        limit: int = -1,
+    ) -> None:
+        self.curriculum = curriculum
+        self.failures = failures
+        self.seed = seed
+        self.past_share = past_share
+        self.replay_probability = 0.0 if failures is None else failures.config.probability
+        if len(curriculum.stages) > 1 and past_share + self.replay_probability >= 1:
+            raise UserError(
+                f"curriculum.past_share={past_share} and failure_replay.probability={self.replay_probability} leave no "
+                "fresh game, and no stage is passed without: their sum must be less than 1"
+            )
+        self.tasks = dict(catalogues)
+        self._lengths: dict[str, int] = {}
+        self._orders: dict[str, Permutation] = {}
+        for name, tasks in self.tasks.items():
+            length = len(tasks) if limit < 0 else min(limit, len(tasks))
+            if length < 1:
+                raise UserError(f"stage {name} has no task: give it a game, and num_tasks_per_case of at least 1")
+            self._lengths[name] = length
+            self._orders[name] = Permutation(len(tasks), seed, "fresh", name)
+        self.drawn = 0
+        self._seen = dict.fromkeys(self.tasks, 0)
+        self._played: dict[str, int] = dict.fromkeys(ORIGINS, 0)
+        self._waiting: dict[int, Draw] = {}
+        self._again: deque[Draw] = deque()
+
+    def __len__(self) -> int:
+        """How many tasks all stages have together."""
+        return sum(self._lengths.values())
+
+    def next(self) -> Draw:
+        """The next task."""
+        if self._again:
+            return self._again.popleft()
+        random, number = generator(self.seed, "draw", self.drawn), self.drawn
+        self.drawn += 1
+        chance, past = random.random(), self.curriculum.past
+        draw = None
+        if chance < self.past_share:
+            if past:
+                draw = self._from_stage(number, random.choice(past), PAST)
+        elif chance < self.past_share + self.replay_probability and self.failures is not None:
+            failure = self.failures.draw(random)
+            if failure is not None:
+                draw = Draw(number, failure.task, REPLAY, failure.stage)
+        if draw is None:
+            draw = self._from_stage(number, self.curriculum.stage, FRESH)
+        self._waiting[number] = draw
+        return draw
+
+    def record(self, number: int, score: float, success: float) -> str | None:
+        """Take in how a task was played.
+
+        Args:
+            number: The draw's.
+            score: In [0, 1]; of a group of games, the mean.
+            success: 1 or 0, or the share of a group's games. For the failures a group has succeeded if all of it has.
+
+        Returns:
+            If a stage is passed with it, a line that says so.
+
+        Raises:
+            KeyError: No such draw waits for its outcome.
+        """
+        draw = self._waiting.pop(number)
+        self._played[draw.origin] += 1
+        if self.failures is not None:
+            self.failures.record(draw.task, draw.stage, score, solved=success == 1)
+        if draw.origin == PAST:
+            self.curriculum.record_past(draw.stage, success)
+        if draw.origin == FRESH:
+            return self.curriculum.record_fresh(draw.stage, success)
+        return None
+
+    def metrics(self) -> dict[str, float]:
+        """Those of the curriculum and of the failures; nothing where a run has neither."""
+        made = self.curriculum.metrics()
+        if self.failures is not None:
+            made |= self.failures.metrics()
+            made["failure_replay/share"] = self._played[REPLAY] / max(1, sum(self._played.values()))
+        return made
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next draws depend on, as plain values."""
+        return {
+            "drawn": self.drawn,
+            "seen": dict(self._seen),
+            "played": dict(self._played),
+            "waiting": [dataclasses.asdict(draw) for draw in self._waiting.values()],
+            "curriculum": self.curriculum.state_dict(),
+            "failures": None if self.failures is None else self.failures.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state_dict` was called.
+
+        Tasks that were drawn and whose outcomes were not known come once more, first: whoever would have played them is
+        gone.
+
+        Raises:
+            UserError: The state is of other stages; the message says what differs.
+        """
+        self.curriculum.load_state_dict(state["curriculum"])
+        if self.failures is not None and state["failures"] is not None:
+            self.failures.load_state_dict(state["failures"])
+        self.drawn, self._seen, self._played = state["drawn"], dict(state["seen"]), dict(state["played"])
+        draws = [Draw(**{**values, "task": Task.from_dict(values["task"])}) for values in state["waiting"]]
+        self._waiting = {draw.number: draw for draw in draws}
+        self._again = deque(draws)
+
+    def _from_stage(self, number: int, stage: Stage, origin: str) -> Draw:
+        """The next task of a stage's own order."""
+        seen = self._seen[stage.name]
+        self._seen[stage.name] = seen + 1
+        position = self._orders[stage.name][seen % self._lengths[stage.name]]
+        return Draw(number, self.tasks[stage.name][position], origin, stage.name)
+
+
+def open_source(settings: Mapping[str, Any], seed: object = 42, limit: int = -1) -> TaskSource:
+    """The tasks of a training run.
+
+    Args:
+        settings: What `open_catalogue` takes; `curriculum` and `failure_replay` hold what `CurriculumConfig` and
+            `FailureReplayConfig` take, None for neither.
+        seed: Seeds every order and every draw.
+        limit: At most this many tasks of each stage; -1 for all.
+
+    Raises:
+        UserError: A key or a value is wrong; of a stage, its name stands before it.
+    """
+    failures = None
+    if settings.get("failure_replay") is not None:
+        config = make_config(FailureReplayConfig, _mapping("failure_replay", settings), "failure_replay")
+        failures = FailureBuffer(config)
+    if settings.get("curriculum") is None:
+        source = {EVERYTHING.name: open_catalogue(settings, "train")}
+        return TaskSource(source, Curriculum([EVERYTHING]), failures, seed, limit=limit)
+    config = make_config(CurriculumConfig, _mapping("curriculum", settings), "curriculum")
+    return TaskSource(
+        {stage.name: _open_stage(settings, stage) for stage in config.stages},
+        Curriculum(config.stages, config.window, config.min_games),
+        failures,
+        seed,
+        config.past_share,
+        limit,
+    )
+
+
+def _mapping(name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    values = settings[name]
+    if not isinstance(values, Mapping):
+        raise UserError(f"{name} must be null or a mapping, such as {{}} for its defaults; {values!r} was given")
+    return values
+
+
+def _open_stage(settings: Mapping[str, Any], stage: Stage) -> Sequence[Task]:
+    known = {field.name for field in dataclasses.fields(get_environment(settings["env"]).config_type)}
+    for key, value in stage.settings.items():
+        if key not in known and value is not None:
+            raise unknown(f"key of stage {stage.name}", key, {*STAGE_KEYS, *known})
+    adapter = {**(settings.get("adapter_config") or {}), **stage.settings}
+    try:
+        return open_catalogue({**settings, "adapter_config": adapter}, "train")
+    except UserError as error:
+        raise UserError(f"stage {stage.name}: {error}") from error
