@@ -18,11 +18,8 @@ from veritas_rl.errors import UserError
 DEFAULT_THRESHOLDS = (0.60, 0.50, 0.40)
 """What the first, the second and every later stage asks for where nothing is said."""
 
-SMALL_CASES = ("tic_tac_toe", "kuhn_poker", "leduc_poker", "hex(board_size=5)")
-"""The games of the first of the default stages."""
-
 DEFAULT_STAGES: tuple[Mapping[str, Any], ...] = (
-    {"name": "easy", "opponent": "random", "cases": list(SMALL_CASES)},
+    {"name": "easy", "opponent": "random", "only_small": True},
     {"name": "medium", "opponent": "random"},
     {"name": "hard", "opponent": "mcts"},
 )

@@ -17,7 +17,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from veritas_rl.envs.base import Task
+from veritas_rl.envs.base import MODES, Task
 from veritas_rl.envs.registry import open_catalogue
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.launch.hardware import Hardware
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 CONFIG_DIR = ROOT / "train/verl/config"
 RECIPE = "openspiel_ppo"
-GROUPS = ("hardware", "algorithm", "lora", "rollout")
+GROUPS = ("hardware", "algorithm", "lora", "rollout", "play")
 
 
 def group_of(override: str) -> str | None:
@@ -51,7 +51,7 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
     Raises:
         UserError: A variable's value is not understood.
     """
-    named = [*overrides_from(environment), *map(_with_or_without_plus, typed)]
+    named = [*overrides_from(environment), *map(_as_hydra_means, typed)]
     if "hardware=cpu" in named:
         hardware = dataclasses.replace(hardware, gpus=0)
     made = [*hardware.overrides(), *named]
@@ -59,8 +59,10 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
     return [*chosen.values(), *(override for override in made if group_of(override) is None)]
 
 
-def _with_or_without_plus(override: str) -> str:
-    """`+key.of=value` as Hydra's `++key.of=value`, which sets a key whether it is there or not."""
+def _as_hydra_means(override: str) -> str:
+    """`episode` as `play=episode`, and `+key.of=value` as Hydra's `++key.of=value`, which sets a key in any case."""
+    if override in MODES:
+        return f"play={override}"
     return f"+{override}" if re.match(r"\+[^+=]*\.[^=]*=", override) else override
 
 

@@ -44,6 +44,10 @@ if TYPE_CHECKING:
 UNIFORM, RAW, WARM, TRAINED = "uniform random legal player", "before", "after the warm-up", "after RL"
 
 
+POSITIONS = {"mode": "move", "opponent": "none", "illegal": "forfeit"}
+"""What makes single positions of a run's tasks, whatever it trains on."""
+
+
 def travel(run: "Run", console: Console, train: Callable[["Run", Console], bool]) -> bool:
     """Make or take the model, judge it, train it, judge it again, and say where everything is.
 
@@ -133,7 +137,7 @@ def continue_logs(run: "Run") -> None:
 
 def evaluation_tasks(configuration: DictConfig) -> list[Task]:
     """The held-out positions: tasks of the validation split, of every case, each position once."""
-    catalogue = catalogue_of(configuration, "val", reward_mode="optimal")
+    catalogue = catalogue_of(configuration, "val", **POSITIONS, reward_mode="optimal")
     tasks = itertools.islice(shuffled(catalogue, configuration.veritas_rl.seed), len(catalogue))
     return distinct(tasks, configuration.veritas_rl.evaluation.positions)
 
@@ -163,7 +167,7 @@ def warmed_up(model: Path, run: "Run", console: Console) -> Path:
     output = run.folder / "warmed-up-model"
     if output.exists():
         return output
-    tasks = shuffled(catalogue_of(run.configuration, "train"), settings.seed)
+    tasks = shuffled(catalogue_of(run.configuration, "train", **POSITIONS), settings.seed)
     count = settings.warm_up.steps * settings.warm_up.batch_size
     # Another seed each time round, so that all moves of a position are seen.
     examples = [example(task, f"{settings.seed}/{index}") for index, task in enumerate(itertools.islice(tasks, count))]

@@ -89,12 +89,13 @@ def check_switches(configuration: DictConfig, overrides: Sequence[str]) -> None:
         raise UserError("LAYERED_SUMMON=1 is for rollout=vllm and rollout=sglang: leave it out")
     if rollout.name == "transformers" and any("rollout.gpu_memory_utilization=" in item for item in overrides):
         raise UserError("GPU_MEMORY_UTILIZATION is for rollout=vllm and rollout=sglang: leave it out")
-    mode = configuration.data.custom_cls.config.adapter_config.get("mode")
-    if mode == "episode" and configuration.algorithm.adv_estimator == "grpo":
+    algorithm = configuration.algorithm
+    if algorithm.adv_estimator == "grpo" and rollout.n < 2:
         raise UserError(
-            "mode=episode with ALGORITHM=grpo is not there yet: each reply would get the advantage of the game's last. "
-            "Use ALGORITHM=ppo"
+            "ALGORITHM=grpo compares several games of one task: set actor_rollout_ref.rollout.n to 2 or more"
         )
+    if algorithm.adv_estimator in ("grpo", "rae") and algorithm.use_kl_in_reward:
+        raise UserError("algorithm.use_kl_in_reward is for ALGORITHM=ppo: use actor_rollout_ref.actor.use_kl_loss")
     if model.lora_adapter_path is None:
         return
     if not lora:

@@ -43,7 +43,7 @@ def choice(name: str, value: str, known: Mapping[str, str]) -> str:
 
 
 SWITCH = {"1": "on", "true": "on", "on": "on", "yes": "on", "0": "off", "false": "off", "off": "off", "no": "off"}
-ALGORITHMS = {name: name for name in ("ppo", "grpo")}
+ALGORITHMS = {name: name for name in ("ppo", "grpo", "rae")}
 BACKENDS = {name: name for name in ("vllm", "sglang", "transformers")}
 STRATEGIES = {name: name for name in ("fsdp", "fsdp2")}
 
@@ -74,7 +74,7 @@ VARIABLES = (
     Variable("AGENT_MODEL_REPO_ID", "The model to train: a hub id or a local folder."),
     Variable(
         "ALGORITHM",
-        "ppo (with a critic) or grpo.",
+        "ppo (with a critic), grpo (games of one task compared) or rae (for self-play).",
         lambda value: [f"algorithm={choice('ALGORITHM', value, ALGORITHMS)}"],
     ),
     Variable(

@@ -4,8 +4,8 @@
 a seat's t-th reply less the mean over the games that have one, divided by their standard deviation. Where only one game
 has a t-th reply there is nothing to compare with, and its advantage is 0.
 
-`rae`, role-conditioned advantage estimation (Liu et al. 2025, "SPIRAL"), compares a seat's result with a running mean of
-that seat's results in that game, so that moving first is no merit.
+`rae`, role-conditioned advantage estimation (Liu et al. 2025, "SPIRAL"), compares a seat's result with a running mean
+of that seat's results in that game, so that moving first is no merit.
 
 Either way the replies of one seat in one game weigh as much together as those of any other, however long the game: each
 is divided by their number, and multiplied by the mean number of the batch.

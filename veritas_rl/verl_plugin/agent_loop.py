@@ -107,6 +107,10 @@ class GameAgentLoop(AgentLoopBase):
             await asyncio.to_thread(session.step, replies)
             for turn in mine:
                 self._last(samples, turn.seat).accepted = turn.seat not in session.rejected
+        if not samples:
+            # The game was over before the model was asked. It counts as a game, and teaches nothing.
+            samples.append(_Sample(max(task.seat, 0), Chat(self.tokenizer, (), self.apply_chat_template_kwargs)))
+            self._leave_unanswered(samples[0])
         share = waited / max(self.loop.time() - began, 1e-9)
         return self._outputs(task, session.scores(), samples, share)
 
@@ -126,6 +130,7 @@ class GameAgentLoop(AgentLoopBase):
                     "move": {
                         "seat": sample.seat,
                         "left": later[sample.seat],
+                        "discount": task.gamma ** later[sample.seat],
                         "opponent": task.opponent,
                         "opponent_wait": waited,
                     },

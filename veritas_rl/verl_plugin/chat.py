@@ -20,15 +20,19 @@ class Chat:
 
     Args:
         tokenizer: With a chat template.
-        messages: The first messages.
+        messages: The first messages; none where nobody is asked.
         template_kwargs: Passed to the template, such as enable_thinking.
     """
 
     def __init__(self, tokenizer: Any, messages: Sequence[Message], template_kwargs: Mapping[str, Any]) -> None:
         self._tokenizer = tokenizer
         self._template_kwargs = template_kwargs
-        self.prompt_ids: list[int] = tokenizer.apply_chat_template(
-            list(messages), add_generation_prompt=True, tokenize=True, return_dict=False, **template_kwargs
+        self.prompt_ids: list[int] = (
+            tokenizer.apply_chat_template(
+                list(messages), add_generation_prompt=True, tokenize=True, return_dict=False, **template_kwargs
+            )
+            if messages
+            else [tokenizer.eos_token_id]
         )
         self.response_ids: list[int] = []
         self.response_mask: list[int] = []

@@ -5,6 +5,7 @@ a small step; logs none of `reward_extra_info` in training; and trains on a padd
 """
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import transfer_queue as tq
@@ -39,15 +40,45 @@ class GameReplayBuffer(ReplayBuffer):
 
     @staticmethod
     def _game_metrics(keys: list[str], partition_id: str) -> dict[str, float]:
-        """Means over a batch, and by game: `game/reward`, `game/success`, `game/hex/legal`, ..."""
+        """The measures of a batch, from its samples in TransferQueue."""
         columns = ["extra_fields", "data_source", "rm_scores"]
         data = tq.kv_batch_get(keys=keys, partition_id=partition_id, select_fields=columns)
-        sums: dict[str, list[float]] = defaultdict(list)
         rewards = [scores.sum().item() for scores in data.get("rm_scores").unbind()]
-        samples = zip(data.get("extra_fields").tolist(), data.get("data_source").tolist(), rewards, strict=True)
-        for fields, game, reward in samples:
-            for name, value in (fields["reward_extra_info"] | {"reward": reward}).items():
-                if isinstance(value, float):
-                    sums[f"game/{name}"].append(value)
-                    sums[f"game/{game}/{name}"].append(value)
-        return {name: sum(values) / len(values) for name, values in sums.items()}
+        fields, games = data.get("extra_fields").tolist(), data.get("data_source").tolist()
+        return game_metrics(keys, games, fields, rewards)
+
+
+def game_metrics(
+    keys: Sequence[str], games: Sequence[str], fields: Sequence[Mapping[str, Any]], rewards: Sequence[float]
+) -> dict[str, float]:
+    """Means over a batch, counted by games: each seat of each game is one, however many replies it gave.
+
+    Args:
+        keys: Of each sample, `uid_game_reply`.
+        games: The game's name of each sample.
+        fields: What the agent loop said of each sample.
+        rewards: The reward of each sample; a seat's is the mean of its replies'.
+
+    Returns:
+        `game/success`, the same by name (`game/hex/success`), and in whole games by opponent
+        (`game/vs_mcts:50/success`) and seat (`game/seat_0/success`).
+    """
+    seats: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for index, key in enumerate(keys):
+        seats[key.rpartition("_")[0], fields[index]["move"]["seat"]].append(index)
+    sums: dict[str, list[float]] = defaultdict(list)
+    for (_, seat), members in seats.items():
+        # The reply that says how it ended: an overlong prompt is told of its own sample only.
+        last = max(members, key=lambda index: int(keys[index].rpartition("_")[2]))
+        move, info = fields[last]["move"], fields[last]["reward_extra_info"]
+        reward = sum(rewards[index] for index in members) / len(members)
+        groups = ["game", f"game/{games[last]}"]
+        more: dict[str, float] = {}
+        if "moves" in info:
+            groups += [f"game/vs_{move['opponent']}", f"game/seat_{seat}"]
+            more["opponent_wait"] = move["opponent_wait"]
+        for name, value in (info | more | {"reward": reward}).items():
+            if isinstance(value, float):
+                for group in groups:
+                    sums[f"{group}/{name}"].append(value)
+    return {name: sum(values) / len(values) for name, values in sums.items()}

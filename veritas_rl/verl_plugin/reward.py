@@ -29,10 +29,13 @@ def task_of(extra_info: Mapping[str, Any]) -> Task:
 
 def reward_info(task: Task, score: Score) -> dict[str, Any]:
     """What is logged beside the reward: numbers are averaged by game, words are kept for the dump of generations."""
+    told = {name: float(score.details[name]) for name in ("moves", "mistakes") if name in score.details}
     return {
+        **told,
         "value": score.value,
         "success": float(score.success),
         "legal": float(score.legal),
+        "illegal": float(not score.legal and score.reason not in (Reason.TRUNCATED, Reason.OVERLONG)),
         "truncated": float(score.reason is Reason.TRUNCATED),
         "overlong": float(score.reason is Reason.OVERLONG),
         "reason": str(score.reason),

@@ -6,6 +6,8 @@ verl finds it by `trainer.v1.trainer_mode=game`. What it adds to verl's own trai
   is whole; verl counts only those of its own process, and removes one before the next is written.
 - A request to stop (a file named `stop` beside the checkpoints) ends the run after the step, with a checkpoint.
 - A loss or gradient that is not a finite number ends the run, naming the step and the tasks.
+- The estimators `grpo` and `rae` compare whole games, seat by seat, see `advantages`.
+- A model that earns nothing at all ends the run with words, instead of a flat curve.
 - The dataset learns what came of its tasks, before a checkpoint is saved; curriculum and failure replay live there.
 - The critic's values do not depend on the reference pass: verl leaves its flag "without the adapter" on the batch,
   which the critic then obeys.
@@ -13,6 +15,7 @@ verl finds it by `trainer.v1.trainer_mode=game`. What it adds to verl's own trai
 
 import asyncio
 import dataclasses
+import json
 import math
 import os
 import shutil
@@ -24,11 +27,13 @@ from statistics import fmean
 from typing import Any, ClassVar
 
 import ray
+import torch
 import transfer_queue as tq
 from omegaconf import DictConfig, open_dict
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.core_algos import register_adv_est
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
@@ -37,6 +42,7 @@ from verl.utils import tensordict_utils as tu
 from veritas_rl.checkpoints.adapter import weights_fingerprint
 from veritas_rl.checkpoints.layout import INFO, STOP, CheckpointInfo, LoraInfo, whole_checkpoints, write_info
 from veritas_rl.errors import UserError
+from veritas_rl.verl_plugin.advantages import ESTIMATORS, Move, RoleBaselines, group_relative, role_conditioned
 from veritas_rl.verl_plugin.agent_loop import GameLoopWorker
 
 FINITE = ("loss", "grad_norm")
@@ -47,6 +53,12 @@ ENGINE_COLUMNS = (
     *("old_log_probs", "ref_log_prob", "rollout_is_weights", "advantages", "values", "returns"),
 )
 """What verl's engines read of each sample, as far as it is there."""
+
+BASELINES = "baselines.json"
+"""The running means of `rae` in a checkpoint."""
+
+BARREN_STEPS = 5
+"""After so many steps without one legal answer a run ends."""
 
 NAMED_TASKS = 8
 """How many tasks an error names; the log has all of them."""
@@ -69,6 +81,8 @@ class GameTrainer(PPOTrainerSync):
             config.trainer.max_critic_ckpt_to_keep = None
         self._folder = Path(config.trainer.default_local_dir).absolute()
         self._saved: int | None = None
+        self._baselines = RoleBaselines()
+        self._barren_steps = 0
         self._drawn: dict[str, int] = {}
         """The number of the dataset's draw, by the uid that verl gives each row."""
         GameLoopManager.start_workers(config)
@@ -104,7 +118,42 @@ class GameTrainer(PPOTrainerSync):
                 f"step {self.global_steps}: {numbers}; its tasks were {', '.join(names[:NAMED_TASKS])}{more}"
             )
         metrics |= self._record(batch)
+        self._barren_steps = 0 if metrics.get("game/legal", 1.0) else self._barren_steps + 1
+        if self._barren_steps == BARREN_STEPS:
+            raise UserError(
+                f"no reply of the last {BARREN_STEPS} steps was a legal answer, and nothing can be learned from zeros: "
+                "begin with a model that knows the answer format (bash train/scripts/openspiel-SFT-trainer.sh), or "
+                "raise data.max_response_length if replies are cut (game/truncated)"
+            )
         return batch
+
+    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        batch = super()._compute_advantage(batch, metrics)
+        algorithm = self.config.algorithm
+        if algorithm.adv_estimator not in ESTIMATORS:
+            return batch
+        columns = ["extra_fields", "data_source", "rm_scores", "response_mask"]
+        data = tq.kv_batch_get(keys=batch.keys, partition_id=str(batch.partition_id), select_fields=columns)
+        masks = data.get("response_mask").unbind()
+        rewards = [scores.sum().item() for scores in data.get("rm_scores").unbind()]
+        fields, games = data.get("extra_fields").tolist(), data.get("data_source").tolist()
+        # What verl adds to fill a mini-batch learns nothing and is compared with nothing.
+        real = [index for index, tag in enumerate(batch.tags) if not tag.get("is_padding", False)]
+        moves = moves_of(
+            [batch.keys[index] for index in real],
+            [games[index] for index in real],
+            [fields[index] for index in real],
+            [rewards[index] for index in real],
+        )
+        if algorithm.adv_estimator == "grpo":
+            found = group_relative(moves, normalise=algorithm.get("norm_adv_by_std_in_grpo", True))
+        else:
+            found = role_conditioned(moves, self._baselines)
+        advantages = dict(zip(real, found, strict=True))
+        rows = [mask * advantages.get(index, 0.0) for index, mask in enumerate(masks)]
+        nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+        made = TensorDict({"advantages": nested, "returns": nested}, batch_size=len(rows))
+        return tq.kv_batch_put(keys=batch.keys, partition_id=str(batch.partition_id), fields=made)
 
     def _submit_batch_to_rollout(self, batch: TensorDict) -> int:
         self._drawn |= zip(tu.get(batch, "uid"), map(int, tu.get(batch, "index")), strict=True)
@@ -140,6 +189,7 @@ class GameTrainer(PPOTrainerSync):
         folder = self._folder / f"global_step_{self.global_steps}"
         (folder / INFO).unlink(missing_ok=True)
         super()._save_checkpoint()
+        (folder / BASELINES).write_text(json.dumps(self._baselines.means))
         for file in folder.rglob("*"):
             if file.is_file():
                 with file.open("rb") as written:
@@ -151,6 +201,14 @@ class GameTrainer(PPOTrainerSync):
                 # First of all it is whole no more: the run may be killed while it is removed.
                 (old / INFO).unlink()
                 shutil.rmtree(old)
+
+    def _load_checkpoint(self) -> None:
+        super()._load_checkpoint()
+        saved = self._folder / f"global_step_{self.global_steps}" / BASELINES
+        if self.config.trainer.resume_mode == "resume_path":
+            saved = Path(self.config.trainer.resume_from_path) / BASELINES
+        if self.global_steps and saved.exists():
+            self._baselines.means = json.loads(saved.read_text())
 
     def _info(self) -> CheckpointInfo:
         model, trainer = self.config.actor_rollout_ref.model, self.config.trainer
@@ -192,6 +250,45 @@ class GameLoopManager(AgentLoopManagerTQ):
         self.agent_loop_workers = self.started
         made_with = (self.config, self.llm_client, self.teacher_client, self.reward_loop_worker_handles)
         await asyncio.gather(*(worker.begin.remote(*made_with) for worker in self.agent_loop_workers))
+
+
+@register_adv_est("rae")
+def _reward_of_reply(
+    token_level_rewards: torch.Tensor, response_mask: torch.Tensor, **_: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """verl wants a function by this name; `GameTrainer` puts what `role_conditioned` says in its place."""
+    rewards = token_level_rewards.sum(dim=-1, keepdim=True) * response_mask
+    return rewards, rewards
+
+
+def moves_of(
+    keys: Sequence[str], games: Sequence[str], fields: Sequence[dict[str, Any]], rewards: Sequence[float]
+) -> list[Move]:
+    """The samples of a batch as moves of games, in their order.
+
+    Args:
+        keys: Of each sample, `uid_game_reply`: `uid` names the task.
+        games: The game's name of each sample.
+        fields: What the agent loop said of each sample.
+        rewards: The shaped reward of each sample.
+    """
+    sessions = [key.rpartition("_")[0] for key in keys]
+    turns: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for key, session, said in zip(keys, sessions, fields, strict=True):
+        turns[session, said["move"]["seat"]].append(int(key.rpartition("_")[2]))
+    return [
+        Move(
+            task=session.rpartition("_")[0],
+            game=session,
+            name=game,
+            seat=said["move"]["seat"],
+            turn=sorted(turns[session, said["move"]["seat"]]).index(int(key.rpartition("_")[2])),
+            reward=reward,
+            value=said["reward_extra_info"]["value"],
+            discount=said["move"]["discount"],
+        )
+        for key, session, game, said, reward in zip(keys, sessions, games, fields, rewards, strict=True)
+    ]
 
 
 def _with_tensors(batch: KVBatchMeta) -> KVBatchMeta:

@@ -54,6 +54,9 @@ AVAILABLE_CASES = tuple(
 )
 """Every case of the fixed-task mode."""
 
+SMALL_CASES = ("tic_tac_toe", "kuhn_poker", "leduc_poker", "hex(board_size=5)")
+"""What a beginner can learn soon."""
+
 _SIZES = {
     "breakthrough": ("columns", "rows"),
     "clobber": ("columns", "rows"),

@@ -46,6 +46,7 @@ class OpenSpielConfig:
         allowed_game_indices: Instead of cases: games by their index in the numbering of task ids. Task number k of a
             game is its variant k.
         task_ids: Instead of cases: task ids of 12 digits, each one task.
+        only_small: Whether of all these only the small cases are played, as far as there are any.
         fallback_cases: What is played where nothing above says so. Default: every described game.
         num_tasks_per_case: Tasks of each case.
         max_random_steps: The most random moves before a single move's position; None for any of a random game.
@@ -72,6 +73,7 @@ class OpenSpielConfig:
     game_types: Any = ()
     allowed_game_indices: Any = ()
     task_ids: Any = ()
+    only_small: bool = False
     fallback_cases: Any = ()
     num_tasks_per_case: int = 100
     max_random_steps: int | None = None
@@ -137,7 +139,9 @@ class OpenSpielConfig:
             named += [case_names.canonical(case_names.write_case(game, dict(config))) for config in configs or [()]]
         fallback = case_names.split_list(self.fallback_cases, "fallback_cases") or case_names.DEFAULT_CASES
         known = tuple(dict.fromkeys(named or map(case_names.canonical, fallback)))
-        return case_names.select(known, self.game_types) if self.game_types else known
+        chosen = case_names.select(known, self.game_types) if self.game_types else known
+        small = tuple(case for case in chosen if case in case_names.SMALL_CASES)
+        return small if self.only_small and small else chosen
 
     def _numbered_cases(self) -> tuple[str, ...]:
         others = ("cases", "game_list", "game_types") + (("task_ids",) if self.allowed_game_indices else ())
