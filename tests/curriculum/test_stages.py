@@ -27,8 +27,8 @@ def test_the_default_stages_have_their_opponents_and_thresholds() -> None:
         ("medium", "random", 0.5),
         ("hard", "mcts", 0.4),
     ]
-    assert "tic_tac_toe" in stages[0].settings["cases"]
-    assert all("cases" not in stage.settings for stage in stages[1:])
+    assert stages[0].settings["only_small"]
+    assert all("only_small" not in stage.settings for stage in stages[1:])
 
 
 def test_one_threshold_serves_all_stages_that_have_none_of_their_own() -> None:

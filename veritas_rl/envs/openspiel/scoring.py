@@ -129,7 +129,7 @@ def _values(
 ) -> tuple[str, Mapping[int, float]]:
     game = load(case)
     state = positions.replay(game, history)
-    if _is_searchable(game):
+    if is_searchable(game):
         return "search", _search(game, state, player)
     actions = state.legal_actions(player)
     estimate = _native_playouts if _is_native(game) else _playouts
@@ -153,7 +153,7 @@ def has_equilibrium(case: str) -> bool:
     return suits and game.type.provides_information_state_string and count_histories(case) is not None
 
 
-def _is_searchable(game: Game) -> bool:
+def is_searchable(game: Game) -> bool:
     """Whether OpenSpiel's tree search applies without seeing what its player does not: two in turn, paid at the end by
     -1, 0 or 1."""
     terminal = game.type.reward_model == pyspiel.GameType.RewardModel.TERMINAL

@@ -12,6 +12,7 @@ class Hex(Game):
     """Cells are named by column letter and row number from the top left: action columns * row + column."""
 
     default_cases: ClassVar = tuple(f"hex(board_size={size})" for size in (5, 7, 9, 11))
+    budget: ClassVar = (1000, 50)
     limits: ClassVar = {"board_size": (2, 26), "num_rows": (2, 26), "num_cols": (2, 26)}
 
     def rules(self) -> str:

@@ -15,6 +15,7 @@ class LeducPoker(Game):
     """A player sees the own card, the public card once it is dealt, the betting and everybody's chips."""
 
     default_cases: ClassVar = ("leduc_poker",)
+    budget: ClassVar = (3000, 200)
     limits: ClassVar = {"players": (2, 10)}
     native_search: ClassVar = True
 

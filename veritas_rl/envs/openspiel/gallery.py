@@ -1,0 +1,164 @@
+"""The gallery of games: writes docs/games.md from the registry.
+
+    python -m veritas_rl.envs.openspiel.gallery
+    python -m veritas_rl.envs.openspiel.gallery --check     # exit code 1 if the page is not current
+
+Each game with what it is, its cases, its variants, how it is scored, who can play it, and one prompt as a model sees
+it.
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspiel
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from veritas_rl.envs.base import Task
+from veritas_rl.envs.openspiel import cases, ids, positions, scoring
+from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
+from veritas_rl.envs.openspiel.games import GAMES, Game
+from veritas_rl.errors import UserError, exit_on_user_error
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+PAGE = DOCS / "games.md"
+TEMPLATE = "games.md.jinja"
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """One game of the gallery, as words.
+
+    Attributes:
+        name: OpenSpiel's short name.
+        title: What it is called.
+        kind: Players, information, chance, order of moves.
+        cases: The cases that its bare name means.
+        variants: The parameters that the description covers.
+        task_ids: Its index and how many configurations the variants choose from.
+        score: How a finished game becomes a value.
+        moves: How a single move is valued.
+        search: The budget of `mcts:full`, or why there is none.
+        seen: What a search sees of what is hidden.
+        prompt: One prompt.
+    """
+
+    name: str
+    title: str
+    kind: str
+    cases: tuple[str, ...]
+    variants: tuple[str, ...]
+    task_ids: str
+    score: str
+    moves: str
+    search: str
+    seen: str
+    prompt: str
+
+
+def exhibit(name: str) -> Exhibit:
+    """The exhibit of a described game."""
+    case = cases.default_cases(name)[0]
+    game = cases.load(case)
+    (turn, *_) = OpenSpielEnvironment().start(Task("openspiel", case, 1, split="val")).turns()
+    return Exhibit(
+        name=name,
+        title=game.type.long_name,
+        kind=_kind(game),
+        cases=tuple(cases.default_cases(name)),
+        variants=tuple(f"{key} {low} to {high}" for key, (low, high) in type(game).limits.items()),
+        task_ids=_task_ids(name),
+        score=_score(game),
+        moves=_moves(game),
+        search=_search(game),
+        seen=_seen(game),
+        prompt=turn.messages[0]["content"],
+    )
+
+
+def _kind(game: Game) -> str:
+    seats = f"{game.players} player{'s' if game.players > 1 else ''}"
+    hidden = "hidden information" if game.hidden else "perfect information"
+    chance = game.type.chance_mode != pyspiel.GameType.ChanceMode.DETERMINISTIC
+    parts = [seats, hidden, "chance" if chance else "no chance"]
+    if game.simultaneous:
+        parts.append("simultaneous moves")
+    if game.players > 1:
+        parts.append("zero-sum" if game.zero_sum else "general sum")
+    return ", ".join(parts)
+
+
+def _task_ids(name: str) -> str:
+    for index, game in enumerate(ids.INDEXED_GAMES):
+        if game.name == name:
+            count = game.configurations
+            return f"{index:04}CCCCCCCC, {count} configuration{'s' if count > 1 else ''}"
+    return "none"
+
+
+def _score(game: Game) -> str:
+    least, greatest = game.spiel.min_utility(), game.spiel.max_utility()
+    if game.players == 1:
+        return f"(return - {least:g}) / {greatest - least:g}"
+    if game.zero_sum:
+        return f"won 1, drawn 0.5, lost 0 (returns from {least:g} to {greatest:g})"
+    if game.players == 2:
+        return "the better return 1, the other 0, equal ones 0.5"
+    return f"by rank: 1 - rank / {game.players - 1}, equal returns share the better rank"
+
+
+def _moves(game: Game) -> str:
+    if scoring.is_exact(game.case):
+        return "minimax"
+    playouts = "playouts" if game.can_resample else "none: what is hidden cannot be dealt anew"
+    if scoring.has_equilibrium(game.case):
+        return f"outcome: {playouts}; optimal: the equilibrium"
+    return f"outcome: {playouts}; optimal: {'search' if scoring.is_searchable(game) else playouts}"
+
+
+def _search(game: Game) -> str:
+    if game.simultaneous:
+        return "none: its players move at once"
+    if game.type.reward_model != pyspiel.GameType.RewardModel.TERMINAL:
+        return "none: it pays before its end"
+    simulations, rollouts = game.budget or (0, 0)
+    return f"{simulations} simulations of {rollouts} rollouts" if simulations else "none: random play only"
+
+
+def _seen(game: Game) -> str:
+    if not game.hidden:
+        return ""
+    return "knows what its seat knows" if game.can_resample else "sees hidden information"
+
+
+def render() -> str:
+    """The page."""
+    environment = Environment(
+        loader=FileSystemLoader(DOCS),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    template = environment.get_template(TEMPLATE)
+    return template.render(
+        exhibits=[exhibit(name) for name in GAMES], indexed=ids.INDEXED_GAMES, validation=positions.VALIDATION_SHARE
+    )
+
+
+def main() -> int:
+    """The command line."""
+    if sys.argv[1:] not in ([], ["--check"]):
+        raise UserError(f"{' '.join(sys.argv[1:])} is not understood: nothing, or --check")
+    page = render()
+    if not sys.argv[1:]:
+        PAGE.write_text(page, encoding="utf-8")
+        return 0
+    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page:
+        return 0
+    print(f"{PAGE.name} is not current: python -m veritas_rl.envs.openspiel.gallery", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    exit_on_user_error(main)
