@@ -4,17 +4,19 @@ import importlib.metadata
 import importlib.util
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig
 
 from veritas_rl.checkpoints.adapter import base_name
 from veritas_rl.curriculum.sampler import open_source
-from veritas_rl.envs.base import SPLITS
+from veritas_rl.envs.base import SPLITS, Task
+from veritas_rl.envs.openspiel.env import Catalogue
 from veritas_rl.errors import UserError
 from veritas_rl.launch.configuration import catalogue_of, dataset_settings
 from veritas_rl.launch.hardware import Hardware
+from veritas_rl.players.opponents import ALL_SEATS, check_bot, stand_in
 from veritas_rl.verl_plugin.patches import required_verl
 
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
@@ -180,6 +182,18 @@ def check_disk(configuration: DictConfig, model: Path | None) -> None:
         )
 
 
+def check_opponents(catalogues: Iterable[Sequence[Task]]) -> None:
+    """Each stage's opponent exists, and can play the stage's games.
+
+    Raises:
+        UserError: It does not, or cannot.
+    """
+    for catalogue in catalogues:
+        if isinstance(catalogue, Catalogue) and catalogue.config.opponent not in ALL_SEATS:
+            config = catalogue.config
+            check_bot(config.opponent, [case for case in config.cases if stand_in(config.opponent, case) != "random"])
+
+
 def check_outputs(configuration: DictConfig) -> None:
     """What the launcher reads afterwards will be written.
 
@@ -205,4 +219,4 @@ def check(configuration: DictConfig, overrides: Sequence[str]) -> None:
     check_batch(configuration)
     for split in SPLITS:
         catalogue_of(configuration, split)
-    open_source(dataset_settings(configuration))
+    check_opponents(open_source(dataset_settings(configuration)).tasks.values())

@@ -17,6 +17,9 @@ from veritas_rl.players.exact import ExactPlayer, check_solvable
 from veritas_rl.players.mcts import MCTSPlayer, check_searchable
 from veritas_rl.players.random import RandomPlayer
 
+ALL_SEATS = ("none", "self")
+"""The opponents that are the model itself."""
+
 BOTS = ("random", "mcts", "mcts:SIMS", "mcts:full", "exact")
 SIMULATIONS = 50
 
@@ -51,3 +54,16 @@ def check_bot(name: str, cases: Iterable[str]) -> None:
             check_solvable(case)
         elif name.startswith("mcts"):
             check_searchable(case)
+
+
+def stand_in(name: str, case: str) -> str:
+    """Who plays a case in training for a bot: itself, or "random" where a tree search cannot.
+
+    A stage of a curriculum has one opponent for all its games, of which a few cannot be searched.
+    """
+    if name.startswith("mcts"):
+        try:
+            check_searchable(case)
+        except UserError:
+            return "random"
+    return name

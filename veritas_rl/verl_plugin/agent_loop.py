@@ -31,6 +31,7 @@ from verl.utils import tensordict_utils as tu
 
 from veritas_rl.envs.base import Reason, Reply, Score, Session, Task, Turn, shape
 from veritas_rl.envs.registry import get_environment
+from veritas_rl.players.opponents import ALL_SEATS, stand_in
 from veritas_rl.verl_plugin.chat import Chat
 from veritas_rl.verl_plugin.opponents import Opponent
 from veritas_rl.verl_plugin.reward import reward_info, task_of
@@ -92,6 +93,7 @@ class GameAgentLoop(AgentLoopBase):
     async def play(self, task: Task, session: Session, sampling_params: dict[str, Any]) -> list[AgentLoopOutput]:
         """Play a session of a task to its end; as `run`."""
         began, waited = self.loop.time(), 0.0
+        opponent = self._opponent(stand_in(task.opponent, task.case))
         samples: list[_Sample] = []
         while turns := session.turns():
             mine = [turn for turn in turns if is_trained(task, turn.seat)]
@@ -99,7 +101,7 @@ class GameAgentLoop(AgentLoopBase):
             asked = self.loop.time()
             said = await asyncio.gather(
                 *(self._answer(self._sample(task, turn, samples), sampling_params) for turn in mine),
-                *(self._opponent(task.opponent).act(turn) for turn in others),
+                *(opponent.act(turn) for turn in others),
             )
             waited += (self.loop.time() - asked) * (not mine)
             replies = {turn.seat: reply for turn, reply in zip([*mine, *others], said, strict=True)}
@@ -160,6 +162,8 @@ class GameAgentLoop(AgentLoopBase):
         return next(sample for sample in reversed(samples) if sample.seat == seat)
 
     def _opponent(self, name: str) -> Opponent:
+        """The player of the seats that are not trained. Where all are, nobody asks it."""
+        name = "random" if name in ALL_SEATS else name
         if name not in self._opponents:
             self._opponents[name] = Opponent(name)
         return self._opponents[name]
@@ -205,7 +209,7 @@ def _first_weights(made_by: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_trained(task: Task, seat: int) -> bool:
     """Whether the model that is trained answers for a seat: for all where nobody else is named."""
-    return task.opponent in ("none", "self") or seat == task.seat
+    return task.opponent in ALL_SEATS or seat == task.seat
 
 
 @ray.remote
