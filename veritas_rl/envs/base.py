@@ -260,6 +260,63 @@ class Session(ABC):
         """The score of each seat that was asked. Only after the end: a `RuntimeError` before."""
 
 
+@dataclass(frozen=True)
+class LegalAnswer:
+    """One legal answer to a turn, as an environment knows it.
+
+    Attributes:
+        replies: Every documented way to give it, each a whole reply, such as by number and by name.
+        line: The line by which a full prompt lists it.
+    """
+
+    replies: tuple[str, ...]
+    line: str
+
+
+@dataclass(frozen=True)
+class TurnFacts:
+    """What is true of a turn, whatever it shows.
+
+    Attributes:
+        to_act: The seats that have to act now; empty where nobody has.
+        legal: The legal answers of the turn's seat, in the order of `Turn.answers`.
+        hidden: Whether there is something that this seat must not see.
+    """
+
+    to_act: tuple[int, ...]
+    legal: tuple[LegalAnswer, ...]
+    hidden: bool
+
+
+class Audit:
+    """What an environment can tell about itself beside what it shows, so that a linter can hold one against the other.
+
+    Every method may answer None: the environment does not tell. This base tells nothing.
+    """
+
+    selection: ClassVar[tuple[str, tuple[str, ...]] | None] = None
+    """A key of `adapter_config` that selects by name, and names that it must all select when they are given at once."""
+
+    def facts(self, turn: Turn) -> TurnFacts | None:
+        """The truth about a turn, from its view."""
+        return None
+
+    def redealt(self, task: Task, count: int) -> Sequence[Turn] | None:
+        """The same seat's turn in up to `count` other states that it cannot tell from the task's, as it is shown there.
+
+        Empty where no other such state was found.
+        """
+        return None
+
+    def seats_alike(self, case: str) -> bool | None:
+        """Whether a case is the same game from every seat: seats passed round give results passed round."""
+        return None
+
+    def question_count(self, task: Task) -> int | None:
+        """How many different questions the tasks beside this one can ask; None if more than can be counted."""
+        return None
+
+
 class Environment(ABC):
     """What is played. One instance serves a whole process; it holds no state of any session."""
 
@@ -286,6 +343,10 @@ class Environment(ABC):
         By default every task stands alone.
         """
         return task.id
+
+    def audit(self) -> Audit:
+        """What a linter may ask; see `Audit`."""
+        return Audit()
 
 
 def make_config(config_type: type, values: Mapping[str, Any], what: str = "adapter_config") -> Any:

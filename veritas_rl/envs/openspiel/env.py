@@ -13,6 +13,7 @@ from veritas_rl.envs.base import (
     REWARD_MODES,
     SCALES,
     SPLITS,
+    Audit,
     Environment,
     Reason,
     Reply,
@@ -23,7 +24,8 @@ from veritas_rl.envs.base import (
 )
 from veritas_rl.envs.openspiel import cases as case_names
 from veritas_rl.envs.openspiel import ids, positions, scoring, text
-from veritas_rl.envs.openspiel.games import Game, State
+from veritas_rl.envs.openspiel.audit import OpenSpielAudit
+from veritas_rl.envs.openspiel.games import Decision, Game, State
 from veritas_rl.envs.openspiel.parsing import parse
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.seeding import generator
@@ -332,6 +334,9 @@ class OpenSpielEnvironment(Environment):
         state, seat = positions.decision_of(game.case, task.k, task.seed, task.split, task.depth)
         return f"{game.case}/{game.symmetry_key(state, seat)}"
 
+    def audit(self) -> Audit:
+        return OpenSpielAudit(self)
+
 
 class OpenSpielSession(Session):
     """One move, or one game.
@@ -344,14 +349,19 @@ class OpenSpielSession(Session):
     A whole game starts at the root. Chance is drawn from (`Task.luck`, ply), so a task always meets the same deals
     on the same path. A seat's mistake, once its retries are used up, ends the game: it pays nothing to anybody, so
     nobody profits from it. So does a game that is not over after `Task.max_moves`. All seats are scored.
+
+    Args:
+        task: What is played.
+        game: The task's game.
+        decision: Where a single move is asked instead of at the task's own position.
     """
 
-    def __init__(self, task: Task, game: Game) -> None:
+    def __init__(self, task: Task, game: Game, decision: Decision | None = None) -> None:
         self.task = task
         self.game = game
         if task.mode == "move":
-            decision = positions.decision_of(game.case, task.k, task.seed, task.split, task.depth)
-            self._state, self._asked = decision[0], (decision[1],)
+            asked = decision or positions.decision_of(game.case, task.k, task.seed, task.split, task.depth)
+            self._state, self._asked = asked[0], (asked[1],)
         else:
             self._state, self._asked = game.spiel.new_initial_state(), ()
         self._scores: dict[int, Score] | None = None

@@ -1,0 +1,254 @@
+"""Environments that are each broken in one way, as real ones have been. `test_lint.py` wants every one to be caught.
+
+They are importable as "broken:NAME" by a process with this folder on its path.
+"""
+
+import dataclasses
+import random
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from veritas_rl.envs.base import Message, Reason, Reply, Score, Session, Task, Turn
+from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment, OpenSpielSession, View
+from veritas_rl.envs.openspiel.games import State
+
+
+class Unchecked(Score):
+    """A score that takes any value."""
+
+    def __post_init__(self) -> None:
+        pass
+
+
+class Broken(OpenSpielEnvironment):
+    """The real environment with another session."""
+
+    session: ClassVar[type[OpenSpielSession]] = OpenSpielSession
+
+    def start(self, task: Task) -> Session:
+        return self.session(task, load(task.case))
+
+
+def broken(session: type[OpenSpielSession]) -> type[Broken]:
+    """An environment with this session."""
+    return type(session.__name__, (Broken,), {"session": session})
+
+
+class _Repaired(OpenSpielSession):
+    """Changes replies before they are read."""
+
+    def repaired(self, text: str, turn: Turn) -> str:
+        raise NotImplementedError
+
+    def step(self, replies: Mapping[int, Reply]) -> None:
+        turns = {turn.seat: turn for turn in self.turns()}
+        super().step({seat: Reply(self.repaired(reply.text, turns[seat])) for seat, reply in replies.items()})
+
+
+class _EmptyIsTheFirst(_Repaired):
+    def repaired(self, text: str, turn: Turn) -> str:
+        return text or turn.answers[0]
+
+
+class _Substring(_Repaired):
+    def repaired(self, text: str, turn: Turn) -> str:
+        actions = [str(action) for action in turn.view.actions]
+        inside = text.removeprefix("\\boxed{").removesuffix("}")
+        if not inside.isdigit() or inside in actions:
+            return text
+        return next((f"\\boxed{{{action}}}" for action in actions if action in inside or inside in action), text)
+
+
+class _Scored(OpenSpielSession):
+    """Changes scores."""
+
+    def scored(self, seat: int, score: Score) -> Score:
+        raise NotImplementedError
+
+    def scores(self) -> dict[int, Score]:
+        return {seat: self.scored(seat, score) for seat, score in super().scores().items()}
+
+
+class _EmptyPays(_Scored):
+    """A mistake ends a random game, and its result is paid."""
+
+    def scored(self, seat: int, score: Score) -> Score:
+        return score if score.legal else Score(0.5, False, Reason.DRAWN)
+
+
+class _HashedPay(_Scored):
+    def scored(self, seat: int, score: Score) -> Score:
+        return dataclasses.replace(score, value=score.legal * (hash(self.task.id) % 1000) / 1000)
+
+
+class _LotteryPay(_Scored):
+    def scored(self, seat: int, score: Score) -> Score:
+        return dataclasses.replace(score, value=score.legal * random.random())
+
+
+class _AssumesOne(_Scored):
+    """(r + 1) / 2 for any return."""
+
+    def scored(self, seat: int, score: Score) -> Score:
+        won = score.details.get("return")
+        return Unchecked((float(won) + 1) / 2, False, score.reason) if won is not None else score
+
+
+class _Linear(_Scored):
+    """Wins and losses near the middle."""
+
+    def scored(self, seat: int, score: Score) -> Score:
+        won = score.details.get("return")
+        return dataclasses.replace(score, value=0.5 + float(won) / 246) if won is not None else score
+
+
+class _OnePlayout(_Scored):
+    def scored(self, seat: int, score: Score) -> Score:
+        if score.details.get("value_source") != "playouts":
+            return score
+        action = score.details["action"]
+        lucky = random.Random(f"{self.task.case} {action}").random() < score.value
+        return dataclasses.replace(
+            score, value=float(lucky), success=lucky, details={**score.details, "value_error": 0.0}
+        )
+
+
+class _ErrorUntold(_Scored):
+    def scored(self, seat: int, score: Score) -> Score:
+        kept = {name: value for name, value in score.details.items() if name != "value_error"}
+        return dataclasses.replace(score, details=kept)
+
+
+class _SecondSeatPaysLess(_Scored):
+    def scored(self, seat: int, score: Score) -> Score:
+        return dataclasses.replace(score, value=score.value * (0.9 if seat else 1.0))
+
+
+class _Shown(OpenSpielSession):
+    """Changes what is shown."""
+
+    def shown(self, content: str, state: State) -> str:
+        raise NotImplementedError
+
+    def turns(self) -> Sequence[Turn]:
+        return [dataclasses.replace(turn, messages=self.changed(turn)) for turn in super().turns()]
+
+    def changed(self, turn: Turn) -> tuple[Message, ...]:
+        return tuple({**message, "content": self.shown(message["content"], self._state)} for message in turn.messages)
+
+
+class _FirstFifty(_Shown):
+    def shown(self, content: str, state: State) -> str:
+        head, mark, rest = content.partition("(number: name):\n")
+        listed, gap, tail = rest.partition("\n\n")
+        return head + mark + "\n".join(listed.split("\n")[:50]) + gap + tail
+
+
+class _ShowsTheState(_Shown):
+    def shown(self, content: str, state: State) -> str:
+        return f"{content}\n\nState: {state}"
+
+
+class _FormatUntold(_Shown):
+    def shown(self, content: str, state: State) -> str:
+        return content.partition("Answer with")[0]
+
+
+class _ChanceShown(OpenSpielSession):
+    """The root, whoever moves there, as player 0's turn."""
+
+    def turns(self) -> Sequence[Turn]:
+        root = self.game.spiel.new_initial_state()
+        legal = root.legal_actions()
+        answers = tuple(f"\\boxed{{{action}}}" for action in legal)
+        view = View(root, tuple(legal), self.game.case)
+        return [dataclasses.replace(turn, seat=0, answers=answers, view=view) for turn in super().turns()[:1]]
+
+    def step(self, replies: Mapping[int, Reply]) -> None:
+        super().step({turn.seat: Reply("") for turn in super().turns()})
+
+
+class _JointShown(OpenSpielSession):
+    """Simultaneous moves as one seat's, with the numbers of joint actions."""
+
+    def turns(self) -> Sequence[Turn]:
+        turns = super().turns()
+        if not turns or not self._state.is_simultaneous_node():
+            return turns
+        joint = tuple(self._state.legal_actions())
+        view = dataclasses.replace(turns[0].view, actions=joint)
+        return [dataclasses.replace(turns[0], answers=tuple(f"\\boxed{{{a}}}" for a in joint), view=view)]
+
+    def step(self, replies: Mapping[int, Reply]) -> None:
+        (reply,) = replies.values()
+        for turn in super().turns():
+            replies = {**replies, turn.seat: reply}
+        super().step(replies)
+
+
+class _NumbersAlone(_Repaired):
+    def repaired(self, text: str, turn: Turn) -> str:
+        return text if text in turn.answers else "no"
+
+
+EmptyIsTheFirst = broken(_EmptyIsTheFirst)
+Substring = broken(_Substring)
+EmptyPays = broken(_EmptyPays)
+HashedPay = broken(_HashedPay)
+LotteryPay = broken(_LotteryPay)
+AssumesOne = broken(_AssumesOne)
+Linear = broken(_Linear)
+OnePlayout = broken(_OnePlayout)
+ErrorUntold = broken(_ErrorUntold)
+SecondSeatPaysLess = broken(_SecondSeatPaysLess)
+FirstFifty = broken(_FirstFifty)
+ShowsTheState = broken(_ShowsTheState)
+FormatUntold = broken(_FormatUntold)
+ChanceShown = broken(_ChanceShown)
+JointShown = broken(_JointShown)
+NumbersAlone = broken(_NumbersAlone)
+
+
+class OnePosition(OpenSpielEnvironment):
+    """Every task of a case asks for the same position."""
+
+    def start(self, task: Task) -> Session:
+        return super().start(dataclasses.replace(task, k=0))
+
+
+class DeafToTheCount(OpenSpielEnvironment):
+    """100 tasks a case, whatever is configured."""
+
+    def catalogue(self, config: OpenSpielConfig, split: str) -> Sequence[Task]:
+        return super().catalogue(dataclasses.replace(config, num_tasks_per_case=100), split)
+
+
+class FirstGameAlone(OpenSpielEnvironment):
+    """Of several selected games only the first is played."""
+
+    def catalogue(self, config: OpenSpielConfig, split: str) -> Sequence[Task]:
+        first = config.cases[0].partition("(")[0]
+        kept = [case for case in config.cases if case.partition("(")[0] == first]
+        return super().catalogue(dataclasses.replace(config, cases=tuple(kept), game_types=()), split)
+
+
+class SeatInTheLuck(OpenSpielEnvironment):
+    """Deals differ with the seat that is trained, and one seat alone is trained."""
+
+    def catalogue(self, config: OpenSpielConfig, split: str) -> Sequence[Task]:
+        return [dataclasses.replace(task, seat=min(task.seat, 0)) for task in super().catalogue(config, split)]
+
+
+class Raises(OpenSpielEnvironment):
+    """A bad reply raises."""
+
+    def start(self, task: Task) -> Session:
+        return _Raises(task, load(task.case))
+
+
+class _Raises(OpenSpielSession):
+    def step(self, replies: Mapping[int, Reply]) -> None:
+        for reply in replies.values():
+            int(reply.text.removeprefix("\\boxed{").removesuffix("}"))
+        super().step(replies)

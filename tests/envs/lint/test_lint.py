@@ -1,0 +1,153 @@
+"""The linter: silent on the real environment, and every defect of `broken.py` is caught by the check made for it."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from veritas_rl.envs.base import Turn
+from veritas_rl.envs.lint import Row, Verdict, lint
+from veritas_rl.envs.lint.hostile import hostile
+from veritas_rl.envs.lint.run import CHECKS, SAME, SETTINGS
+from veritas_rl.envs.openspiel.cases import DEFAULT_CASES
+from veritas_rl.errors import UserError
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*has no description of its own")
+
+HERE = Path(__file__).parent
+TOOL = HERE.parents[2] / "train/tools/lint_env.py"
+CLEAN = (
+    *DEFAULT_CASES,
+    *("goofspiel(imp_info=True,num_cards=4)", "goofspiel(num_cards=4)", "liars_dice", "2048", "blackjack"),
+    *("kuhn_poker(players=3)", "euchre", "go(board_size=5)"),
+)
+
+
+@pytest.fixture(autouse=True)
+def _broken_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(HERE))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
+
+
+def findings(rows: list[Row]) -> dict[str, list[str]]:
+    return {row.check: [f"{one.task} {one.text}" for one in row.findings] for row in rows if row.findings}
+
+
+@pytest.fixture(scope="module")
+def clean() -> list[Row]:
+    return lint("openspiel", CLEAN, 4)
+
+
+def test_the_real_environment_is_clean(clean: list[Row]) -> None:
+    assert not [(row.case, row.check, row.findings) for row in clean if row.verdict is Verdict.FINDING]
+    assert {row.case for row in clean} == {*CLEAN, "all"}
+    for case in CLEAN:
+        assert [row.check for row in clean if row.case == case] == [*CHECKS, SAME]
+
+
+def test_checks_apply_where_they_should(clean: list[Row]) -> None:
+    told = {(row.case, row.check): row for row in clean}
+    applied = {(row.case, row.check) for row in clean if row.verdict is Verdict.OK}
+    always = set(CHECKS) - {"nothing hidden shown", "seats alike", "wins told from losses", "value of many playouts"}
+    assert applied >= {(case, check) for case in CLEAN for check in (*always, SAME)}
+    hidden = {case for case, check in applied if check == "nothing hidden shown"}
+    assert hidden >= {"leduc_poker", "kuhn_poker(players=3)", "goofspiel(imp_info=True,num_cards=4)", "blackjack"}
+    assert "liars_dice" in hidden  # OpenSpiel cannot deal it anew: found by changed histories
+    assert told["tic_tac_toe", "nothing hidden shown"].told == "nothing is hidden"
+    assert told["2048", "seats alike"].told == "a game for one"
+    assert "games passed round" in told["goofspiel(num_cards=4)", "seats alike"].told
+    assert "no symmetric game" in told["hex(board_size=5)", "seats alike"].told
+    assert told["tic_tac_toe", "value of many playouts"].told == "values are exact"
+    assert "cannot deal" in told["liars_dice", "value of many playouts"].told
+    assert re.search(r"12 exist$", told["kuhn_poker", "tasks distinct"].told)
+
+
+@pytest.mark.parametrize(
+    ("environment", "case", "check", "text"),
+    [
+        ("EmptyIsTheFirst", "connect_four", "mistakes pay nothing", "an empty answer was paid"),  # defect 1
+        ("Substring", "hex(board_size=5)", "mistakes pay nothing", "a near miss was paid"),
+        ("EmptyPays", "tic_tac_toe", "mistakes pay nothing", "an empty answer was paid 0.5"),  # defect 2
+        ("HashedPay", "tic_tac_toe", SAME, "PYTHONHASHSEED=1: seat"),
+        ("LotteryPay", "tic_tac_toe", SAME, "differs"),
+        ("AssumesOne", "leduc_poker", "values in [0, 1]", "value -"),  # defect 3
+        ("ChanceShown", "leduc_poker", "asked seat has to act", "nobody has to act"),  # defect 4
+        ("JointShown", "goofspiel(num_cards=4)", "asked seat has to act", "answers for"),
+        ("OnePosition", "hex(board_size=5)", "tasks distinct", "8 tasks ask 1 different questions"),  # defect 5
+        ("FirstFifty", "hex(board_size=9)", "legal answers listed", "are not listed"),  # defect 6
+        ("DeafToTheCount", "tic_tac_toe", SETTINGS, "num_tasks_per_case is read by nobody"),  # defect 7
+        ("FirstGameAlone", "tic_tac_toe", SETTINGS, "gives hex alone, without go, chess"),  # defect 8
+        ("Linear", "gin_rummy", "wins told from losses", "wins are worth"),  # defect 9
+        ("OnePlayout", "connect_four", "value of many playouts", "one single playout"),  # defect 10
+        ("ErrorUntold", "connect_four", "value of many playouts", "without its error"),
+        ("ShowsTheState", "kuhn_poker", "nothing hidden shown", "tells what is hidden"),
+        ("ShowsTheState", "liars_dice", "nothing hidden shown", "tells what is hidden"),
+        ("SecondSeatPaysLess", "goofspiel(num_cards=4)", "seats alike", "the same play is worth"),
+        ("SecondSeatPaysLess", "tic_tac_toe", "seats alike", "in seat 1"),
+        ("SeatInTheLuck", "tic_tac_toe", "seats alike", "120, 0 times"),
+        ("FormatUntold", "tic_tac_toe", "answer format told", "does not name"),
+        ("NumbersAlone", "tic_tac_toe", "legal answers taken", "a legal answer is unparseable"),
+        ("Raises", "tic_tac_toe", "mistakes pay nothing", "raised ValueError"),
+    ],
+)
+def test_a_planted_defect_is_caught(environment: str, case: str, check: str, text: str) -> None:
+    found = findings(lint(f"broken:{environment}", [case]))
+    assert any(text in finding for finding in found[check]), found
+
+
+def test_a_finding_names_its_task_and_quotes() -> None:
+    found = findings(lint("broken:EmptyPays", ["tic_tac_toe"], 1))
+    assert list(found) == ["mistakes pay nothing"]
+    assert found["mistakes pay nothing"][0] == (
+        "openspiel/tic_tac_toe/move#0 an empty answer was paid 0.5 as drawn: ''"
+    )
+
+
+def test_hostile_replies_hold_no_legal_answer() -> None:
+    """Numbers and names of a turn with neighbours such as 1 and 12: every near miss is something else."""
+    numbers = ("\\boxed{1}", "\\boxed{12}", "\\boxed{10}")
+    turn = Turn(0, ({"role": "user", "content": "Choose."},), numbers)
+    replies = list(hostile(turn, [*numbers, "\\boxed{a1}", "\\boxed{A12}"]))
+    assert {"an empty answer", "the prompt", "all legal answers", "a near miss"} <= {kind for kind, _ in replies}
+    said = [reply.text.casefold() for _, reply in replies if not reply.truncated]
+    assert not {*numbers, "\\boxed{a1}", "\\boxed{a12}"} & set(said)
+    assert replies == list(hostile(turn, [*numbers, "\\boxed{a1}", "\\boxed{A12}"]))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"name": "openspeil"}, "did you mean openspiel"),
+        ({"name": "broken:Nothing"}, "no environment 'broken:Nothing'"),
+        ({"name": "broken:Unchecked"}, "no environment"),
+        ({"name": "openspiel", "cases": ["hxe"]}, "did you mean hex"),
+        ({"name": "openspiel", "prompt": "short"}, "brief"),
+        ({"name": "openspiel", "count": 0}, "one task at least"),
+    ],
+)
+def test_a_persons_mistakes(values: dict, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        lint(**values)
+
+
+def run_tool(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "160"}
+    return subprocess.run(
+        [sys.executable, str(TOOL), *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_command_line() -> None:
+    done = run_tool("--cases", "tic_tac_toe,hex(board_size=5)", "--tasks", "2", "--prompt", "brief")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no findings in 2 cases" in done.stdout
+    assert "prompt=brief lists none by itself" in done.stdout
+    done = run_tool("--env", "broken:EmptyPays", "--cases", "tic_tac_toe", "--tasks", "1")
+    assert done.returncode == 1
+    assert "openspiel/tic_tac_toe/move#0: an empty answer was paid 0.5 as drawn: ''" in done.stdout
+    done = run_tool("--env", "openspiel", "--cases", "hxe")
+    assert done.returncode == 2
+    assert re.fullmatch(r"error: unknown game 'hxe': did you mean hex\b.*\n", done.stderr)

@@ -1,0 +1,65 @@
+"""Play an environment and look for what misleads a training: mistakes that pay, leaks, answers that pay by luck.
+
+    python train/tools/lint_env.py --env openspiel --cases "hex(board_size=5),leduc_poker" --tasks 8
+
+Exit code 0: nothing was found. 1: something was. 2: an argument is wrong. `--env module:Class` takes an environment
+that is not in the registry yet.
+"""
+
+import argparse
+import time
+import warnings
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from veritas_rl.envs.base import PROMPTS
+from veritas_rl.envs.lint import lint, report
+from veritas_rl.envs.openspiel.cases import split_list
+from veritas_rl.errors import exit_on_user_error
+
+QUIET_SECONDS = 5
+"""Where there is no terminal, a run that is shorter tells no progress."""
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Look for rewards that mislead a training.")
+    parser.add_argument("--env", default="openspiel", help="a registered environment, or module:Class")
+    parser.add_argument("--cases", default="", help="cases with commas between; default: those of its configuration")
+    parser.add_argument("--tasks", type=int, default=8, help="tasks of each case")
+    parser.add_argument("--prompt", choices=PROMPTS, default="full", help="what the prompts show")
+    given = parser.parse_args()
+    # A game without a description of its own is no finding.
+    warnings.filterwarnings("ignore", message=".*has no description of its own")
+    shown, told = Console(stderr=True), Console()
+    started, tenth = time.monotonic(), 0
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=shown,
+        transient=True,
+        disable=not shown.is_terminal,
+    ) as progress:
+        bar = progress.add_task("starting")
+
+        def tell(done: int, of: int, doing: str) -> None:
+            nonlocal tenth
+            progress.update(bar, completed=done, total=of, description=doing)
+            seconds = time.monotonic() - started
+            if not shown.is_terminal and seconds > QUIET_SECONDS and done * 10 // of > tenth:
+                tenth = done * 10 // of
+                left = seconds / done * (of - done)
+                shown.print(f"{done}/{of}  {doing}  {seconds:.0f} s, about {left:.0f} s left", highlight=False)
+
+        rows = lint(given.env, split_list(given.cases, "cases"), given.tasks, given.prompt, tell)
+    report.show(rows, told)
+    return int(any(row.findings for row in rows))
+
+
+if __name__ == "__main__":
+    exit_on_user_error(main)

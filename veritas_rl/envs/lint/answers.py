@@ -1,0 +1,184 @@
+"""The checks of what legal answers pay, of how tasks differ, and of what the configuration changes."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from veritas_rl.envs.base import MODES, PROMPTS, REWARD_MODES, SCALES, Environment, Reply, Task, make_config
+from veritas_rl.envs.lint.case import COARSE, Case, coarse, said
+from veritas_rl.envs.lint.findings import Log, NotApplicable, quote
+from veritas_rl.errors import UserError
+
+MOST_TRIED = 40
+"""Legal answers of one task that are tried, evenly spread if it has more."""
+SPELLED_TASKS = 2
+"""Tasks of which every spelling of one answer must pay the same by outcome."""
+FEWEST_ESTIMATES = 8
+"""From so many estimated values on, it is no coincidence that all lie at the ends and in the middle of the scale."""
+CERTAIN = (0.0, 0.5, 1.0)
+"""What a single finished game is worth."""
+BOX = "\\boxed{"
+
+_OTHERS: Mapping[str, Sequence[Any]] = {
+    "num_tasks_per_case": (3, 5),
+    "seed": (41, 43),
+    "max_random_steps": (4, 6),
+    "playouts": (16, 17),
+    "reward_mode": REWARD_MODES,
+    "prompt": PROMPTS,
+    "scale": SCALES,
+    "mode": MODES,
+}
+"""Values of documented keys, two of which must make different tasks."""
+
+
+def legal_answers_taken(case: Case, log: Log) -> str:
+    """Every documented spelling of a legal answer is taken; two spellings of one answer pay the same."""
+    tried = known = 0
+    for index, (task, turns) in enumerate(case.asked):
+        for turn in turns[:1]:
+            facts = case.facts(turn)
+            ways = [legal.replies for legal in facts.legal] if facts else [(answer,) for answer in turn.answers]
+            known += len(ways)
+            chosen = _spread(ways, MOST_TRIED)
+            tried += len(chosen)
+            quick = dataclasses.replace(task, reward="legal")
+            for reply in (reply for replies in chosen for reply in replies):
+                with log.guard(task.id):
+                    score = case.answer(quick, turn.seat, Reply(reply))
+                    if not score.legal or not score.value:
+                        log.found(task.id, f"a legal answer is {score.reason}, paid {score.value:.3g}: {quote(reply)}")
+            if index < SPELLED_TASKS and ways:
+                with log.guard(task.id):
+                    paid = {reply: case.answer(coarse(task), turn.seat, Reply(reply)).value for reply in ways[-1]}
+                    if len(set(paid.values())) > 1:
+                        log.found(task.id, f"one answer, several pays: {quote(str(paid))}")
+    if not known:
+        raise NotApplicable("the answers cannot be listed")
+    return f"{tried} of {known} legal answers, in every spelling"
+
+
+def _spread(things: Sequence[Any], most: int) -> list[Any]:
+    """At most so many things, evenly spread, the first and the last among them."""
+    if len(things) <= most:
+        return list(things)
+    return [things[round(index * (len(things) - 1) / (most - 1))] for index in range(most)]
+
+
+def values_of_many_playouts(case: Case, log: Log) -> str:
+    """An estimated value is a mean of many playouts: it has an error that shrinks with their number."""
+    if case.no_outcome:
+        raise NotApplicable(f"legal answers pay alike: {case.no_outcome}")
+    values, errors, exact, others = [], {1: [], COARSE: []}, 0, set()
+    for task, turns in case.asked:
+        for turn in turns[:1]:
+            if not turn.answers:
+                continue
+            answer = Reply(turn.answers[len(turn.answers) // 2])
+            with log.guard(task.id):
+                fine = case.answer(task, turn.seat, answer)
+                source = fine.details.get("value_source")
+                if source != "playouts":
+                    exact += source == "exact"
+                    others.add(source)
+                    continue
+                rough = case.answer(coarse(task), turn.seat, answer)
+                told = [score.details.get("value_error") for score in (fine, rough)]
+                if not all(isinstance(error, float) for error in told):
+                    log.found(task.id, f"a value of {fine.value:.3g} from playouts is told without its error")
+                    continue
+                values.append(fine.value)
+                for share, error in zip(errors, told, strict=True):
+                    errors[share].append(float(error or 0))
+                if fine.value not in CERTAIN and not told[0]:
+                    log.found(task.id, f"a value of {fine.value:.3g} has the error 0: no mean of playouts")
+    if len(values) >= FEWEST_ESTIMATES and all(value in CERTAIN for value in values):
+        log.found("", f"all {len(values)} estimated values are 0, 1/2 or 1, as of one single playout each")
+    if len(values) >= FEWEST_ESTIMATES and sum(errors[1]) > 0.8 * sum(errors[COARSE]) > 0:
+        log.found("", f"{COARSE} times the playouts leave the error at {sum(errors[1]) / sum(errors[COARSE]):.0%}")
+    if not values and not log.findings:
+        raise NotApplicable("values are exact" if exact else "no value is estimated by playouts")
+    return f"{len(values)} estimates" + (f", mean error {sum(errors[1]) / len(values):.2g}" if values else "")
+
+
+def tasks_distinct(case: Case, log: Log) -> str:
+    """Tasks ask different questions, as far as there are so many."""
+    first: dict[str, str] = {}
+    twins: list[tuple[str, str]] = []
+    for task, turns in case.asked:
+        shown = "\n".join(said(turn) for turn in turns)
+        if shown in first:
+            twins.append((task.id, first[shown]))
+        first.setdefault(shown, task.id)
+    exist = case.audit.question_count(case.tasks[0])
+    if len(case.tasks) < 2:
+        raise NotApplicable("one task alone")
+    wanted = len(case.asked) if exist is None else min(exist, len(case.asked))
+    if len(first) < wanted:
+        log.found(
+            twins[0][0], f"{len(case.asked)} tasks ask {len(first)} different questions; the same is {twins[0][1]}"
+        )
+    return f"{len(first)} questions of {len(case.asked)} tasks; {'many' if exist is None else exist} exist"
+
+
+def format_told(case: Case, log: Log) -> str:
+    """Where answers stand in a box, the prompt says so."""
+    boxed = [(task, turn) for task, turns in case.asked for turn in turns if any(BOX in said for said in turn.answers)]
+    if case.tasks[0].prompt == "brief":
+        raise NotApplicable("prompt=brief shows the position alone")
+    if not boxed:
+        raise NotApplicable("no listed answer stands in a box")
+    for task, turn in boxed:
+        if BOX not in said(turn):
+            log.found(task.id, f"the prompt does not name \\boxed{{}}: {quote(said(turn)[-60:])}")
+    return f"{len(boxed)} prompts name \\boxed{{}}"
+
+
+def settings_read(environment: Environment, settings: Mapping[str, Any], log: Log) -> str:
+    """Every documented key that is known here changes the tasks, and a selection selects every name in it.
+
+    Args:
+        environment: Whose configuration.
+        settings: What is set beside the key that is tried.
+        log: Where findings go.
+    """
+    known = [field.name for field in dataclasses.fields(environment.config_type)]
+    read = []
+    for key in known:
+        if key not in _OTHERS:
+            continue
+        with log.guard(""):
+            heads = [head for value in _OTHERS[key] if (head := _head(environment, {**settings, key: value}))]
+            if len(heads) < 2:
+                continue
+            read.append(key)
+            if all(head == heads[0] for head in heads):
+                log.found("", f"{key} is read by nobody: {_OTHERS[key][0]} and {_OTHERS[key][1]} give the same tasks")
+            if key == "num_tasks_per_case" and (heads[0][0], heads[1][0]) != tuple(
+                count * heads[0][0] // _OTHERS[key][0] for count in _OTHERS[key]
+            ):
+                log.found("", f"num_tasks_per_case={_OTHERS[key]} gives {heads[0][0]} and {heads[1][0]} tasks")
+    if selection := environment.audit().selection:
+        with log.guard(""):
+            read.append(_selected(environment, *selection, log))
+    if not read:
+        raise NotApplicable("no documented key is known here")
+    return ", ".join(read)
+
+
+def _head(environment: Environment, settings: Mapping[str, Any]) -> tuple[int, list[Task]] | None:
+    """How many tasks a configuration gives, and the first of them; None where it cannot be."""
+    try:
+        tasks = environment.catalogue(make_config(environment.config_type, settings), "train")
+    except UserError:
+        return None
+    return len(tasks), list(tasks[:3])
+
+
+def _selected(environment: Environment, key: str, names: Sequence[str], log: Log) -> str:
+    given = ",".join(names)
+    tasks = environment.catalogue(make_config(environment.config_type, {key: given}), "train")
+    found = list(dict.fromkeys(task.case.partition("(")[0] for task in tasks))
+    if missing := [name for name in names if name not in found]:
+        log.found("", f'{key}="{given}" gives {", ".join(found)} alone, without {", ".join(missing)}')
+    return f"{key}={given}"

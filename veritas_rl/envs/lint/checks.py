@@ -1,0 +1,242 @@
+"""The checks of one case. Each takes the case and a log, notes what it finds, and gives what it has looked at."""
+
+import math
+from collections.abc import Callable
+
+from veritas_rl.envs.base import REWARD_MODES, Reason, Reply, Score, Turn, shape
+from veritas_rl.envs.lint.case import Case, said
+from veritas_rl.envs.lint.findings import Log, NotApplicable, quote
+from veritas_rl.envs.lint.hostile import hostile
+from veritas_rl.envs.lint.processes import HASH_SEEDS, Outcome
+from veritas_rl.seeding import generator
+
+Check = Callable[[Case, Log], str]
+
+REDEALS = 4
+"""States that the seat cannot tell apart, for each task."""
+LEAST_GAP = 0.25
+"""How much more a win must be worth than a loss, on average."""
+SEAT_TASKS = 120
+"""Whole games among which trained seats are counted: a multiple of 2, 3, 4, 5 and 6."""
+MOST_STEPS = 200
+"""A game that is passed round is left after so many steps."""
+
+
+def mistakes_pay_nothing(case: Case, log: Log) -> str:
+    """Empty, garbled, several and impossible answers are worth 0 in every reward mode, and no success."""
+    count = 0
+    for task, turns in case.asked:
+        for turn in turns[:1]:
+            for kind, reply in hostile(turn, case.spellings(turn)):
+                count += 1
+                with log.guard(task.id):
+                    score = case.answer(task, turn.seat, reply)
+                    if score.value or score.success or any(shape(score, mode) for mode in REWARD_MODES):
+                        paid = f"was paid {score.value:.3g} as {score.reason}" + ", a success" * score.success
+                        log.found(task.id, f"{kind} {paid}: {quote(reply.text)}")
+    return f"{count} hostile replies"
+
+
+def values_in_range(case: Case, log: Log) -> str:
+    """Values and rewards lie in [0, 1], and nothing that is legal raises."""
+    scores: list[tuple[str, Score]] = []
+    for item, (outcome, found) in zip(case.items, case.settled, strict=True):
+        if outcome.error:
+            log.found(item.task, f"raised {outcome.error} on {quote(item.reply or 'a random game')}")
+        scores += [(item.task, score) for score in found.values()]
+    scores += [(task.id, score) for task, _, found in case.played for score in found.values()]
+    for name, score in scores:
+        rewards = [shape(score, mode) for mode in REWARD_MODES]
+        if not all(0 <= value <= 1 for value in (score.value, *rewards)):
+            log.found(name, f"value {score.value:.6g} ({score.reason})")
+    _tell_broken(case, log)
+    values = [score.value for _, score in scores]
+    return f"{len(values)} values" + (f" from {min(values):.3g} to {max(values):.3g}" if values else "")
+
+
+def _tell_broken(case: Case, log: Log) -> None:
+    for name, error in case.broken.items():
+        with log.guard(name):
+            raise error
+
+
+def same_everywhere(case: Case, log: Log, twins: list[list[Outcome]]) -> str:
+    """The same answer is shown the same and paid the same in processes of other hash seeds and another order."""
+    here = [outcome for outcome, _ in case.settled]
+    for item, *outcomes in zip(case.items, here, *twins, strict=True):
+        if len(set(outcomes)) > 1:
+            places = ("here", *(f"PYTHONHASHSEED={seed}" for seed in HASH_SEEDS))
+            told = " | ".join(f"{place}: {outcome}" for place, outcome in zip(places, outcomes, strict=True))
+            log.found(item.task, f"{quote(item.reply or 'a random game', 30)} differs: {told}")
+    return f"{len(here)} answers and games in {1 + len(twins)} processes"
+
+
+def asked_seat_has_to_act(case: Case, log: Log) -> str:
+    """Nobody is asked at a chance node or at the end, those who move at once are all asked, each for own actions."""
+    steps = 0
+    for task, turns in case.asked + [(task, turns) for task, rounds, _ in case.played for turns in rounds]:
+        if not turns:
+            log.found(task.id, "nobody is asked")
+        for turn in turns:
+            facts = case.facts(turn)
+            if facts is None:
+                raise NotApplicable("the environment does not tell whose turn it is")
+            steps += 1
+            legal = tuple(legal.replies[0] for legal in facts.legal)
+            if turn.seat not in facts.to_act:
+                having = f"seats {facts.to_act} have" if facts.to_act else "nobody has"
+                log.found(task.id, f"seat {turn.seat} is asked where {having} to act: {quote(said(turn))}")
+            elif turn.answers != legal:
+                wrong = [answer for answer in turn.answers if answer not in legal] or list(turn.answers)
+                log.found(
+                    task.id, f"seat {turn.seat}: {len(turn.answers)} answers for {len(legal)} legal: {quote(wrong[0])}"
+                )
+            elif task.mode == "episode" and sorted(facts.to_act) != sorted(other.seat for other in turns):
+                seats = tuple(other.seat for other in turns)
+                log.found(task.id, f"seats {seats} are asked where seats {facts.to_act} have to act")
+    return f"{steps} turns of {len(case.asked)} tasks and {len(case.played)} whole games"
+
+
+def legal_answers_listed(case: Case, log: Log) -> str:
+    """A full prompt lists every legal answer on a line of its own."""
+    if case.tasks[0].prompt != "full":
+        raise NotApplicable(f"prompt={case.tasks[0].prompt} lists none by itself")
+    most = 0
+    for task, turns in case.asked:
+        for turn in turns:
+            facts = case.facts(turn)
+            if facts is None:
+                raise NotApplicable("the environment does not tell the legal answers")
+            lines = set(said(turn).splitlines())
+            missing = [legal.line for legal in facts.legal if legal.line not in lines]
+            most = max(most, len(facts.legal))
+            if missing:
+                log.found(task.id, f"{len(missing)} of {len(facts.legal)} are not listed: {quote(missing[0])}")
+    return f"up to {most} answers a prompt"
+
+
+def nothing_hidden_shown(case: Case, log: Log) -> str:
+    """Prompts, answers and seats are the same in states that the seat cannot tell apart."""
+    count = covered = 0
+    for task, turns in case.asked:
+        for turn in turns[:1]:
+            facts = case.facts(turn)
+            if facts is None:
+                raise NotApplicable("the environment does not tell what is hidden")
+            if not facts.hidden:
+                raise NotApplicable("nothing is hidden")
+            with log.guard(task.id):
+                others = case.audit.redealt(task, REDEALS) or ()
+                count += len(others)
+                covered += bool(others)
+                for other in others:
+                    if said(other) != said(turn):
+                        log.found(task.id, f"the prompt tells what is hidden: {_first_difference(turn, other)}")
+                        break
+                    if other.answers != turn.answers:
+                        log.found(task.id, "the legal answers tell what is hidden")
+                        break
+    if not count and not log.findings:
+        raise NotApplicable("no two states were found that a seat cannot tell apart")
+    return f"{count} states with other hidden cards, for {covered} of {len(case.asked)} tasks"
+
+
+def wins_told_from_losses(case: Case, log: Log) -> str:
+    """A won game is worth clearly more than a lost one: a linear scale would put all near the middle."""
+    if not case.games:
+        raise NotApplicable("no whole games")
+    if case.games[0].scale == "utility":
+        raise NotApplicable("scale=utility pays in proportion")
+    scores = [score for _, _, found in case.played for score in found.values() if len(found) > 1]
+    won, lost = ([score.value for score in scores if score.reason is reason] for reason in (Reason.WON, Reason.LOST))
+    if not won or not lost:
+        raise NotApplicable(f"of {len(case.played)} whole games, none of several players was won and lost")
+    means = sum(won) / len(won), sum(lost) / len(lost)
+    told = f"wins are worth {means[0]:.3g} and losses {means[1]:.3g}"
+    if means[0] - means[1] < LEAST_GAP:
+        log.found("", told)
+    return f"{told}, {len(won) + len(lost)} results"
+
+
+def _first_difference(turn: Turn, other: Turn) -> str:
+    here, there = said(turn).splitlines(), said(other).splitlines()
+    for one, another in zip(here, there, strict=False):
+        if one != another:
+            return f"{quote(one, 50)} or {quote(another, 50)}"
+    return f"{len(here)} or {len(there)} lines"
+
+
+def seats_alike(case: Case, log: Log) -> str:
+    """Equal results pay equal whoever has them; trained seats go round; a symmetric game passed round is scored so."""
+    scores = [found for _, _, found in case.played]
+    seats = max(map(len, scores), default=0)
+    if not case.games:
+        raise NotApplicable("no whole games")
+    if seats < 2:
+        raise NotApplicable("a game for one" if seats else "no whole game could be played")
+    told = [_equal_results(case, log), _trained_seats(case, log, seats)]
+    if case.audit.seats_alike(case.name):
+        told.append(_passed_round(case, log, seats))
+    else:
+        told.append("no symmetric game, so play was not compared by seat")
+    return "; ".join(told)
+
+
+def _equal_results(case: Case, log: Log) -> str:
+    """One return against the same returns of the others has one value, in every seat and game."""
+    paid: dict[tuple[float, ...], tuple[float, int]] = {}
+    compared = 0
+    for task, _, scores in case.played:
+        returns = {seat: score.details.get("return") for seat, score in scores.items()}
+        if any(not isinstance(value, int | float) for value in returns.values()):
+            continue
+        known = {seat: float(value or 0) for seat, value in returns.items()}
+        for seat, score in scores.items():
+            key = (known[seat], *sorted(value for other, value in known.items() if other != seat))
+            value, first = paid.setdefault(key, (score.value, seat))
+            compared += first != seat
+            if not math.isclose(value, score.value, abs_tol=1e-9):
+                log.found(
+                    task.id,
+                    f"a return of {known[seat]:g} is worth {score.value:.3g} in seat {seat}, {value:.3g} in {first}",
+                )
+    return f"{compared} equal results of different seats"
+
+
+def _trained_seats(case: Case, log: Log, seats: int) -> str:
+    """Every seat is trained as often."""
+    trained = [task.seat for task in case.games]
+    if trained[0] < 0:
+        return "no seat is trained alone"
+    counts = [trained.count(seat) for seat in range(seats)]
+    if max(counts) - min(counts) > 1:
+        log.found("", f"of {len(trained)} whole games the seats are trained {', '.join(map(str, counts))} times")
+    return "trained seats go round"
+
+
+def _passed_round(case: Case, log: Log, seats: int) -> str:
+    """Each game again, every seat answering what the one before it answered: the scores must be passed round, too."""
+    count = 0
+    for task, _, scores in case.played:
+        with log.guard(task.id):
+            first, second = case.environment.start(task), case.environment.start(task)
+            random = generator("passed round", task.id)
+            for _ in range(MOST_STEPS):
+                replies = {turn.seat: Reply(random.choice(turn.answers)) for turn in first.turns()}
+                first.step(replies)
+                second.step({(seat + 1) % seats: reply for seat, reply in replies.items()})
+                if not first.turns() or not second.turns():
+                    break
+            if bool(first.turns()) != bool(second.turns()):
+                log.found(task.id, "the game passed round has another length")
+                continue
+            if first.turns():
+                continue
+            count += 1
+            here, there = first.scores(), second.scores()
+            for seat in scores:
+                value, passed = here[seat].value, there[(seat + 1) % seats].value
+                if value != passed:
+                    log.found(task.id, f"the same play is worth {value:.3g} in seat {seat}, {passed:.3g} in the next")
+                    break
+    return f"{count} symmetric games passed round"

@@ -1,0 +1,72 @@
+"""Replies that must never pay, made from a turn: nothing, noise, several answers, near misses of the legal ones."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from veritas_rl.envs.base import Reply, Turn
+from veritas_rl.seeding import generator
+
+HUGE = 1_000_000
+"""Characters of a reply that is larger than any answer can be."""
+MOST_NEAR_MISSES = 6
+
+_BOX = re.compile(r"\\boxed\{(.*)\}", re.DOTALL)
+_OTHER_DIGITS = str.maketrans("0123456789", "\uff10\uff11\uff12\uff13\uff14\uff15\uff16\uff17\uff18\uff19")
+
+
+def hostile(turn: Turn, spellings: Sequence[str]) -> Iterator[tuple[str, Reply]]:
+    """Replies that must pay nothing, each with what it is called.
+
+    Args:
+        turn: Whose prompt is echoed and whose answers are changed.
+        spellings: Every whole reply that is documented as a legal answer; none where they cannot be listed.
+    """
+    random = generator("hostile", turn.seat, *turn.dice)
+    prompt = "\n".join(message["content"] for message in turn.messages)
+    yield "an empty answer", Reply("")
+    yield "white space", Reply(" \n\t\u00a0")
+    yield "noise", Reply("".join(chr(random.randrange(32, 0x3000)) for _ in range(300)))
+    yield "null characters", Reply("\x00" * 20)
+    yield "lone surrogates", Reply("\ud800\\boxed{\ud800}")
+    yield "a huge answer", Reply("x" * HUGE)
+    yield "an empty box", Reply("\\boxed{}")
+    yield "the prompt", Reply(prompt)
+    if turn.answers:
+        first, last = turn.answers[0], turn.answers[-1]
+        yield "a truncated answer", Reply(first, truncated=True)
+        yield "an answer that is only thought", Reply(f"<think>{first}")
+        yield "a huge legal answer", Reply(first + " " * HUGE)
+        if len(turn.answers) > 1:
+            yield "two answers", Reply(f"{first} {last}")
+            yield "all legal answers", Reply("\n".join(turn.answers))
+    inside = [match[1] for spelling in spellings if (match := _BOX.fullmatch(spelling))]
+    if inside:
+        yield from _boxes(inside, prompt)
+
+
+def _boxes(inside: Sequence[str], prompt: str) -> Iterator[tuple[str, Reply]]:
+    """Replies with a box, or without the box that they need."""
+    known = {said.casefold() for said in inside}
+
+    def boxed(said: str) -> Reply:
+        return Reply(f"\\boxed{{{said}}}")
+
+    yield "an answer without its box", Reply(inside[0])
+    yield "a box that is not closed", Reply(f"\\boxed{{{inside[0]}")
+    yield "the prompt in a box", boxed(prompt)
+    yield "a huge number", boxed("9" * 50_000)
+    if len(inside) > 2:  # by number and by name the first two are one answer
+        for mark in (", ", " ", "\n"):
+            yield "all legal answers in one box", boxed(mark.join(inside))
+    numbers = [said for said in inside if said.isascii() and said.isdigit()]
+    if numbers:
+        yield "a number out of range", boxed("-1")
+        yield "a number out of range", boxed(str(max(map(int, numbers)) + 1_000))
+        yield "digits of another script", boxed(numbers[-1].translate(_OTHER_DIGITS))
+        if (fraction := f"{numbers[-1]}.0") not in known:
+            yield "a number with a point", boxed(fraction)
+    # What holds a legal answer, or is a part of one, without being one.
+    near = [changed for said in inside for changed in (said + "0", "0" + said, said[:-1], said[1:])]
+    near = [said for said in dict.fromkeys(near) if said.strip() and said.strip().casefold() not in known]
+    for said in near[:: max(1, len(near) // MOST_NEAR_MISSES)][:MOST_NEAR_MISSES]:
+        yield "a near miss", boxed(said)

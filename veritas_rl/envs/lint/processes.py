@@ -1,0 +1,209 @@
+"""The same answers in other processes: what they pay must not depend on the process, its hash seed or its order.
+
+A child is started with `python -m veritas_rl.envs.lint.processes`; it reads a JSON object from its standard input and
+writes a JSON list to its standard output. The second child plays in reverse order.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib import import_module
+from typing import IO, Any
+
+from veritas_rl.envs.base import Environment, Reply, Score, Task, Turn
+from veritas_rl.envs.lint.findings import named
+from veritas_rl.envs.registry import get_environment
+from veritas_rl.errors import UserError
+from veritas_rl.seeding import digest, generator
+
+HASH_SEEDS = ("1", "20")
+LIMIT_SECONDS = 900
+MOST_AFTER_EMPTY = 3
+"""An empty reply ends a session; a session that still asks after so many of them never ends."""
+
+LEANING = 0.95
+"""How often the last answer is given in a game of even number: uniformly random play of some games, such as gin rummy,
+hardly ever ends in a win."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """Something to be played.
+
+    Attributes:
+        task: The task's id.
+        reply: What every seat that is asked first replies; None plays a random game.
+        limit: The most decisions of a random game, which an empty reply then ends.
+    """
+
+    task: str
+    reply: str | None
+    limit: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of an item, as far as it can be compared between processes.
+
+    Attributes:
+        shown: A digest of all that was shown.
+        scores: Value, success and reason by seat, as strings, in the order of the seats.
+        error: What was raised; "" where nothing was.
+    """
+
+    shown: str
+    scores: tuple[tuple[str, str, str, str], ...] = ()
+    error: str = ""
+
+    def __str__(self) -> str:
+        paid = "; ".join(f"seat {seat} {value} ({reason})" for seat, value, _, reason in self.scores)
+        return self.error or f"{paid}, shown {self.shown[:6]}"
+
+
+def open_environment(name: str) -> Environment:
+    """An environment by its name in the registry, or, where it is not registered yet, by "module:Class".
+
+    Raises:
+        UserError: No such environment.
+    """
+    if ":" not in name:
+        return get_environment(name)
+    module, _, attribute = name.partition(":")
+    try:
+        made = getattr(import_module(module), attribute)()
+    except (ImportError, AttributeError, TypeError) as error:
+        raise UserError(f"no environment {name!r}: {error}; give a registered name or module:Class") from None
+    if not isinstance(made, Environment):
+        raise UserError(f"{name!r} is no environment: give a registered name or module:Class")
+    return made
+
+
+def random_game(environment: Environment, task: Task, limit: int) -> tuple[list[list[Turn]], dict[int, Score]]:
+    """Play a task with random legal answers; games of even number lean to the last answers.
+
+    Returns:
+        The turns of every step, and the scores by seat.
+
+    Raises:
+        RuntimeError: The session does not end on empty replies.
+    """
+    session, rounds, asked, empty = environment.start(task), [], 0, 0
+    while turns := list(session.turns()):
+        rounds.append(turns)
+        asked += len(turns)
+        empty += asked > limit
+        if empty > MOST_AFTER_EMPTY:
+            raise RuntimeError("an empty reply does not end the session")
+        session.step({turn.seat: _random_reply(task, len(rounds), turn) if not empty else Reply("") for turn in turns})
+    return rounds, session.scores()
+
+
+def _random_reply(task: Task, step: int, turn: Turn) -> Reply:
+    if not turn.answers:
+        return Reply("")
+    random = generator("lint", task.id, step, turn.seat)
+    if task.k % 2 == 0 and random.random() < LEANING:
+        return Reply(turn.answers[-1])
+    return Reply(random.choice(turn.answers))
+
+
+def settle(environment: Environment, item: Item) -> tuple[Outcome, dict[int, Score]]:
+    """Play an item, and give what came of it with the scores themselves; an exception is an outcome, too."""
+    task = Task.from_id(item.task)
+    try:
+        if item.reply is None:
+            rounds, scores = random_game(environment, task, item.limit)
+        else:
+            session = environment.start(task)
+            rounds = [list(session.turns())]
+            session.step({turn.seat: Reply(item.reply) for turn in rounds[0]})
+            scores = session.scores()
+    except Exception as error:  # whatever an environment raises is what it is judged by
+        return Outcome("", (), named(error)), {}
+    shown = f"{digest(*(turn.messages for turns in rounds for turn in turns)):016x}"
+    told = tuple(
+        (str(seat), repr(score.value), str(score.success), str(score.reason)) for seat, score in sorted(scores.items())
+    )
+    return Outcome(shown, told), scores
+
+
+class Twins:
+    """Two processes that play the same items at the same time, under different hash seeds.
+
+    Args:
+        environment: A name that `open_environment` takes.
+        items: What to play.
+    """
+
+    def __init__(self, environment: str, items: Sequence[Item]) -> None:
+        self._files = ExitStack()
+        self._children: list[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]] = []
+        for backwards, seed in enumerate(HASH_SEEDS):
+            order = items[::-1] if backwards else items
+            work = {"environment": environment, "items": [vars(item) for item in order]}
+            # Files, because a pipe that nobody empties would stop the child.
+            given, printed, complaints = self._file(), self._file(), self._file()
+            given.write(json.dumps(work).encode())
+            given.seek(0)
+            child = subprocess.Popen(
+                [sys.executable, "-m", "veritas_rl.envs.lint.processes"],
+                stdin=given,
+                stdout=printed,
+                stderr=complaints,
+                env={**os.environ, "PYTHONHASHSEED": seed},
+            )
+            self._children.append((child, printed, complaints))
+
+    def _file(self) -> IO[bytes]:
+        return self._files.enter_context(tempfile.TemporaryFile())
+
+    def __enter__(self) -> "Twins":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for child, _, _ in self._children:
+            if child.poll() is None:
+                child.kill()
+            child.wait()
+        self._files.close()
+
+    def outcomes(self) -> list[list[Outcome]]:
+        """What each of the two found, in the order of the items.
+
+        Raises:
+            RuntimeError: A process failed or took more than `LIMIT_SECONDS`.
+        """
+        found = []
+        for backwards, (child, printed, complaints) in enumerate(self._children):
+            try:
+                code = child.wait(LIMIT_SECONDS)
+            except subprocess.TimeoutExpired:
+                raise RuntimeError(f"another process was not done after {LIMIT_SECONDS} s") from None
+            printed.seek(0)
+            complaints.seek(0)
+            if code:
+                last = complaints.read().decode(errors="replace").strip().splitlines()[-1:]
+                raise RuntimeError(f"another process ended with {code}: {' '.join(last)}")
+            outcomes = [Outcome(shown, tuple(map(tuple, scores)), error) for shown, scores, error in json.load(printed)]
+            found.append(outcomes[::-1] if backwards else outcomes)
+        return found
+
+
+def _child() -> None:
+    """Play what standard input names."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # libraries print warnings there
+    work: dict[str, Any] = json.load(sys.stdin)
+    environment = open_environment(work["environment"])
+    outcomes = [settle(environment, Item(**item))[0] for item in work["items"]]
+    json.dump([[outcome.shown, outcome.scores, outcome.error] for outcome in outcomes], answers)
+    answers.close()
+
+
+if __name__ == "__main__":
+    _child()

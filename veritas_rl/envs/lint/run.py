@@ -1,0 +1,178 @@
+"""One run of the linter: which tasks, which checks, in which order."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from veritas_rl.envs.base import Environment, Task, make_config
+from veritas_rl.envs.lint import answers, checks
+from veritas_rl.envs.lint.case import Case
+from veritas_rl.envs.lint.findings import Log, NotApplicable, Row, Verdict, named
+from veritas_rl.envs.lint.processes import Item, Twins, open_environment
+from veritas_rl.errors import UserError, unknown
+
+CHECKS: Mapping[str, checks.Check] = {
+    "mistakes pay nothing": checks.mistakes_pay_nothing,
+    "values in [0, 1]": checks.values_in_range,
+    "wins told from losses": checks.wins_told_from_losses,
+    "asked seat has to act": checks.asked_seat_has_to_act,
+    "legal answers listed": checks.legal_answers_listed,
+    "nothing hidden shown": checks.nothing_hidden_shown,
+    "seats alike": checks.seats_alike,
+    "tasks distinct": answers.tasks_distinct,
+    "answer format told": answers.format_told,
+    "legal answers taken": answers.legal_answers_taken,
+    "value of many playouts": answers.values_of_many_playouts,
+}
+"""The checks that one process can make, by name."""
+SAME, SETTINGS = "same in any process", "settings read"
+"""The checks that take other processes, and the environment as a whole."""
+
+MOST_SEARCHED = 10_000
+"""Tasks among which the cases are looked for, in an environment whose configuration has no `cases`."""
+
+Progress = Callable[[int, int, str], None]
+"""Is told how many steps are done, how many there are, and what comes next."""
+
+
+def lint(
+    name: str,
+    cases: Sequence[str] = (),
+    count: int = 8,
+    prompt: str = "full",
+    progress: Progress = lambda done, of, doing: None,
+) -> list[Row]:
+    """Play an environment and look for what misleads a training.
+
+    Args:
+        name: The environment's name in the registry, or "module:Class".
+        cases: Its cases; none means those of its default configuration.
+        count: Tasks of each case.
+        prompt: What the prompts show, where the environment knows several kinds.
+        progress: See `Progress`.
+
+    Returns:
+        A row for each case and check, case by case, then one for the settings.
+
+    Raises:
+        UserError: No such environment, case or prompt.
+    """
+    if count < 1:
+        raise UserError(f"a case needs one task at least, {count} was given")
+    environment = open_environment(name)
+    found = _cases(environment, cases, count, prompt)
+    steps = (len(CHECKS) + 2) * len(found) + 1
+    rows: list[Row] = []
+    for case in found:
+        progress(len(rows), steps, f"{case.name}: starting tasks")
+        case.items  # noqa: B018 (starts every task)
+    items = [item for case in found for item in case.items]
+    with Twins(name, items) as twins:
+        for case in found:
+            for check, run in CHECKS.items():
+                progress(len(rows) + len(found), steps, f"{case.name}: {check}")
+                rows.append(_row(case.name, check, lambda log, case=case, run=run: run(case, log)))
+        progress(len(rows) + len(found), steps, SETTINGS)
+        settings = _row(
+            "all", SETTINGS, lambda log: answers.settings_read(environment, _small(environment, found), log)
+        )
+        progress(steps - len(found), steps, "waiting for the other processes")
+        rows += _compared(found, items, twins)
+    order = {case.name: index for index, case in enumerate(found)}
+    return [*sorted(rows, key=lambda row: order[row.case]), settings]
+
+
+def _row(case: str, check: str, run: Callable[[Log], str]) -> Row:
+    log = Log()
+    try:
+        told = run(log)
+    except NotApplicable as why:
+        if not log.findings:
+            return Row(case, check, Verdict.NOT_APPLICABLE, str(why))
+        told = str(why)
+    except Exception as error:  # a check meets whatever the environment raises, and goes on with the next
+        log.found("", f"raised {named(error)}")
+        told = "stopped"
+    return Row(case, check, Verdict.FINDING if log.findings else Verdict.OK, told, tuple(log.findings))
+
+
+def _compared(cases: Sequence[Case], items: Sequence[Item], twins: Twins) -> list[Row]:
+    """The rows of what was played in all processes."""
+    try:
+        outcomes = twins.outcomes()
+    except RuntimeError as error:
+        text = str(error)
+        return [_row(case.name, SAME, lambda log: _stopped(log, text)) for case in cases]
+    ends = list(accumulate(len(case.items) for case in cases))
+    parts = [slice(end - len(case.items), end) for case, end in zip(cases, ends, strict=True)]
+    return [
+        _row(
+            case.name,
+            SAME,
+            lambda log, case=case, part=part: checks.same_everywhere(case, log, [found[part] for found in outcomes]),
+        )
+        for case, part in zip(cases, parts, strict=True)
+    ]
+
+
+def _stopped(log: Log, text: str) -> str:
+    log.found("", text)
+    return "stopped"
+
+
+def _cases(environment: Environment, names: Sequence[str], count: int, prompt: str) -> list[Case]:
+    """The cases to lint, each with its tasks.
+
+    Raises:
+        UserError: The environment has no such case, or none of the tasks can be made.
+    """
+    known = {field.name for field in dataclasses.fields(environment.config_type)}
+    shown = {"prompt": prompt} if "prompt" in known else {}
+    if "cases" not in known:
+        return _found_cases(environment, names, count, shown)
+    chosen = names or make_config(environment.config_type, shown).cases
+    made: dict[str, Case] = {}
+    for name in chosen:
+        settings = {**shown, "cases": name, "num_tasks_per_case": count}
+        tasks, no_outcome = _tasks(environment, settings, "reward_mode" in known)
+        games: Sequence[Task] = ()
+        if "mode" in known:
+            whole = {**settings, "mode": "episode", "num_tasks_per_case": checks.SEAT_TASKS}
+            games = environment.catalogue(make_config(environment.config_type, whole), "train")[: checks.SEAT_TASKS]
+        case = tasks[0].case
+        made[case] = Case(environment, case, tasks[:count], games, no_outcome)
+    return list(made.values())
+
+
+def _tasks(environment: Environment, settings: Mapping[str, Any], rewards: bool) -> tuple[Sequence[Task], str]:
+    """The tasks of a case, and why they pay for being legal alone; "" if they pay by outcome."""
+    try:
+        return environment.catalogue(make_config(environment.config_type, settings), "train"), ""
+    except UserError as error:
+        if not rewards:
+            raise
+        only_legal = make_config(environment.config_type, {**settings, "reward_mode": "legal"})
+        return environment.catalogue(only_legal, "train"), str(error)
+
+
+def _found_cases(environment: Environment, names: Sequence[str], count: int, shown: Mapping[str, Any]) -> list[Case]:
+    """The cases that the first tasks of an environment's default configuration have."""
+    tasks: dict[str, list[Task]] = {}
+    for task in environment.catalogue(make_config(environment.config_type, shown), "train")[:MOST_SEARCHED]:
+        of_case = tasks.setdefault(task.case, [])
+        if len(of_case) < count:
+            of_case.append(task)
+    for name in names:
+        if name not in tasks:
+            raise unknown("case", name, tasks)
+    return [Case(environment, name, tasks[name], ()) for name in names or tasks]
+
+
+def _small(environment: Environment, cases: Sequence[Case]) -> dict[str, Any]:
+    """A configuration of one case, where cases are configured."""
+    known = {field.name for field in dataclasses.fields(environment.config_type)}
+    if "cases" not in known:
+        return {}
+    case = next((case for case in cases if not case.no_outcome), cases[0])
+    return {"cases": case.name, **({"reward_mode": "legal"} if case.no_outcome else {})}

@@ -1,0 +1,205 @@
+"""What a linter may ask of the OpenSpiel environment: the truth about a turn, straight from OpenSpiel's own state."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from functools import cache
+from random import Random
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from veritas_rl.envs.base import Audit, LegalAnswer, Task, Turn, TurnFacts
+from veritas_rl.envs.openspiel import positions, text
+from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.games import Game, State
+from veritas_rl.seeding import generator
+
+if TYPE_CHECKING:
+    from veritas_rl.envs.openspiel.env import OpenSpielEnvironment, View
+
+RANDOM_GAMES = 8
+"""How many random games must come out alike from every seat for a case to count as symmetric."""
+MOST_CHANGES = 60
+"""How many changed histories are tried in the search for states that a player cannot tell apart."""
+
+Step = tuple[int, ...]
+"""What one step of a history played: one action, or one of each player where moves are simultaneous."""
+
+
+class OpenSpielAudit(Audit):
+    """The truth from `pyspiel`, never from what a session has made of it.
+
+    Args:
+        environment: Whose sessions show the turns of `redealt`.
+    """
+
+    selection: ClassVar = ("game_types", ("hex", "go", "chess"))
+
+    def __init__(self, environment: "OpenSpielEnvironment") -> None:
+        self.environment = environment
+
+    def facts(self, turn: Turn) -> TurnFacts:
+        """Who has to act, and the turn's legal answers by number and by name."""
+        view: View = turn.view
+        game, state = load(view.case), view.state
+        if state.is_terminal() or state.is_chance_node():
+            return TurnFacts((), (), game.hidden)
+        if state.is_simultaneous_node():
+            to_act = tuple(seat for seat in range(state.num_players()) if state.legal_actions(seat))
+        else:
+            to_act = (state.current_player(),)
+        if turn.seat not in to_act:
+            return TurnFacts(to_act, (), game.hidden)
+        names = game.action_names(state, turn.seat)
+        legal = [
+            LegalAnswer((text.answer(action), f"\\boxed{{{names[action]}}}"), f"{action}: {names[action]}")
+            for action in state.legal_actions(turn.seat)
+        ]
+        return TurnFacts(to_act, tuple(legal), game.hidden)
+
+    def redealt(self, task: Task, count: int) -> Sequence[Turn] | None:
+        """The turn with other hidden cards: dealt anew by the game where it can, and found by changed histories.
+
+        A changed history has one step replaced by another action, or two deals or two moves of one player exchanged.
+        It counts if it is legal and gives the player the same information by OpenSpiel's own text: its information
+        state or, where a game has no text for that, every observation on the way.
+        """
+        game = load(task.case)
+        if task.mode != "move" or not game.hidden:
+            return None
+        state, seat = positions.decision_of(game.case, task.k, task.seed, task.split, task.depth)
+        random = generator("redealt", task.id)
+        others = []
+        if game.can_resample:
+            others = [game.resample(state, seat, random.random) for _ in range(count)]
+            others = [other for other in others if other.history() != state.history()]
+        others += itertools.islice(_told_alike(game, state, seat, random), count)
+        session: Any = type(self.environment.start(task))  # shows the turns as this environment does
+        return [session(task, game, (other, seat)).turns()[0] for other in others]
+
+    def seats_alike(self, case: str) -> bool:
+        """Whether every move of a game is made by all at once, and random games come out passed round with the seats.
+
+        A game in turn is never alike: somebody begins.
+        """
+        return _seats_alike(load(case).case)
+
+    def question_count(self, task: Task) -> int | None:
+        """How many information states the task's split has within its depth; None for a game too large to list."""
+        return positions.count(task.case, task.split, task.depth)
+
+
+@cache
+def _seats_alike(case: str) -> bool:
+    game = load(case)
+    return game.simultaneous and all(
+        _passed_round(game, generator("alike", case, index)) for index in range(RANDOM_GAMES)
+    )
+
+
+def _passed_round(game: Game, random: Random) -> bool:
+    """Whether one random game comes out passed round, if every seat plays what the one before it played."""
+    state, other = game.spiel.new_initial_state(), game.spiel.new_initial_state()
+    seats = range(game.players)
+    while not state.is_terminal():
+        if other.is_terminal() or state.current_player() != other.current_player():
+            return False
+        if state.is_chance_node():
+            if state.chance_outcomes() != other.chance_outcomes():
+                return False
+            before = len(state.history())
+            positions.apply_chance(state, random)
+            other.apply_action(state.history()[before])
+            continue
+        if not state.is_simultaneous_node():
+            return False  # seats in turn are told apart by who goes first
+        if any(state.legal_actions(seat) != other.legal_actions((seat + 1) % game.players) for seat in seats):
+            return False
+        actions = [random.choice(state.legal_actions(seat) or [0]) for seat in seats]
+        state.apply_actions(actions)
+        other.apply_actions([actions[seat - 1] for seat in seats])
+    returns, passed = state.returns(), other.returns()
+    return other.is_terminal() and [passed[(seat + 1) % game.players] for seat in seats] == returns
+
+
+def _told_alike(game: Game, state: State, player: int, random: Random) -> Iterator[State]:
+    """States of other histories in which the player has been told the same, in a random order."""
+    steps = _steps(game, state)
+    told = _told(game, steps, player)
+    for changed in _changes(game, steps, player, random):
+        if _told(game, changed, player) == told:
+            yield positions.replay(game, tuple(itertools.chain(*changed)))
+
+
+def _steps(game: Game, state: State) -> list[Step]:
+    """A history step by step."""
+    copy, steps, history = game.spiel.new_initial_state(), [], state.history()
+    while len(copy.history()) < len(history):
+        start = len(copy.history())
+        step = tuple(history[start : start + (game.players if copy.is_simultaneous_node() else 1)])
+        _apply(copy, step)
+        steps.append(step)
+    return steps
+
+
+def _changes(game: Game, steps: Sequence[Step], player: int, random: Random) -> Iterator[list[Step]]:
+    """Changed histories, at most `MOST_CHANGES`: not all are legal."""
+    state = game.spiel.new_initial_state()
+    movers, options = [], []
+    for step in steps:
+        movers.append(state.current_player())
+        options.append(_options(game, state, step, player))
+        _apply(state, step)
+    for _ in range(MOST_CHANGES):
+        first, second = random.randrange(len(steps) or 1), random.randrange(len(steps) or 1)
+        if not steps or movers[first] == player:
+            continue
+        changed = list(steps)
+        if first == second or movers[first] != movers[second] or steps[first] == steps[second]:
+            if not options[first]:
+                continue
+            changed[first] = random.choice(options[first])
+        else:
+            changed[first], changed[second] = steps[second], steps[first]
+        yield changed
+
+
+def _options(game: Game, state: State, step: Step, player: int) -> list[Step]:
+    """What could have been played instead of one step, the player's own part left as it is."""
+    if len(step) == 1:
+        return [(action,) for action in state.legal_actions() if action != step[0]]
+    return [
+        (*step[:seat], action, *step[seat + 1 :])
+        for seat in range(game.players)
+        if seat != player
+        for action in state.legal_actions(seat)
+        if action != step[seat]
+    ]
+
+
+def _told(game: Game, steps: Sequence[Step], player: int) -> list[str] | None:
+    """What OpenSpiel tells a player who is asked at the end of a history; None if the history cannot be."""
+    state, recalls = game.spiel.new_initial_state(), game.type.provides_information_state_string
+    told = []
+    for step in steps:
+        if state.is_terminal() or not _allowed(state, step):
+            return None
+        _apply(state, step)
+        if not recalls and not state.is_chance_node():
+            told.append(state.observation_string(player))
+    if state.is_terminal() or state.is_chance_node() or player not in game.movers(state):
+        return None
+    return [state.information_state_string(player)] if recalls else told
+
+
+def _allowed(state: State, step: Step) -> bool:
+    if state.is_simultaneous_node():
+        return len(step) == state.num_players() and all(
+            action in (state.legal_actions(seat) or [0]) for seat, action in enumerate(step)
+        )
+    return len(step) == 1 and step[0] in state.legal_actions()
+
+
+def _apply(state: State, step: Step) -> None:
+    if state.is_simultaneous_node():
+        state.apply_actions(list(step))
+    else:
+        state.apply_action(step[0])
