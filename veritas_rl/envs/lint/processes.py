@@ -165,7 +165,7 @@ class Twins:
     def __enter__(self) -> "Twins":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *raised: object) -> None:
         for child, _, _ in self._children:
             if child.poll() is None:
                 child.kill()

@@ -64,9 +64,9 @@ def lint(
     found = _cases(environment, cases, count, prompt)
     steps = (len(CHECKS) + 2) * len(found) + 1
     rows: list[Row] = []
-    for case in found:
-        progress(len(rows), steps, f"{case.name}: starting tasks")
-        case.items  # noqa: B018 (starts every task)
+    for index, case in enumerate(found):
+        progress(index, steps, f"{case.name}: starting tasks")
+        _ = case.items  # starts every task
     items = [item for case in found for item in case.items]
     with Twins(name, items) as twins:
         for case in found:
