@@ -50,6 +50,7 @@ def _register_trainer(module: ModuleType) -> None:
 
 
 when_imported("verl.utils.distributed")(patches.gloo_process_group)
+when_imported("verl.utils.distributed")(patches.gloo_process_group_of_torchrun)
 when_imported("verl.utils.model")(patches.critic_head)
 when_imported("verl.workers.engine.fsdp.transformer_impl")(patches.critic_adapter)
 when_imported("verl.workers.engine.fsdp.transformer_impl")(patches.reference_offload)

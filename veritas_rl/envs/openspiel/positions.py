@@ -52,6 +52,7 @@ def state_of(case: str, k: int, seed: int, split: str, depth: int = -1) -> State
     return replay(game, _block(game.case, seed, split, depth, k // BLOCK).draw(k % BLOCK))
 
 
+@lru_cache(maxsize=64)
 def is_split(case: str) -> bool:
     """Whether training and validation have different states; otherwise they share all, and validation is "seen"."""
     found = enumerate_states(load(case).case)
