@@ -51,21 +51,29 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
     Raises:
         UserError: A variable's value is not understood.
     """
-    named = [*overrides_from(environment), *map(_with_or_without_plus, typed)]
+    named = [*overrides_from(environment), *map(with_or_without_plus, typed)]
     if "hardware=cpu" in named:
         hardware = dataclasses.replace(hardware, gpus=0)
-    made = [*hardware.overrides(), *named]
-    chosen = {group: override for override in made if (group := group_of(override))}
-    return [*chosen.values(), *(override for override in made if group_of(override) is None)]
+    return last_choices([*hardware.overrides(), *named])
 
 
-def _with_or_without_plus(override: str) -> str:
+def last_choices(overrides: Sequence[str]) -> list[str]:
+    """Overrides in which each group is chosen once, by the last that named it, before all that is no group."""
+    chosen = {group: override for override in overrides if (group := group_of(override))}
+    return [*chosen.values(), *(override for override in overrides if group_of(override) is None)]
+
+
+def with_or_without_plus(override: str) -> str:
     """`+key.of=value` as Hydra's `++key.of=value`, which sets a key whether it is there or not."""
     return f"+{override}" if re.match(r"\+[^+=]*\.[^=]*=", override) else override
 
 
-def compose_configuration(overrides: Sequence[str]) -> DictConfig:
+def compose_configuration(overrides: Sequence[str], recipe: str = RECIPE) -> DictConfig:
     """The resolved configuration.
+
+    Args:
+        overrides: Hydra overrides.
+        recipe: The YAML file on which they work, without its ending.
 
     Raises:
         UserError: Hydra refuses an override, or an interpolation cannot be resolved; one line of why.
@@ -73,7 +81,7 @@ def compose_configuration(overrides: Sequence[str]) -> DictConfig:
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(config_dir=str(CONFIG_DIR), version_base=None):
-            configuration = compose(config_name=RECIPE, overrides=list(overrides))
+            configuration = compose(config_name=recipe, overrides=list(overrides))
         OmegaConf.resolve(configuration)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(_plain(error)) from error

@@ -182,7 +182,7 @@ def train(run: Run, console: Console) -> bool:
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
         )
         try:
             shortage = Shortage(process.pid, run.configuration.ray_kwargs.ray_init)
@@ -192,16 +192,16 @@ def train(run: Run, console: Console) -> bool:
             end(process)
             signal.signal(signal.SIGTERM, signal.default_int_handler)
     if code:
-        raise UserError(_why(run.log, code, console))
+        raise UserError(why(run.log, code, console))
     return not asked
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Have the kernel kill this process when its parent dies, however it dies; Ray's daemons die with theirs."""
     ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
 
 
-def _why(log: Path, code: int, console: Console) -> str:
+def why(log: Path, code: int, console: Console) -> str:
     """What ended verl: what a worker said plainly, or else the end of the log, which is printed."""
     lines = log.read_text(errors="replace").splitlines()
     said = [found.group(1) for line in lines if (found := re.search(r"\bUserError: (.+)", line))]
