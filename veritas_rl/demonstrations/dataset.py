@@ -138,7 +138,6 @@ def write(
     """
     rows = [row_of(demonstration, index, settings) for index, demonstration in enumerate(demonstrations)]
     parts = split_rows(rows, [demonstration.group for demonstration in demonstrations], val_ratio, settings.seed)
-    (folder / REPORT).unlink(missing_ok=True)  # it would speak of older files
     report: dict[str, Any] = {
         "format": "rl" if settings.expert is None else "sft",
         "settings": dataclasses.asdict(settings),
@@ -164,6 +163,7 @@ def write_parts(folder: Path, parts: Sequence[Sequence[Mapping[str, Any]]]) -> d
     told: dict[str, dict[str, Any]] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / REPORT).unlink(missing_ok=True)  # it would speak of older files
         for name, rows in zip(FILES, parts, strict=True):
             if rows:
                 told[name] = {"rows": len(rows), "sha256": write_parquet(folder / name, rows)}

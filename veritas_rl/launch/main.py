@@ -192,7 +192,7 @@ def train(run: Run, console: Console) -> bool:
             end(process)
             signal.signal(signal.SIGTERM, signal.default_int_handler)
     if code:
-        raise UserError(why(run.log, code, console))
+        raise UserError(_why(run.log, code, console))
     return not asked
 
 
@@ -201,7 +201,7 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
 
 
-def why(log: Path, code: int, console: Console) -> str:
+def _why(log: Path, code: int, console: Console) -> str:
     """What ended verl: what a worker said plainly, or else the end of the log, which is printed."""
     lines = log.read_text(errors="replace").splitlines()
     said = [found.group(1) for line in lines if (found := re.search(r"\bUserError: (.+)", line))]

@@ -80,7 +80,9 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
     return made
 
 
-def plan(typed: Sequence[str], environment: Mapping[str, str], hardware: Hardware, now: datetime) -> SftRun:
+def plan(
+    typed: Sequence[str], environment: Mapping[str, str], hardware: Hardware, now: datetime, *, dry: bool = False
+) -> SftRun:
     """From what was typed to a run, checked as far as it can be without starting anything.
 
     Args:
@@ -88,6 +90,7 @@ def plan(typed: Sequence[str], environment: Mapping[str, str], hardware: Hardwar
         environment: The process environment.
         hardware: The machine.
         now: Names the run.
+        dry: Whether it will only be looked at, so that its files may be on another machine.
 
     Raises:
         UserError: Something cannot work.
@@ -99,7 +102,13 @@ def plan(typed: Sequence[str], environment: Mapping[str, str], hardware: Hardwar
     overrides = [f"trainer.experiment_name={experiment.name if experiment else new}", *wanted]
     configuration = conf.compose_configuration(overrides, RECIPE)
     preflight.check_outputs(configuration)
-    data = read_data(configuration)
+    try:
+        data = read_data(configuration)
+    except UserError as error:
+        if not dry:
+            raise
+        print(f"note: here it would not run: {error}", file=sys.stderr)
+        data = Data()
     check_batch(configuration, data)
     checkpoints = conf.ROOT / configuration.trainer.default_local_dir
     start = checkpoint_to_go_on_from(configuration, checkpoints)
@@ -124,6 +133,8 @@ def length_of(configuration: DictConfig, data: Data) -> list[str]:
     verl ends with the epochs too, and then saves nothing.
     """
     trainer, each = configuration.trainer, data.steps_per_epoch(configuration)
+    if not data.train:
+        return []
     if trainer.total_training_steps is None:
         return [f"trainer.total_training_steps={trainer.total_epochs * each}"]
     return [f"trainer.total_epochs={max(trainer.total_epochs, -(-trainer.total_training_steps // each))}"]
@@ -191,8 +202,8 @@ def main() -> None:
         os.environ.pop(variable.name, None)
     os.environ.update(named)
     os.chdir(conf.ROOT)
-    run = plan(sys.argv[1:], os.environ, this_machine(), datetime.now())
     dry = os.environ.get("DRY_RUN", "") not in ("", "0")
+    run = plan(sys.argv[1:], os.environ, this_machine(), datetime.now(), dry=dry)
     try:
         check_devices(run.configuration, run.hardware)
     except UserError as error:

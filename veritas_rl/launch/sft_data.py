@@ -20,7 +20,7 @@ LONGEST = 64
 
 @dataclass(frozen=True)
 class Data:
-    """The files of a run.
+    """The files of a run; none in a dry run on a machine that has not got them.
 
     Attributes:
         train: Those that are learned from.
@@ -30,11 +30,11 @@ class Data:
         val_rows: How many rows `val` has.
     """
 
-    train: tuple[Path, ...]
-    val: tuple[Path, ...]
-    messages_key: str
-    train_rows: int
-    val_rows: int
+    train: tuple[Path, ...] = ()
+    val: tuple[Path, ...] = ()
+    messages_key: str = "messages"
+    train_rows: int = 0
+    val_rows: int = 0
 
     def steps_per_epoch(self, configuration: DictConfig) -> int:
         """Updates in one pass: what is left of the last batch is dropped."""
@@ -89,7 +89,7 @@ def _rows(path: Path, messages_key: str) -> int:
 
 
 def check_batch(configuration: DictConfig, data: Data) -> None:
-    """A batch divides into ranks and micro-batches, and the files fill one.
+    """A batch divides into ranks and micro-batches, and each kind of file fills one.
 
     Raises:
         UserError: They do not.
@@ -115,8 +115,11 @@ def check_batch(configuration: DictConfig, data: Data) -> None:
             f"a rank has {batch // ranks} rows of a batch, which do not divide into micro-batches of {micro}: set "
             "data.micro_batch_size_per_gpu to a divisor"
         )
-    for name, rows in (("data.train_files", data.train_rows), ("data.val_files", data.val_rows or batch)):
-        if rows // ranks < batch // ranks:
+    for name, files, rows in (
+        ("data.train_files", data.train, data.train_rows),
+        ("data.val_files", data.val, data.val_rows),
+    ):
+        if files and rows // ranks < batch // ranks:
             # verl drops what does not fill a batch: nothing would be trained, and the loss of no row is no number.
             raise UserError(
                 f"{name} has {rows} rows, less than a batch of {batch}: make more demonstrations, or set "

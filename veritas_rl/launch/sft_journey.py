@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
@@ -23,7 +24,7 @@ from veritas_rl.envs.base import Task
 from veritas_rl.envs.registry import open_catalogue
 from veritas_rl.errors import UserError
 from veritas_rl.launch.journey import UNIFORM, shuffled
-from veritas_rl.launch.main import die_with_parent, end, why
+from veritas_rl.launch.main import LOG_TAIL_LINES, die_with_parent, end
 from veritas_rl.launch.progress import MetricsFile, watch
 from veritas_rl.launch.resume import trim
 from veritas_rl.launch.sft import SftRun
@@ -33,6 +34,9 @@ from veritas_rl.launch.variables import quoted
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.language_model import LanguageModelPlayer, load_language_model
 from veritas_rl.players.sampling import SamplingParams
+
+TORCHRUN_TELLS = re.compile(r"torch/distributed/elastic/.*\bfailed \(exitcode")
+ERROR = re.compile(r"(?:\[rank\d+\]: *)?((?:\w+\.)*\w*(?:Error|Exception)\b.*)")
 
 BEFORE, AFTER = "before", "after SFT"
 
@@ -113,7 +117,19 @@ def train(run: SftRun, console: Console) -> None:
             end(process)
             signal.signal(signal.SIGINT, signal.default_int_handler)
     if code:
-        raise UserError(why(run.log, code, console))
+        raise UserError(cause(run.log, code, console))
+
+
+def cause(log: Path, code: int, console: Console) -> str:
+    """What ended verl, with the end of its log printed; without what torchrun adds, which never says why."""
+    lines = log.read_text(errors="replace").splitlines()
+    added = [number for number, line in enumerate(lines) if TORCHRUN_TELLS.search(line)]
+    lines = lines[: added[-1]] if added else lines
+    console.print("\n".join(lines[-LOG_TAIL_LINES:]), markup=False, highlight=False)
+    errors = [found.group(1) for line in lines[-LOG_TAIL_LINES:] if (found := ERROR.match(line))]
+    # Each rank tells of the same.
+    why = "; ".join(dict.fromkeys(errors)) or f"exit code {code}"
+    return f"verl ended with {why}: its log is {log}"
 
 
 def losses() -> Callable[[Mapping[str, Any]], str | None]:
@@ -142,7 +158,9 @@ def evaluation_tasks(run: SftRun) -> list[Task]:
     kinds = sorted({(row["env"], row["prompt"], row["seed"]) for row in rows})
     for env, prompt, seed in kinds:
         config = {
-            "cases": sorted({row["case"] for row in rows if (row["env"], row["prompt"], row["seed"]) == (env, prompt, seed)}),
+            "cases": sorted(
+                {row["case"] for row in rows if (row["env"], row["prompt"], row["seed"]) == (env, prompt, seed)}
+            ),
             "reward_mode": "optimal",
             "prompt": prompt,
             "seed": seed,

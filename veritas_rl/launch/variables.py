@@ -104,11 +104,13 @@ VARIABLES = (
         "ENABLE_LORA",
         "1: train adapters only; 0: train every parameter.",
         lambda value: [f"lora={choice('ENABLE_LORA', value, SWITCH)}"],
+        _no_lora,
     ),
     Variable(
         "LORA_ADAPTER_PATH",
         "A folder with an adapter to go on from.",
         _adapter,
+        _no_adapter,
     ),
     Variable(
         "RESUME_FROM",

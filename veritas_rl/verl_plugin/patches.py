@@ -61,7 +61,7 @@ def gloo_process_group_of_torchrun(module: Any) -> None:
         if module.get_device_name() != "cpu":
             return original(timeout_second)
         module.torch.distributed.init_process_group(backend="gloo", timeout=module.timedelta(seconds=timeout_second))
-        return tuple(int(os.environ[name]) for name in ("LOCAL_RANK", "RANK", "WORLD_SIZE"))
+        return int(os.environ["LOCAL_RANK"]), int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
     module.initialize_global_process_group = initialize
 
