@@ -138,6 +138,6 @@ def test_a_checkpoint_is_gone_on_from_or_refused(files: list[str], tmp_path: Pat
 
 def test_a_row_that_is_too_long_is_found_before_training(files: list[str]) -> None:
     data = plan(files).data
-    check_lengths(data, byte_tokenizer(), 64)
-    with pytest.raises(UserError, match=r"a demonstration has 5\d tokens, and data.max_length is 50"):
-        check_lengths(data, byte_tokenizer(), 50)
+    check_lengths(data, byte_tokenizer(), 60)
+    with pytest.raises(UserError, match=r"a demonstration has 60 tokens, and data.max_length is 59"):
+        check_lengths(data, byte_tokenizer(), 59)
