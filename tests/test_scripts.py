@@ -86,3 +86,20 @@ def test_the_container_command_holds_no_secret(path: str) -> None:
     assert f"{ROOT}:/workspace/veritas-rl" in done.stdout
     assert "--env HF_TOKEN" in done.stdout
     assert "hf_secret" not in done.stdout
+
+
+@pytest.mark.parametrize("name", ["openspiel-SFT-trainer.sh", "lgc-v2-SFT-trainer.sh"])
+def test_one_recipe_of_supervised_fine_tuning_has_two_names(name: str, tmp_path: Path) -> None:
+    script = ROOT / "train/scripts" / name
+    typed = "hardware=h200x2 trainer.total_epochs=3 data.train_files=/none/train.parquet"
+    done = bash(f". {script} {typed}; echo $? $PWD", cwd=tmp_path, DRY_RUN="1", HF_TOKEN="hf_secret")
+    command, _, configuration = done.stdout.partition("\n")
+    assert "-m torch.distributed.run --standalone --nnodes=1 --nproc_per_node=2 -m verl.trainer.sft_trainer" in command
+    assert OmegaConf.create(configuration.rpartition("\n0 ")[0]).trainer.total_epochs == 3
+    assert done.stdout.splitlines()[-1] == f"0 {tmp_path}"
+    assert "hf_secret" not in done.stdout + done.stderr
+
+    done = bash(f". {script} data.train_files=/none/train.parquet; echo $?", cwd=tmp_path)
+    assert done.stdout.strip() == "2"
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("error: there is no /none/train.parquet: python train/tools/generate_demonstrations.py")

@@ -1,6 +1,5 @@
 """docs/configuration.md is what the YAML and the variables say, and docs/from-other-recipes.md names what is there."""
 
-import importlib.util
 import re
 import shlex
 from collections.abc import Iterator
@@ -10,12 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 from veritas_rl.launch import configuration as conf
-from veritas_rl.launch import reference
+from veritas_rl.launch import reference, sft
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.variables import VARIABLES, overrides_from
 from veritas_rl.verl_plugin.patches import required_verl
@@ -116,7 +113,7 @@ def test_every_variable_stands_in_the_page_with_what_it_becomes() -> None:
 
 def test_a_variable_that_the_yaml_reads_names_its_key() -> None:
     rows = {row[0]: row for row in table_rows(section(PAGE, "## Environment variables"))}
-    assert rows["`AGENT_MODEL_REPO_ID`"][2] == "`actor_rollout_ref.model.path`"
+    assert rows["`AGENT_MODEL_REPO_ID`"][2] == "`actor_rollout_ref.model.path` `model.path`"
 
 
 @pytest.mark.parametrize("path", CHOICES, ids=lambda path: f"{path.parent.name}-{path.stem}")
@@ -300,20 +297,13 @@ def test_every_key_that_it_names_is_there() -> None:
         assert key.rpartition(".")[2] in OmegaConf.select(made, key.rpartition(".")[0]), key
 
 
-def test_its_keys_of_sft_are_those_of_verls_trainer() -> None:
-    spec = importlib.util.find_spec("verl")
-    assert spec is not None
-    assert spec.submodule_search_locations
-    verl = Path(spec.submodule_search_locations[0])
+def test_its_keys_of_sft_are_those_of_the_recipe() -> None:
     rows = [advice for advice in ADVICE if advice.section == SFT]
     # What stays the same is typed as it was.
     same = [Advice(SFT, "", advice.there) for advice in rows if advice.here == "The same."]
     typed = [override for advice in [*rows, *same] for override in advice.overrides()]
     assert len(typed) > 8
-    GlobalHydra.instance().clear()
-    with initialize_config_dir(config_dir=str(verl / "trainer/config"), version_base=None):
-        compose("sft_trainer_engine", overrides=typed)
-    assert (verl / "trainer/sft_trainer.py").is_file()
+    conf.compose_configuration(sft.overrides_for(typed, {}, ONE_GPU), sft.RECIPE)
 
 
 def test_every_variable_that_it_names_is_known() -> None:

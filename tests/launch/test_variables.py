@@ -45,3 +45,9 @@ def test_a_value_that_is_not_understood(name: str, value: str) -> None:
 
 def test_quotes_survive() -> None:
     assert quoted("it's") == "'it\\'s'"
+
+
+def test_supervised_fine_tuning_takes_what_it_has_a_use_for() -> None:
+    assert overrides_from({"FSDP_STRATEGY": "fsdp", "GAME_TYPES": "hex"}, sft=True) == ["engine.strategy=fsdp"]
+    resumed = overrides_from({"RESUME_FROM": "a/global_step_2"}, sft=True)
+    assert resumed == overrides_from({"RESUME_FROM": "a/global_step_2"})

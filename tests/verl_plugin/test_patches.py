@@ -21,6 +21,17 @@ def test_patches_are_in_place() -> None:
     assert model.load_valuehead_model.__wrapped__  # pyright: ignore[reportFunctionMemberAccess]
 
 
+def test_torchruns_processes_on_a_cpu_meet_over_gloo(monkeypatch: pytest.MonkeyPatch, free_port: int) -> None:
+    place = {"LOCAL_RANK": 0, "RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port}
+    for name, value in place.items():
+        monkeypatch.setenv(name, str(value))
+    try:
+        assert distributed.initialize_global_process_group() == (0, 0, 1)
+        assert torch.distributed.get_backend() == "gloo"
+    finally:
+        distributed.destroy_global_process_group()
+
+
 def test_the_critic_takes_the_attention_that_is_configured(tmp_path) -> None:
     from transformers import AutoConfig
 

@@ -34,6 +34,7 @@ from veritas_rl.checkpoints.layout import (
     CheckpointInfo,
     check_shards,
     read_info,
+    role_folder,
     shard_files,
 )
 from veritas_rl.checkpoints.models import Base, copy_own_files, dtype_name, load_adapter, load_model, saved_dtype
@@ -60,7 +61,7 @@ def merge_checkpoint(checkpoint: Path, target: Path, base_name: str | None = Non
     info = read_info(checkpoint)
     check_shards(checkpoint)
     base = _base_of(checkpoint, info, base_name)
-    own = checkpoint / "actor/huggingface"
+    own = role_folder(checkpoint) / "huggingface"
     state = whole_state(shard_files(checkpoint))
     lora = {name: tensor for name, tensor in state.items() if ".lora_" in name}
     with _written(target) as beside:

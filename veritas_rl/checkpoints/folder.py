@@ -51,13 +51,13 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         raise
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file so that a reader meets the old one or the new one, never a part."""
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file so that a reader meets the old one or the new one, never a part."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     beside = Path(name)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
         beside.chmod(0o644)
         _flush([beside])
         beside.replace(path)

@@ -5,6 +5,8 @@
     <experiment>/global_step_N/critic/..., data.pt
     <experiment>/global_step_N/checkpoint.json                                           what this module writes
 
+Supervised fine-tuning has one model, and no folder for its role: what is in actor/ above lies in global_step_N itself.
+
 verl writes the first three. `checkpoint.json` is written after them, whole, so a step folder that has one is whole.
 """
 
@@ -171,6 +173,11 @@ def read_info(checkpoint: Path) -> CheckpointInfo | None:
         raise UserError(f"{path} is damaged ({error}): use another step") from error
 
 
+def role_folder(checkpoint: Path, role: str = "actor") -> Path:
+    """Where the parts of a role are: the checkpoint itself where supervised fine-tuning wrote it."""
+    return checkpoint if (checkpoint / "fsdp_config.json").is_file() else checkpoint / role
+
+
 def shard_files(checkpoint: Path, role: str = "actor", kind: str = "model") -> list[Path]:
     """The files of a checkpoint's shards in the order of their ranks, whether they are there or not.
 
@@ -182,7 +189,7 @@ def shard_files(checkpoint: Path, role: str = "actor", kind: str = "model") -> l
     Raises:
         UserError: Nothing says how many ranks there were.
     """
-    folder = checkpoint / role
+    folder = role_folder(checkpoint, role)
     size = _world_size(checkpoint, folder)
     return [folder / f"{kind}_world_size_{size}_rank_{rank}.pt" for rank in range(size)]
 

@@ -348,6 +348,20 @@ class Environment(ABC):
         """What a linter may ask; see `Audit`."""
         return Audit()
 
+    def turn_class(self, task: Task, turn: Turn) -> str:
+        """`equivalence_class` of the single-move task that would ask what a turn of `task` asks.
+
+        By default that of the task itself.
+        """
+        return self.equivalence_class(task)
+
+    def held_out(self, task: Task, turn: Turn) -> bool:
+        """Whether validation asks, whatever its seed, what a turn of `task` asks, up to a symmetry.
+
+        By default whether the task belongs to validation.
+        """
+        return task.split == "val"
+
 
 def make_config(config_type: type, values: Mapping[str, Any], what: str = "adapter_config") -> Any:
     """Make a configuration from a mapping, such as an environment's from `adapter_config`.

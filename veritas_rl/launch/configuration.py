@@ -54,20 +54,31 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
     named = [*overrides_from(environment), *map(_as_hydra_means, typed)]
     if "hardware=cpu" in named:
         hardware = dataclasses.replace(hardware, gpus=0)
-    made = [*hardware.overrides(), *named]
-    chosen = {group: override for override in made if (group := group_of(override))}
-    return [*chosen.values(), *(override for override in made if group_of(override) is None)]
+    return last_choices([*hardware.overrides(), *named])
+
+
+def last_choices(overrides: Sequence[str]) -> list[str]:
+    """Overrides in which each group is chosen once, by the last that named it, before all that is no group."""
+    chosen = {group: override for override in overrides if (group := group_of(override))}
+    return [*chosen.values(), *(override for override in overrides if group_of(override) is None)]
 
 
 def _as_hydra_means(override: str) -> str:
-    """`episode` as `play=episode`, and `+key.of=value` as Hydra's `++key.of=value`, which sets a key in any case."""
-    if override in MODES:
-        return f"play={override}"
+    """`episode` as `play=episode`, and any other override as `with_or_without_plus` says."""
+    return f"play={override}" if override in MODES else with_or_without_plus(override)
+
+
+def with_or_without_plus(override: str) -> str:
+    """`+key.of=value` as Hydra's `++key.of=value`, which sets a key whether it is there or not."""
     return f"+{override}" if re.match(r"\+[^+=]*\.[^=]*=", override) else override
 
 
-def compose_configuration(overrides: Sequence[str]) -> DictConfig:
+def compose_configuration(overrides: Sequence[str], recipe: str = RECIPE) -> DictConfig:
     """The resolved configuration.
+
+    Args:
+        overrides: Hydra overrides.
+        recipe: The YAML file on which they work, without its ending.
 
     Raises:
         UserError: Hydra refuses an override, or an interpolation cannot be resolved; one line of why.
@@ -75,7 +86,7 @@ def compose_configuration(overrides: Sequence[str]) -> DictConfig:
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(config_dir=str(CONFIG_DIR), version_base=None):
-            configuration = compose(config_name=RECIPE, overrides=list(overrides))
+            configuration = compose(config_name=recipe, overrides=list(overrides))
         OmegaConf.resolve(configuration)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(_plain(error)) from error

@@ -182,7 +182,7 @@ def train(run: Run, console: Console) -> bool:
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
         )
         try:
             shortage = Shortage(process.pid, run.configuration.ray_kwargs.ray_init)
@@ -196,7 +196,7 @@ def train(run: Run, console: Console) -> bool:
     return not asked
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Have the kernel kill this process when its parent dies, however it dies; Ray's daemons die with theirs."""
     ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
 

@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,13 @@ class MetricsFile:
             yield record["step"], record["data"]
 
 
+def rewards(data: Mapping[str, Any]) -> str | None:
+    """What is told of the metrics of a step of RL; None of those of no step."""
+    if "critic/score/mean" not in data:
+        return None
+    return f"reward {data['critic/score/mean']:.3f}  legal {data.get('game/legal', float('nan')):.3f}"
+
+
 def watch(
     process: subprocess.Popen[bytes],
     log: Path,
@@ -67,6 +74,7 @@ def watch(
     console: Console,
     first: int = 0,
     shortage: Callable[[], str | None] = lambda: None,
+    told: Callable[[Mapping[str, Any]], str | None] = rewards,
 ) -> int:
     """Show a live bar until the process ends.
 
@@ -78,6 +86,7 @@ def watch(
         first: How many of them were trained before.
         console: Where to draw. Where it is no terminal, a line is printed every tenth of the run instead.
         shortage: Says what the process waits for and will not get. It is asked until the first metrics are there.
+        told: Says what is shown of a step's metrics; None of those of no step.
 
     Returns:
         The exit code of the process.
@@ -102,7 +111,7 @@ def watch(
         console=console,
         disable=not console.is_terminal,
     ) as progress:
-        bar = progress.add_task("starting Ray and verl", total=steps, completed=first, told="")
+        bar = progress.add_task("starting verl", total=steps, completed=first, told="")
         while True:
             code = process.poll()
             for line in output.new():
@@ -110,17 +119,16 @@ def watch(
                     progress.console.print(said.group().rstrip(), markup=False, highlight=False)
             for step, data in file.new():
                 waiting = False
-                if "critic/score/mean" not in data:
+                if (line := told(data)) is None:
                     continue
-                told = f"reward {data['critic/score/mean']:.3f}  legal {data.get('game/legal', float('nan')):.3f}"
-                progress.update(bar, description="training", completed=step, told=told)
+                progress.update(bar, description="training", completed=step, told=line)
                 if not console.is_terminal and (step - last_told >= told_every or step == steps or last_told == 0):
                     last_told, seconds = step, time.monotonic() - started
                     # From the first step on: what came before is Ray and verl starting.
                     began = began if began[0] else (step, seconds)
                     left = (seconds - began[1]) / max(1, step - began[0]) * (steps - step)
                     known = f", about {left:.0f} s left" if step > began[0] else ""
-                    console.print(f"step {step}/{steps}  {told}  {seconds:.0f} s{known}")
+                    console.print(f"step {step}/{steps}  {line}  {seconds:.0f} s{known}")
             if code is not None:
                 return code
             if waiting and (lack := shortage()):

@@ -178,6 +178,12 @@ def read_group(name: str, chosen: str) -> Group:
     return Group(name, chosen, choices, tuple(differing), shared)
 
 
+def _groups_of(recipe: Source) -> list[Group]:
+    """The groups of ours that a recipe's list of defaults chooses in, in its order."""
+    listed = {name: choice for item in recipe.defaults if isinstance(item, dict) for name, choice in item.items()}
+    return [read_group(name, choice) for name, choice in listed.items() if (conf.CONFIG_DIR / name).is_dir()]
+
+
 def _with_inherited(file: Source, files: dict[str, Source]) -> tuple[Setting, ...]:
     """What a choice sets, and what it takes over from those that its defaults name; its own wins."""
     settings: dict[str, Setting] = {}
@@ -328,9 +334,10 @@ def render() -> str:
     """The page."""
     recipes = [read(path) for path in sorted(conf.CONFIG_DIR.glob("*.yaml"))]
     recipe = next(source for source in recipes if source.name == conf.RECIPE)
-    listed = {name: choice for item in recipe.defaults if isinstance(item, dict) for name, choice in item.items()}
-    groups = [read_group(name, choice) for name, choice in listed.items() if (conf.CONFIG_DIR / name).is_dir()]
-    sources = [*recipes, *(choice for group in groups for choice in group.choices)]
+    groups_of = {source.name: _groups_of(source) for source in recipes}
+    groups = groups_of[recipe.name]
+    all_groups = list({group.name: group for groups in groups_of.values() for group in groups}.values())
+    sources = [*recipes, *(choice for group in all_groups for choice in group.choices)]
     configurations = [defaults_of(machine) for machine in SHOWN_MACHINES]
 
     def row(name: str, key: str, note: str = "") -> str:
@@ -354,6 +361,8 @@ def render() -> str:
         curriculum_rows=option_rows(CurriculumConfig),
         failure_rows=option_rows(FailureReplayConfig),
         groups=groups,
+        groups_of=groups_of,
+        all_groups=all_groups,
         machines=machines(),
         recipe=recipe,
         recipes=recipes,

@@ -139,7 +139,7 @@ def checkpoint_to_go_on_from(configuration: DictConfig, checkpoints: Path, *, ag
     if trainer.resume_mode not in ("auto", "resume_path"):
         raise UserError(f"trainer.resume_mode={trainer.resume_mode} is not understood: auto, disable or resume_path")
     if trainer.resume_mode == "resume_path" and not (again and own):
-        chosen = _named(trainer.resume_from_path)
+        chosen = named(trainer.resume_from_path)
         if own and chosen.parent.resolve() == checkpoints.resolve() and step_of(chosen) < step_of(own[-1]):
             raise UserError(
                 f"{checkpoints} holds step {step_of(own[-1])} already, which would be mixed up with what comes after "
@@ -203,7 +203,12 @@ def _step(line: str) -> float:
         return math.inf
 
 
-def _named(typed: str | None) -> Path:
+def named(typed: str | None) -> Path:
+    """The checkpoint that a person names.
+
+    Raises:
+        UserError: There is none; the message lists those beside it.
+    """
     folder = Path(typed or "").expanduser().absolute()
     if typed and folder.is_dir():
         step_of(folder)

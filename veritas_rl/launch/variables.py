@@ -19,11 +19,13 @@ class Variable:
         name: As it is typed.
         meaning: One line for `.env.example` and the documentation.
         overrides: Makes Hydra overrides of a value; None where a program reads the variable itself.
+        sft: The same for supervised fine-tuning; None where it has no use for the variable.
     """
 
     name: str
     meaning: str
     overrides: Callable[[str], list[str]] | None = None
+    sft: Callable[[str], list[str]] | None = None
 
 
 def quoted(text: str) -> str:
@@ -65,6 +67,27 @@ def _adapter(value: str) -> list[str]:
     return [f"{model}.lora_adapter_path={quoted(value)}", f"{model}.lora_rank={rank}", f"{model}.lora_alpha={alpha}"]
 
 
+def _resume(value: str) -> list[str]:
+    return ["trainer.resume_mode=resume_path", f"trainer.resume_from_path={quoted(value)}"]
+
+
+def _strategy(value: str) -> str:
+    return choice("FSDP_STRATEGY", value, STRATEGIES)
+
+
+def _no_lora(value: str) -> list[str]:
+    if choice("ENABLE_LORA", value, SWITCH) == "on":
+        raise UserError(f"ENABLE_LORA={value}: supervised fine-tuning trains every parameter; leave it out")
+    return []
+
+
+def _no_adapter(value: str) -> list[str]:
+    raise UserError(
+        f"LORA_ADAPTER_PATH={value}: supervised fine-tuning trains every parameter; merge the adapter into its base "
+        "with train/tools/merge_adapter_into_base.py, and set AGENT_MODEL_REPO_ID to the result"
+    )
+
+
 VARIABLES = (
     Variable(
         "GAME_TYPES",
@@ -81,16 +104,19 @@ VARIABLES = (
         "ENABLE_LORA",
         "1: train adapters only; 0: train every parameter.",
         lambda value: [f"lora={choice('ENABLE_LORA', value, SWITCH)}"],
+        _no_lora,
     ),
     Variable(
         "LORA_ADAPTER_PATH",
         "A folder with an adapter to go on from.",
         _adapter,
+        _no_adapter,
     ),
     Variable(
         "RESUME_FROM",
         "A checkpoint to begin with: <experiment>/global_step_N.",
-        lambda value: ["trainer.resume_mode=resume_path", f"trainer.resume_from_path={quoted(value)}"],
+        _resume,
+        _resume,
     ),
     Variable(
         "LAYERED_SUMMON",
@@ -102,7 +128,8 @@ VARIABLES = (
     Variable(
         "FSDP_STRATEGY",
         "fsdp or fsdp2.",
-        lambda value: [f"actor_rollout_ref.actor.strategy={choice('FSDP_STRATEGY', value, STRATEGIES)}"],
+        lambda value: [f"actor_rollout_ref.actor.strategy={_strategy(value)}"],
+        lambda value: [f"engine.strategy={_strategy(value)}"],
     ),
     Variable(
         "ROLLOUT_BACKEND",
@@ -126,15 +153,19 @@ VARIABLES = (
 )
 
 
-def overrides_from(environment: Mapping[str, str]) -> list[str]:
+def overrides_from(environment: Mapping[str, str], *, sft: bool = False) -> list[str]:
     """The Hydra overrides that the set variables become. An empty variable is an unset one.
+
+    Args:
+        environment: The process environment.
+        sft: Whether for supervised fine-tuning.
 
     Raises:
         UserError: A value is not understood.
     """
     made: list[str] = []
     for variable in VARIABLES:
-        value = environment.get(variable.name, "").strip()
-        if value and variable.overrides is not None:
-            made += variable.overrides(value)
+        value, become = environment.get(variable.name, "").strip(), variable.sft if sft else variable.overrides
+        if value and become is not None:
+            made += become(value)
     return made

@@ -51,6 +51,21 @@ def gloo_process_group(module: Any) -> None:
     module.initialize_global_process_group_ray = initialize
 
 
+def gloo_process_group_of_torchrun(module: Any) -> None:
+    """The same for processes that torchrun starts, which cannot name a backend: make the group before verl looks."""
+    original = module.initialize_global_process_group
+    _require_fault(original, 'backend = f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"')
+
+    @functools.wraps(original)
+    def initialize(timeout_second: int = 36000) -> tuple[int, int, int]:
+        if module.get_device_name() != "cpu":
+            return original(timeout_second)
+        module.torch.distributed.init_process_group(backend="gloo", timeout=module.timedelta(seconds=timeout_second))
+        return int(os.environ["LOCAL_RANK"]), int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+    module.initialize_global_process_group = initialize
+
+
 CHUNK_ELEMENTS = 1 << 24
 """How many logits are exponentiated at once."""
 

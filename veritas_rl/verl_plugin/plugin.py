@@ -4,6 +4,9 @@ Nothing heavy is imported here, because every Ray process of a run pays for it. 
 that holds the table (`wrapt.when_imported`), so a process that never trains never imports the training engines.
 """
 
+import ctypes
+import os
+import signal
 from types import ModuleType
 
 from wrapt import when_imported
@@ -11,6 +14,11 @@ from wrapt import when_imported
 from veritas_rl.verl_plugin import patches, platform
 
 platform.register()
+
+if os.environ.get("VERITAS_RL_DIE_WITH_PARENT") == "1":
+    # torchrun leaves its processes running when it is killed: two runs would then write to one folder. This is
+    # PR_SET_PDEATHSIG of prctl(2).
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 @when_imported("verl.workers.engine.fsdp.transformer_impl")
@@ -50,6 +58,7 @@ def _register_trainer(module: ModuleType) -> None:
 
 
 when_imported("verl.utils.distributed")(patches.gloo_process_group)
+when_imported("verl.utils.distributed")(patches.gloo_process_group_of_torchrun)
 when_imported("verl.utils.model")(patches.critic_head)
 when_imported("verl.workers.engine.fsdp.transformer_impl")(patches.critic_adapter)
 when_imported("verl.workers.engine.fsdp.transformer_impl")(patches.reference_offload)

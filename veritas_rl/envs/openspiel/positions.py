@@ -55,6 +55,7 @@ def decision_of(case: str, k: int, seed: int, split: str, depth: int = -1) -> De
     return replay(game, found.history), found.seat
 
 
+@lru_cache(maxsize=64)
 def is_split(case: str) -> bool:
     """Whether training and validation have different states; otherwise they share all, and validation is "seen"."""
     found = enumerate_states(load(case).case)

@@ -1,0 +1,87 @@
+"""JSONL of many makes: what is found in a line, and what is said of one that cannot be used."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from veritas_rl.demonstrations.convert import PROMPTS, RESPONSES, read
+from veritas_rl.errors import UserError
+
+
+def lines(tmp_path: Path, *records: Any) -> Path:
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(f"{record if isinstance(record, str) else json.dumps(record)}\n" for record in records))
+    return path
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("response", RESPONSES)
+def test_every_name_of_a_question_and_an_answer_is_found(tmp_path: Path, prompt: str, response: str) -> None:
+    rows, bad = read(lines(tmp_path, {prompt: "what?", response: "that"}), "sft", 0)
+    assert not bad
+    assert (rows[0]["prompt"], rows[0]["response"]) == ("what?", "that")
+    assert rows[0]["messages"] == [{"role": "user", "content": "what?"}, {"role": "assistant", "content": "that"}]
+
+
+def test_messages_may_hold_the_answer_and_an_instruction_has_its_input(tmp_path: Path) -> None:
+    talk = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}]
+    rows, bad = read(lines(tmp_path, {"messages": talk}, {"instruction": "Add", "input": "1 2", "output": 3}), "sft", 0)
+    assert not bad
+    assert rows[0]["messages"] == talk
+    assert (rows[1]["prompt"], rows[1]["response"]) == ("Add\n\n1 2", "3")
+
+
+def test_a_field_without_a_column_is_kept(tmp_path: Path) -> None:
+    (row,), _ = read(
+        lines(tmp_path, {"prompt": "q", "answer": "a", "input": "more", "tags": ["x", {"é": None}]}), "sft", 0
+    )
+    assert json.loads(row["extra_info"]["other"]) == {"input": "more", "tags": ["x", {"é": None}]}
+    assert row["extra_info"]["line"] == 1
+
+
+def test_rl_rows_take_what_a_line_names(tmp_path: Path) -> None:
+    named = {"prompt": "q", "ground_truth": {"x": 1}, "task_id": 7, "task_type": "sum", "seed": 3, "data_source": "d"}
+    (first, second), bad = read(lines(tmp_path, named, {"question": "q", "answer": "a"}), "rl", 42)
+    assert not bad
+    assert first["prompt"] == [{"role": "user", "content": "q"}]
+    assert first["reward_model"] == {"style": "rule", "ground_truth": '{"x": 1}'}
+    assert [first[key] for key in ("task_id", "task_type", "seed", "data_source")] == ["7", "sum", 3, "d"]
+    assert second["reward_model"]["ground_truth"] == "a"
+    assert [second[key] for key in ("task_id", "task_type", "seed", "data_source")] == ["2", "jsonl", 42, "jsonl"]
+
+
+def test_each_bad_line_is_named_with_its_number_and_the_others_are_read(tmp_path: Path) -> None:
+    talk = [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}]
+    path = lines(
+        tmp_path,
+        {"prompt": "q", "answer": "a"},
+        "",
+        "{broken",
+        [1, 2],
+        {"answer": "a"},
+        {"prompt": "q"},
+        {"prompt": 5, "answer": "a"},
+        {"messages": [{"role": "narrator", "content": "u"}], "answer": "a"},
+        {"messages": [{"role": "user", "content": None}], "answer": "a"},
+        {"messages": talk, "answer": "b"},
+        {"messages": talk[1:]},
+        {"prompt": "q", "answer": ["a"]},
+        "\udcff".encode("utf-8", "surrogateescape").decode("latin-1"),
+    )
+    rows, bad = read(path, "sft", 0)
+    assert len(rows) == 1
+    assert [line.number for line in bad] == [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]
+    told = [str(line) for line in bad]
+    for part, line in zip(
+        ("no JSON", "list", "no prompt", "no answer", "int", "role", "text", "another", "no question", "no text"),
+        told,
+        strict=False,
+    ):
+        assert part in line
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be read"):
+        read(tmp_path / "none.jsonl", "sft", 0)

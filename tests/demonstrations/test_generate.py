@@ -1,0 +1,128 @@
+"""What experts demonstrate: good moves, each question once, none of them held out, and every state accounted for."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from veritas_rl.demonstrations import experts
+from veritas_rl.demonstrations.dataset import met_again, row_of
+from veritas_rl.demonstrations.generate import Counts, Settings, generate
+from veritas_rl.envs.base import Reply, Turn
+from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.solver import ExactSolver
+from veritas_rl.errors import UserError
+
+GAME = load("tic_tac_toe")
+SOLVER = ExactSolver(GAME)
+
+
+def settings(**changes: object) -> Settings:
+    values: dict = {"games": "tic_tac_toe", "expert": "exact", "number": 300, "prompt": "brief"}
+    return Settings(**{**values, **changes})
+
+
+def add_up(counts: Counts) -> bool:
+    left_out = counts.in_evaluation_set + counts.duplicates + counts.rejected_by_quality
+    return counts.drawn == counts.kept + left_out + sum(counts.mistakes.values())
+
+
+def test_every_label_of_the_exact_solver_is_optimal_and_every_question_is_asked_once() -> None:
+    made, counts = generate(settings())
+    assert len(made) == counts.kept == 300
+    assert add_up(counts)
+    assert len({str(demonstration.messages) for demonstration in made}) == 300
+    for demonstration in made:
+        _, turn = met_again(row_of(demonstration, 0, settings())["extra_info"])
+        best = SOLVER.optimal_actions(turn.view.state)
+        assert demonstration.response in {turn.answers[turn.view.actions.index(action)] for action in best}
+
+
+def test_all_optimal_moves_are_drawn_by_the_seed_and_one_seed_gives_one_set() -> None:
+    first, again = generate(settings())[0], generate(settings())[0]
+    assert first == again
+    answers = [
+        {str(made.messages): made.response for made in generate(settings(number=3000, seed=seed))[0]} for seed in (1, 2)
+    ]
+    both = answers[0].keys() & answers[1].keys()
+    assert len(both) > 2000
+    assert any(answers[0][question] != answers[1][question] for question in both)
+
+
+def test_quality_rejects_moves_that_lose_something() -> None:
+    made, counts = generate(settings(expert="random", min_value=1.0))
+    assert add_up(counts)
+    # A random legal move is optimal with probability 0.58 (tests/players/test_bots.py).
+    assert 0.3 < counts.rejected_by_quality / (counts.rejected_by_quality + len(made)) < 0.55
+    for demonstration in made[:50]:
+        _, turn = met_again(row_of(demonstration, 0, settings())["extra_info"])
+        chosen = turn.view.actions[turn.answers.index(demonstration.response)]
+        assert chosen in SOLVER.optimal_actions(turn.view.state)
+
+
+def test_whole_games_give_the_experts_moves_alone_and_nothing_that_is_held_out() -> None:
+    chosen = settings(mode="episode", opponent="random", min_value=0.5, number=200)
+    made, counts = generate(chosen)
+    assert add_up(counts)
+    assert counts.in_evaluation_set > 0
+    assert counts.duplicates > 0
+    assert any(demonstration.said for demonstration in made)
+    for demonstration in made:
+        task, turn = met_again(row_of(demonstration, 0, chosen)["extra_info"])
+        assert (list(turn.messages), turn.seat) == ([*demonstration.messages], task.seat)
+        assert positions.split_of(GAME, turn.view.state) == "train"
+        assert demonstration.value >= 0.5
+        best = SOLVER.optimal_actions(turn.view.state)
+        assert turn.view.actions[turn.answers.index(demonstration.response)] in best
+
+
+def test_cases_take_turns_and_a_game_that_is_exhausted_ends_alone() -> None:
+    made, _ = generate(settings(games="tic_tac_toe,hex(board_size=3)", number=20_000))
+    cases = [demonstration.task.case for demonstration in made]
+    assert set(cases[:600]) == {"tic_tac_toe", "hex(board_size=3)"}
+    for case in set(cases):
+        assert cases.count(case) == positions.count(case, "train")
+
+
+def test_a_game_that_cannot_be_split_is_refused() -> None:
+    with pytest.raises(UserError, match="every position of kuhn_poker"):
+        generate(settings(games="kuhn_poker", expert="random"))
+
+
+class Mumbler:
+    """Answers the first legal move, but every third time something else."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def act(self, turns: Sequence[Turn]) -> list[Reply]:
+        replies = []
+        for turn in turns:
+            self.asked += 1
+            replies.append(Reply("hm" if self.asked % 3 == 0 else turn.answers[0]))
+        return replies
+
+
+def test_mistakes_are_counted_by_reason_and_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    player = Mumbler()
+    monkeypatch.setitem(experts.EXPERTS, "mumbler", lambda argument: lambda seed: player)
+    made, counts = generate(settings(expert="mumbler"))
+    assert set(counts.mistakes) == {"unparseable"}
+    assert counts.mistakes["unparseable"] == player.asked // 3
+    assert all(demonstration.response != "hm" for demonstration in made)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"number": 0}, "at least 1, 0 was given"),
+        ({"min_value": 1.5}, r"lie in \[0, 1\], 1.5 was given"),
+        ({"opponent": "random"}, "opponent is for mode=episode"),
+        ({"expert": None, "mode": "episode"}, "without an expert"),
+        ({"games": "nonsense"}, "nonsense"),
+        ({"games": "leduc_poker"}, "cannot be solved by minimax"),
+    ],
+)
+def test_what_cannot_work_is_one_line(changes: dict, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        generate(settings(**changes))

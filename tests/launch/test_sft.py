@@ -1,0 +1,143 @@
+"""From what a person typed to a planned run of supervised fine-tuning, and what is refused before it starts."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from veritas_rl.demonstrations.dataset import sft_row, write_parquet
+from veritas_rl.errors import UserError
+from veritas_rl.launch import sft
+from veritas_rl.launch.hardware import Hardware
+from veritas_rl.launch.sft_data import check_lengths
+from veritas_rl.launch.tiny_model import byte_tokenizer
+
+CPU, GPUS = Hardware(2, 0, 0), Hardware(16, 2, 141 << 30)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    """The overrides that name 300 rows to train on and 70 to measure the loss on."""
+    rows = [
+        sft_row([{"role": "user", "content": "x" * (index % 50)}], "y", "game", {"index": index})
+        for index in range(370)
+    ]
+    write_parquet(tmp_path / "train.parquet", rows[:300])
+    write_parquet(tmp_path / "val.parquet", rows[300:])
+    return [
+        *(f"data.{name}_files={tmp_path}/{name}.parquet" for name in ("train", "val")),
+        f"trainer.default_local_dir={tmp_path}/checkpoints",
+    ]
+
+
+def plan(
+    typed: list[str], hardware: Hardware = CPU, variables: dict[str, str] | None = None, *, dry: bool = False
+) -> sft.SftRun:
+    return sft.plan(typed, variables or {}, hardware, datetime(2026, 1, 2, 3, 4, 5), dry=dry)
+
+
+def test_a_cpu_gets_a_small_model_in_fp32(files: list[str]) -> None:
+    run = plan(files)
+    made: Any = run.configuration
+    assert (made.model.path, made.trainer.device, made.engine.dtype) == (None, "cpu", "float32")
+    assert made.engine.mixed_precision.param_dtype == "fp32"
+    assert run.environment()["VERL_PLATFORM"] == "cpu"
+    assert "--nproc_per_node=1" in run.command()
+
+
+def test_gpus_get_the_settings_that_users_know(files: list[str]) -> None:
+    run = plan(files, GPUS)
+    made: Any = run.configuration
+    assert (made.data.train_batch_size, made.data.micro_batch_size_per_gpu, made.data.max_length) == (32, 8, 2048)
+    assert (made.optim.lr, list(made.optim.betas), made.optim.weight_decay) == (2e-6, [0.9, 0.98], 0.05)
+    assert (made.trainer.total_epochs, made.trainer.save_freq, made.trainer.test_freq) == (10, 50, 50)
+    assert made.model.path == "Qwen/Qwen3-4B-Instruct-2507"
+    assert "--nproc_per_node=2" in run.command()
+    assert "VERL_PLATFORM" not in run.environment()
+
+
+def test_a_run_has_as_many_steps_as_its_epochs_have_or_as_are_typed(files: list[str]) -> None:
+    # 300 rows are 4 batches of 64.
+    assert plan(files).configuration.trainer.total_training_steps == 40
+    assert plan([*files, "trainer.n_gpus_per_node=2"]).configuration.trainer.total_training_steps == 40
+    typed = plan([*files, "trainer.total_training_steps=50"]).configuration.trainer
+    assert (typed.total_training_steps, typed.total_epochs) == (50, 13)
+
+
+@pytest.mark.parametrize(
+    ("typed", "variables", "message"),
+    [
+        (["data.train_files=/no/train.parquet"], {}, "generate_demonstrations.py --output /no makes it"),
+        (["data.messages_key=talk"], {}, "has no column talk, but data_source, prompt"),
+        (["data.train_batch_size=71"], {}, "data.val_files has 70 rows, less than a batch of 71"),
+        (["data.train_batch_size=512"], {}, "data.train_files has 300 rows, less than a batch of 512"),
+        (["trainer.n_gpus_per_node=3"], {}, "data.train_batch_size=64 does not divide into 3 ranks"),
+        (["data.use_dynamic_bsz=false", "data.micro_batch_size_per_gpu=24"], {}, "do not divide into micro-batches"),
+        (["trainer.total_epochs=0"], {}, "trainer.total_epochs=0 is no whole number above 0"),
+        (["trainer.logger=[console]"], {}, "trainer.logger must hold file"),
+        (["algorithm=grpo"], {}, "algorithm=grpo is for RL"),
+        (["hardware=multinode"], {}, "hardware=multinode is not there"),
+        (["no_such_key=1"], {}, "unknown configuration key no_such_key"),
+        ([], {"ENABLE_LORA": "1"}, "trains every parameter"),
+        ([], {"LORA_ADAPTER_PATH": "adapter"}, "trains every parameter"),
+        ([], {"FSDP_STRATEGY": "ddp"}, "FSDP_STRATEGY=ddp is not understood"),
+        ([], {"RESUME_FROM": "none/global_step_3"}, "there is no checkpoint none/global_step_3"),
+    ],
+)
+def test_what_cannot_work_is_one_line(
+    files: list[str], typed: list[str], variables: dict[str, str], message: str
+) -> None:
+    with pytest.raises(UserError) as error:
+        plan([*files, *typed], CPU, variables)
+    assert message in str(error.value)
+
+
+def test_variables_of_rl_that_sft_has_no_use_for_change_nothing(files: list[str]) -> None:
+    unused = {"GAME_TYPES": "hex", "ALGORITHM": "grpo", "ENABLE_LORA": "0"}
+    plain = plan(files)
+    assert plan(files, CPU, unused).overrides == plain.overrides
+    assert plan(files, CPU, {"FSDP_STRATEGY": "fsdp"}).configuration.engine.strategy == "fsdp"
+
+
+def test_a_dry_run_needs_no_files(capsys: pytest.CaptureFixture[str]) -> None:
+    run = plan(["data.train_files=/no/train.parquet", "hardware=h200x4"], GPUS, dry=True)
+    assert "there is no /no/train.parquet" in capsys.readouterr().err
+    assert run.configuration.trainer.n_gpus_per_node == 4
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (["hardware=h200x4"], "4 GPUs are wanted and 2 are here: hardware=h200x2 fits"),
+        (["trainer.nnodes=2"], "this launcher starts one machine"),
+        (["hardware=cpu", "engine.strategy=fsdp"], "FSDP_STRATEGY=fsdp needs a GPU"),
+    ],
+)
+def test_devices_that_are_not_there(files: list[str], typed: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        sft.check_devices(plan([*files, *typed], GPUS).configuration, GPUS)
+
+
+def test_a_checkpoint_is_gone_on_from_or_refused(files: list[str], tmp_path: Path) -> None:
+    step = tmp_path / "checkpoints/global_step_8"
+    step.mkdir(parents=True)
+    (step / "model_world_size_1_rank_0.pt").touch()
+    assert plan(files).start is None  # verl did not say that it is whole
+    (tmp_path / "checkpoints/latest_checkpointed_iteration.txt").write_text("8")
+    run = plan(files)
+    assert (run.start, run.first_step) == (step, 8)
+    assert f"trainer.resume_from_path='{step}'" in run.overrides
+    with pytest.raises(UserError, match="holds checkpoints of an earlier run"):
+        plan([*files, "trainer.resume_mode=disable"])
+    with pytest.raises(UserError, match="on 2 ranks"):
+        plan([*files, "trainer.n_gpus_per_node=2"])
+    other = f"trainer.default_local_dir={tmp_path}/other"
+    assert plan([*files, other], CPU, {"RESUME_FROM": str(step)}).start == step
+
+
+def test_a_row_that_is_too_long_is_found_before_training(files: list[str]) -> None:
+    data = plan(files).data
+    check_lengths(data, byte_tokenizer(), 60)
+    with pytest.raises(UserError, match=r"a demonstration has 60 tokens, and data.max_length is 59"):
+        check_lengths(data, byte_tokenizer(), 59)

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Fine-tune a language model on demonstrations with verl's SFT trainer.
+#
+#   python train/tools/generate_demonstrations.py --games tic_tac_toe --expert exact --prompt brief
+#   bash train/scripts/openspiel-SFT-trainer.sh
+#   DRY_RUN=1 bash train/scripts/openspiel-SFT-trainer.sh          # print the command and the configuration
+#
+# It reads train/parquet/{train,val}.parquet and sets up what is missing. Without a GPU it trains a small model in
+# minutes, through the same verl. Every argument goes to Hydra; the variables that are read stand in .env.example.
+if (return 0 2>/dev/null); then
+    # Sourced: run in a child, and leave this shell, its options and its variables alone.
+    bash "${BASH_SOURCE[0]}" "$@"
+    return
+fi
+set -euo pipefail
+python=$(bash "$(dirname -- "${BASH_SOURCE[0]}")/setup.sh")
+# Threads that wait for each other sleep instead of spinning: on a busy machine spinning costs a factor of ten.
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE}
+exec "$python" -m veritas_rl.launch.sft "$@"

@@ -1,0 +1,63 @@
+"""Make parquet for SFT or RL of JSONL, one JSON object a line.
+
+    python train/tools/convert_to_parquet.py --input data.jsonl --output train/parquet --format sft --val-ratio 0.1 \\
+        --shuffle --seed 42
+
+The question is the first found of prompt, question, instruction (with input), input, messages; the answer of response,
+answer, completion, output, assistant, or the last message if it is the assistant's. A bad line is named with its
+number, and nothing is written, unless --skip-bad says to leave such lines out. docs/dataset_generation.md has the
+columns.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from veritas_rl.checkpoints.folder import write_whole
+from veritas_rl.demonstrations import convert, dataset
+from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.seeding import generator
+
+SHOWN = 20
+"""How many bad lines are named one by one."""
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--input", type=Path, required=True, help="a JSONL file")
+    add("--output", type=Path, required=True, help="a folder for train.parquet and val.parquet")
+    add("--format", choices=dataset.FORMATS, required=True, help="sft: with answers; rl: with a ground truth")
+    add("--val-ratio", type=float, default=0.1, help="share of val.parquet (default: %(default)s)")
+    add("--shuffle", action="store_true", help="in an order drawn by the seed; otherwise as in the file")
+    add("--seed", type=int, default=42, help="draws the order and what goes to val.parquet (default: %(default)s)")
+    add("--skip-bad", action="store_true", help="name bad lines, leave them out and go on")
+    given = parser.parse_args()
+    dataset.check_share(given.val_ratio)
+    if given.output.suffix == ".parquet":
+        raise UserError(f"--output is a folder, for train.parquet and val.parquet: --output {given.output.parent}")
+    rows, bad = convert.read(given.input, given.format, given.seed)
+    for line in bad[:SHOWN]:
+        print(line, file=sys.stderr)
+    if bad and not given.skip_bad:
+        raise UserError(f"{len(bad)} bad lines in {given.input}: correct them, or leave them out with --skip-bad")
+    if not rows:
+        raise UserError(f"{given.input} holds no line that can be used")
+    if given.shuffle:
+        generator("shuffle", given.seed).shuffle(rows)
+    # Lines with one question stay together: an answer is not learned and asked for.
+    groups = [json.dumps(row["prompt"]) for row in rows]
+    files = dataset.write_parts(given.output, dataset.split_rows(rows, groups, given.val_ratio, given.seed))
+    left_out = [str(line) for line in bad]
+    report = {"input": str(given.input), "format": given.format, "left_out": left_out, "files": files}
+    write_whole(given.output / dataset.REPORT, json.dumps(report, indent=2) + "\n")
+    for name, file in files.items():
+        print(f"{file['rows']:>8} rows  {given.output / name}")
+    if bad:
+        print(f"{len(bad)} bad lines were left out: {given.output / dataset.REPORT} lists them")
+
+
+if __name__ == "__main__":
+    exit_on_user_error(main)

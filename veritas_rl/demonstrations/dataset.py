@@ -1,0 +1,221 @@
+"""Demonstrations as parquet: the two row formats, the split into train and val, and the proof that nothing leaked.
+
+    FOLDER/train.parquet  FOLDER/val.parquet  FOLDER/demonstrations.json
+
+The last is written at the end, and says how the others were made and what a check of them found.
+"""
+
+import dataclasses
+import hashlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from veritas_rl.checkpoints.folder import write_whole
+from veritas_rl.demonstrations.generate import Counts, Demonstration, Settings
+from veritas_rl.envs.base import Message, Reply, Task, Turn
+from veritas_rl.envs.registry import get_environment
+from veritas_rl.errors import UserError
+from veritas_rl.seeding import digest
+
+FORMATS = ("sft", "rl")
+FILES = ("train.parquet", "val.parquet")
+REPORT = "demonstrations.json"
+
+EVALUATION_TASKS = 2_000
+"""How many validation tasks of each case a written file is compared with."""
+
+TASK_FIELDS = tuple(field.name for field in dataclasses.fields(Task))
+
+
+def sft_row(
+    messages: Sequence[Message], response: str, data_source: str, extra_info: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A row to imitate: `messages` is the conversation with the answer, as verl's SFT trainer reads it; `prompt` is the
+    question alone, as text, and `response` the answer."""
+    return {
+        "data_source": data_source,
+        "prompt": "\n\n".join(message["content"] for message in messages),
+        "response": response,
+        "messages": [*map(dict, messages), {"role": "assistant", "content": response}],
+        "extra_info": dict(extra_info),
+    }
+
+
+def rl_row(
+    messages: Sequence[Message],
+    ground_truth: str,
+    data_source: str,
+    extra_info: Mapping[str, Any],
+    task_id: str,
+    task_type: str,
+    seed: int,
+) -> dict[str, Any]:
+    """A row to be rewarded: the question, and what the reward function needs."""
+    return {
+        "data_source": data_source,
+        "prompt": [*map(dict, messages)],
+        "reward_model": {"style": "rule", "ground_truth": ground_truth},
+        "extra_info": dict(extra_info),
+        "task_id": task_id,
+        "task_type": task_type,
+        "seed": seed,
+    }
+
+
+def row_of(demonstration: Demonstration, index: int, settings: Settings) -> dict[str, Any]:
+    """The row of a demonstration: "sft" with an answer, "rl" without.
+
+    `extra_info` holds the task as plain values, as the reward function reads it, and what was said before.
+    """
+    task = demonstration.task
+    extra: dict[str, Any] = {**task.to_dict(), "task_id": task.id, "index": index}
+    source = task.case.partition("(")[0]
+    if settings.expert is None:
+        return rl_row(demonstration.messages, task.id, source, extra, task.id, task.mode, task.seed)
+    extra |= {"said": json.dumps(demonstration.said), "expert": settings.expert, "value": demonstration.value}
+    return sft_row(demonstration.messages, demonstration.response, source, extra)
+
+
+def split_rows(
+    rows: Sequence[dict[str, Any]], groups: Sequence[str], val_ratio: float, seed: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Rows for training and for the loss on unseen ones. Rows of a group stay together.
+
+    Whole groups go to the second part, in an order drawn by `seed`, until it has `val_ratio` of the rows.
+
+    Raises:
+        UserError: `val_ratio` is no share.
+    """
+    check_share(val_ratio)
+    wanted = round(val_ratio * len(rows))
+    sizes: dict[str, int] = {}
+    for group in groups:
+        sizes[group] = sizes.get(group, 0) + 1
+    chosen: set[str] = set()
+    held = 0
+    for group in sorted(sizes, key=lambda group: digest("val", seed, group)):
+        if held + sizes[group] > wanted:
+            continue
+        chosen.add(group)
+        held += sizes[group]
+    train = [row for row, group in zip(rows, groups, strict=True) if group not in chosen]
+    return train, [row for row, group in zip(rows, groups, strict=True) if group in chosen]
+
+
+def check_share(val_ratio: float) -> None:
+    """Refuse a share of rows that cannot be one.
+
+    Raises:
+        UserError: It is below 0, or leaves nothing to train on.
+    """
+    if not 0 <= val_ratio < 1:
+        raise UserError(f"val_ratio must lie in [0, 1), {val_ratio:g} was given")
+
+
+def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Write rows so that the file appears whole; the SHA-256 of its bytes."""
+    buffer = io.BytesIO()
+    pd.DataFrame(list(rows)).to_parquet(buffer, index=False)
+    write_whole(path, buffer.getvalue())
+    return hashlib.sha256(buffer.getvalue()).hexdigest()
+
+
+def write(
+    folder: Path, settings: Settings, demonstrations: Sequence[Demonstration], counts: Counts, val_ratio: float
+) -> dict[str, Any]:
+    """Write both files, read them again, check them, and write the report beside them.
+
+    Returns:
+        The report.
+
+    Raises:
+        UserError: The folder cannot be written, or the check found what may not be there.
+    """
+    rows = [row_of(demonstration, index, settings) for index, demonstration in enumerate(demonstrations)]
+    parts = split_rows(rows, [demonstration.group for demonstration in demonstrations], val_ratio, settings.seed)
+    report: dict[str, Any] = {
+        "format": "rl" if settings.expert is None else "sft",
+        "settings": dataclasses.asdict(settings),
+        "counts": dataclasses.asdict(counts),
+        "files": write_parts(folder, parts),
+        "check": check(folder, settings),
+    }
+    if report["check"]["rows_in_evaluation_set"] or report["check"]["rows_that_differ"]:
+        raise UserError(f"the check of {folder} failed: {report['check']}")
+    write_whole(folder / REPORT, json.dumps(report, indent=2) + "\n")
+    return report
+
+
+def write_parts(folder: Path, parts: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """Write train.parquet and val.parquet; an empty part has no file, and an older one is removed.
+
+    Returns:
+        Rows and SHA-256 of each.
+
+    Raises:
+        UserError: The folder cannot be written.
+    """
+    told: dict[str, dict[str, Any]] = {}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / REPORT).unlink(missing_ok=True)  # it would speak of older files
+        for name, rows in zip(FILES, parts, strict=True):
+            if rows:
+                told[name] = {"rows": len(rows), "sha256": write_parquet(folder / name, rows)}
+            else:
+                (folder / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written ({error}): name another folder") from error
+    return told
+
+
+def check(folder: Path, settings: Settings) -> dict[str, int]:
+    """Meet every question of the written files again, and compare their symmetry classes with those of validation.
+
+    Args:
+        folder: Holds the files.
+        settings: Of which validation tasks are made, any state of a random game as well as those near the start.
+
+    Returns:
+        "rows" that were read; "rows_that_differ", whose session shows something else than the file; how many
+        "evaluation_tasks" they were compared with, in how many "evaluation_classes"; "rows_in_evaluation_set", whose
+        class is among them, or which the environment says are held out.
+    """
+    environment = get_environment(settings.env)
+    tasks = [
+        task
+        for chosen in {settings, dataclasses.replace(settings, max_random_steps=None)}
+        for task in chosen.catalogue("val", EVALUATION_TASKS, "move")
+    ]
+    held = {environment.equivalence_class(task) for task in tasks}
+    rows = differing = inside = 0
+    for name in FILES:
+        if not (folder / name).exists():
+            continue
+        for row in pd.read_parquet(folder / name).to_dict("records"):
+            rows += 1
+            task, turn = met_again(row["extra_info"])
+            shown = row["messages"][:-1] if "messages" in row else row["prompt"]
+            differing += [dict(message) for message in shown] != [*turn.messages]
+            inside += environment.turn_class(task, turn) in held or environment.held_out(task, turn)
+    return {
+        "rows": rows,
+        "rows_that_differ": differing,
+        "evaluation_tasks": len(tasks),
+        "evaluation_classes": len(held),
+        "rows_in_evaluation_set": inside,
+    }
+
+
+def met_again(extra_info: Mapping[str, Any]) -> tuple[Task, Turn]:
+    """The task and the turn of a row, from its `extra_info` alone."""
+    task = Task.from_dict({name: extra_info[name] for name in TASK_FIELDS})
+    session = get_environment(task.env).start(task)
+    for said in json.loads(extra_info.get("said", "[]")):
+        session.step({turn.seat: Reply(said) for turn in session.turns()})
+    return task, session.turns()[0]

@@ -1,0 +1,297 @@
+"""Let an expert label states, or play whole games, and keep what is good and not held out.
+
+A state is asked about once. States of the validation split, with their mirror images, are left out, and so are
+mistakes and moves that are worth too little. `Counts` says how many of each there were.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from veritas_rl.demonstrations.experts import MakePlayer, resolve_expert
+from veritas_rl.envs.base import Environment, Message, Player, Reply, Score, Session, Task, Turn
+from veritas_rl.envs.registry import get_environment, open_catalogue
+from veritas_rl.errors import UserError
+
+BATCH = 512
+"""How many states, or games, an expert is asked about at once."""
+
+GAMES_AT_ONCE = 64
+
+PER_CASE = 10**9
+"""Tasks of each case to draw from: more than anybody asks for. A catalogue is lazy."""
+
+STALE_DRAWS = 4 * BATCH
+"""A case that brought nothing new in so many states in a row is exhausted."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is to be demonstrated.
+
+    Attributes:
+        games: Short names and cases with commas, as GAME_TYPES takes them.
+        expert: A name of `experts.resolve_expert`; None for tasks without an answer.
+        number: How many demonstrations are wanted.
+        seed: Seeds the states, the expert and the opponent.
+        env: The environment's name.
+        mode: "move" labels states; "episode" plays whole games.
+        prompt: "full" or "brief", see `Task`.
+        min_value: A demonstration of less is dropped. Of a labelled state it is the move's worth (1 less what it loses
+            against the best, where values are exact); of a game the result, 1 for a win and 0.5 for a draw.
+        max_random_steps: The most random moves before a labelled state; None for any state of a random game.
+        opponent: Who plays the other seats of a game, a name like `expert`; None: the expert plays every seat.
+
+    Raises:
+        UserError: A value cannot work.
+    """
+
+    games: str
+    expert: str | None
+    number: int
+    seed: int = 42
+    env: str = "openspiel"
+    mode: str = "move"
+    prompt: str = "full"
+    min_value: float = 0.0
+    max_random_steps: int | None = None
+    opponent: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.number < 1:
+            raise UserError(f"num_demonstrations must be at least 1, {self.number} was given")
+        if not 0.0 <= self.min_value <= 1.0:
+            raise UserError(f"min_value must lie in [0, 1], {self.min_value:g} was given")
+        if self.opponent is not None and self.mode == "move":
+            raise UserError("opponent is for mode=episode: a labelled state has no other seat")
+        if self.expert is None and (self.mode == "episode" or self.min_value):
+            raise UserError("without an expert states are drawn and not answered: mode=move, and no min_value")
+
+    def catalogue(self, split: str, per_case: int = PER_CASE, mode: str | None = None) -> Sequence[Task]:
+        """The tasks of these games, case by case, `per_case` of each."""
+        mode = mode or self.mode
+        config = {
+            "game_types": self.games,
+            "mode": mode,
+            "reward_mode": "optimal" if mode == "move" else "outcome",
+            "prompt": self.prompt,
+            "seed": self.seed,
+            "max_random_steps": self.max_random_steps if mode == "move" else None,
+            "num_tasks_per_case": per_case,
+        }
+        return open_catalogue({"env": self.env, "adapter_config": config}, split)
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """What an expert answered to one question.
+
+    Attributes:
+        task: The task that was played.
+        said: The replies of that task's session before the question, by which it is met again; none in mode "move".
+        messages: What was shown.
+        response: The answer; "" where no expert was asked.
+        value: The score's value.
+        group: The symmetry class of the position.
+    """
+
+    task: Task
+    said: tuple[str, ...]
+    messages: tuple[Message, ...]
+    response: str
+    value: float
+    group: str
+
+
+@dataclass
+class Counts:
+    """What became of the states that were drawn: `drawn` is the sum of the others.
+
+    Attributes:
+        drawn: States that were met.
+        in_evaluation_set: Left out, because validation asks about them or a mirror image.
+        duplicates: Left out, because the same was asked before.
+        mistakes: Left out, because the answer was no legal move, by reason.
+        rejected_by_quality: Left out, because the move was worth less than `min_value`.
+        kept: Demonstrations.
+    """
+
+    drawn: int = 0
+    in_evaluation_set: int = 0
+    duplicates: int = 0
+    mistakes: dict[str, int] = field(default_factory=dict)
+    rejected_by_quality: int = 0
+    kept: int = 0
+
+
+class _Sieve:
+    """Counts what comes, and says what goes on."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.environment: Environment = get_environment(settings.env)
+        self.counts = Counts()
+        self._asked: set[str] = set()
+
+    def is_new(self, task: Task, turn: Turn) -> bool:
+        """Whether a question is neither held out nor asked before. From now on it was."""
+        self.counts.drawn += 1
+        if self.environment.held_out(task, turn):
+            self.counts.in_evaluation_set += 1
+            return False
+        question = str(turn.messages)
+        if question in self._asked:
+            self.counts.duplicates += 1
+            return False
+        self._asked.add(question)
+        return True
+
+    def judged(self, task: Task, said: Sequence[str], turn: Turn, reply: str, score: Score) -> Demonstration | None:
+        """The demonstration, if it is good enough."""
+        if score.reason.is_mistake:
+            self.counts.mistakes[score.reason] = self.counts.mistakes.get(score.reason, 0) + 1
+        elif score.value < self.settings.min_value:
+            self.counts.rejected_by_quality += 1
+        else:
+            return self.kept(task, said, turn, reply, score.value)
+        return None
+
+    def kept(self, task: Task, said: Sequence[str], turn: Turn, reply: str, value: float) -> Demonstration:
+        """A demonstration that is kept."""
+        self.counts.kept += 1
+        group = self.environment.turn_class(task, turn)
+        return Demonstration(task, tuple(said), turn.messages, reply, value, group)
+
+
+def generate(
+    settings: Settings, on_progress: Callable[[int], None] = lambda kept: None
+) -> tuple[list[Demonstration], Counts]:
+    """Draw states until there are as many demonstrations as wanted, or no new states.
+
+    Args:
+        settings: What is wanted.
+        on_progress: Called after each batch with the number of demonstrations so far.
+
+    Returns:
+        The demonstrations, of all cases in turn, and what became of the other states.
+
+    Raises:
+        UserError: A name or a value cannot work, or nothing is left.
+    """
+    sieve = _Sieve(settings)
+    expert = resolve_expert(settings.expert) if settings.expert is not None else None
+    opponent = resolve_expert(settings.opponent) if settings.opponent is not None else expert
+    labeller = expert(str(settings.seed)) if expert is not None and settings.mode == "move" else None
+    made: list[Demonstration] = []
+    for tasks in _batches(settings, sieve.counts):
+        if expert is None or opponent is None:
+            found = _drawn(tasks, sieve)
+        elif labeller is not None:
+            found = _labelled(tasks, sieve, labeller)
+        else:
+            found = _played(tasks, sieve, expert, opponent)
+        made += found
+        on_progress(min(len(made), settings.number))
+        if len(made) >= settings.number:
+            break
+    counts = sieve.counts
+    if not made:
+        if counts.in_evaluation_set == counts.drawn:
+            raise UserError(
+                f"every position of {settings.games} is one that validation asks about: the game is too small to hold "
+                "any out; choose a larger one"
+            )
+        raise UserError(
+            f"none of {counts.drawn} states gave a demonstration ({counts.rejected_by_quality} below min_value, "
+            f"{sum(counts.mistakes.values())} mistakes): lower min_value or choose another expert"
+        )
+    counts.kept = min(counts.kept, settings.number)
+    counts.drawn -= max(0, len(made) - settings.number)  # those that were not needed
+    return made[: settings.number], counts
+
+
+def _batches(settings: Settings, counts: Counts) -> Iterator[list[Task]]:
+    """Tasks of all cases in turn, a batch at a time, without those of cases that bring nothing new any more."""
+    catalogue = settings.catalogue("train")
+    size = BATCH if settings.mode == "move" else GAMES_AT_ONCE
+    places = {which: 0 for which in range(len(catalogue) // PER_CASE)}
+    stale = dict.fromkeys(places, 0)
+    while places:
+        for which in list(places):
+            # A little of every case, so that the first few demonstrations are of all of them.
+            share = max(1, size // len(places))
+            before = counts.drawn, counts.drawn - counts.duplicates - counts.in_evaluation_set
+            yield [catalogue[which * PER_CASE + place] for place in range(places[which], places[which] + share)]
+            places[which] += share
+            new = counts.drawn - counts.duplicates - counts.in_evaluation_set - before[1]
+            stale[which] = 0 if new else stale[which] + counts.drawn - before[0]
+            if stale[which] >= STALE_DRAWS:
+                del places[which]
+
+
+def _drawn(tasks: Sequence[Task], sieve: _Sieve) -> list[Demonstration]:
+    questions = ((task, sieve.environment.start(task).turns()[0]) for task in tasks)
+    return [sieve.kept(task, (), turn, "", 0.0) for task, turn in questions if sieve.is_new(task, turn)]
+
+
+def _labelled(tasks: Sequence[Task], sieve: _Sieve, expert: Player) -> list[Demonstration]:
+    """What the expert answers to single moves."""
+    asked: list[tuple[Session, Turn]] = []
+    for task in tasks:
+        session = sieve.environment.start(task)
+        turn = session.turns()[0]
+        if sieve.is_new(task, turn):
+            asked.append((session, turn))
+    found = []
+    for (session, turn), reply in zip(asked, expert.act([turn for _, turn in asked]), strict=True):
+        session.step({turn.seat: reply})
+        found.append(sieve.judged(session.task, (), turn, reply.text, session.scores()[turn.seat]))
+    return [demonstration for demonstration in found if demonstration is not None]
+
+
+def _played(tasks: Sequence[Task], sieve: _Sieve, expert: MakePlayer, opponent: MakePlayer) -> list[Demonstration]:
+    """The expert's moves in whole games, each worth what the game ended with for the mover."""
+    alone = opponent is expert
+    games = [_Game(task, sieve, expert, opponent) for task in tasks]
+    for game in _advanced(games):
+        scores = game.session.scores()
+        for said, turn, reply in game.moves:
+            mine = alone or turn.seat == game.session.task.seat
+            if mine and sieve.is_new(game.session.task, turn):
+                game.found.append(sieve.judged(game.session.task, said, turn, reply.text, scores[turn.seat]))
+    return [demonstration for game in games for demonstration in game.found if demonstration is not None]
+
+
+class _Game:
+    """A game being played, with what was said in it."""
+
+    def __init__(self, task: Task, sieve: _Sieve, expert: MakePlayer, opponent: MakePlayer) -> None:
+        self.session = sieve.environment.start(task)
+        # A seed of its own: players draw by what is shown, so two games with one seed would be the same game.
+        seed = f"{sieve.settings.seed}/{task.k}"
+        self._expert, self._opponent = expert(seed), opponent(f"{seed}/opponent")
+        self._alone = opponent is expert
+        self.moves: list[tuple[tuple[str, ...], Turn, Reply]] = []
+        self.found: list[Demonstration | None] = []
+
+    def player(self, turn: Turn) -> Player:
+        return self._expert if self._alone or turn.seat == self.session.task.seat else self._opponent
+
+    def step(self, turn: Turn, reply: Reply) -> None:
+        self.moves.append((tuple(said.text for _, _, said in self.moves), turn, reply))
+        self.session.step({turn.seat: reply})
+
+
+def _advanced(games: Sequence[_Game]) -> Sequence[_Game]:
+    """Play games to their ends, asking each player for all its waiting turns at once."""
+    live = list(games)
+    while live:
+        waiting = [(game, turns[0]) for game in live if (turns := game.session.turns())]
+        live = [game for game, _ in waiting]
+        ordered = sorted(waiting, key=lambda pair: id(pair[0].player(pair[1])))
+        for _, group in itertools.groupby(ordered, key=lambda pair: id(pair[0].player(pair[1]))):
+            batch = list(group)
+            replies = batch[0][0].player(batch[0][1]).act([turn for _, turn in batch])
+            for (game, turn), reply in zip(batch, replies, strict=True):
+                game.step(turn, reply)
+    return games

@@ -1,0 +1,235 @@
+"""Start supervised fine-tuning: what `bash train/scripts/openspiel-SFT-trainer.sh` calls.
+
+    python -m veritas_rl.launch.sft [Hydra overrides]
+
+As `launch/main.py` for RL: it composes the configuration, checks what can be checked, and runs the real
+`torchrun -m verl.trainer.sft_trainer` on the parquet files of `train/tools/generate_demonstrations.py`, one process for
+each GPU or rank. Without a GPU it makes the model, and judges it before and after.
+"""
+
+import dataclasses
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from dotenv import load_dotenv
+from omegaconf import DictConfig
+from rich.console import Console
+
+from veritas_rl.checkpoints.layout import step_folder
+from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.launch import configuration as conf
+from veritas_rl.launch import preflight, resume
+from veritas_rl.launch.hardware import Hardware, this_machine
+from veritas_rl.launch.main import Run
+from veritas_rl.launch.sft_data import Data, check_batch, read_data
+from veritas_rl.launch.variables import VARIABLES, overrides_from, quoted
+
+RECIPE = "openspiel_sft"
+GROUP = "sft_hardware"
+EXPERIMENTS = conf.ROOT / "train/artifacts/checkpoints"
+TRACKER = "latest_checkpointed_iteration.txt"
+"""verl writes it after each checkpoint, whole: what it names is whole."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SftRun(Run):
+    """A run of supervised fine-tuning that is ready to start.
+
+    Attributes:
+        data: What its files hold.
+    """
+
+    data: Data
+
+    def command(self) -> list[str]:
+        """The command that trains."""
+        return [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nnodes=1"),
+            f"--nproc_per_node={self.configuration.trainer.n_gpus_per_node}",
+            *("-m", "verl.trainer.sft_trainer"),
+            f"--config-path={conf.CONFIG_DIR}",
+            f"--config-name={RECIPE}",
+            *self.overrides,
+        ]
+
+    def environment(self) -> dict[str, str]:
+        """The variables that verl's processes need beside those that are set already."""
+        return {**super().environment(), "VERITAS_RL_DIE_WITH_PARENT": "1"}
+
+
+def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware: Hardware) -> list[str]:
+    """All overrides in the order in which they apply; see `configuration.overrides_for`.
+
+    Raises:
+        UserError: A variable's value is not understood, or a group is for RL.
+    """
+    named = [hardware.overrides()[0], *overrides_from(environment, sft=True), *map(conf.with_or_without_plus, typed)]
+    chosen = conf.last_choices(named)
+    for override in chosen:
+        if conf.group_of(override) not in (None, "hardware"):
+            raise UserError(f"{override} is for RL: supervised fine-tuning has the group hardware alone")
+    made = [f"{GROUP}={item.partition('=')[2]}" if conf.group_of(item) else item for item in chosen]
+    known = {path.stem for path in (conf.CONFIG_DIR / GROUP).glob("*.yaml")}
+    if (given := made[0].partition("=")[2]) not in known:
+        raise UserError(f"hardware={given} is not there for supervised fine-tuning: one of {', '.join(sorted(known))}")
+    return made
+
+
+def plan(
+    typed: Sequence[str], environment: Mapping[str, str], hardware: Hardware, now: datetime, *, dry: bool = False
+) -> SftRun:
+    """From what was typed to a run, checked as far as it can be without starting anything.
+
+    Args:
+        typed: Hydra overrides.
+        environment: The process environment.
+        hardware: The machine.
+        now: Names the run.
+        dry: Whether it will only be looked at, so that its files may be on another machine.
+
+    Raises:
+        UserError: Something cannot work.
+    """
+    wanted = overrides_for(typed, environment, hardware)
+    command = (*wanted, f"AGENT_MODEL_REPO_ID={environment.get('AGENT_MODEL_REPO_ID', '')}")
+    new = f"sft-{now:%Y%m%d-%H%M%S}"
+    experiment = resume.interrupted(EXPERIMENTS, command) if resume.may_go_on(wanted) else None
+    overrides = [f"trainer.experiment_name={experiment.name if experiment else new}", *wanted]
+    configuration = conf.compose_configuration(overrides, RECIPE)
+    preflight.check_outputs(configuration)
+    try:
+        data = read_data(configuration)
+    except UserError as error:
+        if not dry:
+            raise
+        print(f"note: here it would not run: {error}", file=sys.stderr)
+        data = Data()
+    check_batch(configuration, data)
+    checkpoints = conf.ROOT / configuration.trainer.default_local_dir
+    start = checkpoint_to_go_on_from(configuration, checkpoints)
+    record = resume.Record.read(checkpoints)
+    if record is not None and start is not None and start.parent.resolve() == checkpoints.resolve():
+        record = dataclasses.replace(record, command=command, finished=False)
+    else:
+        folder = conf.ROOT / "train/outputs" / f"{now:%Y-%m-%d}" / f"{now:%H-%M-%S}"
+        record = resume.Record(command, str(folder), wandb_run_id=new)
+    overrides += [f"hydra.run.dir={quoted(record.folder)}", *length_of(configuration, data)]
+    if start is None:
+        overrides.append("trainer.resume_mode=disable")
+    else:
+        overrides += ["trainer.resume_mode=resume_path", f"trainer.resume_from_path={quoted(str(start))}"]
+    configuration = conf.compose_configuration(overrides, RECIPE)
+    return SftRun(Path(record.folder), tuple(overrides), configuration, hardware, start, record, data)
+
+
+def length_of(configuration: DictConfig, data: Data) -> list[str]:
+    """The overrides that say how long the run is: its steps, and no fewer epochs than they take.
+
+    verl ends with the epochs too, and then saves nothing.
+    """
+    trainer, each = configuration.trainer, data.steps_per_epoch(configuration)
+    if not data.train:
+        return []
+    if trainer.total_training_steps is None:
+        return [f"trainer.total_training_steps={trainer.total_epochs * each}"]
+    return [f"trainer.total_epochs={max(trainer.total_epochs, -(-trainer.total_training_steps // each))}"]
+
+
+def checkpoint_to_go_on_from(configuration: DictConfig, checkpoints: Path) -> Path | None:
+    """The checkpoint with which a run begins, as `trainer.resume_mode` says; None for none.
+
+    Raises:
+        UserError: It is not there, or was written by another number of ranks; or a new run would be mixed up with the
+            checkpoints of an older one.
+    """
+    trainer, tracker = configuration.trainer, checkpoints / TRACKER
+    own = step_folder(checkpoints, int(tracker.read_text())) if tracker.is_file() else None
+    match trainer.resume_mode:
+        case "disable":
+            if own is not None:
+                raise UserError(
+                    f"{checkpoints} holds checkpoints of an earlier run: set trainer.experiment_name to another name, "
+                    "or trainer.resume_mode=auto to go on with it"
+                )
+            return None
+        case "auto":
+            start = own
+        case "resume_path":
+            start = resume.named(trainer.resume_from_path)
+        case _:
+            raise UserError(
+                f"trainer.resume_mode={trainer.resume_mode} is not understood: auto, disable or resume_path"
+            )
+    if start is None:
+        return None
+    ranks = trainer.n_gpus_per_node
+    if not (start / f"model_world_size_{ranks}_rank_{ranks - 1}.pt").is_file():
+        raise UserError(f"{start} is no checkpoint of supervised fine-tuning on {ranks} ranks: use as many as wrote it")
+    return start
+
+
+def check_devices(configuration: DictConfig, hardware: Hardware) -> None:
+    """The machine has the GPUs that the configuration names.
+
+    Raises:
+        UserError: It has not; or the run spans several machines, or cannot run on a CPU.
+    """
+    trainer = configuration.trainer
+    if trainer.nnodes != 1:
+        raise UserError(f"trainer.nnodes={trainer.nnodes}: this launcher starts one machine; start torchrun on each")
+    if trainer.device == "cpu":
+        if configuration.engine.strategy != "fsdp2":
+            raise UserError("FSDP_STRATEGY=fsdp needs a GPU: leave it out, or set FSDP_STRATEGY=fsdp2")
+    elif trainer.n_gpus_per_node > hardware.gpus:
+        fitting = hardware.overrides()[0]
+        raise UserError(
+            f"{trainer.n_gpus_per_node} GPUs are wanted and {hardware.gpus} are here: {fitting} fits this machine"
+        )
+
+
+def main() -> None:
+    """The command line."""
+    load_dotenv(conf.ROOT / ".env")
+    preflight.check_verl()
+    named = conf.clean_environment(os.environ, Path.cwd())
+    for variable in VARIABLES:
+        # An empty variable is an unset one, for us and for the libraries that read it.
+        os.environ.pop(variable.name, None)
+    os.environ.update(named)
+    os.chdir(conf.ROOT)
+    dry = os.environ.get("DRY_RUN", "") not in ("", "0")
+    run = plan(sys.argv[1:], os.environ, this_machine(), datetime.now(), dry=dry)
+    try:
+        check_devices(run.configuration, run.hardware)
+    except UserError as error:
+        if not dry:
+            raise
+        # What another machine will do can be looked at on this one.
+        print(f"note: here it would not run: {error}", file=sys.stderr)
+    if dry:
+        variables = [f"{name}={value}" for name, value in run.environment().items()]
+        print(shlex.join([*variables, *run.command()]))
+        print(conf.dump(run.configuration))
+        return
+    # Judging and making a model import torch: only a run that starts pays for it.
+    from veritas_rl.launch.sft_journey import travel
+
+    if run.configuration.model.path is not None:
+        preflight.check_model(run.configuration.model.path)
+    # Whoever ends the launcher ends the run. A background job of a script starts with SIGINT ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    run.folder.mkdir(parents=True, exist_ok=True)
+    with resume.held(run.checkpoints):
+        run.record.write(run.checkpoints)
+        travel(run, Console())
+        dataclasses.replace(run.record, finished=True).write(run.checkpoints)
+
+
+if __name__ == "__main__":
+    exit_on_user_error(main)
