@@ -1,0 +1,158 @@
+"""Board games of two players: the rules that are told are those of OpenSpiel, and mirror images are one class."""
+
+import random
+import re
+
+import pytest
+
+from veritas_rl.envs.openspiel import positions, text
+from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.games import Game, State
+from veritas_rl.envs.openspiel.games.boards import symmetries
+
+VARIANTS = (
+    "othello",
+    *(f"clobber(rows={size},columns={size})" for size in (5, 6, 7)),
+)
+
+
+def reach(case: str, *names: str) -> State:
+    """The state after moves by name."""
+    game = load(case)
+    state = game.spiel.new_initial_state()
+    for name in names:
+        play(game, state, name)
+    return state
+
+
+def play(game: Game, state: State, name: str) -> None:
+    names = game.action_names(state, state.current_player())
+    state.apply_action(next(action for action, known in names.items() if known == name))
+
+
+def names_of(case: str, state: State) -> set[str]:
+    return set(load(case).action_names(state, state.current_player()).values())
+
+
+def random_games(case: str, count: int) -> list[State]:
+    """Finished random games."""
+    found = []
+    for index in range(count):
+        dice, state = random.Random(index), load(case).spiel.new_initial_state()
+        while not state.is_terminal():
+            state.apply_action(dice.choice(state.legal_actions()))
+        found.append(state)
+    return found
+
+
+def board(case: str, state: State) -> list[str]:
+    return load(case).position(state, max(state.current_player(), 0)).split("\n")
+
+
+@pytest.mark.parametrize("case", VARIANTS)
+def test_every_prompt_of_random_games_is_built(case: str) -> None:
+    game = load(case)
+    assert type(game) is not Game
+    for index in range(30):
+        state, seat = positions.walk(game, random.Random(index))
+        again = positions.replay(game, tuple(state.history()))
+        shown = [
+            [text.messages(game, copy, seat, game.action_names(copy, seat), prompt) for prompt in ("full", "brief")]
+            + [game.information_key(copy, seat), game.symmetry_key(copy, seat)]
+            for copy in (state, again)
+        ]
+        assert shown[0] == shown[1]
+        # What OpenSpiel prints beyond the board is either told in our words or wrong to show.
+        assert not {"GoState", "Terminal", "Board size"} & set(re.findall(r"[A-Z]\w+(?: size)?", str(shown[0])))
+
+
+def test_the_symmetries_of_a_square_are_eight_and_of_an_oblong_four() -> None:
+    assert len(set(symmetries(3, 3))) == 8
+    assert set(symmetries(2, 3)) == {(0, 1, 2, 3, 4, 5), (2, 1, 0, 5, 4, 3), (3, 4, 5, 0, 1, 2), (5, 4, 3, 2, 1, 0)}
+
+
+def test_othello_flanked_discs_turn_in_every_direction() -> None:
+    state = reach("othello", "d3", "c3")
+    assert board("othello", state) == [
+        "  a b c d e f g h",
+        "1 . . . . . . . .",
+        "2 . . . . . . . .",
+        "3 . . o x . . . .",
+        "4 . . . o x . . .",
+        "5 . . . x o . . .",
+        "6 . . . . . . . .",
+        "7 . . . . . . . .",
+        "8 . . . . . . . .",
+        "Discs: x 3, o 3",
+    ]
+    assert board("othello", reach("othello", "d3", "c3", "b3"))[3] == "3 . x x x . . . ."
+    assert load("othello").brief(state, 0).startswith("x\n........\n")
+
+
+def test_othello_needs_a_flanked_disc_and_passes_only_without() -> None:
+    assert names_of("othello", reach("othello")) == {"d3", "c4", "f5", "e6"}
+    passes = 0
+    for state in random_games("othello", 30):
+        again = load("othello").spiel.new_initial_state()
+        for action in state.history():
+            passes += action == 64
+            assert (64 in again.legal_actions()) == (again.legal_actions() == [64])
+            if action == 64:
+                assert names_of("othello", again) == {"pass"}
+            again.apply_action(action)
+    assert passes > 5
+
+
+def test_othello_is_won_by_the_greater_number_of_discs() -> None:
+    for state in random_games("othello", 20):
+        _, x, _, o = board("othello", state)[-1].replace(",", "").split()[1:]
+        won = (int(x) > int(o)) - (int(x) < int(o))
+        assert state.returns() == [won, -won]
+    wiped_out = reach("othello", "e6", "f4", "e3", "f6", "g5", "d6", "e7", "f5", "c5")
+    assert board("othello", wiped_out)[-1] == "Discs: x 13, o 0"
+    assert wiped_out.returns() == [1, -1]
+
+
+def test_othello_turned_and_mirrored_positions_are_one_class() -> None:
+    game = load("othello")
+    keys = [game.symmetry_key(reach("othello", cell), 1) for cell in ("d3", "c4", "f5", "e6")]
+    assert len(set(keys)) == 1
+    assert len({game.information_key(reach("othello", cell), 1) for cell in ("d3", "c4", "f5", "e6")}) == 4
+    # The three answers to a first move: parallel, diagonal, perpendicular.
+    assert len({game.symmetry_key(reach("othello", "d3", cell), 0) for cell in ("c3", "e3", "c5")}) == 3
+
+
+def test_clobber_every_move_captures_a_neighbour() -> None:
+    case = "clobber(rows=5,columns=5)"
+    start = reach(case)
+    assert board(case, start) == [
+        "5 o x o x o",
+        "4 x o x o x",
+        "3 o x o x o",
+        "2 x o x o x",
+        "1 o x o x o",
+        "  a b c d e",
+    ]
+    assert load(case).role(start.current_player()) == "o"
+    assert {"a1a2", "a1b1"} == {name for name in names_of(case, start) if name.startswith("a1")}
+    state = reach(case, "a1b1", "d1c1")
+    assert board(case, state)[4:] == ["1 . o x . o", "  a b c d e"]
+    assert "b1c1" in names_of(case, state)
+    assert not {"b1a1", "b1b2", "e1d1", "c1b1"} & names_of(case, state)  # empty, an own stone, empty, not the own one
+
+
+@pytest.mark.parametrize("case", ["clobber(rows=5,columns=5)", "clobber(rows=6,columns=6)"])
+def test_clobber_is_won_by_the_last_move(case: str) -> None:
+    for state in random_games(case, 20):
+        last = state.full_history()[-1].player
+        assert state.player_return(last) == 1
+        assert state.player_return(1 - last) == -1
+    assert board(case, reach(case))[-2].split()[1] == "o"
+
+
+def test_clobber_turned_and_mirrored_positions_are_one_class() -> None:
+    case = "clobber(rows=5,columns=5)"
+    game = load(case)
+    keys = {move: game.symmetry_key(reach(case, move), 1) for move in ("a1a2", "a1b1", "e5e4", "a5a4", "a3a4", "c3c4")}
+    assert len({keys[move] for move in ("a1a2", "a1b1", "e5e4", "a5a4")}) == 1
+    assert len(set(keys.values())) == 3

@@ -1,0 +1,39 @@
+"""What several board games share: how a grid of cells is drawn, and which cells are each other's mirror images."""
+
+from collections.abc import Sequence
+from functools import cache
+
+
+@cache
+def symmetries(rows: int, columns: int) -> tuple[tuple[int, ...], ...]:
+    """The symmetries of a board of `rows * columns` cells, numbered row by row: 8 of a square, else 4.
+
+    Each is given as the cell that lands on every cell, so that `[cells[cell] for cell in symmetry]` is the image.
+    """
+    found: list[tuple[int, ...]] = []
+    grid = [tuple(range(row * columns, (row + 1) * columns)) for row in range(rows)]
+    for seen in (grid, list(zip(*grid, strict=True))) if rows == columns else (grid,):
+        for turned in (seen, seen[::-1]):
+            found.append(tuple(cell for row in turned for cell in row))
+            found.append(tuple(cell for row in turned for cell in row[::-1]))
+    return tuple(found)
+
+
+def least_image(cells: Sequence[str], rows: int, columns: int) -> str:
+    """The first, in alphabetical order, of a board's images under all symmetries of its shape."""
+    return min("".join([cells[cell] for cell in symmetry]) for symmetry in symmetries(rows, columns))
+
+
+def drawn(rows: Sequence[str], columns: str, *, upwards: bool) -> str:
+    """A board with its coordinates: a sign for each cell, a number before each row.
+
+    Args:
+        rows: From top to bottom.
+        columns: The letter of each column, from left to right.
+        upwards: Whether the rows are counted from the bottom, and the letters stand there; else both are at the top.
+    """
+    width = len(str(len(rows)))
+    numbers = range(len(rows), 0, -1) if upwards else range(1, len(rows) + 1)
+    lines = [f"{number:>{width}} {' '.join(row)}" for number, row in zip(numbers, rows, strict=True)]
+    header = " " * (width + 1) + " ".join(columns)
+    return "\n".join([*lines, header] if upwards else [header, *lines])

@@ -1,0 +1,52 @@
+"""Clobber. Rules checked against OpenSpiel's `games/clobber/clobber.cc`: o begins, whatever the board's size."""
+
+from typing import ClassVar
+
+from veritas_rl.envs.openspiel.games.base import Game, State, letters
+from veritas_rl.envs.openspiel.games.boards import drawn, least_image
+
+
+class Clobber(Game):
+    """A move is named by its two cells, such as "a5b5"."""
+
+    default_cases: ClassVar = tuple(f"clobber(columns={size},rows={size})" for size in (5, 6, 7))
+    limits: ClassVar = {"rows": (2, 26), "columns": (2, 26)}
+    budget: ClassVar = (1500, 100)
+
+    def rules(self) -> str:
+        rows, columns = self._shape
+        return (
+            f"You are playing Clobber on a board of {columns} columns (a to {letters(columns)[-1]} from left to right) "
+            f"and {rows} rows ({rows} at the top down to 1 at the bottom). At the start every cell holds a stone, o "
+            "and x in turn like the two colours of a chessboard, with o on a1. o moves first; then the players alternate, "
+            "each moving one stone of their own by one cell up, down, left or right onto an opponent's stone, which is "
+            "captured and leaves the board. There are no other moves: every move captures. Whoever makes the last move "
+            "wins; the player who cannot move loses. There are no draws. A move is written as the cell it starts from "
+            "and the cell it goes to. An empty cell is shown as a dot."
+        )
+
+    def role(self, player: int) -> str:
+        return "ox"[player]
+
+    def position(self, state: State, player: int) -> str:
+        return drawn(self._rows(state), letters(self._shape[1]), upwards=True)
+
+    def brief(self, state: State, player: int) -> str:
+        return "\n".join([self.role(player), *self._rows(state)])
+
+    def information_key(self, state: State, player: int) -> str:
+        return "\n".join(self._rows(state))  # the number of empty cells tells whose turn it is
+
+    def state_key(self, state: State) -> str:
+        return state.observation_string(0)
+
+    def symmetry_key(self, state: State, player: int) -> str:
+        return least_image("".join(self._rows(state)), *self._shape)
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        return self.parameters["rows"], self.parameters["columns"]
+
+    def _rows(self, state: State) -> list[str]:
+        rows, columns = self._shape
+        return [line[-columns:] for line in state.observation_string(0).split("\n")[:rows]]

@@ -1,0 +1,57 @@
+"""Othello. Rules checked against OpenSpiel's `games/othello/othello.cc`: the board is always 8 x 8, black is x."""
+
+from typing import ClassVar
+
+from veritas_rl.envs.openspiel.games.base import Game, State, letters
+from veritas_rl.envs.openspiel.games.boards import drawn, least_image
+
+_SIZE = 8
+_PASS = _SIZE * _SIZE
+
+
+class Othello(Game):
+    """Cells are named by column letter and row number from the top left: action 8 * row + column. Passing is an
+    action of its own, legal only where it is the only one."""
+
+    default_cases: ClassVar = ("othello",)
+    budget: ClassVar = (1000, 20)
+
+    def rules(self) -> str:
+        return (
+            "You are playing Othello on a board of 8 columns (a to h from left to right) and 8 rows (1 to 8 from top "
+            "to bottom). It starts with o on d4 and e5 and x on e4 and d5. Black (x) moves first; then the players "
+            "alternate, each putting one disc of their own on an empty cell where it flanks at least one disc of the "
+            "opponent. A disc is flanked if it lies on the straight line, along a row, column or diagonal, between the "
+            "new disc and the nearest other disc of the same player on that line, with nothing but opponent's discs "
+            "between them. All flanked discs, in all eight directions, turn into the mover's own. Who has no such move "
+            "must pass; who has one may not pass. When neither player has a move, the game ends, and whoever has more "
+            "discs wins; equal numbers are a draw. An empty cell is shown as a dot."
+        )
+
+    def role(self, player: int) -> str:
+        return ("black (x)", "white (o)")[player]
+
+    def position(self, state: State, player: int) -> str:
+        rows = self._rows(state)
+        x, o = ("".join(rows).count(mark) for mark in "xo")
+        return f"{drawn(rows, letters(_SIZE), upwards=False)}\nDiscs: x {x}, o {o}"
+
+    def brief(self, state: State, player: int) -> str:
+        return "\n".join(["xo"[player], *self._rows(state)])
+
+    def action_name(self, state: State, player: int, action: int) -> str:
+        return "pass" if action == _PASS else f"{letters(_SIZE)[action % _SIZE]}{action // _SIZE + 1}"
+
+    def information_key(self, state: State, player: int) -> str:
+        return self.brief(state, player)
+
+    def state_key(self, state: State) -> str:
+        return state.observation_string(0)  # whose turn it is stands there too
+
+    def symmetry_key(self, state: State, player: int) -> str:
+        return "xo"[player] + least_image("".join(self._rows(state)), _SIZE, _SIZE)
+
+    @staticmethod
+    def _rows(state: State) -> list[str]:
+        lines = state.observation_string(0).split("\n")[2 : 2 + _SIZE]
+        return [line[2 : 2 + 2 * _SIZE : 2].replace("-", ".") for line in lines]
