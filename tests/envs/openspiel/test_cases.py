@@ -79,7 +79,12 @@ def test_commas_in_parentheses_do_not_split() -> None:
 
 def test_game_types_select_every_named_game() -> None:
     config = OpenSpielConfig(game_types="hex,go,chess", reward_mode="legal")
-    assert config.cases == (*(f"hex(board_size={n})" for n in (5, 7, 9, 11)), "go(board_size=19)", "chess")
+    assert config.cases == (
+        *(f"hex(board_size={n})" for n in (5, 7, 9, 11)),
+        "go(board_size=9)",
+        "go(board_size=13)",
+        "chess",
+    )
 
 
 def test_game_types_filter_the_cases() -> None:

@@ -13,6 +13,7 @@ from veritas_rl.envs.openspiel.games.boards import symmetries
 VARIANTS = (
     "othello",
     *(f"clobber(rows={size},columns={size})" for size in (5, 6, 7)),
+    *(f"go(board_size={size},komi=7.5)" for size in (5, 7, 9)),
 )
 
 
@@ -156,3 +157,68 @@ def test_clobber_turned_and_mirrored_positions_are_one_class() -> None:
     keys = {move: game.symmetry_key(reach(case, move), 1) for move in ("a1a2", "a1b1", "e5e4", "a5a4", "a3a4", "c3c4")}
     assert len({keys[move] for move in ("a1a2", "a1b1", "e5e4", "a5a4")}) == 1
     assert len(set(keys.values())) == 3
+
+
+def test_go_captures_and_forbids_suicide_and_ko() -> None:
+    case = "go(board_size=5)"
+    # x surrounds c3 but for d3, o surrounds d3 but for c3; then each takes the other's stone.
+    state = reach(case, "c4", "d4", "b3", "e3", "c2", "d2", "d3", "c3")
+    assert board(case, state) == [
+        "5 . . . . .",
+        "4 . . x o .",
+        "3 . x o . o",
+        "2 . . x o .",
+        "1 . . . . .",
+        "  a b c d e",
+        "Moves so far: 8 of at most 50",
+        "Empty points where you may not play now: d3",
+    ]
+    assert "d3" not in names_of(case, state)
+    play(load(case), state, "a1")
+    play(load(case), state, "a5")
+    assert "d3" in names_of(case, state)  # after a move elsewhere it is open again
+    corner = reach(case, "b1", "e5", "a2")
+    assert "a1" not in names_of(case, corner)
+    assert "may not play now: a1" in board(case, corner)[-1]
+
+
+def test_go_ends_after_two_passes_and_counts_areas_and_komi() -> None:
+    wall = ("b1", "c1", "b2", "c2", "b3", "pass")  # x has column b and reaches column a; c3 is nobody's
+    state = reach("go(board_size=3,komi=3)", *wall)
+    assert board("go(board_size=3,komi=3)", state)[-1].startswith("The last move was a pass")
+    for komi, result in (("3", [1, -1]), ("4", [0, 0]), ("4.5", [-1, 1])):
+        assert reach(f"go(board_size=3,komi={komi})", *wall, "pass").returns() == result
+        assert f"komi is {komi} points" in load(f"go(board_size=3,komi={komi})").rules()
+    assert reach("go(board_size=3,max_game_length=3)", "b1", "c1", "b2").is_terminal()
+
+
+def test_go_the_positions_before_are_part_of_what_is_known() -> None:
+    case = "go(board_size=5)"
+    game = load(case)
+    one, other = reach(case, "a1", "b2", "c3", "d4"), reach(case, "c3", "d4", "a1", "b2")
+    assert board(case, one) == board(case, other)
+    assert game.information_key(one, 0) != game.information_key(other, 0)
+    assert game.symmetry_key(one, 0) == game.symmetry_key(other, 0)
+    turned = reach(case, "e5", "d4", "c3", "b2")
+    assert game.symmetry_key(turned, 0) == game.symmetry_key(one, 0)
+    assert game.symmetry_key(reach(case, "a1", "b2", "c3", "e4"), 0) != game.symmetry_key(one, 0)
+
+
+def test_go_tells_the_moves_that_would_draw() -> None:
+    """In random games: exactly those moves after which OpenSpiel ends the game although nobody passed."""
+    case, told = "go(board_size=2)", 0
+    game = load(case)
+    for state in random_games(case, 60):
+        again = game.spiel.new_initial_state()
+        for action in state.history()[: game.parameters["max_game_length"] - 2]:
+            again.apply_action(action)
+            if again.is_terminal():
+                break
+            ends = {a for a in again.legal_actions() if a != 4 and again.child(a).is_terminal()}
+            lines = [line for line in board(case, again) if "repeat" in line]
+            assert bool(lines) == bool(ends)
+            if lines:
+                names = game.action_names(again, again.current_player())
+                assert lines[0].endswith(f"draw: {', '.join(names[a] for a in sorted(ends))}")
+                told += 1
+    assert told > 5

@@ -4,6 +4,7 @@ from veritas_rl.envs.openspiel.games.base import Decision, Game, State
 from veritas_rl.envs.openspiel.games.breakthrough import Breakthrough
 from veritas_rl.envs.openspiel.games.clobber import Clobber
 from veritas_rl.envs.openspiel.games.connect_four import ConnectFour
+from veritas_rl.envs.openspiel.games.go import Go
 from veritas_rl.envs.openspiel.games.hex import Hex
 from veritas_rl.envs.openspiel.games.kuhn_poker import KuhnPoker
 from veritas_rl.envs.openspiel.games.leduc_poker import LeducPoker
@@ -15,6 +16,7 @@ GAMES: dict[str, type[Game]] = {
     "othello": Othello,
     "hex": Hex,
     "clobber": Clobber,
+    "go": Go,
     "tic_tac_toe": TicTacToe,
     "connect_four": ConnectFour,
     "breakthrough": Breakthrough,

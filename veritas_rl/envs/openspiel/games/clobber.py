@@ -18,11 +18,11 @@ class Clobber(Game):
         return (
             f"You are playing Clobber on a board of {columns} columns (a to {letters(columns)[-1]} from left to right) "
             f"and {rows} rows ({rows} at the top down to 1 at the bottom). At the start every cell holds a stone, o "
-            "and x in turn like the two colours of a chessboard, with o on a1. o moves first; then the players alternate, "
-            "each moving one stone of their own by one cell up, down, left or right onto an opponent's stone, which is "
-            "captured and leaves the board. There are no other moves: every move captures. Whoever makes the last move "
-            "wins; the player who cannot move loses. There are no draws. A move is written as the cell it starts from "
-            "and the cell it goes to. An empty cell is shown as a dot."
+            "and x in turn like the two colours of a chessboard, with o on a1. o moves first; then the players "
+            "alternate, each moving one stone of their own by one cell up, down, left or right onto an opponent's "
+            "stone, which is captured and leaves the board. There are no other moves: every move captures. Whoever "
+            "makes the last move wins; the player who cannot move loses. There are no draws. A move is written as the "
+            "cell it starts from and the cell it goes to. An empty cell is shown as a dot."
         )
 
     def role(self, player: int) -> str:
