@@ -14,6 +14,7 @@ VARIANTS = (
     "othello",
     *(f"clobber(rows={size},columns={size})" for size in (5, 6, 7)),
     *(f"go(board_size={size},komi=7.5)" for size in (5, 7, 9)),
+    "chess",
 )
 
 
@@ -222,3 +223,94 @@ def test_go_tells_the_moves_that_would_draw() -> None:
                 assert lines[0].endswith(f"draw: {', '.join(names[a] for a in sorted(ends))}")
                 told += 1
     assert told > 5
+
+
+KNIGHTS_OUT_AND_HOME = ("Nf3", "Nf6", "Ng1", "Ng8")
+
+
+def test_chess_board_and_rights_are_shown() -> None:
+    state = reach("chess", "e4", "a6", "e5", "d5", "Ke2", "Nc6", "Ke1", "Nb8")
+    assert board("chess", state) == [
+        "8 r n b q k b n r",
+        "7 . p p . p p p p",
+        "6 p . . . . . . .",
+        "5 . . . p P . . .",
+        "4 . . . . . . . .",
+        "3 . . . . . . . .",
+        "2 P P P P . P P P",
+        "1 R N B Q K B N R",
+        "  a b c d e f g h",
+        "Castling rights: white none; black O-O and O-O-O",
+        "Moves by both players since the last capture or pawn's move: 4 (100 are a draw)",
+        "Moves to a position that then occurs for the second time: Ke2",
+    ]
+    assert load("chess").role(state.current_player()) == "white (capital letters)"
+    passant = reach("chess", "e4", "a6", "e5", "d5")
+    assert "A capture en passant is possible on d6" in board("chess", passant)
+    assert "exd6" in names_of("chess", passant)
+    assert "exd6" not in names_of("chess", state)
+
+
+def test_chess_castling_promotion_and_the_names_of_moves() -> None:
+    italian = ("e4", "e5", "Nf3", "Nc6", "Bc4", "Bc5")
+    assert board("chess", reach("chess", *italian, "O-O"))[7] == "1 R N B Q . R K ."
+    assert "Nbd2" in names_of("chess", reach("chess", "d4", "d5", "Nf3", "Nf6"))
+    state = reach("chess", "e4", "d5", "exd5", "c6", "dxc6", "a6", "cxb7", "a5")
+    assert {f"bxa8={piece}" for piece in "QRBN"} <= names_of("chess", state)
+
+
+def test_chess_mate_wins_and_stalemate_draws() -> None:
+    assert reach("chess", "f3", "e5", "g4", "Qh4#").returns() == [1, -1]  # player 0 is black
+    loyd = "e3 a5 Qh5 Ra6 Qxa5 h5 h4 Rah6 Qxc7 f6 Qxd7+ Kf7 Qxb7 Qd3 Qxb8 Qh7 Qxc8 Kg6 Qe6"
+    state = reach("chess", *loyd.split())
+    assert state.is_terminal()
+    assert state.returns() == [0, 0]
+
+
+def test_chess_the_third_occurrence_draws_and_is_told_before() -> None:
+    state = reach("chess", *KNIGHTS_OUT_AND_HOME)
+    assert "This position occurs for the second time" in board("chess", state)
+    state = reach("chess", *KNIGHTS_OUT_AND_HOME, *KNIGHTS_OUT_AND_HOME[:3])
+    told = "Moves to a position that then occurs for the third time, which is a draw: Ng8"
+    assert board("chess", state)[-1] == told
+    play(load("chess"), state, "Ng8")
+    assert state.is_terminal()
+    assert state.returns() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("fen", "drawn"),
+    [
+        ("8/8/4k3/8/8/8/4K3/8", True),
+        ("8/8/4k3/8/8/3NK3/8/8", True),
+        ("8/8/4kb2/8/8/2B1K3/8/8", True),  # bishops on squares of one colour
+        ("8/8/4k1b1/8/8/2B1K3/8/8", False),
+        ("8/8/4k3/8/8/2NNK3/8/8", False),
+        ("8/8/4k3/8/8/3PK3/8/8", False),
+    ],
+)
+def test_chess_ends_without_enough_material(fen: str, drawn: bool) -> None:
+    assert load("chess").spiel.new_initial_state(f"{fen} w - - 0 1").is_terminal() == drawn
+
+
+def test_chess_fifty_moves_draw_unless_the_last_one_mates() -> None:
+    state = load("chess").spiel.new_initial_state("7k/5K2/8/8/8/8/8/6R1 w - - 99 80")
+    results = {state.action_to_string(1, action): state.child(action) for action in state.legal_actions()}
+    assert all(child.is_terminal() for child in results.values())
+    assert {name for name, child in results.items() if child.returns() == [-1, 1]} == {"Rh1#"}
+    assert {tuple(child.returns()) for child in results.values()} == {(0, 0), (-1, 1)}
+
+
+def test_chess_keys() -> None:
+    game = load("chess")
+    start, back = reach("chess"), reach("chess", *KNIGHTS_OUT_AND_HOME)
+    assert game.information_key(start, 1) != game.information_key(back, 1)
+    assert game.symmetry_key(start, 1) == game.symmetry_key(back, 1)
+    one, other = reach("chess", "e4", "e5", "Nf3"), reach("chess", "Nf3", "e5", "e4")
+    assert game.symmetry_key(one, 0) == game.symmetry_key(other, 0)
+    # Mirror images are one class only where nobody may castle.
+    new = game.spiel.new_initial_state
+    fens = ("4k3/8/8/8/8/8/P7/4K3 w - - 0 1", "3k4/8/8/8/8/8/7P/3K4 w - - 0 1")
+    assert len({game.symmetry_key(new(fen), 1) for fen in fens}) == 1
+    fens = ("r3k3/8/8/8/8/8/8/4K2R w Kq - 0 1", "r3k3/8/8/8/8/8/8/4K2R w K - 0 1", "3k3r/8/8/8/8/8/8/R2K4 w - - 0 1")
+    assert len({game.symmetry_key(new(fen), 1) for fen in fens}) == 3

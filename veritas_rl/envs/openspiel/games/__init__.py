@@ -2,6 +2,7 @@
 
 from veritas_rl.envs.openspiel.games.base import Decision, Game, State
 from veritas_rl.envs.openspiel.games.breakthrough import Breakthrough
+from veritas_rl.envs.openspiel.games.chess import Chess
 from veritas_rl.envs.openspiel.games.clobber import Clobber
 from veritas_rl.envs.openspiel.games.connect_four import ConnectFour
 from veritas_rl.envs.openspiel.games.go import Go
@@ -17,6 +18,7 @@ GAMES: dict[str, type[Game]] = {
     "hex": Hex,
     "clobber": Clobber,
     "go": Go,
+    "chess": Chess,
     "tic_tac_toe": TicTacToe,
     "connect_four": ConnectFour,
     "breakthrough": Breakthrough,

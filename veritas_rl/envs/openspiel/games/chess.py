@@ -1,0 +1,129 @@
+"""Chess. Rules checked against OpenSpiel's `games/chess/chess.cc` and `chess_board.cc`.
+
+Oddities of OpenSpiel: white is player 1; draws by repetition, by the fifty-move rule and for lack of material end the
+game unasked. Chess960 is not described here.
+"""
+
+from typing import ClassVar
+
+from veritas_rl.envs.openspiel.games.base import Game, State, letters
+from veritas_rl.envs.openspiel.games.boards import drawn
+from veritas_rl.seeding import digest
+
+_CASTLING = {"K": "O-O", "Q": "O-O-O", "k": "O-O", "q": "O-O-O"}
+
+
+class Chess(Game):
+    """Moves are named in standard algebraic notation, as OpenSpiel writes them."""
+
+    default_cases: ClassVar = ("chess",)
+    budget: ClassVar = (200, 20)
+
+    def rules(self) -> str:
+        return (
+            "You are playing chess on a board of 8 files (a to h from left to right) and 8 ranks (8 at the top down to "
+            "1 at the bottom). White's pieces are capital letters, black's are small: K king, Q queen, R rook, B "
+            "bishop, N knight, P pawn; an empty square is shown as a dot. White moves first; then the players "
+            "alternate, each moving one piece to a square that is empty or holds an opponent's piece, which is "
+            "captured. The king moves one square in any direction; the rook any distance along a rank or file; the "
+            "bishop any distance along a diagonal; the queen like a rook or a bishop; none of them over another piece. "
+            "The knight jumps two squares along a rank or file and one across. A pawn moves one square forward (white "
+            "up, black down) onto an empty square, or two from where it stood at the start (white's on rank 2, black's "
+            "on rank 7) if both are empty; it captures only on the two squares diagonally in front of it. En passant: "
+            "if a pawn has just moved two squares, a pawn that attacks the square it passed over may, as the very next "
+            "move, capture it by moving to that square. A pawn that reaches the last rank becomes a queen, rook, "
+            "bishop or knight of its colour. Castling: the king moves two squares towards a rook and the rook goes to "
+            "the square next to it on the other side, if neither has moved before, all squares between them are empty, "
+            "and the king is not attacked where it stands, on the square it crosses or on the one it reaches. No move "
+            "may leave the own king attacked. A player whose king is attacked (check) and who has no legal move is "
+            "checkmated and loses. The game ends as a draw, without a claim, when the player to move is not in check "
+            "and has no legal move (stalemate); when a position occurs for the third time with the same player to move "
+            "and the same rights to castle and to capture en passant; after 100 moves in a row, both players together, "
+            "without a capture or a pawn's move, unless the last one mates; and when neither side can mate any more: "
+            "with the kings alone, with one knight besides, or with nothing besides but bishops all on squares of one "
+            "colour. Moves are written in standard algebraic notation: the piece's letter, none for a pawn, then x for "
+            "a capture and the square it goes to, as in e4, Nf3 or Bxe5; where several pieces could go there, the file "
+            "or rank it comes from stands after the letter, as in Nbd2; a capturing pawn is named by its file, as in "
+            "exd5; =Q is a promotion, O-O castling on the king's side (towards h), O-O-O on the queen's side (towards "
+            "a), + check, # checkmate."
+        )
+
+    def role(self, player: int) -> str:
+        return ("black (small letters)", "white (capital letters)")[player]
+
+    def position(self, state: State, player: int) -> str:
+        placement, _, castling, passant, clock, _ = self._fen(state)
+        lines = [
+            drawn(_ranks(placement), letters(8), upwards=True),
+            f"Castling rights: white {_rights(castling, 'KQ')}; black {_rights(castling, 'kq')}",
+        ]
+        if passant != "-":
+            lines.append(f"A capture en passant is possible on {passant}")
+        lines.append(f"Moves by both players since the last capture or pawn's move: {clock} (100 are a draw)")
+        if (times := state.num_repetitions(state)) > 1:
+            lines.append(f"This position occurs for the {_ordinal(times)} time")
+        for times, actions in self._repeats(state).items():
+            told = ", ".join(state.action_to_string(player, action) for action in actions)
+            draw = ", which is a draw" if times == 3 else ""
+            lines.append(f"Moves to a position that then occurs for the {_ordinal(times)} time{draw}: {told}")
+        return "\n".join(lines)
+
+    def brief(self, state: State, player: int) -> str:
+        placement, turn, *rest, _ = self._fen(state)
+        draws = self._repeats(state).get(3, [])
+        return "\n".join(
+            [f"{turn} {placement} {' '.join(rest)}", *(["draw " + " ".join(map(str, draws))] if draws else [])]
+        )
+
+    def information_key(self, state: State, player: int) -> str:
+        """The position, the moves since the last capture or pawn's move, and the positions since then, because each
+        may come again."""
+        *position, clock, _ = self._fen(state)
+        history = state.history()
+        first, earlier = len(history) - int(clock), []
+        if int(clock):
+            replayed = self.spiel.new_initial_state()
+            for number, action in enumerate(history):
+                if number >= first:
+                    earlier.append(" ".join(self._fen(replayed)[:4]))
+                replayed.apply_action(action)
+        return " ".join([*position, clock, str(digest(*sorted(earlier)))])
+
+    def symmetry_key(self, state: State, player: int) -> str:
+        """The position alone, so that positions that look alike are of one class; without rights to castle its mirror
+        image, file a for file h, is of that class too."""
+        placement, turn, castling, passant, *_ = self._fen(state)
+        keys = [f"{placement} {turn} {castling} {passant}"]
+        if castling == "-":
+            mirrored = "/".join(rank[::-1] for rank in placement.split("/"))
+            file = passant.translate(str.maketrans("abcdefgh", "hgfedcba"))
+            keys.append(f"{mirrored} {turn} {castling} {file}")
+        return min(keys)
+
+    @staticmethod
+    def _fen(state: State) -> list[str]:
+        """The six fields of the Forsyth-Edwards notation."""
+        return state.observation_string(0).split()
+
+    def _repeats(self, state: State) -> dict[int, list[int]]:
+        """The legal moves that bring a position for the second time, and those for the third."""
+        found: dict[int, list[int]] = {}
+        if int(self._fen(state)[4]) >= 3:  # the nearest repetition is four moves from the position
+            for action in state.legal_actions():
+                child = state.child(action)
+                if (times := child.num_repetitions(child)) > 1:
+                    found.setdefault(times, []).append(action)
+        return dict(sorted(found.items()))
+
+
+def _ranks(placement: str) -> list[str]:
+    """The ranks from the top, with a dot for each empty square."""
+    return ["".join("." * int(char) if char.isdigit() else char for char in rank) for rank in placement.split("/")]
+
+
+def _rights(castling: str, sides: str) -> str:
+    return " and ".join(_CASTLING[side] for side in sides if side in castling) or "none"
+
+
+def _ordinal(times: int) -> str:
+    return {2: "second", 3: "third"}[times]
