@@ -9,12 +9,16 @@ from veritas_rl.envs.openspiel import positions, text
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.envs.openspiel.games.boards import symmetries
+from veritas_rl.errors import UserError
 
 VARIANTS = (
     "othello",
     *(f"clobber(rows={size},columns={size})" for size in (5, 6, 7)),
     *(f"go(board_size={size},komi=7.5)" for size in (5, 7, 9)),
     "chess",
+    "checkers",
+    "checkers(columns=7,rows=7)",
+    "checkers(columns=10,egocentric=True,rows=12)",
 )
 
 
@@ -314,3 +318,76 @@ def test_chess_keys() -> None:
     assert len({game.symmetry_key(new(fen), 1) for fen in fens}) == 1
     fens = ("r3k3/8/8/8/8/8/8/4K2R w Kq - 0 1", "r3k3/8/8/8/8/8/8/4K2R w K - 0 1", "3k3r/8/8/8/8/8/8/R2K4 w - - 0 1")
     assert len({game.symmetry_key(new(fen), 1) for fen in fens}) == 3
+
+
+def test_checkers_men_move_forward_and_must_jump() -> None:
+    state = reach("checkers")
+    assert names_of("checkers", state) == {"a3b4", "c3b4", "c3d4", "e3d4", "e3f4", "g3f4", "g3h4"}
+    state = reach("checkers", "c3d4", "b6c5")
+    assert board("checkers", state) == [
+        "8 . x . x . x . x",
+        "7 x . x . x . x .",
+        "6 . . . x . x . x",
+        "5 . . x . . . . .",
+        "4 . . . o . . . .",
+        "3 o . . . o . o .",
+        "2 . o . o . o . o",
+        "1 o . o . o . o .",
+        "  a b c d e f g h",
+        "Moves since the last capture: 2 (40 are a draw)",
+    ]
+    assert load("checkers").role(state.current_player()) == "o (men o, kings O)"
+    assert names_of("checkers", state) == {"d4b6"}
+    play(load("checkers"), state, "d4b6")
+    assert "x" not in board("checkers", state)[3]
+    assert names_of("checkers", state) == {"a7c5", "c7a5"}
+
+
+def test_checkers_a_piece_jumps_on_until_it_cannot_or_becomes_a_king() -> None:
+    again, crowned = 0, 0
+    game = load("checkers")
+    for finished in random_games("checkers", 30):
+        state, jumper = game.spiel.new_initial_state(), ""
+        for step in finished.full_history():
+            name = game.action_name(state, step.player, step.action)
+            row = {line[0]: line[2:].split() for line in board("checkers", state)[:8]}
+            man = row[name[1]]["abcdefgh".index(name[0])] in "ox"
+            if jumper:
+                again += 1
+                assert {name[:2] for name in names_of("checkers", state)} == {jumper}
+                assert board("checkers", state)[-1].startswith(f"You have just captured with the piece on {jumper} ")
+            state.apply_action(step.action)
+            jumped = abs(int(name[3]) - int(name[1])) == 2
+            jumper = name[2:] if jumped and state.current_player() == step.player else ""
+            if man and name[3] == "81"[step.player]:
+                crowned += 1
+                assert {line[0]: line[2:].split() for line in board("checkers", state)[:8]}[name[3]][
+                    "abcdefgh".index(name[2])
+                ] == "OX"[step.player]
+                assert not jumper
+    assert again > 20
+    assert crowned > 20
+
+
+def test_checkers_is_lost_without_a_move_and_drawn_after_forty_without_a_capture() -> None:
+    results = set()
+    for state in random_games("checkers", 60):
+        clock = load("checkers").brief(state, 0).split("\n")[0].split()[1]
+        last = state.full_history()[-1].player
+        assert state.player_return(last) == (0 if clock == "40" else 1)
+        results.add(state.player_return(last))
+    assert results == {0, 1}
+
+
+def test_checkers_with_more_columns_than_rows_is_refused() -> None:
+    with pytest.raises(UserError, match="10 and 8 were given"):
+        load("checkers(rows=8,columns=10)")
+
+
+def test_checkers_mirror_images_are_one_class_where_the_board_has_them() -> None:
+    case = "checkers(rows=7,columns=7)"
+    game = load(case)
+    one, other = reach(case, "b3c4"), reach(case, "f3e4")
+    assert game.information_key(one, 1) != game.information_key(other, 1)
+    assert game.symmetry_key(one, 1) == game.symmetry_key(other, 1)
+    assert game.symmetry_key(one, 1) != game.symmetry_key(reach(case, "b3a4"), 1)

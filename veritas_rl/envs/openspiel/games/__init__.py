@@ -2,6 +2,7 @@
 
 from veritas_rl.envs.openspiel.games.base import Decision, Game, State
 from veritas_rl.envs.openspiel.games.breakthrough import Breakthrough
+from veritas_rl.envs.openspiel.games.checkers import Checkers
 from veritas_rl.envs.openspiel.games.chess import Chess
 from veritas_rl.envs.openspiel.games.clobber import Clobber
 from veritas_rl.envs.openspiel.games.connect_four import ConnectFour
@@ -19,6 +20,7 @@ GAMES: dict[str, type[Game]] = {
     "clobber": Clobber,
     "go": Go,
     "chess": Chess,
+    "checkers": Checkers,
     "tic_tac_toe": TicTacToe,
     "connect_four": ConnectFour,
     "breakthrough": Breakthrough,
