@@ -15,6 +15,8 @@ VARIANTS = (
     "othello",
     *(f"clobber(rows={size},columns={size})" for size in (5, 6, 7)),
     *(f"go(board_size={size},komi=7.5)" for size in (5, 7, 9)),
+    *(f"dots_and_boxes(num_cols={size},num_rows={size})" for size in (3, 4, 5)),
+    "dots_and_boxes(num_cols=3,num_rows=2,utility_margin=True)",
     "chess",
     "checkers",
     "checkers(columns=7,rows=7)",
@@ -391,3 +393,59 @@ def test_checkers_mirror_images_are_one_class_where_the_board_has_them() -> None
     assert game.information_key(one, 1) != game.information_key(other, 1)
     assert game.symmetry_key(one, 1) == game.symmetry_key(other, 1)
     assert game.symmetry_key(one, 1) != game.symmetry_key(reach(case, "b3a4"), 1)
+
+
+SQUARE = "dots_and_boxes(num_cols=2,num_rows=2)"
+
+
+def test_dots_and_boxes_a_box_gives_another_move() -> None:
+    state = reach(SQUARE, "a1-b1", "a1-a2", "b1-b2", "b2-c2", "a2-b2")
+    assert board(SQUARE, state) == [
+        "  a   b   c",
+        "1 +---+   +",
+        "  |   |",
+        "2 +---+---+",
+        "",
+        "3 +   +   +",
+        "Boxes: A 1, B 0",
+    ]
+    assert load(SQUARE).role(state.current_player()) == "player A"
+    assert load(SQUARE).brief(state, 0) == "A 1 0\n10\n110\n11\n000\n00"
+    play(load(SQUARE), state, "c2-c3")
+    assert load(SQUARE).role(state.current_player()) == "player B"
+    assert board(SQUARE, state)[4] == "          |"
+
+
+def test_dots_and_boxes_is_won_by_more_boxes() -> None:
+    results = set()
+    for case, margin in ((SQUARE, False), (SQUARE[:-1] + ",utility_margin=True)", True)):
+        for state in random_games(case, 30):
+            a, b = re.findall(r"\d", board(case, state)[-1])
+            assert int(a) + int(b) == 4
+            difference = int(a) - int(b)
+            results.add(difference)
+            assert state.returns()[0] == (difference if margin else (difference > 0) - (difference < 0))
+        assert ("difference" in load(case).rules()) == margin
+    assert {-4, -2, 0, 2, 4} >= results > {0}
+
+
+def test_dots_and_boxes_turned_and_mirrored_positions_are_one_class() -> None:
+    game = load("dots_and_boxes(num_cols=3,num_rows=3)")
+    corners = ("a1-b1", "c1-d1", "a1-a2", "a3-a4", "a4-b4", "c4-d4", "d1-d2", "d3-d4")
+    assert len({game.symmetry_key(reach(game.case, line), 1) for line in corners}) == 1
+    kinds = ("a1-b1", "b1-c1", "a2-b2", "b2-c2")
+    assert len({game.symmetry_key(reach(game.case, line), 1) for line in kinds}) == 4
+    assert game.symmetry_key(reach(game.case, "b1-b2"), 1) == game.symmetry_key(reach(game.case, "a2-b2"), 1)
+    oblong = load("dots_and_boxes(num_cols=3,num_rows=2)")
+    one, other = (oblong.symmetry_key(reach(oblong.case, line), 1) for line in ("a1-b1", "a1-a2"))
+    assert one != other
+
+
+def test_dots_and_boxes_scores_are_part_of_what_is_known() -> None:
+    game = load(SQUARE)
+    for index in range(40):
+        state, seat = positions.walk(game, random.Random(index))
+        own, other = game.information_key(state, seat).split()[1:3]
+        assert int(own) + int(other) == sum(
+            set(box) <= set(state.history()) for box in ((0, 2, 6, 7), (1, 3, 7, 8), (2, 4, 9, 10), (3, 5, 10, 11))
+        )

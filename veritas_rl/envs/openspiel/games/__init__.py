@@ -6,6 +6,7 @@ from veritas_rl.envs.openspiel.games.checkers import Checkers
 from veritas_rl.envs.openspiel.games.chess import Chess
 from veritas_rl.envs.openspiel.games.clobber import Clobber
 from veritas_rl.envs.openspiel.games.connect_four import ConnectFour
+from veritas_rl.envs.openspiel.games.dots_and_boxes import DotsAndBoxes
 from veritas_rl.envs.openspiel.games.go import Go
 from veritas_rl.envs.openspiel.games.hex import Hex
 from veritas_rl.envs.openspiel.games.kuhn_poker import KuhnPoker
@@ -18,6 +19,7 @@ GAMES: dict[str, type[Game]] = {
     "othello": Othello,
     "hex": Hex,
     "clobber": Clobber,
+    "dots_and_boxes": DotsAndBoxes,
     "go": Go,
     "chess": Chess,
     "checkers": Checkers,
