@@ -28,6 +28,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*has no description of its own"
         ("leduc_poker(players=2)", "leduc_poker"),
         ("go(go_board_size=9)", "go(board_size=9)"),
         ("go(komi=7)", "go(board_size=19,komi=7.0)"),
+        ("go(board_size=9,max_game_length=162)", "go(board_size=9)"),
+        ("go(board_size=9,max_game_length=722)", "go(board_size=9,max_game_length=722)"),
+        ("quoridor(wall_count=10)", "quoridor(board_size=9)"),
+        ("quoridor(board_size=7,wall_count=10)", "quoridor(board_size=7,wall_count=10)"),
+        ("quoridor(board_size=7,wall_count=6)", "quoridor(board_size=7)"),
         ("latent_tic_tac_toe", "latent_ttt"),
     ],
 )

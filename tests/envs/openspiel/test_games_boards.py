@@ -21,6 +21,8 @@ VARIANTS = (
     "checkers",
     "checkers(columns=7,rows=7)",
     "checkers(columns=10,egocentric=True,rows=12)",
+    *(f"quoridor(board_size={size},wall_count={walls})" for size in (7, 9) for walls in (8, 10)),
+    "quoridor(board_size=10)",
 )
 
 
@@ -449,3 +451,121 @@ def test_dots_and_boxes_scores_are_part_of_what_is_known() -> None:
         assert int(own) + int(other) == sum(
             set(box) <= set(state.history()) for box in ((0, 2, 6, 7), (1, 3, 7, 8), (2, 4, 9, 10), (3, 5, 10, 11))
         )
+
+
+def test_quoridor_walls_and_pawns_are_drawn_where_their_names_say() -> None:
+    case = "quoridor(board_size=5,wall_count=3)"
+    assert "x starts on c5" in load(case).rules()
+    state = reach(case, "a1h", "c4v", "c4", "d3h")
+    assert board(case, state) == [
+        "  a   b   c   d   e",
+        "1 .   .   o   .   .",
+        " --- ---",
+        "2 .   .   .   .   .",
+        "",
+        "3 .   .   .   .   .",
+        "             --- ---",
+        "4 .   .   x | .   .",
+        "",
+        "5 .   .   . | .   .",
+        "Walls on the board: a1h c4v d3h",
+        "Walls left: x 2, o 1",
+        "Moves so far: 4 of at most 100",
+    ]
+    assert load(case).brief(state, 0) == "x c4 2\no c1 1\na1h c4v d3h"
+    legal = names_of(case, state)
+    assert {"c3", "c5", "b4"} <= legal  # not d4, behind the wall
+    assert "d4" not in legal
+    assert not {"a1h", "b1h", "c3v", "c5v", "c4v", "c4h", "e1h", "a5v"} & legal  # overlapping, crossing, off the board
+    assert {"a1v", "b1v", "c1h", "a2h", "c2v"} - legal == {"a1v"}  # a1v would cross a1h
+
+
+def test_quoridor_pawns_jump() -> None:
+    case = "quoridor(board_size=5,wall_count=3)"
+
+    def steps(*names: str) -> set[str]:
+        return {name for name in names_of(case, reach(case, *names)) if len(name) == 2}
+
+    assert steps("c4", "c2", "c3") == {"b2", "d2", "c1", "c4"}  # o on c2 jumps over x on c3
+    assert steps("c4", "c2", "c3", "c1h") == {"b2", "d2", "b3", "d3", "c4"}  # a wall behind o: x goes beside it
+    assert steps("c4", "c2", "c3", "b2v", "a4v", "c1h") == {"d2", "d3", "c4"}  # but not through a wall
+    assert steps("c4", "c2", "c3", "c2h") == {"b3", "d3", "c4"}  # a wall between them: no jump
+
+
+def test_quoridor_a_pawn_moves_to_the_named_cell_and_wins_on_its_goal_row() -> None:
+    case = "quoridor(board_size=5,wall_count=4)"
+    game, results = load(case), set()
+    for finished in random_games(case, 40):
+        state = game.spiel.new_initial_state()
+        for step in finished.full_history():
+            name = game.action_name(state, step.player, step.action)
+            state.apply_action(step.action)
+            own = game.brief(state, step.player).split("\n")
+            assert name == own[0].split()[1] or name in own[2].split()
+        row = game.brief(finished, finished.full_history()[-1].player).split("\n")[0].split()[1][1]
+        last = finished.full_history()[-1].player
+        drawn = len(finished.history()) == 100
+        assert drawn or row == "15"[last]
+        assert finished.player_return(last) == (0 if drawn else 1)
+        results.add(drawn)
+    assert results == {True, False}
+
+
+def test_quoridor_no_wall_shuts_a_pawn_in() -> None:
+    """Every wall that is legal by the other rules and not offered would close a way, by a search of our own."""
+    case, closed = "quoridor(board_size=5,wall_count=8)", 0
+    game = load(case)
+    for index in range(25):
+        state, seat = positions.walk(game, random.Random(index), 20)
+        own, other, *built = game.brief(state, seat).split("\n")
+        if own.split()[2] == "0":
+            continue
+        goals = "15" if seat == 0 else "51"
+        pawns = [(line.split()[1], goal) for line, goal in zip((own, other), goals, strict=True)]
+        walls = set(built[0].split()) if built else set()
+        offered = {name for name in names_of(case, state) if len(name) == 3}
+        for wall in {f"{column}{row}{kind}" for column in "abcd" for row in "1234" for kind in "hv"} - walls:
+            fits = not walls & conflicts(wall)
+            open_ways = all(reaches(pawn, goal, walls | {wall}) for pawn, goal in pawns)
+            assert (wall in offered) == (fits and open_ways)
+            closed += fits and not open_ways
+    assert closed
+
+
+def conflicts(wall: str) -> set[str]:
+    """The walls that overlap or cross a wall."""
+    column, row, kind = ord(wall[0]), int(wall[1]), wall[2]
+    beside = [(column - 1, row), (column + 1, row)] if kind == "h" else [(column, row - 1), (column, row + 1)]
+    return {f"{chr(c)}{r}{kind}" for c, r in beside} | {wall, wall[:2] + "vh"["hv".index(kind)]}
+
+
+def reaches(start: str, goal: str, walls: set[str]) -> bool:
+    """Whether a pawn can come to a row of a board of 5 x 5, the other pawn left aside."""
+    seen, waiting = {start}, [start]
+    while waiting:
+        cell = waiting.pop()
+        if cell[1] == goal:
+            return True
+        column, row = ord(cell[0]), int(cell[1])
+        for across, down in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+            to = f"{chr(column + across)}{row + down}"
+            left, top = min(column, column + across), min(row, row + down)
+            # The two walls that would stand between both cells.
+            kind, back = ("v", (0, 1)) if across else ("h", (1, 0))
+            between = {f"{chr(left)}{top}{kind}", f"{chr(left - back[0])}{top - back[1]}{kind}"}
+            if to[0] in "abcde" and to[1:] in "12345" and to not in seen and not between & walls:
+                seen.add(to)
+                waiting.append(to)
+    return False
+
+
+def test_quoridor_mirror_images_are_one_class() -> None:
+    case = "quoridor(board_size=5,wall_count=3)"
+    game = load(case)
+    one, other = reach(case, "a1h", "c4v", "b5", "d1"), reach(case, "d1h", "b4v", "d5", "b1")
+    assert game.information_key(one, 0) != game.information_key(other, 0)
+    assert game.symmetry_key(one, 0) == game.symmetry_key(other, 0)
+    assert game.symmetry_key(one, 0) != game.symmetry_key(reach(case, "a1h", "c4v", "b5", "b1"), 0)
+    later = reach(case, "a1h", "c4v", "b5", "d1", "a5", "e1", "b5", "d1")
+    assert game.symmetry_key(one, 0) == game.symmetry_key(later, 0)
+    assert game.information_key(one, 0) != game.information_key(later, 0)

@@ -63,6 +63,7 @@ _SIZES = {
     "dots_and_boxes": ("num_cols", "num_rows"),
     "go": ("board_size",),
     "hex": ("board_size",),
+    "quoridor": ("board_size",),
 }
 """The parameters that a case always tells."""
 
@@ -134,7 +135,7 @@ def load(case: str) -> Game:
         UserError: As `canonical`.
     """
     name, given = _parse(case)
-    defaults = pyspiel.load_game(name).get_parameters() if name in playable_names() else {}
+    defaults = _defaults(name, given)
     described = GAMES.get(name)
     changed = {key: value for key, value in given.items() if value != defaults.get(key)}
     changed |= {key: given.get(key, defaults[key]) for key in _SIZES.get(name, ())}
@@ -161,6 +162,19 @@ def load(case: str) -> Game:
     except (pyspiel.SpielError, ValueError, MemoryError) as error:
         raise UserError(f"{case} does not load: {' '.join(str(error).split())[:300]}") from None
     return (described if described and covered else Game)(spelled, spiel)
+
+
+def _defaults(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a game of the given size. Some depend on it, such as Quoridor's walls and Go's length; a size
+    that the game's description does not cover is not tried."""
+    if name not in playable_names():
+        return {}
+    plain = pyspiel.load_game(name).get_parameters()
+    sizes = {key: given.get(key, plain[key]) for key in _SIZES.get(name, ())}
+    limits = GAMES[name].limits if name in GAMES else {}
+    if not sizes or not all(key in limits and limits[key][0] <= size <= limits[key][1] for key, size in sizes.items()):
+        return plain
+    return pyspiel.load_game(write_case(name, sizes)).get_parameters()
 
 
 def _parse(case: str) -> tuple[str, dict[str, Any]]:

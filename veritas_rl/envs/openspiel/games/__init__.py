@@ -12,6 +12,7 @@ from veritas_rl.envs.openspiel.games.hex import Hex
 from veritas_rl.envs.openspiel.games.kuhn_poker import KuhnPoker
 from veritas_rl.envs.openspiel.games.leduc_poker import LeducPoker
 from veritas_rl.envs.openspiel.games.othello import Othello
+from veritas_rl.envs.openspiel.games.quoridor import Quoridor
 from veritas_rl.envs.openspiel.games.tic_tac_toe import TicTacToe
 
 GAMES: dict[str, type[Game]] = {
@@ -23,6 +24,7 @@ GAMES: dict[str, type[Game]] = {
     "go": Go,
     "chess": Chess,
     "checkers": Checkers,
+    "quoridor": Quoridor,
     "tic_tac_toe": TicTacToe,
     "connect_four": ConnectFour,
     "breakthrough": Breakthrough,

@@ -1,0 +1,130 @@
+"""Quoridor for two. Rules checked against OpenSpiel's `games/quoridor/quoridor.cc`.
+
+Oddities of OpenSpiel: it warns of "known issues" when the game is loaded; a pawn's move is numbered by its direction,
+so that the same number means different cells at different times; a game of `4 * board_size ** 2` moves is a draw, even
+if the last of them reaches the goal. Without a `wall_count` each player has `board_size ** 2 // 8` walls. A pawn can
+always move in a game of two, because a way to each goal row stays open. Games of three and four are not described here.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from veritas_rl.envs.openspiel.games.base import Game, State, letters
+
+
+@dataclass(frozen=True)
+class _Board:
+    """What stands on a board: each player's cell (column, row) from the top left, walls in hand, and the walls built,
+    as (column, row, kind), sorted."""
+
+    pawns: tuple[tuple[int, int], tuple[int, int]]
+    hand: tuple[int, int]
+    walls: tuple[tuple[int, int, str], ...]
+
+
+class Quoridor(Game):
+    """A pawn's move is named by the cell it goes to, a wall by the cell at its top left and its kind, h or v. Actions
+    number the places of a grid of `2 * board_size - 1` columns, cells and the gaps between them, row by row; a pawn's
+    move is its direction, added to the third cell of that grid in both ways."""
+
+    default_cases: ClassVar = ("quoridor(board_size=7,wall_count=8)", "quoridor(board_size=9)")
+    limits: ClassVar = {"board_size": (3, 25), "wall_count": (0, 1000)}
+    budget: ClassVar = (800, 80)
+
+    def rules(self) -> str:
+        size = self._size
+        return (
+            f"You are playing Quoridor on a board of {size} columns (a to {letters(size)[-1]} from left to right) and "
+            f"{size} rows (1 to {size} from top to bottom). x starts on {self._cell(*self._starts[0])} and wins by "
+            f"reaching any cell of row 1; o starts on {self._cell(*self._starts[1])} and wins by reaching any cell of "
+            f"row {size}. Each player has {self.parameters['wall_count']} walls. x moves first; then the players "
+            "alternate, each either moving their pawn or building one of their walls. A pawn moves one cell up, down, "
+            "left or right, unless a wall is in between. If the opponent's pawn is on that cell, it jumps over it to "
+            "the next cell in the same direction; where a wall or the edge of the board is behind the opponent's pawn, "
+            "it goes instead to a cell beside that pawn, at a right angle, with no wall in between. A wall is two "
+            "cells long and lies between two rows (h) or two columns (v): a1h lies below a1 and b1, a1v to the right "
+            "of a1 and a2. A wall may not overlap or cross another wall nor leave the board, and it may not cut a pawn "
+            f"off from every cell of its goal row. Walls stay for good. After {4 * size**2} moves in all the game is a "
+            "draw, even if the last one reaches the goal. A pawn's move is written as the cell it goes to, a wall as "
+            "in a1h and a1v. On the board a wall is drawn as --- or |, a cell without a pawn as a dot."
+        )
+
+    def role(self, player: int) -> str:
+        return ("x (to row 1)", f"o (to row {self._size})")[player]
+
+    def position(self, state: State, player: int) -> str:
+        size, board = self._size, self._board(state)
+        width = len(str(size))
+        marks = dict(zip(board.pawns, "xo", strict=True))
+        right = {(column, row + by) for column, row, kind in board.walls if kind == "v" for by in (0, 1)}
+        below = {(column + by, row) for column, row, kind in board.walls if kind == "h" for by in (0, 1)}
+        lines = [" " * (width + 1) + "   ".join(letters(size))]
+        for row in range(size):
+            cells = "".join(
+                marks.get((column, row), ".") + (" | " if (column, row) in right else "   ") for column in range(size)
+            )
+            lines.append(f"{row + 1:>{width}} {cells}".rstrip())
+            if row + 1 < size:
+                gaps = "".join("--- " if (column, row) in below else "    " for column in range(size))
+                lines.append((" " * width + gaps).rstrip())
+        built = " ".join(self._wall(*wall) for wall in board.walls) or "none"
+        return "\n".join(
+            [
+                *lines,
+                f"Walls on the board: {built}",
+                f"Walls left: x {board.hand[0]}, o {board.hand[1]}",
+                f"Moves so far: {len(state.history())} of at most {4 * size**2}",
+            ]
+        )
+
+    def brief(self, state: State, player: int) -> str:
+        """Each player's mark, cell and walls left, the mover's first; then the walls on the board."""
+        board = self._board(state)
+        players = [f"{'xo'[seat]} {self._cell(*board.pawns[seat])} {board.hand[seat]}" for seat in (player, 1 - player)]
+        walls = " ".join(self._wall(*wall) for wall in board.walls)
+        return "\n".join([*players, *([walls] if walls else [])])
+
+    def information_key(self, state: State, player: int) -> str:
+        return f"{self.brief(state, player)}\n{len(state.history())}"
+
+    def state_key(self, state: State) -> str:
+        return self.information_key(state, state.current_player())
+
+    def symmetry_key(self, state: State, player: int) -> str:
+        """The board or its mirror image, column a for the last one. The number of moves is left out, so that boards
+        that look alike are of one class."""
+        board, end = self._board(state), self._size - 1
+        mirrored = _Board(
+            ((end - board.pawns[0][0], board.pawns[0][1]), (end - board.pawns[1][0], board.pawns[1][1])),
+            board.hand,
+            tuple(sorted((end - 1 - column, row, kind) for column, row, kind in board.walls)),
+        )
+        return "xo"[player] + min(str(board), str(mirrored))
+
+    @property
+    def _size(self) -> int:
+        return self.parameters["board_size"]
+
+    @property
+    def _starts(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        middle = self._size // 2
+        return (middle, self._size - 1), (middle, 0)
+
+    @staticmethod
+    def _cell(column: int, row: int) -> str:
+        return f"{letters(column + 1)[-1]}{row + 1}"
+
+    def _wall(self, column: int, row: int, kind: str) -> str:
+        return f"{self._cell(column, row)}{kind}"
+
+    def _board(self, state: State) -> _Board:
+        hand, walls = [self.parameters["wall_count"]] * 2, []
+        for number, action in enumerate(state.history()):
+            row, column = divmod(action, 2 * self._size - 1)
+            if row % 2 or column % 2:  # else a pawn's move, told by its direction alone
+                walls.append((column // 2, row // 2, "h" if row % 2 else "v"))
+                hand[number % 2] -= 1
+        # OpenSpiel prints two signs for the row's number, then three for each cell and one for each gap.
+        rows = [line[3 : 3 + 4 * self._size : 4] for line in state.observation_string(0).split("\n")[2::2]]
+        x, o = (next((row.index(mark), number) for number, row in enumerate(rows) if mark in row) for mark in "0@")
+        return _Board((x, o), (hand[0], hand[1]), tuple(sorted(walls)))
