@@ -190,6 +190,61 @@ def test_go_captures_and_forbids_suicide_and_ko() -> None:
     assert "may not play now: a1" in board(case, corner)[-1]
 
 
+def group(cells: dict[complex, str], point: complex) -> tuple[set[complex], set[complex]]:
+    """The points of a stone's group, and its liberties."""
+    found, liberties, waiting = {point}, set(), [point]
+    while waiting:
+        here = waiting.pop()
+        for near in (here + 1j**turn for turn in range(4)):
+            if cells.get(near) == ".":
+                liberties.add(near)
+            elif cells.get(near) == cells[here] and near not in found:
+                found.add(near)
+                waiting.append(near)
+    return found, liberties
+
+
+def captures(cells: dict[complex, str], point: complex, mark: str) -> tuple[set[complex], bool]:
+    """What a stone put on a point captures, and whether its group has a liberty then; by a search of our own."""
+    after = {**cells, point: mark}
+    taken: set[complex] = set()
+    for near in (point + 1j**turn for turn in range(4)):
+        if after.get(near, ".") not in (".", mark) and not group(after, near)[1]:
+            taken |= group(after, near)[0]
+    return taken, bool(group({**after, **dict.fromkeys(taken, ".")}, point)[1])
+
+
+def test_go_closed_points_are_suicide_or_ko() -> None:
+    case, kos, suicides = "go(board_size=5)", 0, 0
+    game = load(case)
+    for finished in random_games(case, 40):
+        state, ko = game.spiel.new_initial_state(), None
+        for step in finished.full_history():
+            mark, enemy = "xo"[step.player], "ox"[step.player]
+            rows = [row.split()[1:] for row in board(case, state)[4::-1]]
+            cells = {complex(column, row): cell for row, line in enumerate(rows) for column, cell in enumerate(line)}
+            for point in (point for point, cell in cells.items() if cell == "."):
+                alive = captures(cells, point, mark)[1]
+                assert (int(point.imag * 5 + point.real) in state.legal_actions()) == (alive and point != ko)
+                kos, suicides = kos + (alive and point == ko), suicides + (not alive)
+            ko = None
+            if step.action != 25:
+                point = complex(step.action % 5, step.action // 5)
+                taken = captures(cells, point, mark)[0]
+                if len(taken) == 1 and all(cells.get(point + 1j**turn, enemy) == enemy for turn in range(4)):
+                    ko = taken.pop()
+            state.apply_action(step.action)
+    assert kos
+    assert suicides > 100
+
+
+def test_go_columns_leave_out_i() -> None:
+    state = reach("go(board_size=9)", "h1", "j9")
+    assert board("go(board_size=9)", state)[:1] == ["9 . . . . . . . . o"]
+    assert board("go(board_size=9)", state)[8:10] == ["1 . . . . . . . x .", "  a b c d e f g h j"]
+    assert board("go(board_size=19)", reach("go(board_size=19)", "t19"))[0] == f"19{' .' * 18} x"
+
+
 def test_go_ends_after_two_passes_and_counts_areas_and_komi() -> None:
     wall = ("b1", "c1", "b2", "c2", "b3", "pass")  # x has column b and reaches column a; c3 is nobody's
     state = reach("go(board_size=3,komi=3)", *wall)

@@ -74,7 +74,7 @@ class Go(Game):
         may not come again without ending the game."""
         earlier, replayed = set(), self.spiel.new_initial_state()
         for action in state.history():
-            earlier.add("".join(self._rows(replayed)))
+            earlier.add(replayed.observation_string(0).split("\n", 1)[1])  # the first line counts the moves
             replayed.apply_action(action)
         head = f"{'xo'[player]} {len(state.history())} {self._passed(state):d} {digest(*sorted(earlier))}"
         return "\n".join([head, self._marked(state)])
