@@ -64,7 +64,9 @@ def test_chess_board_and_rights_are_shown() -> None:
     ]
     assert load("chess").role(state.current_player()) == "white (capital letters)"
     passant = reach("chess", "e4", "a6", "e5", "d5")
-    assert "A capture en passant is possible on d6" in board("chess", passant)
+    assert "The pawn that has just moved two squares passed over d6, where a pawn attacks it en passant" in board(
+        "chess", passant
+    )
     assert "exd6" in names_of("chess", passant)
     assert "exd6" not in names_of("chess", state)
 

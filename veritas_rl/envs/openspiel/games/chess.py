@@ -1,7 +1,8 @@
 """Chess. Rules checked against OpenSpiel's `games/chess/chess.cc` and `chess_board.cc`.
 
 Oddities of OpenSpiel: white is player 1; draws by repetition, by the fifty-move rule and for lack of material end the
-game unasked. Chess960 is not described here.
+game unasked; a pawn that is attacked en passant tells a position from others even where taking it would leave the king
+attacked. Chess960 is not described here.
 """
 
 from typing import ClassVar
@@ -38,14 +39,14 @@ class Chess(Game):
             "may leave the own king attacked. A player whose king is attacked (check) and who has no legal move is "
             "checkmated and loses. The game ends as a draw, without a claim, when the player to move is not in check "
             "and has no legal move (stalemate); when a position occurs for the third time with the same player to move "
-            "and the same rights to castle and to capture en passant; after 100 moves in a row, both players together, "
-            "without a capture or a pawn's move, unless the last one mates; and when neither side can mate any more: "
-            "with the kings alone, with one knight besides, or with nothing besides but bishops all on squares of one "
-            "colour. Moves are written in standard algebraic notation: the piece's letter, none for a pawn, then x for "
-            "a capture and the square it goes to, as in e4, Nf3 or Bxe5; where several pieces could go there, the file "
-            "or rank it comes from stands after the letter, as in Nbd2; a capturing pawn is named by its file, as in "
-            "exd5; =Q is a promotion, O-O castling on the king's side (towards h), O-O-O on the queen's side (towards "
-            "a), + check, # checkmate."
+            "and the same rights to castle and the same pawn attacked en passant; after 100 moves in a row, both "
+            "players together, without a capture or a pawn's move, unless the last one mates; and when neither side "
+            "can mate any more: with the kings alone, with one knight besides, or with nothing besides but bishops all "
+            "on squares of one colour. Moves are written in standard algebraic notation: the piece's letter, none for "
+            "a pawn, then x for a capture and the square it goes to, as in e4, Nf3 or Bxe5; where several pieces could "
+            "go there, the file or rank it comes from stands after the letter, as in Nbd2; a capturing pawn is named "
+            "by its file, as in exd5; =Q is a promotion, O-O castling on the king's side (towards h), O-O-O on the "
+            "queen's side (towards a), + check, # checkmate."
         )
 
     def role(self, player: int) -> str:
@@ -58,7 +59,9 @@ class Chess(Game):
             f"Castling rights: white {_rights(castling, 'KQ')}; black {_rights(castling, 'kq')}",
         ]
         if passant != "-":
-            lines.append(f"A capture en passant is possible on {passant}")
+            lines.append(
+                f"The pawn that has just moved two squares passed over {passant}, where a pawn attacks it en passant"
+            )
         lines.append(f"Moves by both players since the last capture or pawn's move: {clock} (100 are a draw)")
         if (times := state.num_repetitions(state)) > 1:
             lines.append(f"This position occurs for the {_ordinal(times)} time")
