@@ -190,7 +190,7 @@ def test_different_positions_are_different_classes() -> None:
 
 def test_a_generic_game_says_so_once() -> None:
     load.cache_clear()
-    with pytest.warns(UserWarning, match="oware has no description"):
-        load("oware")
+    with pytest.warns(UserWarning, match="ultimate_tic_tac_toe has no description"):
+        load("ultimate_tic_tac_toe")
     with pytest.warns(UserWarning, match=r"hex\(board_size=11,swap=True\) has no description"):
         load("hex(swap=True)")

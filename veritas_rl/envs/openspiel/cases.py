@@ -58,6 +58,7 @@ SMALL_CASES = ("tic_tac_toe", "kuhn_poker", "leduc_poker", "hex(board_size=5)")
 """What a beginner can learn soon."""
 
 _SIZES = {
+    "amazons": ("board_size",),
     "breakthrough": ("columns", "rows"),
     "clobber": ("columns", "rows"),
     "dots_and_boxes": ("num_cols", "num_rows"),
@@ -145,8 +146,11 @@ def load(case: str) -> Game:
     covered = described is not None and changed.keys() <= described.limits.keys()
     if described and covered:
         for key, value in changed.items():
-            least, greatest = described.limits[key]
-            if not least <= value <= greatest:
+            least, *_, greatest = allowed = described.limits[key]
+            if isinstance(value, str):
+                if value not in allowed:
+                    raise unknown(f"{key} of {name}", value, allowed)
+            elif not least <= value <= greatest:
                 raise UserError(f"{case}: {key} must lie between {least} and {greatest}, {value} was given")
     else:
         warnings.warn(

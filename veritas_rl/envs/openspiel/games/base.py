@@ -31,8 +31,9 @@ class Game:
 
     default_cases: ClassVar[tuple[str, ...]] = ()
     """The cases played when a user names the game alone."""
-    limits: ClassVar[Mapping[str, tuple[int, int]]] = {}
-    """The parameters that the description covers, each with its least and greatest value."""
+    limits: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    """The parameters that the description covers, each with its least and greatest value; one that is a string with
+    all its values."""
     budget: ClassVar[tuple[int, int] | None] = (200, 20)
     """Simulations and rollouts of each for a search at full strength, `mcts:full`; None where only random play is of
     use."""

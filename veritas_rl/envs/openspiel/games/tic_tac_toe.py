@@ -17,7 +17,19 @@ def _symmetries() -> tuple[tuple[int, ...], ...]:
     return tuple(found)
 
 
-_SYMMETRIES = _symmetries()
+SYMMETRIES = _symmetries()
+"""The symmetries of the square: SYMMETRIES[i][place] is the cell that lands on a place."""
+
+
+def draw(cells: str) -> str:
+    """The board with its coordinates, from its three rows of cells, one a line."""
+    rows = cells.split("\n")
+    return "\n".join(["  a b c", *(f"{number} {' '.join(row)}" for number, row in enumerate(rows, 1))])
+
+
+def cell_name(action: int) -> str:
+    """The column letter and row number of a cell."""
+    return f"{'abc'[action % 3]}{action // 3 + 1}"
 
 
 class TicTacToe(Game):
@@ -38,8 +50,7 @@ class TicTacToe(Game):
         return "xo"[player]
 
     def position(self, state: State, player: int) -> str:
-        rows = self._cells(state).split("\n")
-        return "\n".join(["  a b c", *(f"{number} {' '.join(row)}" for number, row in enumerate(rows, 1))])
+        return draw(self._cells(state))
 
     def brief(self, state: State, player: int) -> str:
         """The board with an own sign in each cell: a to i for the player's marks, A to I for the other's, and the
@@ -50,7 +61,7 @@ class TicTacToe(Game):
         return "\n".join("".join(signs[start : start + 3]) for start in (0, 3, 6))
 
     def action_name(self, state: State, player: int, action: int) -> str:
-        return f"{'abc'[action % 3]}{action // 3 + 1}"
+        return cell_name(action)
 
     def information_key(self, state: State, player: int) -> str:
         return self._cells(state)  # the marks on the board tell whose turn it is
@@ -60,7 +71,7 @@ class TicTacToe(Game):
 
     def symmetry_key(self, state: State, player: int) -> str:
         cells = self._cells(state).replace("\n", "")
-        return min("".join([cells[cell] for cell in symmetry]) for symmetry in _SYMMETRIES)
+        return min("".join([cells[cell] for cell in symmetry]) for symmetry in SYMMETRIES)
 
     @staticmethod
     def _cells(state: State) -> str:

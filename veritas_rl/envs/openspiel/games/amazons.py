@@ -1,0 +1,90 @@
+"""Amazons. Rules checked against OpenSpiel's `games/amazons/amazons.cc`.
+
+A turn is three decisions of one player: which amazon, where it goes, where it shoots. While the second is made the
+amazon is taken off OpenSpiel's board.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from veritas_rl.envs.openspiel.games.base import Game, State, letters
+
+_PHASES = ("from", "to", "shoot")
+
+
+class Amazons(Game):
+    """Cells are named by column letter and row number from the bottom left; a decision by its kind and a cell."""
+
+    default_cases: ClassVar = tuple(f"amazons(board_size={size})" for size in (6, 8, 10))
+    limits: ClassVar = {"board_size": (6, 10)}
+    budget: ClassVar = (200, 20)
+
+    def rules(self) -> str:
+        size = self.parameters["board_size"]
+        return (
+            f"You are playing Amazons on a board of {size} columns (a to {letters(size)[-1]} from left to right) and "
+            f"{size} rows ({size} at the top down to 1 at the bottom). Each player has four amazons, X or O. X moves "
+            "first; then the players alternate. A turn has three parts: choose one of your amazons that can move "
+            '("from" its cell), move it ("to" a cell), and then let the amazon that has moved shoot an arrow from '
+            'where it now is ("shoot" a cell). Both the amazon and the arrow go like a queen in chess: any number of '
+            "cells straight or diagonally, not onto or over an amazon or an arrow of either side. So the arrow may go "
+            "to or over the cell that the amazon has just left. Arrows (#) stay where they are for the rest of the "
+            "game; nothing is ever captured. The first player who has to start a turn and cannot move any amazon "
+            "loses. There are no draws. An empty cell is shown as a dot."
+        )
+
+    def role(self, player: int) -> str:
+        return "XO"[player]
+
+    def position(self, state: State, player: int) -> str:
+        rows = self._rows(state)
+        size = len(rows)
+        lines = [f"{size - index:>2} {' '.join(row)}" for index, row in enumerate(rows)]
+        lines.append("   " + " ".join(letters(size)))
+        match self._chosen(state):
+            case []:
+                lines.append("Choose which amazon moves.")
+            case [start]:
+                lines.append(f"The amazon from {self._cell(start)} moves (it is taken off the board). Choose where to.")
+            case [start, goal]:
+                lines.append(
+                    f"The amazon moved from {self._cell(start)} to {self._cell(goal)}. Choose where it shoots."
+                )
+        return "\n".join(lines)
+
+    def brief(self, state: State, player: int) -> str:
+        chosen = self._chosen(state)
+        return "\n".join([self.role(player), *self._rows(state), *map(self._cell, chosen[-1:])])
+
+    def action_name(self, state: State, player: int, action: int) -> str:
+        return f"{_PHASES[len(self._chosen(state))]} {self._cell(action)}"
+
+    def information_key(self, state: State, player: int) -> str:
+        return self._key(state, player, "".join(self._rows(state)), self._chosen(state)[-1:])
+
+    def state_key(self, state: State) -> str:
+        return self.information_key(state, state.current_player())
+
+    def symmetry_key(self, state: State, player: int) -> str:
+        """Left and right are alike. The other symmetries of the square lead nowhere that play leads."""
+        size = self.parameters["board_size"]
+        mirrored = "".join([row[::-1] for row in self._rows(state)])
+        chosen = [cell // size * size + size - 1 - cell % size for cell in self._chosen(state)[-1:]]
+        return min(self.information_key(state, player), self._key(state, player, mirrored, chosen))
+
+    def _key(self, state: State, player: int, cells: str, chosen: Sequence[int]) -> str:
+        return f"{'XO'[player]}{len(self._chosen(state))}{cells}{''.join(map(str, chosen))}"
+
+    def _cell(self, action: int) -> str:
+        size = self.parameters["board_size"]
+        return f"{letters(size)[action % size]}{size - action // size}"
+
+    @staticmethod
+    def _chosen(state: State) -> list[int]:
+        """What was decided in this turn: nothing, where the amazon comes from, and where it went."""
+        history = state.history()
+        return history[len(history) - len(history) % 3 :]
+
+    @staticmethod
+    def _rows(state: State) -> list[str]:
+        return state.observation_string(0).split("\n")

@@ -1,0 +1,313 @@
+"""Battleship. Rules checked against OpenSpiel's `games/battleship/battleship.cc`.
+
+A cell may be shot at again, and the ships that are sunk decide the game when all shots are used up. OpenSpiel cannot
+resample it: this file draws fleets that fit the answers to the player's shots.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import ClassVar, NamedTuple
+
+import pyspiel
+
+from veritas_rl.envs.openspiel.games.base import Game, State, letters
+
+PARTICLES = 16
+"""Fleets that are drawn for each one that is kept."""
+
+_ANSWERS = {"W": "water", "H": "hit", "S": "sunk"}
+_SHOT = re.compile(r"/shot_(\d+)_(\d+):([WHS])")
+
+Answers = tuple[tuple[int, str], ...]
+"""A player's shots, in order: the cell, and W (water), H (hit) or S (sunk)."""
+
+
+class Battleship(Game):
+    """A shot is named by its cell, such as "c4"; a ship's place by its top or left cell and where the ship goes on from
+    there, such as "c4 right"."""
+
+    default_cases: ClassVar = ("battleship",)
+    limits: ClassVar = {"num_shots": (1, 100), "allow_repeated_shots": (False, True)}
+
+    def rules(self) -> str:
+        width, height = self._shape
+        shots = self.parameters["num_shots"]
+        again = (
+            "A cell may be shot at again, which gains nothing"
+            if self.parameters["allow_repeated_shots"]
+            else "A cell may be shot at only once"
+        )
+        return (
+            f"You are playing battleship with 2 players, counted from 0. Each has a board of {width} columns (a to "
+            f"{letters(width)[-1]} from left to right) and {height} rows (1 to {height} from top to bottom) that the "
+            "other does not see. First the players place their ships in turns, player 0 first, one ship at a time, in "
+            f"the order of these lengths: {', '.join(map(str, self._lengths))}. A ship covers that many cells in one "
+            'row or column: "c4 right" places it on c4 and on to the right in row 4, "c4 down" on c4 and on downwards '
+            "in column c. Ships may touch but not overlap. Then the players shoot in turns, player 0 first, one shot a "
+            f"turn, at cells of the other's board; each has {shots} shots. A shot is answered with water (no ship), "
+            "hit (a ship, of which not all cells are hit yet) or sunk (a ship, of which all cells are now hit). "
+            f"{again}. Each player sees where the other shoots. The game ends as soon as all ships of a player are "
+            "sunk, or when all shots are used up. Then whoever has sunk more ships of the other wins, whatever their "
+            "lengths; equal numbers are a draw."
+        )
+
+    def position(self, state: State, player: int) -> str:
+        placed, answers, shots = self._placed(state, player), self._answers(state, player), self._shots(state, player)
+        placing = len(placed) < len(self._lengths)
+        told = []
+        for length, action in zip(self._lengths, placed, strict=False):
+            hits = len(set(self._cells(action, length)) & set(shots))
+            damage = "sunk" if hits == length else f"{hits} hit" if hits else "not hit"
+            told.append(f"length {length} at {self._name(action)}{'' if placing else f' ({damage})'}")
+        lines = [
+            "Your board (# ship, X ship that was hit, o water that was shot at, . other water):",
+            self._draw(self._own(state, player)),
+            f"Your ships: {', '.join(told) or 'none yet'}",
+        ]
+        if placing:
+            return "\n".join([*lines, f"You now place your ship of length {self._lengths[len(placed)]}."])
+        named = [f"{self._name(cell)} {_ANSWERS[answer]}" for cell, answer in answers]
+        return "\n".join(
+            [
+                *lines,
+                "The other's board (X hit, S hit that sank a ship, o water, . not shot at):",
+                self._draw(self._theirs(answers)),
+                f"Your shots so far, in order: {', '.join(named) or 'none'}",
+                f"The other's shots so far, in order: {', '.join(map(self._name, shots)) or 'none'}",
+                f"You have {self.parameters['num_shots'] - len(answers)} shots left.",
+            ]
+        )
+
+    def brief(self, state: State, player: int) -> str:
+        placed, answers = self._placed(state, player), self._answers(state, player)
+        own = "\n".join(self._own(state, player))
+        if len(placed) < len(self._lengths):
+            return f"{player}\n{own}\n{self._lengths[len(placed)]}"
+        theirs = "\n".join(self._theirs(answers))
+        return f"{player}\n{own}\n\n{theirs}\n{self.parameters['num_shots'] - len(answers)}"
+
+    def action_name(self, state: State, player: int, action: int) -> str:
+        return self._name(action)
+
+    def symmetry_key(self, state: State, player: int) -> str:
+        """Each of the two boards may be turned and mirrored by itself."""
+        ships = [self._cells(*ship) for ship in zip(self._placed(state, player), self._lengths, strict=False)]
+        shots, answers = self._shots(state, player), self._answers(state, player)
+        own, theirs = [], []
+        for image in _images(*self._shape):
+            placed = [sorted([image[cell] for cell in ship]) for ship in ships]
+            own.append(f"{placed} {[image[cell] for cell in shots]}")
+            theirs.append(" ".join([f"{image[cell]}{answer}" for cell, answer in answers]))
+        return f"{player}|{min(own)}|{min(theirs)}"
+
+    def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
+        """The other's fleet drawn anew among those that give the answers which the player got.
+
+        `PARTICLES` fleets are drawn ship by ship, first what covers the hits, and one of them is taken with a chance
+        proportional to the inverse of the chance that it was drawn with (sampling-importance-resampling, Rubin 1987):
+        nearly uniform over the fleets that fit.
+        """
+        placed = len(self._placed(state, 1 - player))
+        fleets = _fleets(*self._shape, self._lengths[:placed], self._answers(state, player))
+        ships = iter(fleets.sample(uniform))
+        copy = self.spiel.new_initial_state()
+        for step in state.full_history():
+            hidden = step.player != player and step.action >= self._area
+            copy.apply_action(next(ships) if hidden else step.action)
+        return copy
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        """Columns and rows."""
+        return self.parameters["board_width"], self.parameters["board_height"]
+
+    @property
+    def _area(self) -> int:
+        """Actions up to here are shots; then follow the places of ships that lie, then of those that stand."""
+        return self.parameters["board_width"] * self.parameters["board_height"]
+
+    @property
+    def _lengths(self) -> tuple[int, ...]:
+        return tuple(map(int, self.parameters["ship_sizes"].strip("[]").split(";")))
+
+    def _cells(self, action: int, length: int) -> range:
+        return _cells(action, length, *self._shape)
+
+    def _name(self, action: int) -> str:
+        kind, cell = divmod(action, self._area)
+        row, column = divmod(cell, self._shape[0])
+        return f"{letters(column + 1)[-1]}{row + 1}{('', ' right', ' down')[kind]}"
+
+    def _placed(self, state: State, player: int) -> list[int]:
+        """The actions that placed a player's ships."""
+        first = state.full_history()[: 2 * len(self._lengths)]
+        return [step.action for step in first if step.player == player]
+
+    def _shots(self, state: State, player: int) -> list[int]:
+        """The cells of a player's board that the other shot at, in order."""
+        later = state.full_history()[2 * len(self._lengths) :]
+        return [step.action for step in later if step.player != player]
+
+    def _answers(self, state: State, player: int) -> Answers:
+        found = _SHOT.findall(state.information_state_string(player))
+        return tuple((int(row) * self._shape[0] + int(column), answer) for row, column, answer in found)
+
+    def _own(self, state: State, player: int) -> list[str]:
+        cells = ["."] * self._area
+        for action, length in zip(self._placed(state, player), self._lengths, strict=False):
+            for cell in self._cells(action, length):
+                cells[cell] = "#"
+        for cell in self._shots(state, player):
+            cells[cell] = "X" if cells[cell] in "#X" else "o"
+        return self._rows(cells)
+
+    def _theirs(self, answers: Answers) -> list[str]:
+        cells = ["."] * self._area
+        for cell, answer in answers:
+            cells[cell] = {"W": "o", "H": "X", "S": "S"}[answer]
+        return self._rows(cells)
+
+    def _rows(self, cells: Sequence[str]) -> list[str]:
+        width = self._shape[0]
+        return ["".join(cells[start : start + width]) for start in range(0, len(cells), width)]
+
+    def _draw(self, rows: Sequence[str]) -> str:
+        lines = [f"{number:>2} {' '.join(row)}" for number, row in enumerate(rows, 1)]
+        return "\n".join(["   " + " ".join(letters(self._shape[0])), *lines])
+
+
+class _Berth(NamedTuple):
+    """A place for a ship: which ship, the action that places it there, and its cells, a bit each."""
+
+    ship: int
+    action: int
+    cells: int
+
+
+def _cells(action: int, length: int, width: int, height: int) -> range:
+    """The cells of a ship that an action places."""
+    kind, first = divmod(action, width * height)
+    step = 1 if kind == 1 else width
+    return range(first, first + length * step, step)
+
+
+@lru_cache(maxsize=8)
+def _images(width: int, height: int) -> tuple[tuple[int, ...], ...]:
+    """The symmetries of the board, each as the images of all cells."""
+    cells = [divmod(cell, width) for cell in range(width * height)]
+    found = [
+        tuple((height - 1 - row if flip else row) * width + (width - 1 - col if turn else col) for row, col in cells)
+        for flip in (False, True)
+        for turn in (False, True)
+    ]
+    if width == height:
+        found += [tuple(image[col * width + row] for row, col in cells) for image in found]
+    return tuple(found)
+
+
+@lru_cache(maxsize=8)
+def _berths(width: int, height: int, lengths: tuple[int, ...]) -> tuple[tuple[_Berth, ...], ...]:
+    """For each ship all its places on an empty board."""
+    area, found = width * height, []
+    for ship, length in enumerate(lengths):
+        lying = [area + row * width + col for row in range(height) for col in range(width - length + 1)]
+        standing = [2 * area + row * width + col for row in range(height - length + 1) for col in range(width)]
+        found.append(
+            tuple(
+                _Berth(ship, action, sum(1 << cell for cell in _cells(action, length, width, height)))
+                for action in lying + standing
+            )
+        )
+    return tuple(found)
+
+
+class _Fleets:
+    """The fleets that give some answers.
+
+    Args:
+        berths: For each ship that is placed, where it can lie.
+        answers: The answers.
+    """
+
+    def __init__(self, berths: Sequence[Sequence[_Berth]], answers: Answers) -> None:
+        self.answers = [(1 << cell, answer == "S") for cell, answer in answers if answer != "W"]
+        self.hits = sum({bit for bit, _ in self.answers})
+        water = sum({1 << cell for cell, answer in answers if answer == "W"})
+        self.berths = [[b for b in places if not b.cells & water and self._fits(b.cells)] for places in berths]
+        self.touching = [berth for places in self.berths for berth in places if berth.cells & self.hits]
+
+    def sample(self, uniform: Callable[[], float]) -> list[int]:
+        """The actions that place a fleet, as `Battleship.resample` says.
+
+        Raises:
+            pyspiel.SpielError: No fleet fits.
+        """
+        drawn = [found for _ in range(PARTICLES) if (found := self._draw(uniform))]
+        if drawn:
+            totals = list(accumulate([weight for _, weight in drawn]))
+            fleet = drawn[bisect_right(totals, uniform() * totals[-1])][0]
+        else:  # every draw ran into a dead end
+            fleet = next(self._search((), uniform), None)
+        if fleet is None:
+            raise pyspiel.SpielError("battleship: no fleet fits the answers")
+        return [berth.action for berth in sorted(fleet)]
+
+    def _fits(self, cells: int) -> bool:
+        """Whether a ship there is sunk by the shot at the last of its cells and by no other before."""
+        shot = 0
+        for bit, sunk in self.answers:
+            if bit & cells:
+                shot |= bit
+                if (shot == cells) != sunk:
+                    return False
+        return True
+
+    def _options(self, fleet: tuple[_Berth, ...]) -> list[_Berth]:
+        """What may come next: all that covers the hit which the fewest cover; once every hit is covered, all places of
+        the first ship that has none. So there is one way to each fleet."""
+        taken, placed = 0, set()
+        for berth in fleet:
+            taken |= berth.cells
+            placed.add(berth.ship)
+        left = self.hits & ~taken
+        if not left:
+            ship = next(ship for ship in range(len(self.berths)) if ship not in placed)
+            return [berth for berth in self.berths[ship] if not berth.cells & taken]
+        free = [berth for berth in self.touching if not berth.cells & taken and berth.ship not in placed]
+        covering = []
+        while left:
+            bit = left & -left
+            left ^= bit
+            covering.append([berth for berth in free if berth.cells & bit])
+        return min(covering, key=len)
+
+    def _complete(self, fleet: tuple[_Berth, ...]) -> bool:
+        return len(fleet) == len(self.berths) and not self.hits & ~sum(berth.cells for berth in fleet)
+
+    def _draw(self, uniform: Callable[[], float]) -> tuple[tuple[_Berth, ...], int] | None:
+        """A fleet drawn step by step, and the inverse of the chance that it had; None at a dead end."""
+        fleet: tuple[_Berth, ...] = ()
+        weight = 1
+        while not self._complete(fleet):
+            options = self._options(fleet)
+            if not options:
+                return None
+            weight *= len(options)
+            fleet = (*fleet, options[int(uniform() * len(options))])
+        return fleet, weight
+
+    def _search(self, fleet: tuple[_Berth, ...], uniform: Callable[[], float]) -> Iterator[tuple[_Berth, ...]]:
+        """All fleets that fit and go on from this one, in random order."""
+        if self._complete(fleet):
+            yield fleet
+            return
+        for berth in sorted(self._options(fleet), key=lambda _: uniform()):
+            yield from self._search((*fleet, berth), uniform)
+
+
+@lru_cache(maxsize=64)  # a search draws many fleets for one decision
+def _fleets(width: int, height: int, lengths: tuple[int, ...], answers: Answers) -> _Fleets:
+    return _Fleets(_berths(width, height, lengths), answers)

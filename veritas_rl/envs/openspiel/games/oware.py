@@ -1,0 +1,95 @@
+"""Oware. Rules checked against OpenSpiel's `games/oware/oware.cc`.
+
+The game ends when a position comes again, so what a player decides on holds all positions since the last capture.
+OpenSpiel raises an error at move 1000; random games of these sizes end before move 500.
+"""
+
+from typing import ClassVar
+
+from veritas_rl.envs.openspiel.games.base import Game, State
+
+
+class Oware(Game):
+    """A move is named by its house: A, B, ... of player 0, a, b, ... of player 1, each from the owner's left."""
+
+    default_cases: ClassVar = ("oware", "oware(num_seeds_per_house=3)", "oware(num_seeds_per_house=5)")
+    limits: ClassVar = {"num_seeds_per_house": (1, 8), "num_houses_per_player": (2, 6)}
+    budget: ClassVar = (300, 30)
+
+    def rules(self) -> str:
+        houses, seeds = self._houses, self.parameters["num_seeds_per_house"]
+        total, last = 2 * houses * seeds, "ABCDEF"[houses - 1]
+        return (
+            f"You are playing oware with 2 players. Player 0 owns the {houses} houses A to {last}, the lower row from "
+            f"left to right; player 1 owns the {houses} houses a to {last.lower()}, the upper row from right to left. "
+            f"At the start each house holds {seeds} seed{'s' if seeds > 1 else ''}. Player 0 moves first; then the "
+            "players alternate. In a move you take all seeds out of one of your houses and sow them, one into each of "
+            f"the houses that follow in the order A to {last}, a to {last.lower()}, then A again; the house that they "
+            "come from is left out, however many they are. If the last seed falls into a house of the opponent and "
+            "makes it 2 or 3 seeds, you capture all seeds of that house; then, going back against the order of sowing, "
+            "those of each next house too, as long as it is the opponent's and holds 2 or 3 seeds. But a move that "
+            "would so capture all seeds in the opponent's houses captures nothing. If all houses of the opponent are "
+            "empty, you must make a move that sows seeds there. The game ends when a player has captured more than "
+            f"half of the {total} seeds or both have captured {total // 2}; when the player to move has no move; or "
+            "when a position comes again with the same player to move. In the last two cases each player also gets the "
+            "seeds left in the own houses. Whoever has more seeds then wins; equal numbers are a draw."
+        )
+
+    def role(self, player: int) -> str:
+        last = "ABCDEF"[self._houses - 1]
+        return f"player {player} (houses {f'a to {last.lower()}' if player else f'A to {last}'})"
+
+    def position(self, state: State, player: int) -> str:
+        seeds, score = self._board(state)
+        upper, lower = seeds[: self._houses - 1 : -1], seeds[: self._houses]
+        names = "ABCDEF"[: self._houses]
+        rows = [names[::-1].lower(), upper, lower, names]
+        _, since = self._since_capture(state)
+        lines = [" ".join([f"{entry:>2}" for entry in row]) for row in rows]
+        lines.append(f"Captured so far: player 0: {score[0]}, player 1: {score[1]}")
+        moves = [self._name((player + len(since) - turn) % 2, action) for turn, action in enumerate(since)]
+        lines.append(f"Moves since the last capture: {' '.join(moves) or 'none'}")
+        return "\n".join(lines)
+
+    def brief(self, state: State, player: int) -> str:
+        """The seeds in the order of sowing from the player's own first house, and the own captures first."""
+        seeds, score = self._board(state)
+        if player:
+            seeds, score = seeds[self._houses :] + seeds[: self._houses], score[::-1]
+        rows = (seeds[: self._houses], seeds[self._houses :], score, self._since_capture(state)[1])
+        return "\n".join([" ".join(map(str, row)) for row in rows]).rstrip()
+
+    def action_name(self, state: State, player: int, action: int) -> str:
+        return self._name(player, action)
+
+    def information_key(self, state: State, player: int) -> str:
+        start, moves = self._since_capture(state)
+        return f"{state.observation_string(player)} after {start} {' '.join(map(str, moves))}".rstrip()
+
+    def state_key(self, state: State) -> str:
+        return self.information_key(state, 0)
+
+    @property
+    def _houses(self) -> int:
+        return self.parameters["num_houses_per_player"]
+
+    @staticmethod
+    def _board(state: State) -> tuple[list[int], list[int]]:
+        """The seeds of all houses in the order of sowing, and what the players have captured."""
+        _, score, seeds = state.observation_string(0).split("|")
+        return list(map(int, seeds.split())), list(map(int, score.split()))
+
+    def _since_capture(self, state: State) -> tuple[str, list[int]]:
+        """The position after the last capture, or at the start, and the moves since."""
+        history, copy = state.history(), self.spiel.new_initial_state()
+        start, moves = copy.observation_string(0), 0
+        for number, action in enumerate(history, 1):
+            copy.apply_action(action)
+            board = copy.observation_string(0)
+            if board.split("|")[1] != start.split("|")[1]:
+                start, moves = board, number
+        return start, history[moves:]
+
+    @staticmethod
+    def _name(player: int, action: int) -> str:
+        return "abcdef"[action] if player else "ABCDEF"[action]

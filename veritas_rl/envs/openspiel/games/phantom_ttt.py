@@ -1,0 +1,184 @@
+"""Phantom tic-tac-toe. Rules checked against OpenSpiel's `games/phantom_ttt/phantom_ttt.cc`.
+
+Nobody sees the opponent's marks but those that an own try has met. OpenSpiel cannot resample it: this file counts the
+opponent's lines of play that fit what a player knows, and draws one of them.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache
+from itertools import accumulate
+from typing import ClassVar, NamedTuple
+
+import pyspiel
+
+from veritas_rl.envs.openspiel.games.base import Game, State
+from veritas_rl.envs.openspiel.games.tic_tac_toe import SYMMETRIES, cell_name, draw
+
+_LINES = (0o7, 0o70, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124)
+"""The winning lines, as sets of cells: a bit each."""
+_FULL = 0o777
+
+Known = tuple[tuple[int, bool] | None, ...]
+"""A player's own tries, as the cell and whether the mark was put there; None for a try of the opponent's."""
+
+
+class PhantomTicTacToe(Game):
+    """Cells are named as in tic-tac-toe. A player knows the own tries with their results, in order; with the
+    observation type "reveal-numturns" also how often the opponent tried between them."""
+
+    default_cases: ClassVar = ("phantom_ttt", "phantom_ttt(obstype=reveal-numturns)")
+    limits: ClassVar = {"obstype": ("reveal-nothing", "reveal-numturns"), "gameversion": ("classical", "abrupt")}
+    budget: ClassVar = (3000, 150)
+
+    def rules(self) -> str:
+        met = "your turn goes on: you try another cell" if self._again else "your turn is over"
+        learned = (
+            "how often the opponent tries, but not where and with which result" if self._counted else "nothing else"
+        )
+        return (
+            "You are playing phantom tic-tac-toe on a board of 3 columns (a, b, c from left to right) and 3 rows (1, 2,"
+            " 3 from top to bottom). x begins; then the players take turns. Nobody sees the opponent's marks. In your "
+            "turn you try a cell that you do not know to be taken. If it is empty, your mark is put there and your "
+            f"turn is over. If it holds a mark of the opponent, you learn that, nothing is put, and {met}. Of the "
+            f"opponent's turns you learn {learned}. Whoever first has three own marks in one row, column or diagonal "
+            "wins. A full board without such a line is a draw. A dot is a cell that you have not tried: it is empty or "
+            "holds a mark of the opponent that you have not found."
+        )
+
+    def role(self, player: int) -> str:
+        return "xo"[player]
+
+    def position(self, state: State, player: int) -> str:
+        tries = [
+            "?" if step is None else f"{cell_name(step[0])} {'put' if step[1] else 'taken'}"
+            for step in self._known(state, player)
+        ]
+        marked = " (? is a try of the opponent)" if "?" in tries else ""
+        whose = "Tries" if self._counted else "Your tries"
+        return f"{draw(self._view(state, player))}\n{whose} so far, in order: {', '.join(tries) or 'none'}{marked}"
+
+    def brief(self, state: State, player: int) -> str:
+        known = self._known(state, player)
+        tries = "".join(["?" if step is None else cell_name(step[0]) for step in known])
+        return f"{self.role(player)}\n{self._view(state, player)}\n{tries}".rstrip()
+
+    def action_name(self, state: State, player: int, action: int) -> str:
+        return cell_name(action)
+
+    def information_key(self, state: State, player: int) -> str:
+        return _key(player, self._known(state, player), range(9))
+
+    def symmetry_key(self, state: State, player: int) -> str:
+        known = self._known(state, player)
+        return min(_key(player, known, image) for image in SYMMETRIES)
+
+    def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
+        """A line of play drawn uniformly from all that fit what the player knows, the opponent's failed tries and
+        their order included."""
+        line = _Lines(self._known(state, player), self._counted, self._again, player)
+        copy = self.spiel.new_initial_state()
+        for action in line.draw(uniform):
+            copy.apply_action(action)
+        return copy
+
+    @property
+    def _counted(self) -> bool:
+        return self.parameters["obstype"] == "reveal-numturns"
+
+    @property
+    def _again(self) -> bool:
+        return self.parameters["gameversion"] == "classical"
+
+    @staticmethod
+    def _view(state: State, player: int) -> str:
+        return "\n".join(state.observation_string(player).split("\n")[:3])
+
+    def _known(self, state: State, player: int) -> Known:
+        view = self._view(state, player).replace("\n", "")
+        return tuple(
+            (step.action, view[step.action] == "xo"[player]) if step.player == player else None
+            for step in state.full_history()
+            if self._counted or step.player == player
+        )
+
+
+def _key(player: int, known: Known, image: tuple[int, ...] | range) -> str:
+    """What a player knows, with every cell replaced by its image."""
+    return str(player) + "".join(
+        ["?" if step is None else f"{image[step[0]]}{'+' if step[1] else '-'}" for step in known]
+    )
+
+
+class _Node(NamedTuple):
+    """A moment of a line of play: the next entry of what is known, the cells with the player's and the opponent's
+    marks, those where the opponent met a mark, and whose turn it is."""
+
+    place: int = 0
+    mine: int = 0
+    theirs: int = 0
+    met: int = 0
+    their_turn: bool = False
+
+
+@lru_cache(maxsize=64)  # a search draws many lines for one decision
+class _Lines:
+    """The lines of play that fit what a player knows who is asked.
+
+    Args:
+        known: What the player knows.
+        counted: Whether `known` holds the opponent's tries.
+        again: Whether a player who met a mark goes on.
+        player: Who knows it.
+    """
+
+    def __init__(self, known: Known, counted: bool, again: bool, player: int) -> None:
+        self.known = known
+        self.counted = counted
+        self.again = again
+        self.root = _Node(their_turn=player == 1)
+        self.count = cache(self._count)
+
+    def draw(self, uniform: Callable[[], float]) -> list[int]:
+        """The actions of one line, each line as likely as any other.
+
+        Raises:
+            pyspiel.SpielError: No line fits.
+        """
+        node, line = self.root, []
+        while node.their_turn or node.place < len(self.known):
+            steps = list(self._steps(node))
+            totals = list(accumulate([self.count(child) for _, child in steps]))
+            if not totals or not totals[-1]:
+                raise pyspiel.SpielError("phantom_ttt: no line of play fits what the player knows")
+            action, node = steps[bisect_right(totals, uniform() * totals[-1])]
+            line.append(action)
+        return line
+
+    def _count(self, node: _Node) -> int:
+        """How many lines go on from here."""
+        if not node.their_turn and node.place == len(self.known):
+            return 1
+        return sum(self.count(child) for _, child in self._steps(node))
+
+    def _steps(self, node: _Node) -> Iterator[tuple[int, _Node]]:
+        """The tries that may come next, in the actions' order, and what they lead to."""
+        place, mine, theirs, met, their_turn = node
+        step = self.known[place] if place < len(self.known) else None
+        if not their_turn:
+            if step is not None and step[1] == (not theirs >> step[0] & 1):
+                if step[1]:
+                    yield step[0], _Node(place + 1, mine | 1 << step[0], theirs, met, True)
+                else:
+                    yield step[0], _Node(place + 1, mine, theirs, met, not self.again)
+            return
+        if self.counted and (place == len(self.known) or step is not None):
+            return
+        for cell in range(9):
+            bit = 1 << cell
+            if bit & (theirs | met):
+                continue
+            if bit & mine:
+                yield cell, _Node(place + self.counted, mine, theirs, met | bit, self.again)
+            elif (theirs | bit | mine) != _FULL and all((theirs | bit) & line != line for line in _LINES):
+                yield cell, _Node(place + self.counted, mine, theirs | bit, met, False)
