@@ -61,8 +61,8 @@ def test_all_rows_in_their_order_are_handed_out_as_they_are() -> None:
     whole["more"] = torch.ones(3)
     assert "more" not in batch
     for indices in ([2, 0, 1], [0, 1]):
-        some = tensordict_utils.index_select_tensor_dict(batch, indices)
-        assert [row.tolist() for row in some["rows"].unbind()] == [batch["rows"][index].tolist() for index in indices]
+        rows: Any = tensordict_utils.index_select_tensor_dict(batch, indices)["rows"]
+        assert [row.tolist() for row in rows.unbind()] == [batch["rows"][index].tolist() for index in indices]
 
 
 def test_one_part_is_all_and_two_are_balanced() -> None:
