@@ -31,6 +31,7 @@ from veritas_rl.checkpoints.adapter import weights_fingerprint
 from veritas_rl.checkpoints.layout import INFO, STOP, CheckpointInfo, LoraInfo, whole_checkpoints, write_info
 from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin.agent_loop import GameLoopWorker
+from veritas_rl.verl_plugin.rollout import TransformersReplica
 
 FINITE = ("loss", "grad_norm")
 """How the names of those metrics end that must be finite numbers."""
@@ -63,6 +64,7 @@ class GameTrainer(PPOTrainerSync):
         self._folder = Path(config.trainer.default_local_dir).absolute()
         self._saved: int | None = None
         GameLoopManager.start_workers(config)
+        TransformersReplica.start_servers(config)
         base = Path(config.actor_rollout_ref.model.path)
         self._base_fingerprint = weights_fingerprint(base) if any(base.glob("*.safetensors")) else None
         super().__init__(config)
