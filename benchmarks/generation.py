@@ -65,7 +65,8 @@ def main() -> None:
     node = made.actor_rollout_ref
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     remote: Any = ray.remote(GenerationServer).options(name=server_name(0))
-    server = remote.remote(omega_conf_to_dataclass(node.rollout), node.model, "cpu")
+    server = remote.remote()
+    ray.get(server.begin.remote(omega_conf_to_dataclass(node.rollout), node.model, "cpu"))
 
     def stock() -> None:
         length = max(limits)

@@ -2,10 +2,13 @@
 
 import importlib.metadata
 import types
+from typing import Any
 
 import pytest
 import torch
-from verl.utils import distributed, model
+from tensordict import TensorDict
+from verl.utils import distributed, model, seqlen_balancing, tensordict_utils
+from verl.workers.utils import padding
 
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.verl_plugin import patches
@@ -55,3 +58,32 @@ def test_a_fault_that_is_gone_is_refused() -> None:
     mended = types.SimpleNamespace(initialize_global_process_group_ray=initialize_global_process_group_ray)
     with pytest.raises(patches.PatchRefused, match="no longer has the fault"):
         patches.gloo_process_group(mended)
+
+
+def nested(*lengths: int) -> Any:
+    rows = [torch.randn(length, generator=torch.Generator().manual_seed(length)) for length in lengths]
+    return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+
+
+def test_all_rows_in_their_order_are_handed_out_as_they_are() -> None:
+    batch: Any = TensorDict({"rows": nested(3, 1, 2)}, batch_size=[3])
+    whole = tensordict_utils.index_select_tensor_dict(batch, torch.arange(3))
+    assert whole["rows"] is batch["rows"]
+    whole["more"] = torch.ones(3)
+    assert "more" not in batch
+    for indices in ([2, 0, 1], [0, 1]):
+        rows: Any = tensordict_utils.index_select_tensor_dict(batch, indices)["rows"]
+        assert [row.tolist() for row in rows.unbind()] == [batch["rows"][index].tolist() for index in indices]
+
+
+def test_one_part_is_all_and_two_are_balanced() -> None:
+    balanced: Any = seqlen_balancing.get_seqlen_balanced_partitions
+    assert balanced([5, 1, 4], 1, equal_size=False) == [[0, 1, 2]]
+    assert sorted(balanced([5, 1, 4], 2, equal_size=False)) == [[0], [1, 2]]
+
+
+def test_replies_are_padded_as_verl_pads_them() -> None:
+    batch = TensorDict({"prompts": nested(3, 1, 2), "responses": nested(1, 4, 2)}, batch_size=[3])
+    computed = nested(4, 5, 4)
+    ours, theirs = padding.no_padding_2_padding, padding.no_padding_2_padding.__wrapped__  # pyright: ignore[reportFunctionMemberAccess]
+    assert ours(computed, batch).tolist() == theirs(computed, batch).tolist()

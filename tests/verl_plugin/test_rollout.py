@@ -33,7 +33,9 @@ def server(folders: list[Path]) -> Iterator[Any]:
     made = plan(typed, {}, Hardware(2, 0, 0), datetime(2026, 1, 2, 3, 4, 5)).configuration.actor_rollout_ref
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
-        yield ray.remote(GenerationServer).remote(omega_conf_to_dataclass(made.rollout), made.model, "cpu")
+        made_first: Any = ray.remote(GenerationServer).remote()
+        ray.get(made_first.begin.remote(omega_conf_to_dataclass(made.rollout), made.model, "cpu"))
+        yield made_first
     finally:
         ray.shutdown()
 

@@ -91,6 +91,59 @@ def log_probabilities(module: Any) -> None:
     module.logprobs_from_logits_v2 = logprobs
 
 
+def whole_batches(module: Any) -> None:
+    """Rows are selected by taking nested tensors apart, also where all are wanted in their order: hand out the same.
+
+    verl does so twice an epoch, and a small batch is one mini-batch and one micro-batch.
+    """
+    original = module.index_select_tensor_dict
+    _require_fault(original, "selected_tensors = [tensor_lst[idx] for idx in indices]")
+
+    @functools.wraps(original)
+    def select(batch: Any, indices: Any) -> Any:
+        if batch is not None and [int(index) for index in indices] == list(range(len(batch))):
+            return batch.copy()
+        return original(batch, indices)
+
+    module.index_select_tensor_dict = select
+
+
+def one_part(module: Any) -> None:
+    """Rows are dealt to parts of the same work by long sorting, also where there is one part: give it all of them."""
+    original = module.get_seqlen_balanced_partitions
+    _require_fault(original, "partitions = karmarkar_karp(")
+
+    @functools.wraps(original)
+    def partitions(seqlen_list: Any, k_partitions: int, equal_size: bool) -> list[list[int]]:
+        if k_partitions == 1:
+            return [list(range(len(seqlen_list)))]
+        return original(seqlen_list, k_partitions, equal_size)
+
+    module.get_seqlen_balanced_partitions = partitions
+
+
+def padded_responses(module: Any) -> None:
+    """What was computed for a reply is cut out and padded one sample at a time: index all of them at once."""
+    original = module.no_padding_2_padding
+    _require_fault(original, "for resp_len, seq_offset in zip(response_lens, sequence_offsets, strict=True):")
+
+    @functools.wraps(original)
+    def pad(tensor: Any, data: Any) -> Any:
+        torch = module.torch
+        values = tensor.values() if tensor.is_nested else tensor
+        if values.ndim > 1 or not data["prompts"].is_nested or "max_response_len" in data:
+            return original(tensor, data)
+        lengths = data["responses"].offsets().diff()
+        ends = (data["prompts"].offsets().diff() + lengths).cumsum(0)
+        places = torch.arange(int(lengths.max()), device=values.device)
+        inside = places < lengths[:, None]
+        # A token is predicted one place before it stands.
+        sources = torch.where(inside, (ends - lengths - 1)[:, None] + places, 0)
+        return torch.where(inside, values[sources], 0.0)
+
+    module.no_padding_2_padding = pad
+
+
 def critic_head(module: Any) -> None:
     """The critic is loaded with flash attention whatever the configuration says: use the attention it names.
 

@@ -23,13 +23,7 @@ if os.environ.get("VERITAS_RL_DIE_WITH_PARENT") == "1":
 
 @when_imported("verl.workers.engine.fsdp.transformer_impl")
 def _register_fsdp_engines_for_cpu(module: ModuleType) -> None:
-    """verl registers its FSDP engines for cuda and npu only; they run on a CPU as they are."""
-    registry = module.EngineRegistry
-    for model_type, engine in (
-        ("language_model", module.FSDPEngineWithLMHead),
-        ("value_model", module.FSDPEngineWithValueHead),
-    ):
-        registry.register(model_type=model_type, backend=["fsdp", "fsdp2"], device="cpu")(engine)
+    from veritas_rl.verl_plugin import engine  # noqa: F401 (it registers itself)
 
 
 @when_imported("verl.workers.rollout.base")
@@ -64,3 +58,9 @@ when_imported("verl.workers.engine.fsdp.transformer_impl")(patches.critic_adapte
 when_imported("verl.workers.engine.fsdp.transformer_impl")(patches.reference_offload)
 when_imported("verl.utils.torch_functional")(patches.log_probabilities)
 when_imported("verl.utils.tracking")(patches.metrics_file)
+
+# What only a small batch on a CPU notices is left alone elsewhere.
+if os.environ.get("VERL_PLATFORM") == "cpu":
+    when_imported("verl.utils.tensordict_utils")(patches.whole_batches)
+    when_imported("verl.utils.seqlen_balancing")(patches.one_part)
+    when_imported("verl.workers.utils.padding")(patches.padded_responses)

@@ -14,7 +14,7 @@ import os
 import queue
 import re
 from collections.abc import AsyncGenerator, Generator
-from typing import Any
+from typing import Any, ClassVar
 
 import ray
 import torch
@@ -27,7 +27,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.torch_dtypes import PrecisionType
 from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.base import BaseRollout
-from verl.workers.rollout.replica import RolloutReplica, TokenOutput
+from verl.workers.rollout.replica import CONTROL_METHOD_CONCURRENCY, RolloutReplica, TokenOutput
 
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.sampling import SamplingParams
@@ -54,9 +54,13 @@ def served_name(name: str) -> str:
 
 
 class GenerationServer:
-    """A Ray actor that owns one model and its generation engine. verl calls its methods by name."""
+    """A Ray actor that owns one model and its generation engine. verl calls its methods by name.
 
-    def __init__(self, config: RolloutConfig, model_config: Any, device: str) -> None:
+    It can be made before there is anything to serve, because its imports take seconds.
+    """
+
+    def begin(self, config: RolloutConfig, model_config: Any, device: str) -> None:
+        """Load the model, and be ready to generate."""
         from transformers import AutoModelForCausalLM
 
         # The model config arrives without local_path: the dataclass makes it.
@@ -258,12 +262,40 @@ class BatchingClient:
 class TransformersReplica(RolloutReplica):
     """Starts one `GenerationServer` for a trainer rank, on the same node and the same device."""
 
+    started: ClassVar[dict[int, Any]] = {}
+    """Servers, by rank, that are made and have not begun."""
+
+    @classmethod
+    def start_servers(cls, config: DictConfig) -> None:
+        """Make the servers while the trainer makes everything else, where none is bound to its trainer's device."""
+        trainer, rollout = config.trainer, config.actor_rollout_ref.rollout
+        if rollout.name == "transformers" and trainer.device == "cpu" and trainer.nnodes == 1:
+            for rank in range(trainer.n_gpus_per_node):
+                cls.started[rank] = cls._made(rank, rollout.max_num_seqs)
+
+    @staticmethod
+    def _made(rank: int, max_num_seqs: int, **options: Any) -> Any:
+        remote: Any = ray.remote(GenerationServer)
+        # Each request in flight waits in a call, and verl's orders must get through.
+        concurrency = max(1000, max_num_seqs + CONTROL_METHOD_CONCURRENCY)
+        return remote.options(name=server_name(rank), max_concurrency=concurrency, num_cpus=0, **options).remote()
+
     async def launch_servers(self) -> None:
         if self.world_size != 1:
             raise ValueError(
                 "the transformers rollout runs on one device a replica: set "
                 "actor_rollout_ref.rollout.tensor_model_parallel_size=1"
             )
+        platform = get_platform()
+        server = self.started.pop(self.replica_rank, None) or await self._beside_the_trainer(platform)
+        await server.begin.remote(self.config, self.model_config, platform.device_name)
+        self._server_handle = server
+        self.servers = [server]
+        # verl routes by handle; the address only has to tell replicas apart.
+        self._server_address = server_name(self.replica_rank)
+
+    async def _beside_the_trainer(self, platform: Any) -> Any:
+        """A server on the node and the device of this replica's trainer rank."""
         worker: Any = self.workers[0]
         node_id, devices = await worker.__ray_call__.remote(
             lambda _: (
@@ -271,26 +303,16 @@ class TransformersReplica(RolloutReplica):
                 ray.get_runtime_context().get_accelerator_ids().get("GPU", []),
             )
         )
-        platform = get_platform()
         runtime_env: dict[str, Any] = {}
         if platform.device_name != "cpu":
             env_vars = dict.fromkeys(platform.ray_noset_envvars(), "1")
             runtime_env["env_vars"] = {**env_vars, platform.visible_devices_envvar(): ",".join(devices)}
-        server: Any = (
-            ray.remote(GenerationServer)
-            .options(
-                name=server_name(self.replica_rank),
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=node_id, soft=False),
-                runtime_env=runtime_env,
-                max_concurrency=self.max_concurrency,
-                num_cpus=0,
-            )
-            .remote(self.config, self.model_config, platform.device_name)
+        return self._made(
+            self.replica_rank,
+            self.config.max_num_seqs,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=node_id, soft=False),
+            runtime_env=runtime_env,
         )
-        self._server_handle = server
-        self.servers = [server]
-        # verl routes by handle; the address only has to tell replicas apart.
-        self._server_address = server_name(self.replica_rank)
 
 
 class TransformersRollout(BaseRollout):

@@ -44,6 +44,7 @@ from veritas_rl.checkpoints.layout import INFO, STOP, CheckpointInfo, LoraInfo, 
 from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin.advantages import ESTIMATORS, Move, RoleBaselines, group_relative, role_conditioned
 from veritas_rl.verl_plugin.agent_loop import GameLoopWorker
+from veritas_rl.verl_plugin.rollout import TransformersReplica
 
 FINITE = ("loss", "grad_norm")
 """How the names of those metrics end that must be finite numbers."""
@@ -86,6 +87,7 @@ class GameTrainer(PPOTrainerSync):
         self._drawn: dict[str, int] = {}
         """The number of the dataset's draw, by the uid that verl gives each row."""
         GameLoopManager.start_workers(config)
+        TransformersReplica.start_servers(config)
         base = Path(config.actor_rollout_ref.model.path)
         self._base_fingerprint = weights_fingerprint(base) if any(base.glob("*.safetensors")) else None
         super().__init__(config)

@@ -1,0 +1,80 @@
+"""verl's FSDP engines for a CPU, for which verl registers none.
+
+verl's own cut logits and values into one tensor for each sample and join them again, forwards and backwards. For a
+small model that takes as long as the arithmetic: here the places that are read are picked at once. Nothing else
+differs. Inputs are padded on the right under a causal mask, so no place that is read sees padding: no mask is needed.
+"""
+
+from typing import Any
+
+import torch
+from verl.utils import tensordict_utils as tu
+from verl.utils import torch_functional
+from verl.workers.engine.base import EngineRegistry
+from verl.workers.engine.fsdp import transformer_impl
+
+# Through verl's registering decorator pyright sees plain objects.
+LMHead: Any = transformer_impl.FSDPEngineWithLMHead
+ValueHead: Any = transformer_impl.FSDPEngineWithValueHead
+
+UNKNOWN = ("use_remove_padding", "use_fused_kernels", "distillation_use_topk", "calculate_sum_pi_squared")
+"""What is left to verl's own engine, if a batch asks for it."""
+
+
+def _known(batch: Any) -> bool:
+    """Whether a batch is plain text with no more wanted than log-probabilities and entropy, or values."""
+    asked = any(tu.get_non_tensor_data(batch, key, default=False) for key in UNKNOWN)
+    return not asked and "multi_modal_inputs" not in batch and batch["position_ids"].dim() == 2
+
+
+def _real(batch: Any, width: int) -> torch.Tensor:
+    """Where a padded batch holds tokens: bool, (samples, width)."""
+    return torch.arange(width) < batch["input_ids"].offsets().diff()[:, None]
+
+
+def _inputs(inputs: dict[str, Any], batch: Any) -> dict[str, Any]:
+    """What the model takes: positions that count from zero need no saying."""
+    return {"input_ids": inputs["input_ids"]} if _known(batch) else inputs
+
+
+@EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")
+class CpuEngineWithLMHead(LMHead):
+    """verl's engine for actor and reference."""
+
+    def prepare_model_inputs(self, micro_batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        inputs, output_args = super().prepare_model_inputs(micro_batch)
+        return _inputs(inputs, micro_batch), output_args
+
+    def prepare_model_outputs(
+        self, output: Any, output_args: dict[str, Any], micro_batch: Any, logits_processor_func: Any
+    ) -> dict[str, torch.Tensor]:
+        if not _known(micro_batch):
+            return super().prepare_model_outputs(output, output_args, micro_batch, logits_processor_func)
+        real = _real(micro_batch, output.logits.shape[1])
+        logits = output.logits[real]
+        if not output_args["temperature_is_one"]:
+            logits = logits / output_args["temperature"].clamp(min=1e-8).repeat_interleave(real.sum(1))[:, None]
+        labels = output_args["input_ids_rmpad_rolled"]
+        made = {"log_probs": torch_functional.logprobs_from_logits(logits=logits, labels=labels)}
+        if tu.get_non_tensor_data(micro_batch, "calculate_entropy", default=False):
+            made["entropy"] = torch_functional.entropy_from_logits(logits)
+        offsets = micro_batch["input_ids"].offsets()
+        return {name: torch.nested.nested_tensor_from_jagged(flat, offsets) for name, flat in made.items()}
+
+
+@EngineRegistry.register(model_type="value_model", backend=["fsdp", "fsdp2"], device="cpu")
+class CpuEngineWithValueHead(ValueHead):
+    """verl's engine for the critic."""
+
+    def prepare_model_inputs(self, micro_batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        inputs, output_args = super().prepare_model_inputs(micro_batch)
+        return _inputs(inputs, micro_batch), output_args
+
+    def prepare_model_outputs(
+        self, output: Any, output_args: dict[str, Any], micro_batch: Any, logits_processor_func: Any
+    ) -> dict[str, torch.Tensor]:
+        if not _known(micro_batch):
+            return super().prepare_model_outputs(output, output_args, micro_batch, logits_processor_func)
+        values = output.logits.squeeze(-1)
+        flat = values[_real(micro_batch, values.shape[1])]
+        return {"values": torch.nested.nested_tensor_from_jagged(flat, micro_batch["input_ids"].offsets())}
