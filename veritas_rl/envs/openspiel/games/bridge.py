@@ -1,8 +1,8 @@
 """Contract bridge, one deal. Rules checked against OpenSpiel's `games/bridge/bridge.cc` and `bridge_scoring.cc`.
 
 By OpenSpiel's default there is no card play: the declarer's tricks are those under perfect play with all cards seen.
-To compute them costs a third of a second for each deal, and for each state that is replayed. So a bare "bridge" is not
-among the cases that are played when nothing is named.
+To compute them costs a third of a second for each deal, and for each state that is replayed. So the case that is played
+when nothing else is named has the card play.
 """
 
 from collections.abc import Callable
@@ -63,6 +63,8 @@ class _Deal:
 class Bridge(Game):
     """A card is named by rank and suit ("Qs", action 4 * rank + suit), a bid by level and denomination ("1NT")."""
 
+    default_cases: ClassVar = ("bridge(use_double_dummy_result=False)",)
+    budget: ClassVar = (200, 20)
     limits: ClassVar = {
         "dealer": (0, 3),
         "dealer_vul": (False, True),
