@@ -1,7 +1,11 @@
 """What every test may use."""
 
+import importlib.util
 import os
 import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +22,31 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a small model of random weights. It is shared: copy it before changing it."""
+    from veritas_rl.launch.tiny_model import build_tiny_model
+
+    return build_tiny_model(tmp_path_factory.mktemp("models") / "tiny", seed=0)
+
+
+@pytest.fixture
+def chat_server(tiny_model: Path) -> Iterator[Callable[..., Any]]:
+    """Starts OpenAI-compatible servers of the small model, see `tests/chat_server.py`."""
+    spec: Any = importlib.util.spec_from_file_location("chat_server", Path(__file__).with_name("chat_server.py"))
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    servers: list[Any] = []
+
+    def start(**settings: Any) -> Any:
+        servers.append(module.ChatServer(tiny_model, **settings))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -215,9 +215,28 @@ def test_top_k_and_top_p_cut_the_tail() -> None:
     sampler.set_rows(rows)
     seen: list[set[int]] = [set() for _ in rows]
     for _ in range(300):
-        for row, token in zip(seen, sampler.sample(logits)[0].tolist(), strict=True):
+        for row, token in zip(seen, sampler.sample(logits, [0] * len(seen))[0].tolist(), strict=True):
             row.add(token)
     assert seen == [{0}, {0, 1}, {0}, {0, 1, 2}, {0, 1}, {0, 1, 2, 3}]
+
+
+@pytest.mark.parametrize("cut", [{}, {"top_p": 0.81}, {"top_k": 3}])
+def test_dice_of_ones_own_follow_the_distribution_and_nothing_else(cut: dict[str, Any]) -> None:
+    weights = torch.tensor([0.5, 0.3, 0.15, 0.05])
+    count = 4000
+    rows = [SamplingParams(1, seed=seed, **cut) for seed in range(count)]
+    sampler = Sampler(torch.device("cpu"), 0)
+    sampler.set_rows(rows)
+    tokens = sampler.sample(torch.log(weights).repeat(count, 1), [3] * count)[0]
+    allowed = weights.clone()
+    allowed[3 if cut else 4 :] = 0
+    expected = allowed / allowed.sum()
+    # Four standard deviations of a share of 4000.
+    assert torch.allclose(torch.bincount(tokens, minlength=4) / count, expected, atol=4 * 0.5 / count**0.5)
+    # In another batch, beside a row that draws from the engine's own generator, seed 7 draws what it drew.
+    other = Sampler(torch.device("cpu"), 5)
+    other.set_rows([SamplingParams(1), rows[7]])
+    assert other.sample(torch.log(weights).repeat(2, 1), [0, 3])[0][1] == tokens[7]
 
 
 def test_stop_tokens_end_a_completion_and_are_its_last(model: Any) -> None:

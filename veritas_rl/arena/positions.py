@@ -5,12 +5,12 @@ is large enough to be split. Where a game can be solved, a move is optimal if no
 move counts that is worth more than half by playouts, and `Judgement.exact` is false.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from veritas_rl.arena.statistics import Estimate, clustered_mean
-from veritas_rl.envs.base import Player, Reply, Score, Task, play
+from veritas_rl.envs.base import Player, Reply, Score, Session, Task, play
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.players.random import RandomPlayer
 
@@ -52,7 +52,14 @@ class Judgement:
         return clustered_mean([a - b for a, b in zip(self.optimal, other.optimal, strict=True)], self.classes)
 
 
-def judge(player: Player, tasks: Sequence[Task], draws: int = 1) -> Judgement:
+def plain_session(task: Task) -> Session:
+    """A fresh session of a task, in its own environment."""
+    return get_environment(task.env).start(task)
+
+
+def judge(
+    player: Player, tasks: Sequence[Task], draws: int = 1, session_of: Callable[[Task], Session] = plain_session
+) -> Judgement:
     """Let a player answer each task.
 
     Args:
@@ -60,8 +67,9 @@ def judge(player: Player, tasks: Sequence[Task], draws: int = 1) -> Judgement:
         tasks: Single-move tasks with reward "outcome" or "optimal".
         draws: How often each is answered; a task counts by its mean, so that a player that draws its moves is judged
             by what it usually does.
+        session_of: Makes the session of a task.
     """
-    sessions = [get_environment(task.env).start(task) for task in tasks for _ in range(draws)]
+    sessions = [session_of(task) for task in tasks for _ in range(draws)]
     scores = [next(iter(scores.values())) for scores in play(sessions, player)]
     tried = [scores[start : start + draws] for start in range(0, len(scores), draws)]
     exact = all(_is_exact(score) for score in scores if score.legal)

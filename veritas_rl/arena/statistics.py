@@ -2,17 +2,29 @@
 
 Positions that are alike (the same up to a symmetry of the game) are not independent, so whole classes of them are
 resampled, never single positions: the cluster bootstrap (Davison and Hinkley, "Bootstrap Methods and their
-Application", 1997, section 3.8), through `scipy.stats.bootstrap` on the sums of each class.
+Application", 1997, section 3.8), through `scipy.stats.bootstrap` on the sums of each class. Whole games are resampled
+by deal in the same way: all seats of a deal had the same luck.
+
+Two players are compared by a paired permutation test (Fisher, "The Design of Experiments", 1935, section 21): if both
+play alike, their results in one deal could as well be swapped. It tests the mean difference, whatever its distribution.
+A Wilcoxon test would not: it leaves out the deals that end alike, which are many, and tests the ranks of the others.
+McNemar's test sees wins alone, and takes the games of one deal for independent.
 """
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import bootstrap
+from scipy.stats import binomtest, bootstrap, norm, permutation_test
 
 RESAMPLES = 4000
 CONFIDENCE = 0.95
+POWER = 0.8
+PERMUTATIONS = 9999
+
+LEAST_DEALS = 6
+"""The fewest deals with which a two-sided permutation test can be significant at 5%: 2 / 2^6."""
 
 
 @dataclass(frozen=True)
@@ -72,3 +84,106 @@ def clustered_mean(values: Sequence[float], classes: Sequence[Hashable], seed: i
         rng=np.random.default_rng(seed),
     ).confidence_interval
     return Estimate(mean, float(interval.low), float(interval.high), len(values), len(index))
+
+
+def rate(outcomes: Sequence[bool], classes: Sequence[Hashable], seed: int = 0) -> Estimate:
+    """A share with a 95% interval that is right for few values and for clustered ones.
+
+    The interval spans Wilson's (1927), which is good for few values and at the edges but takes them for independent,
+    and the one that is resampled by class. Where every class has the same share, resampling knows nothing of what was
+    not seen, and Wilson's is taken for as many values as there are classes.
+
+    Raises:
+        ValueError: As `clustered_mean`.
+    """
+    resampled = clustered_mean([float(outcome) for outcome in outcomes], classes, seed)
+    if resampled.low == resampled.high:
+        return _spanning(resampled, *_wilson(round(resampled.mean * resampled.classes), resampled.classes))
+    return _spanning(resampled, *_wilson(sum(outcomes), len(outcomes)))
+
+
+def mean_score(values: Sequence[float], classes: Sequence[Hashable], seed: int = 0) -> Estimate:
+    """The mean of values in [0, 1], resampled by class.
+
+    Where every class has the same mean, the interval is Wilson's, as in `rate`: of all values in [0, 1] with one mean,
+    zeros and ones vary most.
+
+    Raises:
+        ValueError: As `clustered_mean`.
+    """
+    resampled = clustered_mean(values, classes, seed)
+    if resampled.low < resampled.high:
+        return resampled
+    return _spanning(resampled, *_wilson(round(resampled.mean * resampled.classes), resampled.classes))
+
+
+def _wilson(successes: int, count: int) -> tuple[float, float]:
+    interval = binomtest(int(successes), count).proportion_ci(confidence_level=CONFIDENCE, method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+def _spanning(estimate: Estimate, low: float, high: float) -> Estimate:
+    return Estimate(estimate.mean, min(estimate.low, low), max(estimate.high, high), estimate.count, estimate.classes)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two players on the same deals and seats.
+
+    Attributes:
+        difference: The first one's mean less the second one's, with its interval.
+        p_value: Two-sided, of the paired permutation test over deals.
+        values_needed: How many values the observed difference would need for a power of 80% at a significance of 5%;
+            None where no difference was observed.
+    """
+
+    difference: Estimate
+    p_value: float
+    values_needed: int | None
+
+
+def compare_paired(
+    first: Sequence[float], second: Sequence[float], classes: Sequence[Hashable], seed: int = 0
+) -> Comparison:
+    """Compare two players value by value, class by class; see the module for the test.
+
+    Args:
+        first: One number for each game of the first player.
+        second: Those of the second player in the same games.
+        classes: The deal of each game.
+        seed: Seeds the resampling.
+
+    Raises:
+        ValueError: Nothing was given, or the lengths differ.
+    """
+    differences = [a - b for a, b in zip(first, second, strict=True)]
+    difference = clustered_mean(differences, classes, seed)
+    index: dict[Hashable, int] = {}
+    members = np.array([index.setdefault(name, len(index)) for name in classes])
+    sums = [np.bincount(members, weights=np.asarray(values, dtype=float)) for values in (first, second)]
+    paired = sums[0] - sums[1]
+    if np.ptp(paired) == 0 and paired[0] == 0:
+        return Comparison(difference, 1.0, None)
+    p_value = 1.0
+    if len(index) > 1:
+        p_value = permutation_test(
+            sums,
+            lambda a, b, axis: (a - b).mean(axis=axis),
+            permutation_type="samples",
+            vectorized=True,
+            n_resamples=PERMUTATIONS,
+            batch=1000,
+            rng=np.random.default_rng(seed),
+        ).pvalue
+    return Comparison(difference, float(p_value), _values_needed(paired, len(differences)))
+
+
+def _values_needed(paired: np.ndarray, values: int) -> int | None:
+    """From the normal approximation of a paired test: (z_0.975 + z_0.8)^2 times variance over squared mean, in deals
+    (Machin et al., "Sample Sizes for Clinical, Laboratory and Epidemiology Studies", 2018, section 8)."""
+    mean = float(paired.mean())
+    if abs(mean) < 1e-12 or len(paired) < 2:
+        return None
+    z = norm.ppf(0.5 + CONFIDENCE / 2) + norm.ppf(POWER)
+    deals = max(LEAST_DEALS, math.ceil(z**2 * float(paired.var(ddof=1)) / mean**2))
+    return math.ceil(deals * values / len(paired))

@@ -205,10 +205,14 @@ class Reply:
     Attributes:
         text: The reply, as it was written.
         truncated: Whether it was cut at a token limit.
+        prompt_tokens: How many tokens its player read; 0 for a player that reads none.
+        tokens: How many tokens its player wrote; 0 for a player that writes none.
     """
 
     text: str
     truncated: bool = False
+    prompt_tokens: int = field(default=0, compare=False)
+    tokens: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -389,24 +393,28 @@ class Player(Protocol):
         ...
 
 
-def play(sessions: Sequence[Session], players: Mapping[int, Player] | Player) -> list[dict[int, Score]]:
+def play(
+    sessions: Sequence[Session], players: Mapping[int, Player] | Player | Sequence[Mapping[int, Player]]
+) -> list[dict[int, Score]]:
     """Play sessions to their ends, asking each player for all its waiting turns in one batch.
 
     Args:
         sessions: Fresh sessions.
-        players: Who sits where; one player alone takes every seat.
+        players: Who sits where; one player alone takes every seat. A sequence says it for each session.
 
     Returns:
         The scores of each session, by seat.
     """
-    live = list(sessions)
+    each = players if isinstance(players, Sequence) else [players] * len(sessions)
+    live = list(zip(sessions, each, strict=True))
     while live:
-        waiting = [(session, list(session.turns())) for session in live]
-        live = [session for session, turns in waiting if turns]
+        asked_now = [(session, seating, list(session.turns())) for session, seating in live]
+        live = [(session, seating) for session, seating, turns in asked_now if turns]
+        waiting = [(session, turns) for session, _, turns in asked_now]
         batches: dict[int, tuple[Player, list[tuple[int, Turn]]]] = {}
-        for index, (_, turns) in enumerate(waiting):
+        for index, (_, seating, turns) in enumerate(asked_now):
             for turn in turns:
-                player = players[turn.seat] if isinstance(players, Mapping) else players
+                player = seating[turn.seat] if isinstance(seating, Mapping) else seating
                 batches.setdefault(id(player), (player, []))[1].append((index, turn))
         replies: list[dict[int, Reply]] = [{} for _ in waiting]
         for player, asked in batches.values():

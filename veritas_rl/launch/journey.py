@@ -17,6 +17,9 @@ from rich.console import Console
 from rich.progress import Progress
 from transformers.utils.logging import disable_progress_bar
 
+from veritas_rl.arena import evaluation_report
+from veritas_rl.arena.evaluation import Settings, evaluate
+from veritas_rl.arena.loading import ReplySettings
 from veritas_rl.arena.positions import Judgement, distinct, judge, judge_uniform
 from veritas_rl.arena.report import draw_learning_curve, measure_of, percent, table_of
 from veritas_rl.checkpoints.adapter import check_adapter
@@ -24,6 +27,7 @@ from veritas_rl.checkpoints.assemble import merge_checkpoint
 from veritas_rl.checkpoints.layout import whole_checkpoints
 from veritas_rl.checkpoints.models import Base
 from veritas_rl.envs.base import Message, Task
+from veritas_rl.envs.openspiel.env import Catalogue
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
 from veritas_rl.launch.configuration import catalogue_of
@@ -62,7 +66,8 @@ def travel(run: "Run", console: Console, train: Callable[["Run", Console], bool]
     settings, path = run.configuration.veritas_rl, run.configuration.actor_rollout_ref.model.path
     disable_progress_bar()  # transformers draws one for each file, between ours
     judgements: dict[str, Judgement] = {}
-    tasks = evaluation_tasks(run.configuration) if settings.evaluation else []
+    episodes = settings.play == "episode"
+    tasks = evaluation_tasks(run.configuration) if settings.evaluation and not episodes else []
 
     def judged(name: str, folder: Path) -> None:
         if tasks:
@@ -104,9 +109,11 @@ def travel(run: "Run", console: Console, train: Callable[["Run", Console], bool]
             console.print("stopped; the same command goes on from the last checkpoint")
             return False
     checkpoint = next(reversed(whole_checkpoints(run.checkpoints)), None)
-    model = merged(checkpoint, run, console) if tasks and checkpoint is not None else None
+    model = merged(checkpoint, run, console) if settings.evaluation and checkpoint is not None else None
     if model is not None:
         judged(TRAINED, model)
+        if episodes:
+            judge_by_games(model, path, run, console)
     tell(run, judgements, checkpoint, model, console)
     return True
 
@@ -159,6 +166,29 @@ def judge_model(folder: Path, tasks: Sequence[Task], configuration: DictConfig) 
         return judge(LanguageModelPlayer(engine, tokenizer, params), tasks, configuration.veritas_rl.evaluation.draws)
     finally:
         engine.close()
+
+
+def judge_by_games(model: Path, start: Path, run: "Run", console: Console) -> None:
+    """Play the trained model and what it started from against bots, on the same deals, and tell how they compare."""
+    catalogue = catalogue_of(run.configuration, "val")
+    assert isinstance(catalogue, Catalogue)
+    rollout, asked = run.configuration.actor_rollout_ref.rollout, run.configuration.veritas_rl.evaluation
+    settings = Settings(
+        checkpoint=str(model),
+        compare=str(start),
+        opponents=tuple(asked.opponents),
+        games=asked.games,
+        cases=",".join(catalogue.config.cases),
+        seed=run.configuration.veritas_rl.seed,
+        prompt=catalogue.config.prompt,
+        max_moves=catalogue.config.max_moves,
+        replies=ReplySettings(max_tokens=rollout.response_length, temperature=rollout.temperature),
+    )
+    folder = run.folder / "games"
+    found = evaluate(settings, folder, console)
+    evaluation_report.tell(found, console)
+    for file in evaluation_report.write(found, folder):
+        console.print(f"{'games':>15}  {file}", soft_wrap=True, highlight=False)
 
 
 def warmed_up(model: Path, run: "Run", console: Console) -> Path:

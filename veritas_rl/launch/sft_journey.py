@@ -110,7 +110,7 @@ def train(run: SftRun, console: Console) -> None:
         )
         try:
             steps = run.configuration.trainer.total_training_steps
-            code = watch(process, run.metrics, steps, console, run.first_step, told=losses())
+            code = watch(process, run.log, run.metrics, steps, console, run.first_step, told=losses())
         finally:
             # A second Ctrl-C may not leave ranks behind.
             signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -342,7 +342,7 @@ class GenerationEngine:
         if span > slots.columns:
             slots.reserve(len(self._rows), self._columns(self._rows))
         logits = self.model(**slots.decode_inputs(span), use_cache=True).logits[:, -1]
-        tokens, logprobs = self._sampler.sample(logits)
+        tokens, logprobs = self._sampler.sample(logits, [len(row.token_ids) for row in self._rows])
         slots.advance(tokens)
         done: list[tuple[_Request, str]] = []
         kept: list[int] = []

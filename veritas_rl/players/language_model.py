@@ -1,5 +1,6 @@
 """A language model as a player: it reads a turn's messages through its chat template, and the engine writes replies."""
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.errors import UserError
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.sampling import SamplingParams
+from veritas_rl.seeding import digest
 
 
 class LanguageModelPlayer:
@@ -20,24 +22,43 @@ class LanguageModelPlayer:
         engine: Serves the model.
         tokenizer: The model's, with a chat template.
         params: How every reply is sampled.
+        seed: With the turn's dice it seeds each reply, which is then the same in any batch; None draws from the
+            engine's own generator.
     """
 
-    def __init__(self, engine: GenerationEngine, tokenizer: Any, params: SamplingParams) -> None:
+    def __init__(
+        self, engine: GenerationEngine, tokenizer: Any, params: SamplingParams, seed: int | str | None = None
+    ) -> None:
         self._engine = engine
         self._tokenizer = tokenizer
         self._params = params
+        self._seed = seed
 
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
         """One reply for each turn, in order; truncated where a token limit cut it, or the prompt did not fit."""
-        prompts = [prompt_ids(self._tokenizer, turn.messages) for turn in turns]
-        completions = self._engine.generate([(prompt, self._params) for prompt in prompts])
-        return [
+        asked = [(tuple(prompt_ids(self._tokenizer, turn.messages)), self._params_of(turn)) for turn in turns]
+        # What is sure to be answered alike is asked once.
+        alike = self._params.temperature == 0 or self._seed is not None
+        requests = list(dict.fromkeys(asked)) if alike else asked
+        completions = self._engine.generate(requests)
+        replies = [
             Reply(
                 text=self._tokenizer.decode(completion.token_ids, skip_special_tokens=True),
                 truncated=completion.stop_reason == "length",
+                prompt_tokens=len(prompt),
+                tokens=len(completion.token_ids),
             )
-            for completion in completions
+            for (prompt, _), completion in zip(requests, completions, strict=True)
         ]
+        if not alike:
+            return replies
+        said = dict(zip(requests, replies, strict=True))
+        return [said[request] for request in asked]
+
+    def _params_of(self, turn: Turn) -> SamplingParams:
+        if self._seed is None or self._params.temperature == 0:
+            return self._params
+        return dataclasses.replace(self._params, seed=digest("reply", self._seed, *turn.dice))
 
 
 def prompt_ids(tokenizer: Any, messages: Sequence[dict[str, str]]) -> list[int]:

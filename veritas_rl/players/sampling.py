@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import torch
 
+from veritas_rl.seeding import digest
+
 
 @dataclass(frozen=True)
 class SamplingParams:
@@ -16,6 +18,7 @@ class SamplingParams:
         top_p: Draw from the smallest set of likeliest tokens that holds this probability, in (0, 1]; 1 is off.
         top_k: Draw from this many likeliest tokens; -1 is off.
         stop_token_ids: Tokens that end the completion, beside the model's own.
+        seed: Dice of the completion's own: its tokens then depend on the prompt and this, and not on what else runs.
     """
 
     max_new_tokens: int
@@ -23,6 +26,7 @@ class SamplingParams:
     top_p: float = 1.0
     top_k: int = -1
     stop_token_ids: tuple[int, ...] = ()
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1:
@@ -69,16 +73,20 @@ class Sampler:
         self._any_greedy = any(row.temperature == 0 for row in rows)
         self._temperature = column([row.temperature or 1.0 for row in rows])
         self._tempered = any(row.temperature not in (0, 1) for row in rows)
+        self._seeds = [row.seed for row in rows]
+        self._seeded = column([row.seed is not None for row in rows])
+        self._any_seeded = any(row.seed is not None and row.temperature for row in rows)
         self._truncated = any(row.temperature and (row.top_p < 1 or row.top_k != -1) for row in rows)
         self._top_p = column([row.top_p for row in rows])
         # A k that no vocabulary reaches is off.
         self._top_k = column([row.top_k if row.top_k != -1 else 2**31 for row in rows])
 
-    def sample(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def sample(self, logits: torch.Tensor, written: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """Draw.
 
         Args:
             logits: [rows, vocabulary], of any float type.
+            written: How many tokens each row has already.
 
         Returns:
             Token ids and their log-probabilities (see `Completion`), both [rows].
@@ -90,14 +98,30 @@ class Sampler:
         if self._all_greedy:
             tokens = logits.argmax(dim=-1, keepdim=True)
         elif self._truncated:
-            tokens = self._draw_truncated(logprobs)
+            tokens = self._draw_truncated(logprobs, written)
         else:
-            tokens = torch.multinomial(logprobs.exp(), 1, generator=self._generator)
+            tokens = self._draw(logprobs.exp(), written)
         if self._any_greedy and not self._all_greedy:
             tokens = torch.where(self._greedy, logits.argmax(dim=-1, keepdim=True), tokens)
         return tokens.squeeze(1), logprobs.gather(1, tokens).squeeze(1)
 
-    def _draw_truncated(self, logprobs: torch.Tensor) -> torch.Tensor:
+    def _draw(self, probs: torch.Tensor, written: Sequence[int]) -> torch.Tensor:
+        """Draw a column of each row, in proportion to what stands there: [rows, 1]."""
+        if not self._any_seeded:
+            return torch.multinomial(probs, 1, generator=self._generator)
+        # 32 bits, so that a number below 1 stays below 1 when it is multiplied.
+        dice = [
+            0.0 if seed is None else (digest(seed, count) >> 32) / 2**32
+            for seed, count in zip(self._seeds, written, strict=True)
+        ]
+        sums = probs.double().cumsum(dim=-1)
+        level = torch.tensor(dice, dtype=torch.float64, device=self._device).unsqueeze(1) * sums[:, -1:]
+        own = (sums <= level).sum(dim=-1, keepdim=True)
+        if all(seed is not None for seed in self._seeds):
+            return own
+        return torch.where(self._seeded, own, torch.multinomial(probs, 1, generator=self._generator))
+
+    def _draw_truncated(self, logprobs: torch.Tensor, written: Sequence[int]) -> torch.Tensor:
         """Draw from the tokens that top-k and then top-p leave: [rows, 1]."""
         probs, order = logprobs.exp().sort(dim=-1, descending=True, stable=True)
         rank = torch.arange(probs.shape[1], device=probs.device)
@@ -107,4 +131,4 @@ class Sampler:
         share = self._top_p * probs.sum(dim=-1, keepdim=True)
         # A top_p of 1 is off: rounding in the cumulative sum must not cut that row's tail.
         probs = probs.masked_fill((before >= share) & (rank > 0) & (self._top_p < 1), 0.0)
-        return order.gather(1, torch.multinomial(probs, 1, generator=self._generator))
+        return order.gather(1, self._draw(probs, written))

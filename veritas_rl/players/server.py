@@ -1,0 +1,197 @@
+"""A model behind an OpenAI-compatible chat server, such as vLLM or SGLang, as a player.
+
+    vllm serve Qwen/Qwen3-4B-Instruct-2507          ->  http://localhost:8000/v1
+
+All waiting turns are asked at once, so many at a time. What a busy or restarting server answers is tried again; what no
+second try can mend ends with one line. Where the server wants a key, the environment variable OPENAI_API_KEY has it.
+"""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urldefrag, urlsplit
+
+import httpx
+
+from veritas_rl.envs.base import Reply, Turn
+from veritas_rl.errors import UserError
+from veritas_rl.seeding import digest
+
+CONNECT_SECONDS = 10.0
+"""How long a connection may take: a server that is there takes one at once, however busy it is."""
+
+PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+"""HTTP codes after which the same request may succeed."""
+
+LONGEST_WAIT = 60.0
+"""The most seconds between two tries, whatever the server asks for."""
+
+TOO_LONG = ("context length", "context_length", "max_model_len", "maximum model length", "too long", "is longer than")
+"""What servers say of a prompt that does not fit, with HTTP code 400."""
+
+
+class ServerPlayer:
+    """Plays through a chat server.
+
+    Args:
+        url: As `check_url` makes it; after a # the model's name, where the server has several.
+        max_tokens: The most tokens of a reply.
+        temperature: Of sampling; 0 takes the likeliest token.
+        top_p: Of sampling.
+        seed: With the turn's dice it seeds each reply, on servers that take a seed.
+        concurrency: How many requests run at once.
+        timeout: The most seconds for one reply.
+        tries: How often a request is made before it is given up.
+        wait: Seconds before the second try; it doubles with each.
+
+    Raises:
+        UserError: No server answers there, or it does not serve the model.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        max_tokens: int,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seed: int | str = 0,
+        concurrency: int = 64,
+        timeout: float = 600.0,
+        tries: int = 4,
+        wait: float = 1.0,
+    ) -> None:
+        if concurrency < 1 or tries < 1 or timeout <= 0:
+            raise UserError(
+                f"concurrency and tries are 1 at least, and a timeout is more than 0 seconds: {concurrency}, {tries}, "
+                f"{timeout} were given"
+            )
+        whole, named = urldefrag(url)
+        self.url = check_url(whole)
+        self.model = _model_of(self.url, named)
+        self._sampling = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p}
+        self._seed = seed
+        self._concurrency = concurrency
+        self._timeout = timeout
+        self._tries = tries
+        self._wait = wait
+
+    def act(self, turns: Sequence[Turn]) -> list[Reply]:
+        """One reply for each turn, in order; truncated where a token limit cut it, or the prompt did not fit.
+
+        Raises:
+            UserError: The server is down, too slow, or refuses a request.
+        """
+        return asyncio.run(self._act(turns))
+
+    async def _act(self, turns: Sequence[Turn]) -> list[Reply]:
+        questions = [self._question(turn) for turn in turns]
+        # Without temperature what is asked alike is answered alike, and asked once.
+        alike = self._sampling["temperature"] == 0
+        keys = [str(question["messages"]) if alike else str(index) for index, question in enumerate(questions)]
+        first = {key: question for key, question in reversed(list(zip(keys, questions, strict=True)))}
+        free = asyncio.Semaphore(self._concurrency)
+        limits = httpx.Limits(max_connections=self._concurrency)
+        patience = httpx.Timeout(self._timeout, connect=min(CONNECT_SECONDS, self._timeout))
+        async with httpx.AsyncClient(headers=_headers(), timeout=patience, limits=limits) as client:
+            said = await asyncio.gather(*(self._ask(client, free, question) for question in first.values()))
+        answers = dict(zip(first, said, strict=True))
+        return [answers[key] for key in keys]
+
+    def _question(self, turn: Turn) -> dict[str, Any]:
+        # Servers keep a seed in 64 bits with a sign.
+        seed = digest("reply", self._seed, *turn.dice) >> 1
+        return {"model": self.model, "messages": list(turn.messages), "seed": seed, **self._sampling}
+
+    async def _ask(self, client: httpx.AsyncClient, free: asyncio.Semaphore, question: dict[str, Any]) -> Reply:
+        why, wait = "", self._wait
+        for attempt in range(self._tries):
+            if attempt:
+                await asyncio.sleep(min(wait, LONGEST_WAIT))
+                wait *= 2
+            async with free:
+                try:
+                    response = await client.post(f"{self.url}/chat/completions", json=question)
+                except httpx.ConnectTimeout:
+                    why = "it takes no connection"
+                    continue
+                except httpx.TimeoutException:
+                    why = f"it did not answer within {self._timeout:g} s; ask less at once, or raise the timeout"
+                    continue
+                except httpx.TransportError as error:
+                    why = _told(error)
+                    continue
+            if response.status_code == httpx.codes.OK:
+                return _reply(response, self.url)
+            if response.status_code == httpx.codes.BAD_REQUEST and any(word in response.text for word in TOO_LONG):
+                return Reply("", truncated=True)
+            why = f"HTTP {response.status_code}: {_short(response.text)}"
+            if response.status_code not in PASSING:
+                raise UserError(f"the server at {self.url} refuses a request ({why})")
+            asked = response.headers.get("retry-after", "")
+            wait = max(wait, float(asked)) if asked.isdigit() else wait
+        raise UserError(f"the server at {self.url} failed {self._tries} times in a row: {why}")
+
+
+def check_url(url: str) -> str:
+    """The address under which the server's `models` and `chat/completions` are.
+
+    Raises:
+        UserError: It is no address of a server.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UserError(f"{url} is no address of a server: one looks like http://localhost:8000/v1")
+    url = url.rstrip("/").removesuffix("/chat/completions")
+    return url if urlsplit(url).path else f"{url}/v1"
+
+
+def _model_of(url: str, named: str) -> str:
+    """The model that the server serves."""
+    try:
+        response = httpx.get(f"{url}/models", headers=_headers(), timeout=CONNECT_SECONDS)
+        response.raise_for_status()
+        served = [str(model["id"]) for model in response.json()["data"]]
+    except httpx.HTTPStatusError as error:
+        code = error.response.status_code
+        hint = ": set OPENAI_API_KEY" if code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN) else ""
+        raise UserError(f"the server at {url} does not list its models (HTTP {code}){hint}") from error
+    except httpx.HTTPError as error:
+        raise UserError(f"no server answers at {url} ({_told(error)}): start one, or check the address") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"what answers at {url} is no OpenAI-compatible server: it lists no models") from error
+    if named and named not in served:
+        raise UserError(f"the server at {url} does not serve {named!r}: it serves {', '.join(served)}")
+    if not named and len(served) != 1:
+        raise UserError(f"the server at {url} serves {', '.join(served) or 'no model'}: name one, {url}#NAME")
+    return named or served[0]
+
+
+def _headers() -> dict[str, str]:
+    key = os.environ.get("OPENAI_API_KEY")
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+def _reply(response: httpx.Response, url: str) -> Reply:
+    try:
+        body = response.json()
+        choice, usage = body["choices"][0], body.get("usage") or {}
+        return Reply(
+            choice["message"].get("content") or "",
+            truncated=choice.get("finish_reason") == "length",
+            prompt_tokens=int(usage.get("prompt_tokens") or 0),
+            tokens=int(usage.get("completion_tokens") or 0),
+        )
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"the server at {url} answers in no form of chat completions: {_short(response.text)}"
+        ) from error
+
+
+def _told(error: Exception) -> str:
+    return _short(str(error)) or type(error).__name__
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:200]
