@@ -90,7 +90,7 @@ def test_a_chat_that_grows_is_recorded_as_it_grew() -> None:
 
 
 def test_moves_at_the_same_time_are_all_recorded() -> None:
-    task = Task("openspiel", cases.canonical("goofspiel(num_cards=3,imp_info=True)"), 0, mode="episode", seat=1)
+    task = Task("openspiel", cases.canonical("goofspiel(num_cards=4,imp_info=True)"), 0, mode="episode", seat=1)
     game = played(task, RandomPlayer(1), RandomPlayer(2))
     assert [turn.seat for turn in game.turns] == [0, 1] * (len(game.turns) // 2)
     assert all(turn.action in turn.messages[0]["content"] for turn in game.turns)
@@ -104,7 +104,8 @@ def test_a_game_that_goes_on_has_no_record_yet() -> None:
 @pytest.mark.parametrize("name", GAMES)
 def test_every_game_can_be_drawn_to_its_end(name: str) -> None:
     case = cases.default_cases(name)[0]
-    game = played(Task("openspiel", case, 1, mode="episode", seat=0, max_moves=60), RandomPlayer(1), RandomPlayer(2))
+    task = Task("openspiel", case, 1, mode="episode", seat=0, max_moves=1000)
+    game = played(task, *[RandomPlayer(1)] * cases.load(case).players)
     assert all(turn.board and turn.board in turn.messages[0]["content"] for turn in game.turns)
     assert all(end.board for end in game.endings)
     assert PlayedGame.from_dict(json.loads(json.dumps(game.to_dict()))) == game

@@ -19,9 +19,9 @@ const kind = (reason) => (MISTAKES.includes(reason) ? "mistake" : ["won", "lost"
 const named = (one) => `${one.role} · ${one.player}`;
 
 function summary() {
-  const counts = new Map();
-  for (const game of games) counts.set(ending(game).reason, (counts.get(ending(game).reason) || 0) + 1);
-  const told = [...counts].map(([reason, count]) => `${count} ${reason}`);
+  const counts = new Map(["won", "drawn", "lost"].map((reason) => [reason, 0]));
+  for (const game of games) counts.set(ending(game).reason, (counts.get(ending(game).reason) ?? 0) + 1);
+  const told = [...counts].filter(([, count]) => count).map(([reason, count]) => `${count} ${reason}`);
   return [`${games.length} ${games.length === 1 ? "game" : "games"}`, ...told].join(" · ");
 }
 
@@ -66,17 +66,20 @@ function drawn(board, before) {
   const old = before === undefined ? [] : before.split("\n");
   const pre = make("pre", `board ${size(lines.filter((line) => !isProse(line)))}`);
   lines.forEach((line, index) => {
-    if (index) pre.append("\n");
+    const row = make("div", isProse(line) ? "prose" : "");
+    pre.append(row);
     const was = old.length === lines.length && old[index].length === line.length ? old[index] : line;
     const changed = [...line].map((sign, place) => sign !== was[place]);
     const few = changed.filter(Boolean).length <= Math.max(2, line.length / 3);
-    if (isProse(line)) pre.append(make("span", "prose", line));
-    else [...line].forEach((sign, place) => pre.append(few && changed[place] ? make("mark", "", sign) : sign));
+    if (isProse(line)) row.append(line);
+    else [...line].forEach((sign, place) => row.append(few && changed[place] ? make("mark", "", sign) : sign));
+    if (!line) row.append("\n");
   });
   return pre;
 }
 
 function size(lines) {
+  if (!lines.length) return "words";
   const width = Math.max(0, ...lines.map((line) => line.length));
   return width <= 24 && lines.length <= 9 ? "large" : width <= 38 ? "medium" : "small";
 }
@@ -142,8 +145,14 @@ function current(id, index) {
     const button = item.firstChild;
     if (number === index) button.setAttribute("aria-current", "true");
     else button.removeAttribute("aria-current");
-    if (number === index) button.scrollIntoView({ block: "nearest" });
+    if (number === index) reveal(place(id), item);
   });
+}
+
+// As scrollIntoView, of which the rest of the page would scroll too.
+function reveal(box, item) {
+  const end = item.offsetTop + item.offsetHeight - box.clientHeight;
+  box.scrollTop = Math.max(end, Math.min(item.offsetTop, box.scrollTop));
 }
 
 function go(game, turn) {
