@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import psutil
@@ -16,6 +17,8 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from transformers import AutoModelForCausalLM
 
+from veritas_rl.arena.games_page import read_games
+from veritas_rl.envs.base import Reason
 from veritas_rl.launch.configuration import compose_configuration
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
@@ -120,6 +123,33 @@ def test_grpo_trains_on_every_game_that_is_named(tmp_path: Path) -> None:
         assert all(f"game/{measure}" in step for step in steps)
         section = "val-core" if measure == "reward" else "val-aux"
         assert any(name.startswith(f"{section}/hex/{measure}/mean@") for name in steps[-1])
+
+
+def test_whole_games_are_validated_and_can_be_looked_at(tmp_path: Path) -> None:
+    _, (step,) = train(
+        tmp_path,
+        "episode",
+        "trainer.total_training_steps=1",
+        "trainer.save_freq=-1",
+        "trainer.test_freq=1",
+        "data.val_max_samples=16",
+        "veritas_rl.games_to_show=16",
+        "veritas_rl.warm_up.steps=30",
+        "veritas_rl.evaluation=null",
+        "data.train_batch_size=16",
+    )
+    games = read_games(logs(tmp_path) / "games/step_1.jsonl")
+    assert {game.seat for game in games} == {0, 1}
+    assert all(
+        turn.player == ("model" if turn.seat == game.seat else "random") for game in games for turn in game.turns
+    )
+    # What is shown is what was measured: a game's last move is paid the game's value.
+    ends = [next(end for end in game.endings if end.seat == game.seat) for game in games]
+    assert len(ends) == 16
+    assert step["val-core/tic_tac_toe/reward/mean@1"] == pytest.approx(fmean(end.value for end in ends))
+    assert step["val-aux/tic_tac_toe/success/mean@1"] == fmean(end.success for end in ends)
+    assert step["val-aux/tic_tac_toe/illegal/mean@1"] == fmean(Reason(end.reason).is_mistake for end in ends)
+    assert "</html>" in (logs(tmp_path) / "games/step_1.html").read_text()
 
 
 def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from omegaconf import open_dict
 
+from veritas_rl.arena.games_page import GAMES_FOLDER
 from veritas_rl.errors import UserError
 from veritas_rl.launch import preflight
 from veritas_rl.launch.hardware import Hardware
@@ -74,6 +75,7 @@ def test_the_command_and_its_environment_hold_what_verl_needs(run: Run) -> None:
     assert environment["VERL_PLATFORM"] == "cpu"
     assert environment["OMP_NUM_THREADS"] == "2"
     assert environment["VERL_FILE_LOGGER_PATH"].endswith("metrics.jsonl")
+    assert environment[GAMES_FOLDER] == str(run.games)
 
 
 @pytest.mark.parametrize(
@@ -103,6 +105,9 @@ def test_the_command_and_its_environment_hold_what_verl_needs(run: Run) -> None:
             ["+data.custom_cls.config.curriculum.stages=[{name: a, cases: []}]"],
             "stage a has no game: name some in games or cases",
         ),
+        ({}, ["veritas_rl.games_to_show=-1"], "veritas_rl.games_to_show=-1 is no whole number: 0 shows none"),
+        # Every stage names its own opponent, and validation meets this one.
+        ({}, ["episode", "data.custom_cls.config.adapter_config.opponent=bananas"], "unknown opponent 'bananas'"),
         ({}, ["trainer.resume_mode=maybe"], "trainer.resume_mode=maybe is not understood: auto, disable or"),
     ],
 )

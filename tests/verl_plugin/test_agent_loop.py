@@ -10,8 +10,11 @@ from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigWrap
 from verl.workers.rollout.replica import TokenOutput
 
+from veritas_rl.arena.recording import RecordedSession
+from veritas_rl.envs.base import Task
 from veritas_rl.launch.tiny_model import byte_tokenizer
-from veritas_rl.verl_plugin.agent_loop import GameAgentLoop
+from veritas_rl.verl_plugin import agent_loop
+from veritas_rl.verl_plugin.agent_loop import GameAgentLoop, recorded
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 
 TOKENIZER = byte_tokenizer()
@@ -191,3 +194,30 @@ def test_a_mistake_that_is_made_good_pays_nothing_and_the_game_goes_on() -> None
 def test_a_game_counts_the_moves_that_are_left_to_a_seat() -> None:
     outputs = play_with(first_cell, mode="episode")
     assert [output.extra_fields["move"]["left"] for output in outputs] == [3, 2, 2, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("context", ["turn", "conversation"])
+def test_a_game_that_is_recorded_is_the_one_that_was_played(monkeypatch: pytest.MonkeyPatch, context: str) -> None:
+    sessions: list[RecordedSession] = []
+    plain = agent_loop.start
+
+    def start(task: Task) -> RecordedSession:
+        sessions.append(recorded(task, plain(task)))
+        return sessions[-1]
+
+    settings: dict[str, Any] = {"mode": "episode", "opponent": "random", "context": context}
+    expected = play_with(first_cell, 200, 400, **settings)
+    monkeypatch.setattr(agent_loop, "start", start)
+    outputs = play_with(first_cell, 200, 400, **settings)
+    assert [output.response_ids for output in outputs] == [output.response_ids for output in expected]
+    assert [output.reward_score for output in outputs] == [output.reward_score for output in expected]
+    game = sessions[0].game()
+    mine = [turn for turn in game.turns if turn.player == "model"]
+    assert {turn.seat for turn in mine} == {game.seat}
+    assert {turn.player for turn in game.turns if turn.seat != game.seat} == {"random"} == {game.opponent}
+    for turn, output in zip(mine, outputs if context == "turn" else outputs * len(mine), strict=True):
+        written = TOKENIZER.decode(output.prompt_ids + output.response_ids)
+        assert turn.messages[-1]["content"] in written
+        assert turn.reply in written
+    (reason,) = {info(output)["reason"] for output in outputs}
+    assert next(end.reason for end in game.endings if end.seat == game.seat) == reason

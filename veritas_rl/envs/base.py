@@ -251,6 +251,9 @@ class Session(ABC):
     rejected: Mapping[int, Reason] = MappingProxyType({})
     """The replies of the last step that were mistakes, by seat, whether they ended the session or may be made anew."""
 
+    actions: Mapping[int, str] = MappingProxyType({})
+    """The actions of the last step, by seat, by the names that a person reads; no mistake is one."""
+
     @abstractmethod
     def turns(self) -> Sequence[Turn]:
         """The turns that wait for an answer now: one, or several where moves are simultaneous; none at the end."""
@@ -262,6 +265,14 @@ class Session(ABC):
     @abstractmethod
     def scores(self) -> dict[int, Score]:
         """The score of each seat that was asked. Only after the end: a `RuntimeError` before."""
+
+    def board(self, seat: int) -> str:
+        """What a seat sees now, drawn for a person who looks on, after the end too; "" where there is no board."""
+        return ""
+
+    def role(self, seat: int) -> str:
+        """What a seat is called in its prompt, such as "x"."""
+        return f"seat {seat}"
 
 
 @dataclass(frozen=True)

@@ -256,7 +256,9 @@ def tell(
         console.print(f"RL added {percent(gain)} {measure} to what it started from (paired by position).")
     report.write_text(json.dumps(written, indent=2) + "\n")
     console.print()
+    shown = (("games to look at", run.games),) if run.games.exists() else ()
     for name, where in (
+        *shown,
         ("checkpoint", checkpoint or "none: trainer.save_freq says when one is saved"),
         ("trained model", model or "bash train/scripts/merge-ppo.sh makes one of a checkpoint"),
         ("learning curve", picture),
@@ -264,6 +266,6 @@ def tell(
         ("report", report),
         ("verl's log", run.log),
     ):
-        console.print(f"{name:>15}  {where}", soft_wrap=True, highlight=False)
+        console.print(f"{name:>16}  {where}", soft_wrap=True, highlight=False)
     console.print("\nNext: another game, on the same machine or on one with GPUs:", highlight=False)
     console.print('  GAME_TYPES="hex(board_size=5)" bash train/scripts/openspiel-ppo-trainer.sh', highlight=False)

@@ -25,6 +25,7 @@ from dotenv import load_dotenv
 from omegaconf import DictConfig
 from rich.console import Console
 
+from veritas_rl.arena.games_page import GAMES_FOLDER
 from veritas_rl.checkpoints.layout import EXPERIMENTS, STOP, step_of
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.launch import configuration as conf
@@ -82,6 +83,11 @@ class Run:
         """One JSON object a step."""
         return self.folder / "metrics.jsonl"
 
+    @property
+    def games(self) -> Path:
+        """The games of each validation, to be looked at."""
+        return self.folder / "games"
+
     def command(self) -> list[str]:
         """The command that trains."""
         return [
@@ -99,6 +105,7 @@ class Run:
         cpu = self.configuration.trainer.device == "cpu"
         return {
             "VERL_FILE_LOGGER_PATH": str(self.metrics),
+            GAMES_FOLDER: str(self.games),
             "TENSORBOARD_DIR": str(self.folder / "tensorboard"),
             "WANDB_DIR": os.environ.get("WANDB_DIR", str(conf.ROOT / "train/artifacts")),
             # Weights & Biases goes on with the run that has this id, or begins it.

@@ -195,13 +195,16 @@ def check_opponents(catalogues: Iterable[Sequence[Task]]) -> None:
 
 
 def check_outputs(configuration: DictConfig) -> None:
-    """What the launcher reads afterwards will be written.
+    """What the launcher and a person read afterwards will be written.
 
     Raises:
         UserError: It will not.
     """
     if "file" not in configuration.trainer.logger:
         raise UserError("trainer.logger must hold file: the progress bar and the learning curve are read from it")
+    shown = configuration.veritas_rl.games_to_show
+    if not isinstance(shown, int) or shown < 0:
+        raise UserError(f"veritas_rl.games_to_show={shown} is no whole number: 0 shows none")
 
 
 def check(configuration: DictConfig, overrides: Sequence[str]) -> None:
@@ -217,6 +220,6 @@ def check(configuration: DictConfig, overrides: Sequence[str]) -> None:
     check_outputs(configuration)
     check_switches(configuration, overrides)
     check_batch(configuration)
-    for split in SPLITS:
-        catalogue_of(configuration, split)
-    check_opponents(open_source(dataset_settings(configuration)).tasks.values())
+    catalogues = [catalogue_of(configuration, split) for split in SPLITS]
+    # Validation meets the opponent of the configuration, training that of each stage.
+    check_opponents([*open_source(dataset_settings(configuration)).tasks.values(), *catalogues])

@@ -29,6 +29,7 @@ from verl.experimental.agent_loop.agent_loop import (
 )
 from verl.utils import tensordict_utils as tu
 
+from veritas_rl.arena.recording import PlayedGame, RecordedSession
 from veritas_rl.envs.base import Reason, Reply, Score, Session, Task, Turn, shape
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.players.opponents import ALL_SEATS, stand_in
@@ -212,6 +213,12 @@ def is_trained(task: Task, seat: int) -> bool:
     return task.opponent in ALL_SEATS or seat == task.seat
 
 
+def recorded(task: Task, session: Session) -> RecordedSession:
+    """The session of a task, to be looked at after `GameAgentLoop` has played it."""
+    opponent = stand_in(task.opponent, task.case)
+    return RecordedSession(session, lambda seat: "model" if is_trained(task, seat) else opponent)
+
+
 @ray.remote
 class GameLoopWorker(AgentLoopWorker):
     """Plays batches. It is made before there is a rollout to play with, because its imports take seconds."""
@@ -236,6 +243,12 @@ class GameLoopWorker(AgentLoopWorker):
             tools=ToolListWrap(self.tools),
         )
         self._playing: set[asyncio.Task[None]] = set()
+        self._games: list[PlayedGame] = []
+
+    def take_games(self) -> list[PlayedGame]:
+        """The games of validation that were recorded since this was last asked, in the order of their rows."""
+        taken, self._games = self._games, []
+        return taken
 
     async def generate_sequences(self, batch: TensorDict) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Begin to play a batch, and return at once: what comes of it is written to TransferQueue.
@@ -274,6 +287,13 @@ class GameLoopWorker(AgentLoopWorker):
         tasks = [task_of(info) for info in tu.get(batch, "extra_info")]
         sessions = [(index, copy) for index in range(len(rows)) for copy in range(drawn.n)]
         started = await asyncio.to_thread(lambda: [start(tasks[index]) for index, _ in sessions])
+        shown: list[RecordedSession] = []
+        if validate:
+            room = self.config.veritas_rl.games_to_show - len(self._games)
+            for place, (index, copy) in enumerate(sessions):
+                if tasks[index].mode == "episode" and copy == 0 and len(shown) < room:
+                    shown.append(recorded(tasks[index], started[place]))
+                    started[place] = shown[-1]
         played = await asyncio.gather(
             *(
                 self.loop.play(tasks[index], session, params)
@@ -281,6 +301,8 @@ class GameLoopWorker(AgentLoopWorker):
             ),
             return_exceptions=True,
         )
+        if not any(isinstance(outputs, BaseException) for outputs in played):
+            self._games += [session.game() for session in shown]
         failed: set[str] = set()
         keys: list[str] = []
         fields: list[dict[str, Any]] = []

@@ -9,6 +9,7 @@ verl finds it by `trainer.v1.trainer_mode=game`. What it adds to verl's own trai
 - The estimators `grpo` and `rae` compare whole games, seat by seat, see `advantages`.
 - A model that earns nothing at all ends the run with words, instead of a flat curve.
 - The dataset learns what came of its tasks, before a checkpoint is saved; curriculum and failure replay live there.
+- Some games of each validation are written down, for a person to look at, see `arena.games_page`.
 - The critic's values do not depend on the reference pass: verl leaves its flag "without the adapter" on the batch,
   which the critic then obeys.
 """
@@ -39,6 +40,7 @@ from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
 
+from veritas_rl.arena.games_page import GAMES_FOLDER, write_games
 from veritas_rl.checkpoints.adapter import weights_fingerprint
 from veritas_rl.checkpoints.layout import INFO, STOP, CheckpointInfo, LoraInfo, whole_checkpoints, write_info
 from veritas_rl.errors import UserError
@@ -102,6 +104,17 @@ class GameTrainer(PPOTrainerSync):
             self.total_training_steps = self.global_steps
             stop.unlink()
         super().on_step_end()
+
+    def on_validate_end(self) -> None:
+        """Write down the games that were recorded, as far as the launcher has said where to."""
+        super().on_validate_end()
+        workers = self.agent_loop_manager.agent_loop_workers
+        recorded = [game for games in ray.get([worker.take_games.remote() for worker in workers]) for game in games]
+        games, folder = recorded[: self.config.veritas_rl.games_to_show], os.environ.get(GAMES_FOLDER)
+        if games and folder:
+            title = f"{self.config.trainer.experiment_name}, step {self.global_steps}"
+            page = write_games(Path(folder), f"step_{self.global_steps}", games, title)
+            print(f"{len(games)} games to look at: {page}", flush=True)
 
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
         """One training step.

@@ -393,7 +393,9 @@ class OpenSpielSession(Session):
         waiting = [turn.seat for turn in self._turns]
         read = {seat: parse(replies[seat], self._names[seat]) for seat in waiting}
         self.rejected = {seat: action for seat, action in read.items() if isinstance(action, Reason)}
-        self._accepted |= {seat: action for seat, action in read.items() if not isinstance(action, Reason)}
+        accepted = {seat: action for seat, action in read.items() if not isinstance(action, Reason)}
+        self.actions = {seat: self._names[seat][action] for seat, action in accepted.items()}
+        self._accepted |= accepted
         for seat in self.rejected:
             self._mistakes[seat] += 1
         final = {seat: reason for seat, reason in self.rejected.items() if not self._retries[seat]}
@@ -413,6 +415,12 @@ class OpenSpielSession(Session):
         if self._scores is None:
             raise RuntimeError("the session is not over")
         return dict(self._scores)
+
+    def board(self, seat: int) -> str:
+        return self.game.position(self._state, seat)
+
+    def role(self, seat: int) -> str:
+        return self.game.role(seat)
 
     def _advance(self) -> None:
         """Go on to the next decision: deal what chance deals, score a finished game."""

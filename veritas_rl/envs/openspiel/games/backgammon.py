@@ -66,9 +66,9 @@ class Backgammon(Game):
             return " |".join(half)
 
         upper, lower = range(13, 25), range(12, 0, -1)
-        dice = ", ".join(seen["Dice"])
+        dice = ", ".join(seen["Dice"]) or "none: the game is over"
         again = " (a double; second of two moves)" if seen["Extra turn"] == "1" else ""
-        first = " (a double; first of two moves)" if seen["Dice"][0] == seen["Dice"][1] else ""
+        first = " (a double; first of two moves)" if len(seen["Dice"]) > len(set(seen["Dice"])) else ""
         off = self._off(seen)
         return "\n".join(
             [

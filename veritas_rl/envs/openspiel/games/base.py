@@ -98,7 +98,7 @@ class Game:
         return f"player {player}"
 
     def position(self, state: State, player: int) -> str:
-        """What this player sees, as in the full prompt."""
+        """What this player sees, as in the full prompt; once the game is over too."""
         return "\n".join(line.rstrip() for line in self.visible(state, player).strip("\n").splitlines())
 
     def brief(self, state: State, player: int) -> str:

@@ -21,6 +21,7 @@ _PHASES = {
     "Knock": "you have knocked: discard, then lay down melds, then pass",
     "Layoff": "your opponent has knocked: lay off cards, then pass, then lay down your melds, then pass",
     "Wall": "the stock is used up: pass, or knock with the upcard",
+    "GameOver": "the hand is over",
 }
 
 
