@@ -40,8 +40,7 @@ from veritas_rl.checkpoints.layout import (
 from veritas_rl.checkpoints.models import Base, copy_own_files, dtype_name, load_adapter, load_model, saved_dtype
 from veritas_rl.checkpoints.shards import whole_state
 from veritas_rl.errors import UserError
-
-ROOT = Path(__file__).resolve().parents[2]
+from veritas_rl.paths import ROOT
 
 ADAPTER, REPORT = "lora_adapter", "merge.json"
 

@@ -21,8 +21,9 @@ from typing import Any
 
 from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.errors import UserError
+from veritas_rl.paths import ROOT
 
-EXPERIMENTS = Path(__file__).resolve().parents[2] / "train/artifacts/RL/checkpoints"
+EXPERIMENTS = ROOT / "train/artifacts/RL/checkpoints"
 """Where training keeps its experiments, unless it is told another place."""
 
 INFO = "checkpoint.json"
