@@ -34,6 +34,7 @@ from veritas_rl.checkpoints.layout import (
     CheckpointInfo,
     check_shards,
     read_info,
+    reading,
     role_folder,
     shard_files,
 )
@@ -57,6 +58,11 @@ def merge_checkpoint(checkpoint: Path, target: Path, base_name: str | None = Non
         UserError: Something is missing, damaged or does not fit, or nothing was merged.
     """
     check_empty(target)
+    with reading(checkpoint):
+        return _merge_checkpoint(checkpoint, target, base_name)
+
+
+def _merge_checkpoint(checkpoint: Path, target: Path, base_name: str | None) -> compare.Proof:
     info = read_info(checkpoint)
     check_shards(checkpoint)
     base = _base_of(checkpoint, info, base_name)

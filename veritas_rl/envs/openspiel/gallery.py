@@ -9,7 +9,6 @@ it.
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyspiel
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
