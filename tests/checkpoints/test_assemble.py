@@ -149,6 +149,11 @@ def test_the_proof_is_written_down(checkpoints: Checkpoints, bases: dict[str, Pa
         "unmatched": [],
     }
     assert written["logits"]["prompts"] == 3
+    assert written["logits"]["agreeing"] == written["logits"]["places"] > 200
+    assert written["logits"]["disagreeing"] == []
+    assert written["origin"]["step"] == 7
+    assert (written["origin"]["lora"]["rank"], written["origin"]["lora"]["alpha"]) == (3, 8)
+    assert written["origin"]["versions"]["torch"] == torch.__version__
     assert written["base_fingerprint"] == weights_fingerprint(bases["plain"])
 
 
@@ -163,7 +168,9 @@ def test_an_adapter_folder_and_a_merged_one_merge_alike(
         found = load_file(tmp_path / folder / "model.safetensors")
         assert all(torch.equal(found[key], tensor) for key, tensor in expected.items())
         assert (tmp_path / folder / "lora_adapter/base_model.json").is_file()
-        assert (tmp_path / folder / "merge.json").is_file()
+        # The step and the settings of the training are known still.
+        origin = json.loads((tmp_path / folder / "merge.json").read_text())["origin"]
+        assert (origin["step"], origin["lora"]["rank"], origin["on_hub"]) == (7, 3, False)
 
 
 def test_settings_of_the_adapter_that_training_went_on_from_hold(

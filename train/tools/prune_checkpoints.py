@@ -39,8 +39,10 @@ def main() -> None:
         raise UserError(f"{folder} holds no checkpoints, no global_step_N{hint}")
     found = verdicts(folder, given.keep, None if given.max_gib is None else int(given.max_gib * GIB))
     console, table = Console(), Table(title=str(folder), title_justify="left")
-    for name, justify in (("checkpoint", "left"), ("GiB", "right"), ("", "left"), ("why", "left")):
-        table.add_column(name, justify=justify)
+    table.add_column("checkpoint")
+    table.add_column("GiB", justify="right")
+    table.add_column("")
+    table.add_column("why")
     for verdict in found:
         table.add_row(
             verdict.checkpoint.name, f"{verdict.size / GIB:.2f}", "goes" if verdict.goes else "stays", verdict.reason

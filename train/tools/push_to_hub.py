@@ -49,12 +49,14 @@ def main() -> None:
     console.print(f"{publish.CARD}{', as it stands in the folder' if made.own_card else ''}:\n", highlight=False)
     console.print(made.card, markup=False, highlight=False, soft_wrap=True)
     for name in made.naming_folders():
-        console.print(f"note: {name} names a folder of this machine, which others will see", highlight=False)
+        console.print(
+            f"note: {name} names a folder of this machine, which others will see", highlight=False, soft_wrap=True
+        )
     if not given.yes:
         who = "private" if given.private else "public"
-        console.print(f"nothing was sent: --yes sends it to {made.repo_id} ({who})", highlight=False)
+        console.print(f"nothing was sent: --yes sends it to {made.repo_id} ({who})", highlight=False, soft_wrap=True)
         return
-    console.print(f"sent to {publish.push(made, token, given.private)}", highlight=False)
+    console.print(f"sent to {publish.push(made, token, given.private)}", highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 from huggingface_hub import ModelCard
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from veritas_rl.checkpoints.layout import RECORD, CheckpointInfo, LoraInfo, step_of
 
@@ -110,13 +111,15 @@ def versions() -> dict[str, str]:
 def licence_of(model: Path) -> dict[str, str]:
     """What the card in a model's folder says of its licence, or else its config.json; empty if neither does."""
     names = ("license", "license_name", "license_link")
-    said: dict[str, Any] = {}
-    try:
-        said = ModelCard.load(model / "README.md").data.to_dict() if (model / "README.md").is_file() else {}
-        said = said if said.get("license") else json.loads((model / "config.json").read_text(encoding="utf-8"))
-    except Exception:  # whatever a card that a person wrote makes a YAML parser raise
-        pass
-    return {name: str(said[name]) for name in names if said.get(name)}
+    for read in (_card_of, _configuration_of):
+        try:
+            said = read(model)
+            found = {name: str(said[name]) for name in names if said.get(name)}
+        except (OSError, ValueError, AttributeError, YAMLError):  # none is there, or it cannot be understood
+            continue
+        if found:
+            return found
+    return {}
 
 
 def recipe_of(experiment: Path) -> dict[str, Any]:
@@ -135,9 +138,17 @@ def recipe_of(experiment: Path) -> dict[str, Any]:
             tasks: Any = OmegaConf.select(configuration, f"{TASKS}.{part}")
             plain: Any = OmegaConf.to_container(tasks, resolve=True) if tasks is not None else {}
             found |= {f"adapter_config.{name}": value for name, value in plain.items() if value is not None}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OmegaConfBaseException):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OmegaConfBaseException, YAMLError):
         return {}
     return {name: plain for name, value in found.items() if (plain := _plain(value)) is not None}
+
+
+def _card_of(model: Path) -> dict[str, Any]:
+    return ModelCard((model / "README.md").read_text(encoding="utf-8")).data.to_dict()
+
+
+def _configuration_of(model: Path) -> dict[str, Any]:
+    return json.loads((model / "config.json").read_text(encoding="utf-8"))
 
 
 def _plain(value: Any) -> Any:

@@ -109,8 +109,9 @@ def prepare(folder: Path, repo_id: str, report: Path | None = None, base_name: s
     if not weights.differing:
         raise UserError(f"{folder} is its base: all {weights.compared} tensors are those of {base.name}")
     results = read_results(report) if report is not None else None
-    on_hub = origin.on_hub if merge.get("base") else base.on_hub
-    card = card_of(folder, repo_id, base.name, on_hub, origin, merge, weights, results)
+    # By another name, but with the same weights, it is the base that the merge had.
+    name, on_hub = (str(merge["base"]), origin.on_hub) if merge.get("base") else (base.name, base.on_hub)
+    card = card_of(folder, repo_id, name, on_hub, origin, merge, weights, results)
     written = folder / CARD
     own = written.is_file() and written.read_text(encoding="utf-8") != card
     if own and report is not None:
@@ -156,7 +157,7 @@ def push(publication: Publication, token: str, private: bool) -> str:
         )
     except UserError:
         raise
-    except (OSError, ValueError, RuntimeError, httpx.HTTPError) as error:
+    except (OSError, ValueError, LookupError, RuntimeError, httpx.HTTPError) as error:
         # A hub's answer may run over many lines, and quote the request.
         said = " ".join(str(error).split()).replace(token, "***")[:300]
         raise UserError(f"{publication.repo_id} was not published ({type(error).__name__}: {said})") from None
@@ -204,10 +205,12 @@ def card_of(
         library_name="transformers",
         pipeline_tag="text-generation",
         tags=["veritas-rl", "verl", "reinforcement-learning", "games"],
-        **origin.licence,
+        license=origin.licence.get("license"),
+        license_name=origin.licence.get("license_name"),
+        license_link=origin.licence.get("license_link"),
     )
     estimator = origin.recipe.get("algorithm.adv_estimator")
-    method = METHODS.get(estimator, estimator)
+    method = METHODS.get(str(estimator), estimator)
     if method is None and "optim.lr" in origin.recipe:
         method = "supervised fine-tuning"
     lora = origin.lora

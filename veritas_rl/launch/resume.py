@@ -109,8 +109,7 @@ def held(checkpoints: Path, start: Path | None = None) -> Iterator[None]:
                 f"a run that is alive writes to {checkpoints}: wait for it, end it, or set trainer.experiment_name to "
                 "another name"
             ) from None
-        own = start is None or start.parent.resolve() == checkpoints.resolve()
-        with nullcontext() if own else reading(start):
+        with nullcontext() if start is None or start.parent.resolve() == checkpoints.resolve() else reading(start):
             yield
     finally:
         os.close(descriptor)
