@@ -59,7 +59,8 @@ class Handler(BaseHTTPRequestHandler):
             asked = json.loads(body)
             repository = f"{asked['organization']}/{asked['name']}"
             if repository in self.server.private:
-                return self.answer({"error": "You already created this model repo"}, 409)
+                url = f"{self.server.address}/{repository}"
+                return self.answer({"error": "You already created this model repo", "url": url}, 409)
             self.server.private[repository] = asked["visibility"] == "private"
             return self.answer({"url": f"{self.server.address}/{repository}", "name": repository})
         if path == "/api/validate-yaml":
