@@ -1,9 +1,11 @@
 """Real checkpoints: of small models that FSDP has sharded over one and two processes, written by verl."""
 
+import importlib.util
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +77,13 @@ def checkpoints(bases: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
     )
     assert done.returncode == 0, done.stderr
     return {name: folder / name / "global_step_7" for name in CHECKPOINTS}
+
+
+@pytest.fixture
+def hub() -> Iterator[Any]:
+    """A hub on this machine, see `hub.py`."""
+    spec: Any = importlib.util.spec_from_file_location("hub", Path(__file__).with_name("hub.py"))
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with module.running() as made:
+        yield made

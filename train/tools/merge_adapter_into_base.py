@@ -18,6 +18,9 @@ def main() -> None:
     parser.add_argument("--base_model", required=True, help="a folder or a hub id")
     parser.add_argument("--adapter_model", required=True, type=Path, help="an adapter, or what holds lora_adapter/")
     parser.add_argument("--output_dir", required=True, type=Path, help="the model folder to make")
+    parser.add_argument(
+        "--trust_remote_code", action="store_true", help="run the code that stands in the model's folder"
+    )
     given = parser.parse_args()
     target = given.output_dir.resolve()
     check_empty(target)
@@ -25,7 +28,10 @@ def main() -> None:
     from veritas_rl.checkpoints import assemble, compare, models
 
     models.quiet()
-    compare.tell(assemble.merge_adapter(given.base_model, given.adapter_model, target), target)
+    proof = assemble.merge_adapter(
+        given.base_model, given.adapter_model, target, trust_remote_code=given.trust_remote_code
+    )
+    compare.tell(proof, target)
 
 
 if __name__ == "__main__":

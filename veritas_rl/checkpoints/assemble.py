@@ -4,6 +4,7 @@ A target folder appears after the comparison, or not at all. All of it runs on t
 in float32 and half as much again.
 """
 
+import dataclasses
 import gc
 import json
 import re
@@ -26,22 +27,25 @@ from veritas_rl.checkpoints.adapter import (
     adapted_modules,
     check_adapter,
     headers,
+    rank_and_alpha,
     record_base,
     weights_fingerprint,
 )
 from veritas_rl.checkpoints.folder import check_empty, whole_folder
 from veritas_rl.checkpoints.layout import (
     CheckpointInfo,
+    LoraInfo,
     check_shards,
     read_info,
+    reading,
     role_folder,
     shard_files,
 )
 from veritas_rl.checkpoints.models import Base, copy_own_files, dtype_name, load_adapter, load_model, saved_dtype
+from veritas_rl.checkpoints.origin import Origin, licence_of, origin_of, versions
 from veritas_rl.checkpoints.shards import whole_state
 from veritas_rl.errors import UserError
-
-ROOT = Path(__file__).resolve().parents[2]
+from veritas_rl.paths import ROOT
 
 ADAPTER, REPORT = "lora_adapter", "merge.json"
 
@@ -58,6 +62,11 @@ def merge_checkpoint(checkpoint: Path, target: Path, base_name: str | None = Non
         UserError: Something is missing, damaged or does not fit, or nothing was merged.
     """
     check_empty(target)
+    with reading(checkpoint):
+        return _merge_checkpoint(checkpoint, target, base_name)
+
+
+def _merge_checkpoint(checkpoint: Path, target: Path, base_name: str | None) -> compare.Proof:
     info = read_info(checkpoint)
     check_shards(checkpoint)
     base = _base_of(checkpoint, info, base_name)
@@ -66,18 +75,20 @@ def merge_checkpoint(checkpoint: Path, target: Path, base_name: str | None = Non
     lora = {name: tensor for name, tensor in state.items() if ".lora_" in name}
     with _written(target) as beside:
         if not lora:
-            proof = _write_state(state, beside, own, base, str(checkpoint))
+            origin = origin_of(checkpoint, info, None, base.folder if base else None)
+            proof = _write_state(state, beside, own, base, str(checkpoint), origin)
         elif base is None:
             raise UserError(f"{checkpoint} holds an adapter, and not what its base is: set AGENT_MODEL_REPO_ID to it")
         else:
             _check_frozen(state, base)
             del state
             _write_adapter(lora, beside / ADAPTER, checkpoint, info, base)
-            proof = _write_merged(beside, own, base, str(checkpoint))
+            origin = origin_of(checkpoint, info, _lora_of(beside / ADAPTER), base.folder)
+            proof = _write_merged(beside, own, base, str(checkpoint), origin)
     return proof
 
 
-def merge_adapter(base_name: str, adapter: Path, target: Path) -> compare.Proof:
+def merge_adapter(base_name: str, adapter: Path, target: Path, *, trust_remote_code: bool = False) -> compare.Proof:
     """Merge an adapter into its base. As `merge_checkpoint`.
 
     Args:
@@ -85,6 +96,7 @@ def merge_adapter(base_name: str, adapter: Path, target: Path) -> compare.Proof:
         adapter: The adapter's folder, or a merged one with `lora_adapter` in it, whose configuration and tokenizer are
             taken then.
         target: The folder to make. It must not exist yet, or be empty.
+        trust_remote_code: Whether code that stands in the model's folder may be run.
 
     Raises:
         UserError: Something is missing, damaged or does not fit, or nothing was merged.
@@ -92,6 +104,7 @@ def merge_adapter(base_name: str, adapter: Path, target: Path) -> compare.Proof:
     check_empty(target)
     base = Base.find(base_name)
     own = base.folder
+    trained = (adapter.parent if adapter.name == ADAPTER else adapter) / REPORT
     if (adapter / ADAPTER).is_dir():
         own, adapter = (adapter if (adapter / "config.json").is_file() else own), adapter / ADAPTER
     check_adapter(adapter, base.folder)
@@ -99,7 +112,29 @@ def merge_adapter(base_name: str, adapter: Path, target: Path) -> compare.Proof:
         (beside / ADAPTER).mkdir()
         for name in (SETTINGS, WEIGHTS):
             shutil.copyfile(adapter / name, beside / ADAPTER / name)
-        return _write_merged(beside, own, base, str(adapter))
+        known = read_origin(trained) if trained.is_file() else Origin()
+        origin = dataclasses.replace(
+            known, lora=_lora_of(adapter), licence=licence_of(base.folder), versions=versions()
+        )
+        return _write_merged(beside, own, base, str(adapter), origin, trust_remote_code)
+
+
+def read_origin(report: Path) -> Origin:
+    """What a merge.json says of its model's training.
+
+    Raises:
+        UserError: It cannot be understood.
+    """
+    try:
+        return Origin.from_values(json.loads(report.read_text(encoding="utf-8")).get("origin", {}))
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise UserError(f"{report} is damaged ({error}): merge again") from error
+
+
+def _lora_of(adapter: Path) -> LoraInfo:
+    rank, alpha = rank_and_alpha(adapter)
+    modules = sorted({module.rpartition(".")[2] for module in adapted_modules(adapter)})
+    return LoraInfo(rank, alpha, modules)
 
 
 def _base_of(checkpoint: Path, info: CheckpointInfo | None, named: str | None) -> Base | None:
@@ -180,11 +215,13 @@ def _shortest(modules: set[str], base: Base) -> list[str]:
     return sorted({last if (last := module.rpartition(".")[2]) not in spared else module for module in modules})
 
 
-def _write_merged(beside: Path, own: Path, base: Base, source: str) -> compare.Proof:
+def _write_merged(
+    beside: Path, own: Path, base: Base, source: str, origin: Origin, trust_remote_code: bool = False
+) -> compare.Proof:
     """Merge the adapter that stands in `beside` already, write the model around it, and prove it."""
     adapter, dtype = beside / ADAPTER, saved_dtype(base.folder)
     record_base(adapter, base.name, base.folder)
-    model = load_adapter(load_model(base.folder, own, dtype), adapter)
+    model = load_adapter(load_model(base.folder, own, dtype, trust_remote_code), adapter)
     model.merge_and_unload().save_pretrained(beside)
     del model
     gc.collect()  # a peft model holds itself in circles, and two models may be more than the memory holds
@@ -198,14 +235,16 @@ def _write_merged(beside: Path, own: Path, base: Base, source: str) -> compare.P
     modules = adapted_modules(adapter)
     if foreign := set(weights.differing) - {f"{module}.weight" for module in modules}:
         raise UserError(f"{min(foreign)} changed in the merge, and it has no adapter")
-    asked = compare.prompts(AutoTokenizer.from_pretrained(beside, local_files_only=True))
-    model = load_adapter(load_model(base.folder, own, torch.float32), adapter)
+    asked = compare.prompts(
+        AutoTokenizer.from_pretrained(beside, local_files_only=True, trust_remote_code=trust_remote_code)
+    )
+    model = load_adapter(load_model(base.folder, own, torch.float32, trust_remote_code), adapter)
     adapted = compare.logits_of(model, asked)
     with model.disable_adapter():
         plain = compare.logits_of(model, asked)
     del model
     gc.collect()
-    merged = compare.logits_of(load_model(beside, beside, torch.float32), asked)
+    merged = compare.logits_of(load_model(beside, beside, torch.float32, trust_remote_code), asked)
     proof = compare.Proof(
         source=source,
         base=base.name,
@@ -215,6 +254,7 @@ def _write_merged(beside: Path, own: Path, base: Base, source: str) -> compare.P
         adapted=len(modules),
         logits=compare.compare_logits(merged, adapted, plain, dtype),
         shard_tensors=None,
+        origin=dataclasses.replace(origin, on_hub=base.on_hub),
     )
     compare.check_logits(proof)
     (beside / REPORT).write_text(proof.to_json(), encoding="utf-8")
@@ -222,7 +262,7 @@ def _write_merged(beside: Path, own: Path, base: Base, source: str) -> compare.P
 
 
 def _write_state(
-    state: Mapping[str, torch.Tensor], beside: Path, own: Path, base: Base | None, source: str
+    state: Mapping[str, torch.Tensor], beside: Path, own: Path, base: Base | None, source: str, origin: Origin
 ) -> compare.Proof:
     """Write the whole model of the shards, and prove that it is theirs and not the base."""
     try:
@@ -259,6 +299,7 @@ def _write_state(
         adapted=None,
         logits=None,
         shard_tensors=equal,
+        origin=dataclasses.replace(origin, on_hub=base is not None and base.on_hub),
     )
     (beside / REPORT).write_text(proof.to_json(), encoding="utf-8")
     return proof

@@ -13,6 +13,7 @@ from rich.table import Table
 from safetensors import safe_open
 
 from veritas_rl.checkpoints.adapter import headers
+from veritas_rl.checkpoints.origin import Origin
 from veritas_rl.errors import UserError
 from veritas_rl.players.language_model import prompt_ids
 
@@ -36,6 +37,13 @@ MOST_LOST, MUCH_LOST = 0.9, 0.25
 A merge without effect loses 1. In bfloat16 a weight moves in steps of 1/256 of itself, which is more than a short
 training moves it: on the same models a lora_B with entries of 1e-4 lost 0.8 to 0.95, of 1e-3 0.1 to 0.6, and of 1e-2
 less than 0.1.
+"""
+
+
+AGREEMENT = 0.999
+"""At which share of places the merged model and the base with its adapter should find the same token likeliest.
+
+People are warned below it, and nothing is refused: where two tokens are nearly as likely, rounding decides.
 """
 
 
@@ -67,6 +75,9 @@ class LogitDifference:
         lost: The root mean square of the differences, over that of the adapter's own: 0 for a merge that is exact, 1
             for one without effect.
         prompts: How many prompts were asked.
+        places: How many tokens they have together.
+        agreeing: At how many places both find the same token likeliest.
+        disagreeing: The prompts in which they do not everywhere, by their numbers in `QUESTIONS`, from 0.
     """
 
     largest: float
@@ -74,6 +85,14 @@ class LogitDifference:
     adapter: float
     lost: float
     prompts: int
+    places: int
+    agreeing: int
+    disagreeing: tuple[int, ...]
+
+    @property
+    def agreement(self) -> float:
+        """The share of places with the same likeliest token."""
+        return self.agreeing / self.places
 
 
 @dataclass(frozen=True)
@@ -89,6 +108,7 @@ class Proof:
         adapted: How many tensors have an adapter; None if every parameter was trained.
         logits: Against the base with its adapter, not merged; None if every parameter was trained.
         shard_tensors: How many tensors are bit for bit those of the shards; None for an adapter.
+        origin: Of what training it comes.
     """
 
     source: str
@@ -99,6 +119,7 @@ class Proof:
     adapted: int | None
     logits: LogitDifference | None
     shard_tensors: int | None
+    origin: Origin
 
     def to_json(self) -> str:
         """As it stands in merge.json, with the number of differing tensors instead of their names."""
@@ -130,6 +151,12 @@ def table_of(proof: Proof) -> Table:
         table.add_row("logits: what rounding may make of it", f"{proof.logits.tolerance:.3g}")
         table.add_row("logits: what the adapter changes", f"{proof.logits.adapter:.3g}")
         table.add_row("share of that which rounding lost", f"{proof.logits.lost:.1%}")
+        table.add_row(
+            "places where both find the same token likeliest",
+            f"{proof.logits.agreeing} of {proof.logits.places} ({proof.logits.agreement:.2%})",
+        )
+        if proof.logits.disagreeing:
+            table.add_row("prompts in which they do not", "\n".join(map(_shown, proof.logits.disagreeing)))
     return table
 
 
@@ -141,6 +168,13 @@ def tell(proof: Proof, target: Path) -> None:
         console.print(
             f"rounding to {proof.dtype} lost {proof.logits.lost:.0%} of what the adapter does: nearer to what was "
             f"trained is the base with the adapter in {target / 'lora_adapter'}",
+            soft_wrap=True,
+            style="yellow",
+        )
+    if proof.logits is not None and proof.logits.agreement < AGREEMENT:
+        console.print(
+            f"the merged model and the base with its adapter find the same token likeliest at {proof.logits.agreeing} "
+            f"of {proof.logits.places} places, and {AGREEMENT:.1%} are wanted: compare how both play",
             soft_wrap=True,
             style="yellow",
         )
@@ -212,12 +246,16 @@ def compare_logits(
         dtype: Of the merged weights.
     """
     error, effect = _differences(merged, adapted), _differences(base, adapted)
+    same = [one.argmax(dim=-1) == other.argmax(dim=-1) for one, other in zip(merged, adapted, strict=True)]
     return LogitDifference(
         largest=error.max().item(),
         tolerance=LOGIT_TOLERANCE[dtype] * max(logits.abs().max().item() for logits in adapted),
         adapter=effect.max().item(),
         lost=(error.norm() / effect.norm()).item(),
         prompts=len(adapted),
+        places=sum(len(places) for places in same),
+        agreeing=sum(int(places.sum()) for places in same),
+        disagreeing=tuple(number for number, places in enumerate(same) if not places.all()),
     )
 
 
@@ -239,6 +277,11 @@ def check_logits(proof: Proof) -> None:
             f"the merged model answers as {proof.base} does: rounding to {proof.dtype} lost {logits.lost:.0%} of what "
             "the adapter does; train longer"
         )
+
+
+def _shown(number: int) -> str:
+    """A question of which only the first line is shown."""
+    return f"{number}: {QUESTIONS[number].splitlines()[0]}"
 
 
 def _differences(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -8,24 +8,32 @@
 Supervised fine-tuning has one model, and no folder for its role: what is in actor/ above lies in global_step_N itself.
 
 verl writes the first three. `checkpoint.json` is written after them, whole, so a step folder that has one is whole.
+
+Who reads a checkpoint holds a shared lock on that file (`reading`), and who removes one holds it alone (`removing`).
+The kernel lets go of both with the process, however it ends.
 """
 
 import dataclasses
+import fcntl
 import json
+import os
 import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.errors import UserError
+from veritas_rl.paths import ROOT
 
-EXPERIMENTS = Path(__file__).resolve().parents[2] / "train/artifacts/RL/checkpoints"
+EXPERIMENTS = ROOT / "train/artifacts/RL/checkpoints"
 """Where training keeps its experiments, unless it is told another place."""
 
-INFO = "checkpoint.json"
+INFO, RECORD = "checkpoint.json", "run.json"
+"""What a step folder says of itself, and what the run says that wrote it, beside its step folders."""
 
 STOP = "stop"
 """A file of this name in an experiment's folder asks the training that writes there to save and end."""
@@ -171,6 +179,51 @@ def read_info(checkpoint: Path) -> CheckpointInfo | None:
         return None
     except (OSError, ValueError) as error:
         raise UserError(f"{path} is damaged ({error}): use another step") from error
+
+
+@contextmanager
+def reading(checkpoint: Path) -> Iterator[None]:
+    """Keep a checkpoint from being removed while it is read. Several may read it at once.
+
+    Raises:
+        UserError: It is not there, or is being removed.
+    """
+    with _locked(checkpoint, fcntl.LOCK_SH) as free:
+        if not free:
+            raise UserError(f"{checkpoint} is being removed: use another step")
+        yield
+
+
+@contextmanager
+def removing(checkpoint: Path) -> Iterator[bool]:
+    """Keep a checkpoint from being read while it is removed; False if somebody reads it now, and it must stay."""
+    with _locked(checkpoint, fcntl.LOCK_EX) as free:
+        yield free
+
+
+@contextmanager
+def _locked(checkpoint: Path, kind: int) -> Iterator[bool]:
+    file = checkpoint / INFO
+    try:
+        # Over NFS, only what is open for writing can be locked alone.
+        descriptor = os.open(file, os.O_RDONLY if kind == fcntl.LOCK_SH else os.O_RDWR)
+    except FileNotFoundError:
+        # One that does not say that it is whole can be read too, as one of plain verl.
+        try:
+            descriptor = os.open(checkpoint, os.O_RDONLY)
+        except FileNotFoundError:
+            raise UserError(f"there is no {checkpoint}") from None
+    except PermissionError as error:
+        raise UserError(f"{checkpoint} belongs to somebody else ({error})") from error
+    try:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(descriptor)
 
 
 def role_folder(checkpoint: Path, role: str = "actor") -> Path:

@@ -15,8 +15,7 @@ from dotenv import load_dotenv
 from veritas_rl.checkpoints.folder import check_empty
 from veritas_rl.checkpoints.layout import check_shards, find_checkpoint, step_of
 from veritas_rl.errors import UserError, exit_on_user_error
-
-ROOT = Path(__file__).resolve().parents[2]
+from veritas_rl.paths import ROOT
 
 VARIABLES = ("CHECKPOINT_BASE", "GLOBAL_STEP", "TARGET_DIR", "AGENT_MODEL_REPO_ID")
 

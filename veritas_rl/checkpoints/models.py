@@ -38,6 +38,11 @@ class Base:
     name: str
     folder: Path
 
+    @property
+    def on_hub(self) -> bool:
+        """Whether the name is a hub id."""
+        return not Path(self.name).expanduser().is_dir()
+
     @classmethod
     def find(cls, name: str) -> "Base":
         """Where a model is. What is on the hub and not on the disk is downloaded.
@@ -86,21 +91,27 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def load_model(weights: Path, own: Path, dtype: torch.dtype) -> Any:
+def load_model(weights: Path, own: Path, dtype: torch.dtype, trust_remote_code: bool = False) -> Any:
     """A transformers model in eval mode, on the CPU.
 
     Args:
         weights: The folder of the weights.
         own: The folder of config.json.
         dtype: Of its parameters.
+        trust_remote_code: Whether code that stands in `own` may be run.
 
     Raises:
         UserError: It does not load, or the weights lack a tensor, which transformers would fill with random values.
     """
     try:
-        config = AutoConfig.from_pretrained(own, local_files_only=True)
+        config = AutoConfig.from_pretrained(own, local_files_only=True, trust_remote_code=trust_remote_code)
         loaded: Any = AutoModelForCausalLM.from_pretrained(
-            weights, config=config, dtype=dtype, local_files_only=True, output_loading_info=True
+            weights,
+            config=config,
+            dtype=dtype,
+            local_files_only=True,
+            output_loading_info=True,
+            trust_remote_code=trust_remote_code,
         )
         model, told = loaded
     except Exception as error:  # whatever a damaged or foreign file makes transformers or safetensors raise

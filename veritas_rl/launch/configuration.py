@@ -22,9 +22,7 @@ from veritas_rl.envs.registry import open_catalogue
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.variables import VARIABLES, overrides_from
-
-ROOT = Path(__file__).resolve().parents[2]
-"""The checkout: verl loads files of train/ by path, so the package works from a checkout only."""
+from veritas_rl.paths import ROOT
 
 CONFIG_DIR = ROOT / "train/verl/config"
 RECIPE = "openspiel_ppo"

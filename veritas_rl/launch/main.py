@@ -274,7 +274,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     run.folder.mkdir(parents=True, exist_ok=True)
-    with resume.held(run.checkpoints):
+    with resume.held(run.checkpoints, run.start):
         run.record.write(run.checkpoints)
         if not travel(run, console, train):
             sys.exit(STOPPED)

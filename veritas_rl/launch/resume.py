@@ -11,7 +11,7 @@ import math
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,11 +19,19 @@ from omegaconf import DictConfig
 
 from veritas_rl.checkpoints.adapter import weights_fingerprint
 from veritas_rl.checkpoints.folder import write_whole
-from veritas_rl.checkpoints.layout import check_shards, read_info, step_folders, step_of, whole_checkpoints
+from veritas_rl.checkpoints.layout import (
+    RECORD,
+    check_shards,
+    read_info,
+    reading,
+    step_folders,
+    step_of,
+    whole_checkpoints,
+)
 from veritas_rl.errors import UserError
 from veritas_rl.launch.variables import quoted
 
-RECORD, LOCK = "run.json", "run.lock"
+LOCK = "run.lock"
 
 
 @dataclass(frozen=True)
@@ -80,11 +88,16 @@ def interrupted(experiments: Path, command: Sequence[str]) -> Path | None:
 
 
 @contextmanager
-def held(checkpoints: Path) -> Iterator[None]:
+def held(checkpoints: Path, start: Path | None = None) -> Iterator[None]:
     """Hold a folder of checkpoints: no other run may write there.
 
+    Args:
+        checkpoints: The folder.
+        start: The checkpoint with which the run begins. In another folder nobody may remove it meanwhile; among its own
+            it is the newest, which the run itself removes in its time.
+
     Raises:
-        UserError: A run that is alive has it.
+        UserError: A run that is alive has the folder, or `start` is being removed.
     """
     checkpoints.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(checkpoints / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
@@ -96,7 +109,8 @@ def held(checkpoints: Path) -> Iterator[None]:
                 f"a run that is alive writes to {checkpoints}: wait for it, end it, or set trainer.experiment_name to "
                 "another name"
             ) from None
-        yield
+        with nullcontext() if start is None or start.parent.resolve() == checkpoints.resolve() else reading(start):
+            yield
     finally:
         os.close(descriptor)
 

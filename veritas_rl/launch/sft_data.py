@@ -10,7 +10,7 @@ import pyarrow.parquet
 from omegaconf import DictConfig, ListConfig
 
 from veritas_rl.errors import UserError
-from veritas_rl.launch.configuration import ROOT
+from veritas_rl.paths import ROOT
 
 MADE_BY = "python train/tools/generate_demonstrations.py --output {folder} makes it"
 

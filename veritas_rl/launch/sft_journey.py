@@ -31,6 +31,7 @@ from veritas_rl.launch.sft import SftRun
 from veritas_rl.launch.sft_data import check_lengths
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.variables import quoted
+from veritas_rl.paths import ROOT
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.language_model import LanguageModelPlayer, load_language_model
 from veritas_rl.players.sampling import SamplingParams
@@ -100,7 +101,7 @@ def train(run: SftRun, console: Console) -> None:
     with run.log.open("ab") as log:
         process = subprocess.Popen(
             run.command(),
-            cwd=Path(__file__).resolve().parents[2],
+            cwd=ROOT,
             env={**os.environ, **run.environment()},
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -19,9 +19,9 @@ import dataclasses
 import json
 import math
 import os
-import shutil
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import nullcontext
 from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
@@ -42,7 +42,16 @@ from verl.utils import tensordict_utils as tu
 
 from veritas_rl.arena.games_page import GAMES_FOLDER, write_games
 from veritas_rl.checkpoints.adapter import weights_fingerprint
-from veritas_rl.checkpoints.layout import INFO, STOP, CheckpointInfo, LoraInfo, whole_checkpoints, write_info
+from veritas_rl.checkpoints.layout import (
+    STOP,
+    CheckpointInfo,
+    LoraInfo,
+    reading,
+    remove_info,
+    step_folder,
+    write_info,
+)
+from veritas_rl.checkpoints.prune import keep_newest
 from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin.advantages import ESTIMATORS, Move, RoleBaselines, group_relative, role_conditioned
 from veritas_rl.verl_plugin.agent_loop import GameLoopWorker
@@ -201,8 +210,8 @@ class GameTrainer(PPOTrainerSync):
         return batch
 
     def _save_checkpoint(self) -> None:
-        folder = self._folder / f"global_step_{self.global_steps}"
-        (folder / INFO).unlink(missing_ok=True)
+        folder = step_folder(self._folder, self.global_steps)
+        remove_info(folder)
         super()._save_checkpoint()
         (folder / BASELINES).write_text(json.dumps(self._baselines.means))
         for file in folder.rglob("*"):
@@ -212,16 +221,14 @@ class GameTrainer(PPOTrainerSync):
         write_info(folder, self._info())
         self._saved = self.global_steps
         if self._keep:
-            for old in whole_checkpoints(self._folder)[: -self._keep]:
-                # First of all it is whole no more: the run may be killed while it is removed.
-                (old / INFO).unlink()
-                shutil.rmtree(old)
+            keep_newest(self._folder, self._keep)
 
     def _load_checkpoint(self) -> None:
-        super()._load_checkpoint()
-        saved = self._folder / f"global_step_{self.global_steps}" / BASELINES
-        if self.config.trainer.resume_mode == "resume_path":
-            saved = Path(self.config.trainer.resume_from_path) / BASELINES
+        trainer = self.config.trainer
+        named = Path(trainer.resume_from_path).absolute() if trainer.resume_mode == "resume_path" else None
+        with reading(named) if named is not None else nullcontext():
+            super()._load_checkpoint()
+        saved = (named or step_folder(self._folder, self.global_steps)) / BASELINES
         if self.global_steps and saved.exists():
             self._baselines.means = json.loads(saved.read_text())
 

@@ -9,7 +9,6 @@ it.
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyspiel
@@ -20,8 +19,9 @@ from veritas_rl.envs.openspiel import cases, ids, positions, scoring
 from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.openspiel.games import GAMES, Game
 from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.paths import ROOT
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
+DOCS = ROOT / "docs"
 PAGE = DOCS / "games.md"
 TEMPLATE = "games.md.jinja"
 

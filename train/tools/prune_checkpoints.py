@@ -1,0 +1,71 @@
+"""Remove old checkpoints of an experiment. Without --yes it only says what it would do.
+
+    python train/tools/prune_checkpoints.py --checkpoints train/artifacts/RL/checkpoints/EXPERIMENT --keep 3 --yes
+
+The newest whole checkpoint stays, and so does one that somebody reads. One that was cut off goes once a newer one is
+whole; a checkpoint of plain verl never says that it is whole, and counts as cut off.
+"""
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from veritas_rl.checkpoints.layout import step_folders
+from veritas_rl.checkpoints.prune import Reason, remove, verdicts
+from veritas_rl.errors import UserError, exit_on_user_error
+
+GIB = 2**30
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Remove old checkpoints of an experiment.")
+    parser.add_argument("--checkpoints", required=True, type=Path, help="the experiment's folder of global_step_N")
+    parser.add_argument("--keep", type=int, help="how many of the newest whole ones stay; default: all")
+    parser.add_argument("--max_gib", type=float, help="the oldest go until all take no more GiB; default: no limit")
+    parser.add_argument("--yes", action="store_true", help="remove them")
+    given = parser.parse_args()
+    if given.keep is not None and given.keep < 1:
+        raise UserError(f"--keep {given.keep} would leave no checkpoint: 1 or more")
+    if given.max_gib is not None and not given.max_gib > 0:
+        raise UserError(f"--max_gib {given.max_gib} is no size: more than 0")
+    folder = given.checkpoints.expanduser().resolve()
+    if not step_folders(folder):
+        below = sorted({path.parent.name for path in folder.glob("*/global_step_*")})
+        hint = f"; it holds the experiments {', '.join(below)}" if below else ""
+        raise UserError(f"{folder} holds no checkpoints, no global_step_N{hint}")
+    found = verdicts(folder, given.keep, None if given.max_gib is None else int(given.max_gib * GIB))
+    console, table = Console(), Table(title=str(folder), title_justify="left")
+    table.add_column("checkpoint")
+    table.add_column("GiB", justify="right")
+    table.add_column("")
+    table.add_column("why")
+    for verdict in found:
+        table.add_row(
+            verdict.checkpoint.name, f"{verdict.size / GIB:.2f}", "goes" if verdict.goes else "stays", verdict.reason
+        )
+    console.print(table)
+    if not any(verdict.reason is Reason.NEWEST for verdict in found):
+        console.print("none of them says that it is whole, so nothing is removed")
+    going = [verdict for verdict in found if verdict.goes]
+    if not given.yes:
+        freed = sum(verdict.size for verdict in going)
+        console.print(f"{len(going)} would go, {freed / GIB:.2f} GiB: --yes removes them", highlight=False)
+        return
+    removed = 0
+    for verdict in track(going, "removing", console=console, transient=True):
+        try:
+            if remove(verdict.checkpoint):
+                removed += verdict.size
+            else:
+                console.print(f"{verdict.checkpoint.name} stays: it is being read now", highlight=False)
+        except OSError as error:
+            raise UserError(f"{verdict.checkpoint} cannot be removed ({error})") from error
+    console.print(f"{removed / GIB:.2f} GiB were freed", highlight=False)
+
+
+if __name__ == "__main__":
+    exit_on_user_error(main)

@@ -1,0 +1,161 @@
+"""What a merged model knows of its training: part of merge.json, from which its card is made. Imports without torch."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import ModelCard
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from veritas_rl.checkpoints.layout import RECORD, CheckpointInfo, LoraInfo, step_of
+
+PACKAGES = ("veritas-rl", "verl", "torch", "transformers", "peft", "open_spiel")
+"""Whose versions are kept."""
+
+SETTINGS = (
+    "algorithm.adv_estimator",
+    "algorithm.gamma",
+    "algorithm.lam",
+    "data.train_batch_size",
+    "data.max_prompt_length",
+    "data.max_response_length",
+    "data.max_length",
+    "actor_rollout_ref.rollout.n",
+    "actor_rollout_ref.rollout.temperature",
+    "actor_rollout_ref.actor.ppo_mini_batch_size",
+    "actor_rollout_ref.actor.ppo_epochs",
+    "actor_rollout_ref.actor.clip_ratio",
+    "actor_rollout_ref.actor.entropy_coeff",
+    "actor_rollout_ref.actor.use_kl_loss",
+    "actor_rollout_ref.actor.kl_loss_coef",
+    "actor_rollout_ref.actor.optim.lr",
+    "critic.optim.lr",
+    "optim.lr",
+    "trainer.total_epochs",
+    "trainer.total_training_steps",
+    "trainer.n_gpus_per_node",
+    "trainer.nnodes",
+    "veritas_rl.seed",
+)
+"""The settings of a run that are kept, by the names that the command line takes; those that a recipe has."""
+
+TASKS = "data.custom_cls.config"
+"""Where a run's tasks are set: `adapter_config`, and `adapter_defaults` where that says nothing."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a model comes from.
+
+    Attributes:
+        step: The training step of its checkpoint; None where it is not known.
+        lora: The adapter that was merged; None if every parameter was trained.
+        on_hub: Whether the base's name is a hub id, and no folder of the machine on which it was merged.
+        licence: What the base's card says of its licence: license, license_name and license_link, as far as it does.
+        recipe: The settings of its training by name; empty where the run's folder is gone.
+        versions: What it was merged with, by package.
+    """
+
+    step: int | None = None
+    lora: LoraInfo | None = None
+    on_hub: bool = False
+    licence: Mapping[str, str] = field(default_factory=dict)
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> "Origin":
+        """Out of what merge.json holds.
+
+        Raises:
+            TypeError: It is something else.
+        """
+        lora = values.get("lora")
+        return cls(**{**values, "lora": None if lora is None else LoraInfo(**lora)})
+
+
+def origin_of(checkpoint: Path, info: CheckpointInfo | None, lora: LoraInfo | None, base: Path | None) -> Origin:
+    """The origin of a model that is made of a checkpoint.
+
+    Args:
+        checkpoint: `.../global_step_N`.
+        info: What it says of itself.
+        lora: The adapter in it.
+        base: The base's folder.
+    """
+    return Origin(
+        step=info.global_step if info is not None else step_of(checkpoint),
+        lora=lora,
+        licence=licence_of(base) if base is not None else {},
+        recipe=recipe_of(checkpoint.parent),
+        versions=versions(),
+    )
+
+
+def versions() -> dict[str, str]:
+    """The versions of what trains and merges, as far as it is installed."""
+    found: dict[str, str] = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def licence_of(model: Path) -> dict[str, str]:
+    """What the card in a model's folder says of its licence, or else its config.json; empty if neither does."""
+    names = ("license", "license_name", "license_link")
+    for read in (_card_of, _configuration_of):
+        try:
+            said = read(model)
+            found = {name: str(said[name]) for name in names if said.get(name)}
+        except (OSError, ValueError, AttributeError, YAMLError):  # none is there, or it cannot be understood
+            continue
+        if found:
+            return found
+    return {}
+
+
+def recipe_of(experiment: Path) -> dict[str, Any]:
+    """The settings of the run that writes to a folder of checkpoints. Paths are left out.
+
+    Args:
+        experiment: Where `run.json` stands, which names the run's folder, in which Hydra kept the configuration.
+    """
+    try:
+        folder = Path(json.loads((experiment / RECORD).read_text(encoding="utf-8"))["folder"])
+        configuration = OmegaConf.load(folder / ".hydra/config.yaml")
+        found = {name: OmegaConf.select(configuration, name) for name in SETTINGS}
+        if found["algorithm.adv_estimator"] not in (None, "gae"):
+            found["critic.optim.lr"] = None  # there was no critic
+        for part in ("adapter_defaults", "adapter_config"):
+            tasks: Any = OmegaConf.select(configuration, f"{TASKS}.{part}")
+            plain: Any = OmegaConf.to_container(tasks, resolve=True) if tasks is not None else {}
+            found |= {f"adapter_config.{name}": value for name, value in plain.items() if value is not None}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OmegaConfBaseException, YAMLError):
+        return {}
+    return {name: plain for name, value in found.items() if (plain := _plain(value)) is not None}
+
+
+def _card_of(model: Path) -> dict[str, Any]:
+    return ModelCard((model / "README.md").read_text(encoding="utf-8")).data.to_dict()
+
+
+def _configuration_of(model: Path) -> dict[str, Any]:
+    return json.loads((model / "config.json").read_text(encoding="utf-8"))
+
+
+def _plain(value: Any) -> Any:
+    """A number, a word or a list of them; None for anything else."""
+    if isinstance(value, (list, tuple)) or OmegaConf.is_list(value):
+        parts = [_plain(part) for part in value]
+        return parts if parts and None not in parts else None
+    if isinstance(value, str):
+        return None if value.startswith(("/", "~")) or not value else value
+    return value if isinstance(value, (bool, int, float)) else None
