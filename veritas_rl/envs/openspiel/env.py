@@ -370,6 +370,7 @@ class OpenSpielSession(Session):
     def __init__(self, task: Task, game: Game, decision: Decision | None = None) -> None:
         self.task = task
         self.game = game
+        self._luck = task.luck
         if task.mode == "move":
             asked = decision or positions.decision_of(game.case, task.k, task.seed, task.split, task.depth)
             self._state, self._asked = asked[0], (asked[1],)
@@ -390,10 +391,11 @@ class OpenSpielSession(Session):
     def step(self, replies: Mapping[int, Reply]) -> None:
         if not self._turns:
             raise RuntimeError("the session is over")
-        waiting = [turn.seat for turn in self._turns]
-        read = {seat: parse(replies[seat], self._names[seat]) for seat in waiting}
-        self.rejected = {seat: action for seat, action in read.items() if isinstance(action, Reason)}
-        self._accepted |= {seat: action for seat, action in read.items() if not isinstance(action, Reason)}
+        self.rejected = rejected = {}
+        for turn in self._turns:
+            seat = turn.seat
+            action = parse(replies[seat], self._names[seat])
+            (rejected if isinstance(action, Reason) else self._accepted)[seat] = action
         for seat in self.rejected:
             self._mistakes[seat] += 1
         final = {seat: reason for seat, reason in self.rejected.items() if not self._retries[seat]}
@@ -417,7 +419,7 @@ class OpenSpielSession(Session):
     def _advance(self) -> None:
         """Go on to the next decision: deal what chance deals, score a finished game."""
         while self._state.is_chance_node():
-            dice = generator("chance", self.task.luck, self._state.move_number())
+            dice = generator("chance", self._luck, self._state.move_number())
             positions.apply_chance(self._state, dice)
         if self._scores is None and self._state.is_terminal():
             self._scores = self._finish()
@@ -435,11 +437,11 @@ class OpenSpielSession(Session):
         return Turn(
             seat=seat,
             messages=text.messages(self.game, self._state, seat, names, self.task.prompt),
-            answers=tuple(text.answer(action) for action in names),
+            answers=text.answers(names),
             update=text.update(self.game, self._state, seat, names, self.task.prompt)
             if self.task.context == "conversation"
             else "",
-            dice=(self.task.luck, self._state.move_number(), seat),
+            dice=(self._luck, self._state.move_number(), seat),
             view=View(self._state.clone(), tuple(names), self.game.case),
         )
 

@@ -46,13 +46,18 @@ def decision_of(case: str, k: int, seed: int, split: str, depth: int = -1) -> De
     Raises:
         UserError: No state of this split is that near to the start.
     """
-    game = load(case)
-    if enumerate_states(game.case) is not None:
-        pool = _pool(game.case, seed, split, depth)
+    state, seat = _decision(load(case).case, k, seed, split, depth)
+    return state.clone(), seat
+
+
+@lru_cache(maxsize=1024)  # a task is started to be shown, to be played and to be judged
+def _decision(case: str, k: int, seed: int, split: str, depth: int) -> Decision:
+    if enumerate_states(case) is not None:
+        pool = _pool(case, seed, split, depth)
         found = pool[k % len(pool)]
     else:
-        found = _block(game.case, seed, split, depth, k // BLOCK).draw(k % BLOCK)
-    return replay(game, found.history), found.seat
+        found = _block(case, seed, split, depth, k // BLOCK).draw(k % BLOCK)
+    return replay(load(case), found.history), found.seat
 
 
 @lru_cache(maxsize=64)
@@ -214,17 +219,19 @@ def walk(game: Game, random: Random, depth: int = -1) -> Decision:
     """
     moves = random.randint(0, depth) if depth >= 0 else -1
     state = game.spiel.new_initial_state()
-    decisions: list[tuple[int, tuple[int, ...]]] = []
+    lengths: list[int] = []
     while not state.is_terminal():
         if state.is_chance_node():
             apply_chance(state, random)
             continue
-        decisions.append((len(state.history()), game.movers(state)))
-        if len(decisions) - 1 == moves:
+        # A history is copied to be measured; where players move in turn it has an entry for every move.
+        lengths.append(len(state.history()) if game.simultaneous else state.move_number())
+        if len(lengths) - 1 == moves:
             break
         state.apply_action(random.choice(state.legal_actions()))
-    length, movers = random.choice(decisions) if depth < 0 else decisions[-1]
-    return replay(game, tuple(state.history()[:length])), random.choice(movers)
+    length = random.choice(lengths) if depth < 0 else lengths[-1]
+    asked = replay(game, tuple(state.history()[:length]))
+    return asked, random.choice(game.movers(asked))
 
 
 def apply_chance(state: State, random: Random) -> None:
@@ -236,6 +243,10 @@ def apply_chance(state: State, random: Random) -> None:
 def replay(game: Game, history: History) -> State:
     """The state that a history leads to."""
     state = game.spiel.new_initial_state()
+    if not game.simultaneous:
+        for action in history:
+            state.apply_action(action)
+        return state
     steps = iter(history)
     for action in steps:
         if state.is_simultaneous_node():

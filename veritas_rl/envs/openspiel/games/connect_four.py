@@ -1,5 +1,6 @@
 """Connect four. Rules checked against OpenSpiel's `games/connect_four/connect_four.cc`."""
 
+from functools import cached_property
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
@@ -25,9 +26,8 @@ class ConnectFour(Game):
         return "xo"[player]
 
     def position(self, state: State, player: int) -> str:
-        width = len(str(self.parameters["columns"] - 1))
-        rows = [[*row] for row in self._rows(state)] + [[str(column) for column in range(self.parameters["columns"])]]
-        return "\n".join(" ".join(cell.rjust(width) for cell in row) for row in rows)
+        gap = " " * len(str(self.parameters["columns"] - 1))
+        return "\n".join([*[gap[1:] + gap.join(row) for row in self._rows(state)], self._numbers])
 
     def brief(self, state: State, player: int) -> str:
         return "\n".join([self.role(player), *self._rows(state)])
@@ -44,6 +44,12 @@ class ConnectFour(Game):
     def symmetry_key(self, state: State, player: int) -> str:
         rows = self._rows(state)
         return min("\n".join(rows), "\n".join(row[::-1] for row in rows))
+
+    @cached_property
+    def _numbers(self) -> str:
+        """The columns' numbers, below the board."""
+        columns = self.parameters["columns"]
+        return " ".join(str(column).rjust(len(str(columns - 1))) for column in range(columns))
 
     @staticmethod
     def _rows(state: State) -> list[str]:
