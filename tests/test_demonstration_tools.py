@@ -58,7 +58,7 @@ def test_help_explains_with_a_command(path: str) -> None:
         (["--expert", "alphazero"], "unknown expert 'alphazero'"),
         (["--val_ratio", "1.5"], "val_ratio must lie in [0, 1), 1.5 was given"),
         (["--format", "rl", "--expert", "exact"], "--format rl has no answers"),
-        (["--games", "leduc_poker"], "leduc_poker cannot be solved by minimax"),
+        (["--games", "backgammon"], "backgammon cannot be solved by minimax"),
         (["--output", "/dev/null/x", "--num_demonstrations", "5"], "/dev/null/x cannot be written"),
     ],
 )

@@ -120,7 +120,7 @@ def test_mistakes_are_counted_by_reason_and_left_out(monkeypatch: pytest.MonkeyP
         ({"opponent": "random"}, "opponent is for mode=episode"),
         ({"expert": None, "mode": "episode"}, "without an expert"),
         ({"games": "nonsense"}, "nonsense"),
-        ({"games": "leduc_poker"}, "cannot be solved by minimax"),
+        ({"games": "backgammon"}, "cannot be solved by minimax"),
     ],
 )
 def test_what_cannot_work_is_one_line(changes: dict, message: str) -> None:

@@ -86,7 +86,8 @@ def test_every_group_composes(group: str, algorithm: str) -> None:
         (["data.custom_cls.config.env=chesss"], {}, "known: openspiel"),
         (["data.train_batch_size=100", "actor_rollout_ref.actor.ppo_mini_batch_size=32"], {}, "no multiple"),
         (["trainer.logger=[console]"], {}, "must hold file"),
-        ([f"{ADAPTER}.opponent=mcts", f"{ADAPTER}.mode=episode"], {}, "opponent=mcts is not there yet"),
+        ([f"{ADAPTER}.opponent=mcts"], {}, "opponent=mcts needs mode=episode"),
+        (["episode", f"{ADAPTER}.gamma=1.5"], {}, "gamma must lie in (0, 1], 1.5 was given"),
         (["data.train_batch_size="], {}, "no whole number"),
     ],
 )

@@ -90,7 +90,13 @@ def test_the_command_and_its_environment_hold_what_verl_needs(run: Run) -> None:
         ({}, ["data.train_batch_size=10", "actor_rollout_ref.actor.ppo_mini_batch_size=4"], "is no multiple of"),
         ({}, ["trainer.n_gpus_per_node=3"], "does not divide into 3 ranks"),
         ({}, ["trainer.total_training_steps=null"], "trainer.total_training_steps=None is no whole number above 0"),
-        ({"ALGORITHM": "grpo"}, ["data.custom_cls.config.adapter_config.mode=episode"], "is not there yet"),
+        ({"ALGORITHM": "grpo"}, ["actor_rollout_ref.rollout.n=1"], "compares several games of one task"),
+        ({"ALGORITHM": "rae"}, ["algorithm.use_kl_in_reward=true"], "use_kl_in_reward is for ALGORITHM=ppo"),
+        (
+            {},
+            ["episode", "data.custom_cls.config.curriculum={stages: [{name: a, opponent: mtcs}]}"],
+            "unknown opponent",
+        ),
         ({}, ["data.custom_cls.config.failure_replay={capacity: 0}"], "failure_replay.capacity must be a whole number"),
         (
             {},

@@ -38,7 +38,7 @@ def test_fifty_simulations_beat_chance(case: str, least: float) -> None:
 def turn_of(case: str, state: object, seat: int, luck: str = "luck") -> Turn:
     actions = tuple(state.legal_actions(seat))  # pyright: ignore[reportAttributeAccessIssue]
     view = View(state, actions, load(case).case)
-    return Turn(seat, (), tuple(map(str, actions)), (luck, 1, seat), view)
+    return Turn(seat, (), tuple(map(str, actions)), dice=(luck, 1, seat), view=view)
 
 
 def test_a_move_depends_on_seed_and_dice_alone() -> None:

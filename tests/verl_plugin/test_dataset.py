@@ -51,7 +51,7 @@ def test_a_row_carries_its_task_as_plain_values() -> None:
     task = task_of(row["extra_info"])
     assert task.id == row["extra_info"]["task_id"] == row["reward_model"]["ground_truth"]
     assert (task.split, task.reward, task.case) == ("val", "legal", "leduc_poker")
-    assert all(isinstance(value, str | int) for value in row["extra_info"].values())
+    assert all(isinstance(value, str | int | float) for value in row["extra_info"].values())
 
 
 def test_its_order_is_a_seeded_permutation() -> None:

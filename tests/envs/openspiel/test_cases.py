@@ -137,7 +137,7 @@ def test_a_config_can_be_replaced_and_hashed() -> None:
         ({"game_list": ["hex"], "game_configs": [[], []]}, "2 entries"),
         ({"game_list": ["hex"], "game_configs": ["x"]}, "mappings"),
         ({"game_list": ["hex"], "game_configs": {"hex": [5]}}, "mappings"),
-        ({"cases": "liars_dice"}, "reward_mode=legal"),
+        ({"cases": "phantom_go"}, "reward_mode=legal"),
         ({"cases": {"hex": 5}}, "list"),
     ],
 )

@@ -1,9 +1,10 @@
 """The checks of one case. Each takes the case and a log, notes what it finds, and gives what it has looked at."""
 
+import dataclasses
 import math
 from collections.abc import Callable
 
-from veritas_rl.envs.base import REWARD_MODES, Reason, Reply, Score, Turn, shape
+from veritas_rl.envs.base import REWARD_MODES, Reason, Reply, Score, Task, Turn, shape
 from veritas_rl.envs.lint.case import Case, said
 from veritas_rl.envs.lint.findings import Log, NotApplicable, quote
 from veritas_rl.envs.lint.hostile import hostile
@@ -31,7 +32,7 @@ def mistakes_pay_nothing(case: Case, log: Log) -> str:
                 count += 1
                 with log.guard(task.id):
                     score = case.answer(task, turn.seat, reply)
-                    if score.value or score.success or any(shape(score, mode) for mode in REWARD_MODES):
+                    if score.value or score.success or any(rewards(score, task)):
                         paid = f"was paid {score.value:.3g} as {score.reason}" + ", a success" * score.success
                         log.found(task.id, f"{kind} {paid}: {quote(reply.text)}")
     return f"{count} hostile replies"
@@ -46,12 +47,16 @@ def values_in_range(case: Case, log: Log) -> str:
         scores += [(item.task, score) for score in found.values()]
     scores += [(task.id, score) for task, _, found in case.played for score in found.values()]
     for name, score in scores:
-        rewards = [shape(score, mode) for mode in REWARD_MODES]
-        if not all(0 <= value <= 1 for value in (score.value, *rewards)):
+        if not all(0 <= value <= 1 for value in (score.value, *rewards(score, Task.from_id(name)))):
             log.found(name, f"value {score.value:.6g} ({score.reason})")
     _tell_broken(case, log)
     values = [score.value for _, score in scores]
     return f"{len(values)} values" + (f" from {min(values):.3g} to {max(values):.3g}" if values else "")
+
+
+def rewards(score: Score, task: Task) -> list[float]:
+    """What a score of a task would pay in every reward mode."""
+    return [shape(score, dataclasses.replace(task, reward=mode)) for mode in REWARD_MODES]
 
 
 def _tell_broken(case: Case, log: Log) -> None:

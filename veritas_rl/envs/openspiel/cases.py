@@ -5,6 +5,7 @@ their default dropped, but a board's size always told: "hex" is "hex(board_size=
 "clobber(columns=6,rows=5)". So a bare "hex" can mean every hex case.
 """
 
+import os
 import re
 import warnings
 from collections.abc import Iterable, Mapping
@@ -129,8 +130,8 @@ def write_case(name: str, parameters: Mapping[str, Any]) -> str:
 def load(case: str) -> Game:
     """The game of a case, in any spelling, loaded once a process.
 
-    A game that no file here describes, or with parameters that its
-    file does not cover, gets the generic description, and a warning says so.
+    A game that no file here describes, or with parameters that its file does not cover, gets the generic description,
+    and a warning says so.
 
     Raises:
         UserError: As `canonical`.
@@ -159,7 +160,7 @@ def load(case: str) -> Game:
             stacklevel=2,
         )
     try:
-        spiel = pyspiel.load_game(spelled)
+        spiel = _load_quietly(spelled)
         root = spiel.new_initial_state()
         if not root.is_terminal():
             root.legal_actions()  # a few games have none to list
@@ -173,12 +174,30 @@ def _defaults(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     that the game's description does not cover is not tried."""
     if name not in playable_names():
         return {}
-    plain = pyspiel.load_game(name).get_parameters()
+    plain = _load_quietly(name).get_parameters()
     sizes = {key: given.get(key, plain[key]) for key in _SIZES.get(name, ())}
     limits = GAMES[name].limits if name in GAMES else {}
     if not sizes or not all(key in limits and limits[key][0] <= size <= limits[key][1] for key, size in sizes.items()):
         return plain
-    return pyspiel.load_game(write_case(name, sizes)).get_parameters()
+    try:
+        return _load_quietly(write_case(name, sizes)).get_parameters()
+    except pyspiel.SpielError:
+        return plain  # `load` will say why
+
+
+def _load_quietly(spelled: str) -> Any:
+    """OpenSpiel's game. At each load of quoridor it writes a warning past Python, which concerns other numbers of
+    players than the description covers; that alone is held back."""
+    if not spelled.startswith("quoridor"):
+        return pyspiel.load_game(spelled)
+    kept = os.dup(2)
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
+        os.dup2(nowhere.fileno(), 2)
+        try:
+            return pyspiel.load_game(spelled)
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
 
 
 def _parse(case: str) -> tuple[str, dict[str, Any]]:

@@ -340,13 +340,13 @@ class OpenSpielEnvironment(Environment):
     def turn_class(self, task: Task, turn: Turn) -> str:
         """The symmetry class of the turn's state, in a single move as in a whole game."""
         view: View = turn.view
-        return f"{view.case}/{case_names.load(view.case).symmetry_key(view.state)}"
+        return f"{view.case}/{case_names.load(view.case).symmetry_key(view.state, turn.seat)}"
 
     def held_out(self, task: Task, turn: Turn) -> bool:
         """Whether the state's symmetry class belongs to validation, or the game is too small to be split."""
         view: View = turn.view
         game = case_names.load(view.case)
-        return not positions.is_split(view.case) or positions.split_of(game, view.state) == "val"
+        return not positions.is_split(view.case) or positions.split_of(game, view.state, turn.seat) == "val"
 
 
 class OpenSpielSession(Session):

@@ -10,6 +10,7 @@ it.
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyspiel
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -66,7 +67,7 @@ def exhibit(name: str) -> Exhibit:
         title=game.type.long_name,
         kind=_kind(game),
         cases=tuple(cases.default_cases(name)),
-        variants=tuple(f"{key} {low} to {high}" for key, (low, high) in type(game).limits.items()),
+        variants=tuple(_variant(game, key, limit) for key, limit in type(game).limits.items()),
         task_ids=_task_ids(name),
         score=_score(game),
         moves=_moves(game),
@@ -74,6 +75,14 @@ def exhibit(name: str) -> Exhibit:
         seen=_seen(game),
         prompt=turn.messages[0]["content"],
     )
+
+
+def _variant(game: Game, key: str, limit: tuple[Any, ...]) -> str:
+    if isinstance(game.parameters.get(key), str):
+        return f"{key} {' or '.join(limit)}"
+    if limit == (False, True):
+        return f"{key} True or False"
+    return f"{key} {limit[0]} to {limit[1]}"
 
 
 def _kind(game: Game) -> str:

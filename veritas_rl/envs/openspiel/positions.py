@@ -24,7 +24,7 @@ MIN_CLASSES = 100
 MAX_STATES = 50_000
 """Up to this many states a game is enumerated."""
 MAX_LINES = 1e9
-"""A game with more lines of play than this, by the estimate of `_lines`, is not even tried."""
+"""A game with more lines of play than this, by the estimate of `lines`, is not even tried."""
 BLOCK = 128
 """Walks in one block of consecutive tasks end in different information states."""
 MAX_WALKS = 4_000
@@ -97,7 +97,7 @@ class Position:
 def enumerate_states(case: str) -> tuple[Position, ...] | None:
     """One decision for each information state, nearest first; None if there are more than `MAX_STATES` states."""
     game = load(case)
-    if _lines(game) > MAX_LINES:
+    if lines(game) > MAX_LINES:
         return None
     found: dict[str, Position] = {}
     root = game.spiel.new_initial_state()
@@ -124,7 +124,7 @@ def enumerate_states(case: str) -> tuple[Position, ...] | None:
     return tuple(found.values())
 
 
-def _lines(game: Game) -> float:
+def lines(game: Game) -> float:
     """A rough size of the game tree (Knuth 1975): the median product of branching factors over 9 random games."""
     sizes = []
     for index in range(9):

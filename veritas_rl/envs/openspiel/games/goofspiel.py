@@ -1,0 +1,221 @@
+"""Goofspiel. Rules checked against OpenSpiel's `games/goofspiel/goofspiel.cc`.
+
+All players bid at once. The last round is no decision: OpenSpiel plays the last cards itself. With `imp_info` a player
+learns who won a round, and never with which card.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import ClassVar
+
+import pyspiel
+
+from veritas_rl.envs.openspiel.games.base import Game, State
+
+_RETURNS = {
+    "win_loss": "Whoever has more points at the end wins; equal points are a draw.",
+    "point_difference": "Whoever has more points at the end wins, by the difference of the points; equal points are a "
+    "draw.",
+    "total_points": "At the end each player gets the points of the prizes won.",
+}
+
+
+class Goofspiel(Game):
+    """A card is named by its value, from 1: action value - 1."""
+
+    default_cases: ClassVar = ("goofspiel", *(f"goofspiel(num_cards={cards})" for cards in (8, 10, 12, 14, 16)))
+    limits: ClassVar = {
+        "num_cards": (4, 20),
+        "points_order": ("random", "descending", "ascending"),
+        "returns_type": tuple(_RETURNS),
+        "imp_info": (False, True),
+        "egocentric": (False, True),
+    }
+    budget: ClassVar = None
+
+    def rules(self) -> str:
+        cards, order = self.parameters["num_cards"], self.parameters["points_order"]
+        turned = {
+            "random": "in random order",
+            "descending": f"from {cards} down to 1",
+            "ascending": f"from 1 up to {cards}",
+        }[order]
+        shown = (
+            "Both then learn who won, but never which card the other bid."
+            if self.parameters["imp_info"]
+            else "Both bids are then shown."
+        )
+        return (
+            f"You are playing Goofspiel with 2 players. Each holds the cards 1 to {cards}. There are {cards} prizes, "
+            f"worth 1 to {cards} points, turned up one each round {turned}. In each round both players "
+            "secretly choose a card of their hand, at the same time. The higher card wins the prize; on equal cards "
+            f"nobody gets it. Bid cards are gone, whoever wins. {shown} In the last round the last cards are "
+            f"played without asking. {_RETURNS[self.parameters['returns_type']]}"
+        )
+
+    def position(self, state: State, player: int) -> str:
+        prizes, bids = self._rounds(state)
+        other = 1 - player
+        points = self._points(prizes, bids)
+        lines = [f"Prize of this round: {prizes[-1]}"]
+        if self.parameters["points_order"] == "random":
+            lines.append(f"Prizes still to come: {self._list(self._left(prizes))}")
+        lines += [
+            f"Your cards: {self._list(self._left([bid[player] for bid in bids]))}",
+            *([] if self.hidden else [f"Cards of player {other}: {self._list(self._left([b[other] for b in bids]))}"]),
+            f"Points: player 0: {points[0]}, player 1: {points[1]}",
+        ]
+        if self.hidden:
+            rounds = [
+                f"prize {prize}, you bid {bid[player]}, {self._winner(bid)}"
+                for prize, bid in zip(prizes, bids, strict=False)
+            ]
+            lines.append(f"Rounds so far: {'; '.join(rounds) or 'none'}")
+        return "\n".join(lines)
+
+    def brief(self, state: State, player: int) -> str:
+        """Own points, the other's points, the prize and the prizes to come; with hidden bids the own bid and the result
+        of every round, else the other's cards. The own cards are the legal actions."""
+        prizes, bids = self._rounds(state)
+        points, other = self._points(prizes, bids), 1 - player
+        lines = [f"{points[player]} {points[other]} {prizes[-1]}"]
+        if self.parameters["points_order"] == "random":
+            lines.append(self._list(self._left(prizes)))
+        if self.hidden:
+            told = [
+                f"{prize}:{bid[player]}{'-=+'[1 + (bid[player] > bid[other]) - (bid[player] < bid[other])]}"
+                for prize, bid in zip(prizes, bids, strict=False)
+            ]
+            lines.append(" ".join(told))
+        else:
+            lines.append(self._list(self._left([bid[other] for bid in bids])))
+        return "\n".join(lines)
+
+    def action_name(self, state: State, player: int, action: int) -> str:
+        return f"card {action + 1}"
+
+    def information_key(self, state: State, player: int) -> str:
+        return f"{player}|{self.symmetry_key(state, player)}"
+
+    def symmetry_key(self, state: State, player: int) -> str:
+        """Both seats have the same problem."""
+        if self.parameters["imp_info"]:
+            return self.brief(state, player)  # its rounds tell the own cards
+        mine = self._left([bid[player] for bid in self._rounds(state)[1]])
+        return f"{self._list(mine)}\n{self.brief(state, player)}"
+
+    def state_key(self, state: State) -> str:
+        return str(state) if self.parameters["imp_info"] else self._open_key(state)
+
+    def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
+        """The other player's bids drawn uniformly among all that win, lose and tie the same rounds.
+
+        Raises:
+            pyspiel.SpielError: No bids fit, which the rules exclude.
+        """
+        if not self.parameters["imp_info"]:
+            return state.clone()
+        prizes, bids = self._rounds(state)
+        results = tuple(
+            (bid[player], (bid[1 - player] > bid[player]) - (bid[1 - player] < bid[player])) for bid in bids
+        )
+        drawn = _draw_bids(self.parameters["num_cards"], results, uniform)
+        copy, prizes_left = self.spiel.new_initial_state(), iter(prizes)
+        if copy.is_chance_node():
+            copy.apply_action(next(prizes_left) - 1)
+        for bid, other in zip(bids, drawn, strict=True):
+            copy.apply_actions([bid[0] - 1, other - 1] if player == 0 else [other - 1, bid[1] - 1])
+            if copy.is_chance_node():
+                copy.apply_action(next(prizes_left) - 1)
+        return copy
+
+    def _open_key(self, state: State) -> str:
+        if state.is_terminal():
+            return str(state)
+        prizes, bids = self._rounds(state)
+        hands = [self._list(self._left([bid[player] for bid in bids])) for player in (0, 1)]
+        asked = prizes[-1] if len(prizes) > len(bids) else 0
+        return f"{hands}{self._points(prizes, bids)}{asked}{self._left(prizes)}"
+
+    def _rounds(self, state: State) -> tuple[list[int], list[tuple[int, int]]]:
+        """The prizes turned up so far, and both bids of each finished round."""
+        history, cards = state.history(), self.parameters["num_cards"]
+        if self.parameters["points_order"] == "random":
+            bids = [(a + 1, b + 1) for a, b in zip(history[1::3], history[2::3], strict=False)]
+            return [prize + 1 for prize in history[0::3]], bids
+        bids = [(a + 1, b + 1) for a, b in zip(history[0::2], history[1::2], strict=True)]
+        prizes = range(1, cards + 1) if self.parameters["points_order"] == "ascending" else range(cards, 0, -1)
+        return list(prizes)[: len(bids) + 1], bids
+
+    def _left(self, gone: list[int]) -> list[int]:
+        return [card for card in range(1, self.parameters["num_cards"] + 1) if card not in gone]
+
+    @staticmethod
+    def _points(prizes: list[int], bids: list[tuple[int, int]]) -> tuple[int, int]:
+        won = list(zip(prizes, bids, strict=False))
+        return sum(p for p, (a, b) in won if a > b), sum(p for p, (a, b) in won if a < b)
+
+    @staticmethod
+    def _winner(bid: tuple[int, int]) -> str:
+        return "nobody won" if bid[0] == bid[1] else f"player {int(bid[1] > bid[0])} won"
+
+    @staticmethod
+    def _list(cards: list[int]) -> str:
+        return " ".join(map(str, cards))
+
+
+Results = tuple[tuple[int, int], ...]
+"""Of each round the own bid, and 1 if the other's was higher, 0 if it was equal, -1 if it was lower."""
+
+
+def _draw_bids(cards: int, results: Results, uniform: Callable[[], float]) -> list[int]:
+    """The other's bid of each round, uniformly among all that fit.
+
+    The cards are dealt out from 1 upwards. `pool` are those that no round has taken yet, `above` the rounds that wait
+    for a card higher than the own bid; a round for a card lower than the own bid takes it from the pool when that bid's
+    value is reached. Each choice has the weight of the completions that it leaves.
+
+    Raises:
+        pyspiel.SpielError: Nothing fits.
+    """
+    rounds = {bid: (index, result) for index, (bid, result) in enumerate(results)}
+    signs = tuple(rounds[card][1] if card in rounds else None for card in range(1, cards + 1))
+    if not _completions(signs, 1, 0, 0):
+        raise pyspiel.SpielError("no bids fit the results of the rounds")
+    drawn = [0] * len(results)
+    pool: list[int] = []
+    above: list[int] = []
+    for card in range(1, cards + 1):
+        index, result = rounds.get(card, (-1, None))
+        if result == -1:
+            drawn[index] = pool.pop(int(uniform() * len(pool)))
+        if result == 0:
+            drawn[index] = card
+        else:
+            kept = _completions(signs, card + 1, len(pool) + 1, len(above) + (result == 1))
+            given = _completions(signs, card + 1, len(pool), len(above) - 1 + (result == 1)) if above else 0
+            if uniform() * (kept + given * len(above)) < kept:
+                pool.append(card)
+            else:
+                drawn[above.pop(int(uniform() * len(above)))] = card
+        if result == 1:
+            above.append(index)
+    return drawn
+
+
+@lru_cache(maxsize=100_000)
+def _completions(signs: tuple[int | None, ...], card: int, pool: int, above: int) -> int:
+    """In how many ways the cards from `card` on can be dealt out."""
+    if card > len(signs):
+        return int(above == 0)
+    sign = signs[card - 1]
+    if sign == 0:
+        return _completions(signs, card + 1, pool, above)
+    ways = 1
+    if sign == -1:
+        if not pool:
+            return 0
+        ways, pool = pool, pool - 1
+    kept = _completions(signs, card + 1, pool + 1, above + (sign == 1))
+    given = _completions(signs, card + 1, pool, above - 1 + (sign == 1)) if above else 0
+    return ways * (kept + above * given)

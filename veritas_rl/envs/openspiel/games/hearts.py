@@ -1,0 +1,287 @@
+"""Hearts. Rules checked against OpenSpiel's `games/hearts/hearts.cc`.
+
+It is one deal. With `pass_cards=False` OpenSpiel still draws among all four directions, and cards are passed all the
+same: its chance outcomes do not look at that parameter. Its observation struct tells a player who has not yet passed
+what is being passed to him, and its own way to deal anew forgets who has shown which suits to be missing; so both are
+done here, from the history: pass direction, 52 cards dealt in turn, three cards passed by each, and the play.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+from veritas_rl.envs.openspiel.games.base import Game, State
+from veritas_rl.envs.openspiel.games.cards import deal, shuffle
+
+_RANKS = "23456789TJQKA"
+_SUITS = "cdhs"
+_CLUBS, _HEARTS, _SPADES = 0, 2, 3
+_TWO_OF_CLUBS, _JACK_OF_DIAMONDS, _QUEEN_OF_SPADES = 0, 37, 43
+_DIRECTIONS = ("nobody", "the left", "the other side", "the right")
+_SEATS = range(4)
+
+
+@dataclass(frozen=True)
+class _Deal:
+    """A deal as far as it has gone, read from a history.
+
+    Attributes:
+        direction: How many seats further cards are passed; 0 where none are.
+        dealt: The cards that each seat was dealt.
+        passed: The cards that each seat has passed on so far.
+        tricks: Each trick as its leader and its cards in order; the last one may be unfinished or empty.
+    """
+
+    direction: int
+    dealt: tuple[tuple[int, ...], ...]
+    passed: tuple[tuple[int, ...], ...]
+    tricks: tuple[tuple[int, tuple[int, ...]], ...]
+
+    @property
+    def playing(self) -> bool:
+        return not self.direction or all(len(cards) == 3 for cards in self.passed)
+
+    def received(self, seat: int) -> tuple[int, ...]:
+        """What a seat got from the other side of the pass, once all have passed."""
+        return self.passed[(seat - self.direction) % 4] if self.direction and self.playing else ()
+
+    def plays(self) -> list[tuple[int, int]]:
+        """The seat and the card of each play."""
+        return [((leader + turn) % 4, card) for leader, cards in self.tricks for turn, card in enumerate(cards)]
+
+    def hand(self, seat: int) -> list[int]:
+        gone = {*self.passed[seat], *(card for player, card in self.plays() if player == seat)}
+        return [card for card in sorted({*self.dealt[seat], *self.received(seat)}) if card not in gone]
+
+
+class Hearts(Game):
+    """A card is named by rank and suit: "Qs" is the queen of spades, action 4 * rank + suit."""
+
+    default_cases: ClassVar = ("hearts",)
+    limits: ClassVar = dict.fromkeys(
+        (
+            "pass_cards",
+            "no_pts_on_first_trick",
+            "can_lead_any_club",
+            "jd_bonus",
+            "avoid_all_tricks_bonus",
+            "must_break_hearts",
+            "qs_breaks_hearts",
+            "can_lead_hearts_instead_of_qs",
+        ),
+        (False, True),
+    )
+    budget: ClassVar = (500, 50)
+
+    def rules(self) -> str:
+        on = self.parameters
+        lines = [
+            "You are playing one deal of Hearts with 4 players, counted from 0; the next player is on a player's left. "
+            "A card is written as rank and suit: ranks 2 3 4 5 6 7 8 9 T J Q K A from low to high (T is ten), suits c, "
+            "d, h, s. Each player is dealt 13 cards."
+        ]
+        lines.append(
+            "By chance either nothing is passed, or every player passes three cards to the player on the left, across "
+            "or on the right. Nobody sees what is passed to them before all have passed."
+        )
+        club = "any club" if on["can_lead_any_club"] else "the 2c"
+        lines.append(
+            f"Whoever holds the 2c leads {club} to the first trick. Everybody in turn plays one card and must follow "
+            "the suit led if possible. The highest card of the suit led takes the trick and leads the next one."
+        )
+        if on["no_pts_on_first_trick"]:
+            lines.append(
+                "In the first trick nobody may play a heart or the Qs, except with nothing else in hand and no club."
+            )
+        if on["must_break_hearts"]:
+            breaks = "a heart or the Qs" if on["qs_breaks_hearts"] else "a heart"
+            unless = "hearts" if not on["can_lead_hearts_instead_of_qs"] else "hearts, or only hearts and the Qs,"
+            lines.append(
+                f"Nobody may lead a heart before {breaks} has been played, except a player with only {unless} in hand."
+            )
+        jack = ", and the Jd takes 10 points off" if on["jd_bonus"] else ""
+        lines.append(
+            f"Each heart taken counts 1 point and the Qs 13{jack}. A player who takes all hearts and the Qs has 26 "
+            "points fewer in the end, and each other player 26 more."
+        )
+        if on["avoid_all_tricks_bonus"]:
+            lines.append("Otherwise a player who takes no trick has 5 points fewer.")
+        lines.append("The fewest points are the best result, and players are ranked by them.")
+        return " ".join(lines)
+
+    def position(self, state: State, player: int) -> str:
+        seen = _read(tuple(state.history()))
+        to = "nothing is passed" if not seen.direction else f"three cards to player {(player + seen.direction) % 4}"
+        lines = [f"Passing: {to}" + (f" ({_DIRECTIONS[seen.direction]})" if seen.direction else "")]
+        lines.append(f"Your hand: {_names(seen.hand(player))}")
+        if seen.passed[player]:
+            lines.append(f"You passed: {_names(sorted(seen.passed[player]))}")
+        if seen.received(player):
+            giver = (player - seen.direction) % 4
+            lines.append(f"You received from player {giver}: {_names(sorted(seen.received(player)))}")
+        if not seen.playing:
+            lines.append("Choose a card to pass.")
+            return "\n".join(lines)
+        points, taken = [0] * 4, [0] * 4
+        for number, (leader, cards) in enumerate(seen.tricks, 1):
+            told = ", ".join(f"player {(leader + turn) % 4} {_name(card)}" for turn, card in enumerate(cards))
+            if len(cards) == 4:
+                winner = _winner(leader, cards)
+                points[winner] += self._points(cards)
+                taken[winner] += 1
+                lines.append(f"Trick {number}: {told}; taken by player {winner}")
+            else:
+                lines.append(f"This trick: {told or 'you lead'}")
+        lines.append("Points taken: " + ", ".join(f"player {seat}: {points[seat]}" for seat in _SEATS))
+        lines.append(f"Hearts may be led: {'yes' if state.hearts_broken() else 'not yet'}")
+        return "\n".join(lines)
+
+    def brief(self, state: State, player: int) -> str:
+        """Seat and pass; hand; this trick; the tricks before with their leaders; what was passed and received."""
+        seen = _read(tuple(state.history()))
+        *before, last = [f"{leader} {_names(cards)}".rstrip() for leader, cards in seen.tricks] or [""]
+        parts = [
+            f"{player} {seen.direction}",
+            _names(seen.hand(player)),
+            last,
+            *before,
+            f"{_names(sorted(seen.passed[player]))}/{_names(sorted(seen.received(player)))}",
+        ]
+        return "\n".join(parts)
+
+    def action_name(self, state: State, player: int, action: int) -> str:
+        return _name(action)
+
+    def information_key(self, state: State, player: int) -> str:
+        return f"{player} {self.symmetry_key(state, player)}"
+
+    def symmetry_key(self, state: State, player: int) -> str:
+        """All seats have the same problem: players are told by how far to the left they sit."""
+        seen = _read(tuple(state.history()))
+        first = (seen.tricks[0][0] - player) % 4 if seen.tricks else "-"
+        parts = [
+            f"{seen.direction} {first}",
+            _names(sorted(seen.dealt[player])),
+            _names(sorted(seen.passed[player])),
+            _names(sorted(seen.received(player))),
+            _names([card for _, card in seen.plays()]),
+        ]
+        return "/".join(parts)
+
+    def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
+        """What is not known dealt anew: uniformly over the hands that fit the play, and over what others passed.
+
+        A hand fits if each of its plays was legal: it has no card of a suit that was not followed, and none that a
+        player must have lacked who led a heart too early or gave points to the first trick.
+        """
+        seen = _read(tuple(state.history()))
+        others = [seat for seat in _SEATS if seat != player]
+        own = {*seen.dealt[player], *seen.received(player)}
+        if seen.playing:
+            dealt, passed = self._redeal(seen, player, uniform)
+        else:
+            unseen = [card for card in range(52) if card not in own]
+            hands = deal(unseen, {str(seat): 13 for seat in others}, lambda _, __: True, uniform)
+            dealt = {player: list(seen.dealt[player]), **{seat: hands[str(seat)] for seat in others}}
+            passed = {seat: shuffle(dealt[seat], uniform)[: len(seen.passed[seat])] for seat in others}
+            passed[player] = list(seen.passed[player])
+        copy = self.spiel.new_initial_state()
+        copy.apply_action(seen.direction)
+        for turn in range(13):
+            for seat in _SEATS:
+                copy.apply_action(dealt[seat][turn])
+        for seat in _SEATS:
+            for card in passed[seat]:
+                copy.apply_action(card)
+        for _, card in seen.plays():
+            copy.apply_action(card)
+        return copy
+
+    def _redeal(
+        self, seen: _Deal, player: int, uniform: Callable[[], float]
+    ) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+        """The cards dealt to each seat and passed by it, drawn for the play that was seen."""
+        others = [seat for seat in _SEATS if seat != player]
+        played = {seat: [card for who, card in seen.plays() if who == seat] for seat in _SEATS}
+        own = {*seen.dealt[player], *seen.received(player)}
+        target = (player + seen.direction) % 4
+        given = [card for card in seen.passed[player] if card not in played[target]]
+        gone = {card for cards in played.values() for card in cards}
+        unseen = [card for card in range(52) if card not in own and card not in gone]
+        barred = self._barred(seen)
+        room = {str(seat): 13 - len(played[seat]) - (len(given) if seat == target else 0) for seat in others}
+        hands = deal(unseen, room, lambda seat, card: card not in barred[int(seat)], uniform)
+        held = {seat: [*played[seat], *hands[str(seat)], *(given if seat == target else [])] for seat in others}
+        if not seen.direction:
+            return {player: list(seen.dealt[player]), **held}, {seat: [] for seat in _SEATS}
+        passed = {player: list(seen.passed[player])}
+        for seat in others:
+            to = (seat + seen.direction) % 4
+            passed[seat] = list(seen.passed[seat]) if to == player else shuffle(held[to], uniform)[:3]
+        dealt = {player: list(seen.dealt[player])}
+        for seat in others:
+            got = passed[(seat - seen.direction) % 4]
+            dealt[seat] = [card for card in held[seat] if card not in got] + passed[seat]
+        return dealt, passed
+
+    def _barred(self, seen: _Deal) -> list[set[int]]:
+        """The cards that each seat cannot hold any more, because a play of its would have been illegal."""
+        barred: list[set[int]] = [set() for _ in _SEATS]
+        on = self.parameters
+        points = {card for card in range(52) if card % 4 == _HEARTS} | {_QUEEN_OF_SPADES}
+        broken = not on["must_break_hearts"]
+        for number, (leader, cards) in enumerate(seen.tricks):
+            for turn, card in enumerate(cards):
+                seat = (leader + turn) % 4
+                if turn and card % 4 != cards[0] % 4:
+                    barred[seat] |= {other for other in range(52) if other % 4 == cards[0] % 4}
+                    if number == 0 and on["no_pts_on_first_trick"] and card in points:
+                        barred[seat] |= set(range(52)) - points
+                if not turn and card % 4 == _HEARTS and not broken:
+                    barred[seat] |= {other for other in range(52) if other % 4 != _HEARTS}
+                    if on["can_lead_hearts_instead_of_qs"]:
+                        barred[seat].discard(_QUEEN_OF_SPADES)
+                broken |= card % 4 == _HEARTS or (card == _QUEEN_OF_SPADES and on["qs_breaks_hearts"])
+        return barred
+
+    def _points(self, cards: tuple[int, ...]) -> int:
+        jack = -10 if self.parameters["jd_bonus"] else 0
+        return sum(
+            (card % 4 == _HEARTS) + 13 * (card == _QUEEN_OF_SPADES) + jack * (card == _JACK_OF_DIAMONDS)
+            for card in cards
+        )
+
+
+@lru_cache(maxsize=64)
+def _read(history: tuple[int, ...]) -> _Deal:
+    direction, cards = history[0], history[1:53]
+    dealt = tuple(cards[seat::4] for seat in _SEATS)
+    start = 65 if direction else 53
+    passes = history[53:65] if direction else ()
+    passed = tuple(passes[3 * seat : 3 * seat + 3] for seat in _SEATS)
+    if len(history) < start:
+        return _Deal(direction, dealt, passed, ())
+    leader = next(seat for seat in _SEATS if _TWO_OF_CLUBS in dealt[seat])
+    if _TWO_OF_CLUBS in passed[leader]:
+        leader = (leader + direction) % 4
+    tricks = []
+    for first in range(start, len(history) + 1, 4):
+        trick = history[first : first + 4]
+        tricks.append((leader, trick))
+        if len(trick) == 4:
+            leader = _winner(leader, trick)
+    return _Deal(direction, dealt, passed, tuple(tricks))
+
+
+def _winner(leader: int, cards: tuple[int, ...]) -> int:
+    following = [(card, turn) for turn, card in enumerate(cards) if card % 4 == cards[0] % 4]
+    return (leader + max(following)[1]) % 4
+
+
+def _name(card: int) -> str:
+    return _RANKS[card // 4] + _SUITS[card % 4]
+
+
+def _names(cards: tuple[int, ...] | list[int]) -> str:
+    return " ".join(map(_name, cards))

@@ -1,0 +1,75 @@
+"""Liar's dice. Rules checked against OpenSpiel's `games/liars_dice/liars_dice.cc`.
+
+It is a single round for two: nobody loses dice, and the highest face is wild, for bids of itself as of any other.
+"""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from veritas_rl.envs.openspiel.games.base import Game, State
+
+
+class LiarsDice(Game):
+    """A player sees the own dice and all bids. A bid is named by quantity and face: "3x5" is three fives."""
+
+    default_cases: ClassVar = ("liars_dice", "liars_dice(numdice=5)")
+    limits: ClassVar = {"numdice": (1, 20), "dice_sides": (2, 20), "bidding_rule": ("reset-face", "reset-quantity")}
+    budget: ClassVar = (3000, 200)
+
+    def rules(self) -> str:
+        dice, sides = self.parameters["numdice"], self.parameters["dice_sides"]
+        each = "1 die" if dice == 1 else f"{dice} dice"
+        if self.parameters["bidding_rule"] == "reset-face":
+            higher = "have a higher quantity (of any face), or the same quantity and a higher face"
+        else:
+            higher = "have a higher face (in any quantity), or the same face and a higher quantity"
+        return (
+            f"You are playing liar's dice with 2 players. Each rolls {each} with faces 1 to {sides}, which the other "
+            f"does not see. Player 0 bids first; then the players alternate. A bid QxF, such as 1x2, claims that among "
+            f"all {2 * dice} dice of both players at least Q show face F. Face {sides} is wild: a die that shows "
+            f"{sides} counts for every bid. Instead of bidding, a player may say liar to the last bid, which ends the "
+            f"game: if at least Q dice count for that bid, the bidder wins, otherwise the player who said liar wins. A "
+            f"bid must {higher}, compared with the last bid. Q is at most {2 * dice}; after the highest bid, "
+            f"{2 * dice}x{sides}, only liar is left. Dice are rolled only once."
+        )
+
+    def position(self, state: State, player: int) -> str:
+        bids = [f"player {turn % 2}: {bid}" for turn, bid in enumerate(self._bids(state))]
+        dice = " ".join(map(str, self._dice(state, player)))
+        return f"Your dice: {dice}\nBids so far: {', '.join(bids) or 'none'}"
+
+    def brief(self, state: State, player: int) -> str:
+        dice = ("" if self.parameters["dice_sides"] < 10 else ",").join(map(str, self._dice(state, player)))
+        return " ".join([dice, *self._bids(state)])  # the bids tell whose turn it is
+
+    def action_name(self, state: State, player: int, action: int) -> str:
+        return self._name(action)
+
+    def information_key(self, state: State, player: int) -> str:
+        return f"{player} {self.brief(state, player)}"
+
+    def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
+        """The other player's dice rolled anew, uniformly: bids may be lies, so none of them excludes a roll."""
+        dice, sides = self.parameters["numdice"], self.parameters["dice_sides"]
+        copy = self.spiel.new_initial_state()
+        for step, action in enumerate(state.history()):
+            hidden = step < 2 * dice and step // dice != player
+            copy.apply_action(int(uniform() * sides) if hidden else action)
+        return copy
+
+    def _dice(self, state: State, player: int) -> list[int]:
+        dice = self.parameters["numdice"]
+        return sorted(face + 1 for face in state.history()[player * dice : (player + 1) * dice])
+
+    def _bids(self, state: State) -> list[str]:
+        return [self._name(action) for action in state.history()[2 * self.parameters["numdice"] :]]
+
+    def _name(self, action: int) -> str:
+        dice, sides = 2 * self.parameters["numdice"], self.parameters["dice_sides"]
+        if action == dice * sides:
+            return "liar"
+        if self.parameters["bidding_rule"] == "reset-face":
+            quantity, face = divmod(action, sides)
+        else:
+            face, quantity = divmod(action, dice)
+        return f"{quantity + 1}x{face + 1}"
