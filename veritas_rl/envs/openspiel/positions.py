@@ -234,10 +234,29 @@ def walk(game: Game, random: Random, depth: int = -1) -> Decision:
     return asked, random.choice(game.movers(asked))
 
 
+def opening(case: str, luck: str) -> State:
+    """The first decision of a whole game, what chance deals before it drawn from `luck`, see `deal`."""
+    return _opening(case, luck).clone()
+
+
+@lru_cache(maxsize=1024)  # a task is played by several players, and from several seats, on the same luck
+def _opening(case: str, luck: str) -> State:
+    state = load(case).spiel.new_initial_state()
+    deal(state, luck)
+    return state
+
+
+def deal(state: State, luck: str) -> None:
+    """Draw what chance does now, in place, up to the next decision or the end: from the luck and the ply alone."""
+    while state.is_chance_node():
+        apply_chance(state, generator("chance", luck, state.move_number()))
+
+
 def apply_chance(state: State, random: Random) -> None:
     """Draw an outcome of a chance node, by its probability."""
-    actions, probabilities = zip(*state.chance_outcomes(), strict=True)
-    state.apply_action(random.choices(actions, probabilities)[0])
+    outcomes = state.chance_outcomes()
+    ((action, _),) = random.choices(outcomes, [probability for _, probability in outcomes])
+    state.apply_action(action)
 
 
 def replay(game: Game, history: History) -> State:

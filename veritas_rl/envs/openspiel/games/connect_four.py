@@ -26,8 +26,9 @@ class ConnectFour(Game):
         return "xo"[player]
 
     def position(self, state: State, player: int) -> str:
-        gap = " " * len(str(self.parameters["columns"] - 1))
-        return "\n".join([*[gap[1:] + gap.join(row) for row in self._rows(state)], self._numbers])
+        gap, numbers = self._grid
+        lines = f"\n{gap[1:]}".join(["", *map(gap.join, self._rows(state))])
+        return f"{lines[1:]}\n{numbers}"
 
     def brief(self, state: State, player: int) -> str:
         return "\n".join([self.role(player), *self._rows(state)])
@@ -46,10 +47,11 @@ class ConnectFour(Game):
         return min("\n".join(rows), "\n".join(row[::-1] for row in rows))
 
     @cached_property
-    def _numbers(self) -> str:
-        """The columns' numbers, below the board."""
-        columns = self.parameters["columns"]
-        return " ".join(str(column).rjust(len(str(columns - 1))) for column in range(columns))
+    def _grid(self) -> tuple[str, str]:
+        """What stands between two cells, and the columns' numbers below the board."""
+        numbers = [str(column) for column in range(self.parameters["columns"])]
+        width = len(numbers[-1])
+        return " " * width, " ".join(number.rjust(width) for number in numbers)
 
     @staticmethod
     def _rows(state: State) -> list[str]:
