@@ -226,7 +226,7 @@ def compare_searches(rounds: int, console: Console) -> None:
             return len(player.act(turns))
 
         evaluator = mcts.RandomRolloutEvaluator(1, np.random.RandomState(0))
-        if game.hidden and game.can_resample:
+        if game.native_search:  # the others are searched as if nothing were hidden: Python can deal no other world
             bot = ismcts.ISMCTSBot(game.spiel, evaluator, EXPLORATION, SIMULATIONS)
         else:
             bot = mcts.MCTSBot(game.spiel, EXPLORATION, SIMULATIONS, evaluator, random_state=np.random.RandomState(0))
