@@ -42,7 +42,7 @@ GAMES = {"tic_tac_toe": "TicTacToe-v0", "kuhn_poker": "KuhnPoker-v0", "connect_f
 ALONE = ("hex(board_size=5)", "clobber(columns=5,rows=5)", "othello")
 """Cases that are compared with bare pyspiel calls alone."""
 REWARDED = ("hex(board_size=5)", "clobber(columns=5,rows=5)")
-SEARCHED = ("hex(board_size=5)", "clobber(columns=5,rows=5)", "leduc_poker", "liars_dice")
+SEARCHED = ("hex(board_size=5)", "clobber(columns=5,rows=5)", "leduc_poker", "liars_dice", "liars_dice(numdice=5)")
 STARTED = "hex(board_size=5)"
 PLAYOUTS = 64
 SIMULATIONS = 200
