@@ -9,7 +9,7 @@ from random import Random
 
 def digest(*words: object) -> int:
     """A 64-bit number made from the printed form of `words` alone, by SHA-256: near words give unrelated numbers."""
-    text = "\x1f".join(str(word) for word in words)
+    text = "\x1f".join(map(str, words))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 

@@ -62,10 +62,10 @@ def test_no_symmetry_class_is_in_two_of_train_val_and_evaluation(tmp_path: Path)
     evaluation = {
         position.group
         for position in positions.enumerate_states("tic_tac_toe") or ()
-        if positions.split_of(game, positions.replay(game, position.history)) == "val"
+        if positions.split_of(game, positions.replay(game, position.history), position.seat) == "val"
     }
     classes = {
-        name: {game.symmetry_key(met_again(row)[1].view.state) for row in file["extra_info"]}
+        name: {game.symmetry_key(turn.view.state, turn.seat) for _, turn in map(met_again, file["extra_info"])}
         for name, file in files.items()
     }
     assert len(evaluation) > 100

@@ -74,7 +74,7 @@ def test_every_group_composes(group: str, algorithm: str) -> None:
 @pytest.mark.parametrize(
     ("typed", "environment", "message"),
     [
-        ([f"{ADAPTER}.foo=1"], {}, "unknown adapter_config key 'foo': known: cases"),
+        ([f"{ADAPTER}.foo=1"], {}, "unknown adapter_config key 'foo': known: allowed_game_indices"),
         ([f"+{ADAPTER}.num_task_per_case=1"], {}, "did you mean num_tasks_per_case"),
         (["trainer.foo=1"], {}, "trainer.foo"),
         (["hardware=h300"], {}, "hardware/h300"),
@@ -87,7 +87,7 @@ def test_every_group_composes(group: str, algorithm: str) -> None:
         (["data.train_batch_size=100", "actor_rollout_ref.actor.ppo_mini_batch_size=32"], {}, "no multiple"),
         (["trainer.logger=[console]"], {}, "must hold file"),
         ([f"{ADAPTER}.opponent=mcts"], {}, "opponent=mcts needs mode=episode"),
-        (["episode", f"{ADAPTER}.gamma=1.5"], {}, "gamma must lie in (0, 1], 1.5 was given"),
+        (["episode", f"{ADAPTER}.gamma=1.5"], {}, r"gamma must lie in \(0, 1\], 1.5 was given"),
         (["data.train_batch_size="], {}, "no whole number"),
     ],
 )

@@ -96,7 +96,7 @@ def test_the_command_and_its_environment_hold_what_verl_needs(run: Run) -> None:
         ({"ALGORITHM": "rae"}, ["algorithm.use_kl_in_reward=true"], "use_kl_in_reward is for ALGORITHM=ppo"),
         (
             {},
-            ["episode", "data.custom_cls.config.curriculum={stages: [{name: a, opponent: mtcs}]}"],
+            ["episode", "+data.custom_cls.config.curriculum.stages=[{name: a, opponent: mtcs}]"],
             "unknown opponent",
         ),
         ({}, ["data.custom_cls.config.failure_replay={capacity: 0}"], "failure_replay.capacity must be a whole number"),

@@ -91,3 +91,10 @@ def test_the_equilibrium_loses_to_nobody() -> None:
         assert score.reason in (Reason.WON, Reason.LOST)
         returns.append(float(score.details["return"]))
     assert sum(returns) / len(returns) > 0.1
+
+
+@pytest.mark.parametrize("simulations", [1, 2, 10, 17])
+def test_a_few_simulations_are_enough_for_a_legal_move(simulations: int) -> None:
+    for case in ("liars_dice", "phantom_ttt"):  # searched in dealt worlds
+        (turn,) = ENV.start(Task("openspiel", case, 1, mode="episode")).turns()
+        assert MCTSPlayer(simulations).act([turn])[0].text in turn.answers

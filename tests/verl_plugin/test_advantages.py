@@ -56,7 +56,7 @@ def test_early_turns_of_a_long_game_are_discounted() -> None:
 
 def test_the_advantage_of_a_seat_is_no_merit() -> None:
     """A game that the first seat always wins teaches nothing once the baselines have seen it."""
-    baselines = RoleBaselines()
+    baselines, advantages = RoleBaselines(), []
     for step in range(200):
         moves = game("t", f"{step}", 0, 2, 1.0) + game("t", f"{step}", 1, 2, 0.0)
         advantages = role_conditioned(moves, baselines)

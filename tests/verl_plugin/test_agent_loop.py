@@ -17,7 +17,7 @@ from veritas_rl.verl_plugin import agent_loop
 from veritas_rl.verl_plugin.agent_loop import GameAgentLoop, recorded
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 
-TOKENIZER = byte_tokenizer()
+TOKENIZER: Any = byte_tokenizer()
 LIMIT = 8
 
 
@@ -40,7 +40,7 @@ def play_with(
         loop: Any = GameAgentLoop(
             trainer_config=DictConfigWrap(config),
             server_manager=SimpleNamespace(generate=generate),  # pyright: ignore[reportArgumentType]
-            tokenizer=TOKENIZER,  # pyright: ignore[reportArgumentType]
+            tokenizer=TOKENIZER,
             processor=None,  # pyright: ignore[reportArgumentType]
             dataset_cls=DynamicEnvDataset,  # pyright: ignore[reportArgumentType]
             data_config=DictConfigWrap(config.data),

@@ -117,14 +117,16 @@ def _choose_over_worlds(
     exploration: float,
     seed: int,
 ) -> int:
-    worlds = min(WORLDS, simulations)
+    simulations = max(2, simulations)  # the first one of a world looks at no move
+    worlds = min(WORLDS, simulations // 2)
     visits: Counter[int] = Counter()
     for index in range(worlds):
         world = game.resample(state, seat, generator("world", seed, index).random)
         share = simulations // worlds + (index < simulations % worlds)
         bot = pyspiel.MCTSBot(game.spiel, evaluator, exploration, share, MEMORY_MB, True, seed + index, False)
         for child in bot.mcts_search(world).children:
-            visits[child.action] += child.explore_count
+            if count := child.explore_count:  # most children of a short search have none
+                visits[child.action] += count
     return max(visits, key=lambda action: (visits[action], -action))
 
 

@@ -13,6 +13,8 @@ from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment
 from veritas_rl.errors import UserError
 
 FEW_CLASSES = ("kuhn_poker",)
+LONG = 100
+"""A game of that many moves takes long to walk: fewer tasks of it are drawn."""
 
 
 def test_tic_tac_toe_is_whole() -> None:
@@ -48,12 +50,35 @@ def test_no_class_is_on_both_sides_whatever_the_seed(case: str) -> None:
 @pytest.mark.parametrize("case", DEFAULT_CASES)
 def test_positions_are_distinct_decision_nodes(case: str) -> None:
     game = load(case)
+    tasks = 100 if game.spiel.max_game_length() < LONG else 20
     for split in ("train", "val"):
-        decisions = [positions.decision_of(case, k, 42, split) for k in range(100)]
+        decisions = [positions.decision_of(case, k, 42, split) for k in range(tasks)]
         assert all(seat in game.movers(state) for state, seat in decisions)
         assert len({game.information_key(state, seat) for state, seat in decisions}) == (
-            12 if case in FEW_CLASSES else 100
+            12 if case in FEW_CLASSES else tasks
         )
+
+
+@pytest.mark.parametrize("case", ["tic_tac_toe", "connect_four"])
+def test_a_task_has_a_state_of_its_own_each_time(case: str) -> None:
+    first, seat = positions.decision_of(case, 5, 42, "train")
+    history = first.history()
+    first.apply_action(first.legal_actions()[0])
+    again, _ = positions.decision_of(case, 5, 42, "train")
+    assert (again.history(), again.current_player()) == (history, seat)
+
+
+def test_the_deals_of_a_game_are_those_of_its_luck() -> None:
+    def deal(luck: str) -> list[int]:
+        state = positions.opening("leduc_poker", luck)
+        dealt = state.history()
+        state.apply_action(state.legal_actions()[0])  # the next one is not moved by this
+        return dealt
+
+    hands = {tuple(deal(str(luck))) for luck in range(200)}
+    assert len(hands) == 30  # 6 cards for one player, 5 for the other
+    positions._opening.cache_clear()
+    assert [deal("a"), deal("b"), deal("a")] == [deal(luck) for luck in "aba"]
 
 
 @pytest.mark.parametrize("case", ["hex(board_size=5)", "tic_tac_toe", "leduc_poker"])

@@ -28,7 +28,6 @@ from veritas_rl.envs.openspiel.audit import OpenSpielAudit
 from veritas_rl.envs.openspiel.games import Decision, Game, State
 from veritas_rl.envs.openspiel.parsing import parse
 from veritas_rl.errors import UserError, unknown
-from veritas_rl.seeding import generator
 
 QUOTED_CHARACTERS = 2000
 """How much of a mistake is shown to the player who may make it good."""
@@ -370,17 +369,18 @@ class OpenSpielSession(Session):
     def __init__(self, task: Task, game: Game, decision: Decision | None = None) -> None:
         self.task = task
         self.game = game
+        self._luck = task.luck
         if task.mode == "move":
             asked = decision or positions.decision_of(game.case, task.k, task.seed, task.split, task.depth)
             self._state, self._asked = asked[0], (asked[1],)
         else:
-            self._state, self._asked = game.spiel.new_initial_state(), ()
+            self._state, self._asked = positions.opening(game.case, self._luck), ()
         self._scores: dict[int, Score] | None = None
         self._names: dict[int, dict[int, str]] = {}
         self._accepted: dict[int, int] = {}
         self._turns: tuple[Turn, ...] = ()
-        self._retries = dict.fromkeys(range(game.players), task.retries)
-        self._mistakes = dict.fromkeys(range(game.players), 0)
+        self._retries = [task.retries] * game.players
+        self._mistakes = [0] * game.players
         self._moves = 0
         self._advance()
 
@@ -390,18 +390,25 @@ class OpenSpielSession(Session):
     def step(self, replies: Mapping[int, Reply]) -> None:
         if not self._turns:
             raise RuntimeError("the session is over")
-        waiting = [turn.seat for turn in self._turns]
-        read = {seat: parse(replies[seat], self._names[seat]) for seat in waiting}
-        self.rejected = {seat: action for seat, action in read.items() if isinstance(action, Reason)}
-        accepted = {seat: action for seat, action in read.items() if not isinstance(action, Reason)}
-        self.actions = {seat: self._names[seat][action] for seat, action in accepted.items()}
-        self._accepted |= accepted
-        for seat in self.rejected:
+        rejected: dict[int, Reason] = {}
+        actions: dict[int, str] = {}
+        self.rejected, self.actions = rejected, actions
+        for turn in self._turns:
+            names = self._names[turn.seat]
+            action = parse(replies[turn.seat], names)
+            if isinstance(action, Reason):
+                rejected[turn.seat] = action
+            else:
+                self._accepted[turn.seat] = action
+                actions[turn.seat] = names[action]
+        final: dict[int, Reason] = {}
+        for seat, reason in rejected.items():
             self._mistakes[seat] += 1
-        final = {seat: reason for seat, reason in self.rejected.items() if not self._retries[seat]}
+            if not self._retries[seat]:
+                final[seat] = reason
         if final:
             self._forfeit(final)
-        elif self.rejected:
+        elif rejected:
             self._ask_again(replies)
             return
         elif self.task.mode == "move":
@@ -424,30 +431,29 @@ class OpenSpielSession(Session):
 
     def _advance(self) -> None:
         """Go on to the next decision: deal what chance deals, score a finished game."""
-        while self._state.is_chance_node():
-            dice = generator("chance", self.task.luck, self._state.move_number())
-            positions.apply_chance(self._state, dice)
-        if self._scores is None and self._state.is_terminal():
+        state = self._state
+        positions.deal(state, self._luck)
+        if self._scores is None and state.is_terminal():
             self._scores = self._finish()
         elif self._scores is None and self._moves >= self.task.max_moves:
             self._scores = {seat: self._score(seat, 0.0, Reason.UNFINISHED) for seat in range(self.game.players)}
         if self._scores is not None:
             self._turns = ()
             return
-        seats = self._asked or self.game.movers(self._state)
+        seats = self._asked or self.game.movers(state)
         self._accepted = {}
-        self._names = {seat: self.game.action_names(self._state, seat) for seat in seats}
-        self._turns = tuple(self._turn(seat, names) for seat, names in self._names.items())
+        self._names = {seat: self.game.action_names(state, seat) for seat in seats}
+        self._turns = tuple([self._turn(seat, names) for seat, names in self._names.items()])
 
     def _turn(self, seat: int, names: Mapping[int, str]) -> Turn:
         return Turn(
             seat=seat,
             messages=text.messages(self.game, self._state, seat, names, self.task.prompt),
-            answers=tuple(text.answer(action) for action in names),
+            answers=text.answers(names),
             update=text.update(self.game, self._state, seat, names, self.task.prompt)
             if self.task.context == "conversation"
             else "",
-            dice=(self.task.luck, self._state.move_number(), seat),
+            dice=(self._luck, self._state.move_number(), seat),
             view=View(self._state.clone(), tuple(names), self.game.case),
         )
 

@@ -51,6 +51,8 @@ def parse(reply: Reply, names: Mapping[int, str]) -> int | Reason:
 
 def without_thinking(text: str) -> str:
     """A reply without its thinking blocks."""
+    if "think>" not in text:
+        return text
     kept: list[str] = []
     inside = False
     for piece in re.split(r"(</?think>)", text):

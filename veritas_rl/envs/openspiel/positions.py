@@ -46,13 +46,18 @@ def decision_of(case: str, k: int, seed: int, split: str, depth: int = -1) -> De
     Raises:
         UserError: No state of this split is that near to the start.
     """
-    game = load(case)
-    if enumerate_states(game.case) is not None:
-        pool = _pool(game.case, seed, split, depth)
+    state, seat = _decision(load(case).case, k, seed, split, depth)
+    return state.clone(), seat
+
+
+@lru_cache(maxsize=1024)  # a task is started to be shown, to be played and to be judged
+def _decision(case: str, k: int, seed: int, split: str, depth: int) -> Decision:
+    if enumerate_states(case) is not None:
+        pool = _pool(case, seed, split, depth)
         found = pool[k % len(pool)]
     else:
-        found = _block(game.case, seed, split, depth, k // BLOCK).draw(k % BLOCK)
-    return replay(game, found.history), found.seat
+        found = _block(case, seed, split, depth, k // BLOCK).draw(k % BLOCK)
+    return replay(load(case), found.history), found.seat
 
 
 @lru_cache(maxsize=64)
@@ -214,28 +219,53 @@ def walk(game: Game, random: Random, depth: int = -1) -> Decision:
     """
     moves = random.randint(0, depth) if depth >= 0 else -1
     state = game.spiel.new_initial_state()
-    decisions: list[tuple[int, tuple[int, ...]]] = []
+    lengths: list[int] = []
     while not state.is_terminal():
         if state.is_chance_node():
             apply_chance(state, random)
             continue
-        decisions.append((len(state.history()), game.movers(state)))
-        if len(decisions) - 1 == moves:
+        # A history is copied to be measured; where players move in turn it has an entry for every move.
+        lengths.append(len(state.history()) if game.simultaneous else state.move_number())
+        if len(lengths) - 1 == moves:
             break
         state.apply_action(random.choice(state.legal_actions()))
-    length, movers = random.choice(decisions) if depth < 0 else decisions[-1]
-    return replay(game, tuple(state.history()[:length])), random.choice(movers)
+    length = random.choice(lengths) if depth < 0 else lengths[-1]
+    asked = replay(game, tuple(state.history()[:length]))
+    return asked, random.choice(game.movers(asked))
+
+
+def opening(case: str, luck: str) -> State:
+    """The first decision of a whole game, what chance deals before it drawn from `luck`, see `deal`."""
+    return _opening(case, luck).clone()
+
+
+@lru_cache(maxsize=1024)  # a task is played by several players, and from several seats, on the same luck
+def _opening(case: str, luck: str) -> State:
+    state = load(case).spiel.new_initial_state()
+    deal(state, luck)
+    return state
+
+
+def deal(state: State, luck: str) -> None:
+    """Draw what chance does now, in place, up to the next decision or the end: from the luck and the ply alone."""
+    while state.is_chance_node():
+        apply_chance(state, generator("chance", luck, state.move_number()))
 
 
 def apply_chance(state: State, random: Random) -> None:
     """Draw an outcome of a chance node, by its probability."""
-    actions, probabilities = zip(*state.chance_outcomes(), strict=True)
-    state.apply_action(random.choices(actions, probabilities)[0])
+    outcomes = state.chance_outcomes()
+    ((action, _),) = random.choices(outcomes, [probability for _, probability in outcomes])
+    state.apply_action(action)
 
 
 def replay(game: Game, history: History) -> State:
     """The state that a history leads to."""
     state = game.spiel.new_initial_state()
+    if not game.simultaneous:
+        for action in history:
+            state.apply_action(action)
+        return state
     steps = iter(history)
     for action in steps:
         if state.is_simultaneous_node():

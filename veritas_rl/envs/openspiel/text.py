@@ -1,6 +1,7 @@
 """What a model is shown: one user message, with every legal action in it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from veritas_rl.envs.base import Message, Reason
 from veritas_rl.envs.openspiel.games import Game, State
@@ -29,12 +30,8 @@ def messages(game: Game, state: State, player: int, names: Mapping[int, str], pr
             # First, so that the position stands at the same distance from every answer.
             content = f"{' '.join(map(str, names))}\n{content}"
     else:
-        actions = "\n".join(f"{action}: {name}" for action, name in names.items())
-        listed = f"Legal actions (number: name):\n{actions}\n\n" if prompt == "full" else ""
-        content = (
-            f"{game.rules()}\n\nYou are {game.role(player)}, and it is your turn.\n\n{game.position(state, player)}\n\n"
-            f"{listed}{_FORMAT}"
-        )
+        listed = f"{_listed(names)}\n\n" if prompt == "full" else ""
+        content = f"{_opening(game, player)}\n\n{game.position(state, player)}\n\n{listed}{_FORMAT}"
     return ({"role": "user", "content": content},)
 
 
@@ -42,8 +39,7 @@ def update(game: Game, state: State, player: int, names: Mapping[int, str], prom
     """What a player is told at a later decision of a chat that began with `messages`: the position, not the rules."""
     if prompt == "brief":
         return messages(game, state, player, names, prompt)[0]["content"]
-    actions = "\n".join(f"{action}: {name}" for action, name in names.items())
-    listed = f"\n\nLegal actions (number: name):\n{actions}" if prompt == "full" else ""
+    listed = f"\n\n{_listed(names)}" if prompt == "full" else ""
     return f"It is your turn again.\n\n{game.position(state, player)}{listed}"
 
 
@@ -52,6 +48,23 @@ def correction(reason: Reason) -> str:
     return f"That was no legal answer ({reason}). The position is unchanged. {_FORMAT}"
 
 
+def answers(actions: Iterable[int]) -> tuple[str, ...]:
+    """A whole reply for each action, which plays it."""
+    return tuple(map(answer, actions))
+
+
+@lru_cache(maxsize=100_000)
 def answer(action: int) -> str:
     """A whole reply that plays an action."""
     return f"\\boxed{{{action}}}"
+
+
+@lru_cache(maxsize=1024)
+def _opening(game: Game, player: int) -> str:
+    """What stands before every position of a game."""
+    return f"{game.rules()}\n\nYou are {game.role(player)}, and it is your turn."
+
+
+def _listed(names: Mapping[int, str]) -> str:
+    lines = [f"{action}: {name}" for action, name in names.items()]
+    return "\n".join(["Legal actions (number: name):", *lines])

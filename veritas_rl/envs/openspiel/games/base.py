@@ -117,8 +117,8 @@ class Game:
         return str(state)  # nothing is hidden: __init__ refuses the other games
 
     def action_name(self, state: State, player: int, action: int) -> str:
-        """A short name of a player's legal action."""
-        return state.action_to_string(player, action)
+        """A short name of a player's legal action: words with single spaces between them."""
+        return " ".join(state.action_to_string(player, action).split())
 
     def action_names(self, state: State, player: int) -> dict[int, str]:
         """The name of each of a player's legal actions, by OpenSpiel's action number, in ascending order.
@@ -126,9 +126,10 @@ class Game:
         A name is unique among them, case aside only where OpenSpiel's names differ by case, and never the number of
         another action.
         """
-        names = {
-            action: " ".join(self.action_name(state, player, action).split()) for action in state.legal_actions(player)
-        }
+        names = {action: self.action_name(state, player, action) for action in state.legal_actions(player)}
+        told = names.values()
+        if len(set(told)) == len(names) and all(told) and not any(map(str.isdigit, told)):
+            return names  # as in nearly every game
         taken: dict[str, int] = {}
         for name in names.values():
             taken[name] = taken.get(name, 0) + 1
@@ -177,13 +178,14 @@ class Game:
 
     def movers(self, state: State) -> tuple[int, ...]:
         """The players who are asked now: one, several where moves are simultaneous, none at chance and at the end."""
-        if state.is_simultaneous_node():
+        if self.simultaneous and state.is_simultaneous_node():
             return tuple(player for player in range(self.players) if state.legal_actions(player))
-        return (state.current_player(),) if state.current_player() >= 0 else ()
+        player = state.current_player()
+        return (player,) if player >= 0 else ()
 
     def apply(self, state: State, actions: Mapping[int, int]) -> None:
         """Play the action of each player who was asked, in place."""
-        if state.is_simultaneous_node():
+        if self.simultaneous and state.is_simultaneous_node():
             state.apply_actions([actions.get(player, 0) for player in range(self.players)])
         else:
             state.apply_action(actions[state.current_player()])

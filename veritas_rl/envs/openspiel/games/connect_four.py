@@ -1,5 +1,6 @@
 """Connect four. Rules checked against OpenSpiel's `games/connect_four/connect_four.cc`."""
 
+from functools import cached_property
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
@@ -25,9 +26,9 @@ class ConnectFour(Game):
         return "xo"[player]
 
     def position(self, state: State, player: int) -> str:
-        width = len(str(self.parameters["columns"] - 1))
-        rows = [[*row] for row in self._rows(state)] + [[str(column) for column in range(self.parameters["columns"])]]
-        return "\n".join(" ".join(cell.rjust(width) for cell in row) for row in rows)
+        gap, numbers = self._grid
+        lines = f"\n{gap[1:]}".join(["", *map(gap.join, self._rows(state))])
+        return f"{lines[1:]}\n{numbers}"
 
     def brief(self, state: State, player: int) -> str:
         return "\n".join([self.role(player), *self._rows(state)])
@@ -44,6 +45,13 @@ class ConnectFour(Game):
     def symmetry_key(self, state: State, player: int) -> str:
         rows = self._rows(state)
         return min("\n".join(rows), "\n".join(row[::-1] for row in rows))
+
+    @cached_property
+    def _grid(self) -> tuple[str, str]:
+        """What stands between two cells, and the columns' numbers below the board."""
+        numbers = [str(column) for column in range(self.parameters["columns"])]
+        width = len(numbers[-1])
+        return " " * width, " ".join(number.rjust(width) for number in numbers)
 
     @staticmethod
     def _rows(state: State) -> list[str]:

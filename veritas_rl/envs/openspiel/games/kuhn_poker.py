@@ -44,4 +44,4 @@ class KuhnPoker(Game):
         return state.history()[self.players :]
 
     def _betting(self, state: State) -> str:
-        return ", ".join(f"player {step % self.players}: {_MOVES[a]}" for step, a in enumerate(self._actions(state)))
+        return ", ".join([f"player {step % self.players}: {_MOVES[a]}" for step, a in enumerate(self._actions(state))])

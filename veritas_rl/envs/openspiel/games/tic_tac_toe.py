@@ -24,12 +24,15 @@ SYMMETRIES = _symmetries()
 def draw(cells: str) -> str:
     """The board with its coordinates, from its three rows of cells, one a line."""
     rows = cells.split("\n")
-    return "\n".join(["  a b c", *(f"{number} {' '.join(row)}" for number, row in enumerate(rows, 1))])
+    return "\n".join(["  a b c", *[f"{number} {' '.join(row)}" for number, row in enumerate(rows, 1)]])
+
+
+_NAMES = tuple(f"{column}{row}" for row in "123" for column in "abc")
 
 
 def cell_name(action: int) -> str:
     """The column letter and row number of a cell."""
-    return f"{'abc'[action % 3]}{action // 3 + 1}"
+    return _NAMES[action]
 
 
 class TicTacToe(Game):

@@ -1,0 +1,312 @@
+"""What the OpenSpiel environment costs, as ratios against peers that run in turn with it, in one process.
+
+    python benchmarks/env_throughput.py [--rounds 7] [--part NAME ...]
+
+- `games`: steps a second of whole games. Both sides are told the same moves and make a fresh session for each game; on
+  every step the full prompt is built and the reply is parsed. Ours also lists and checks every legal action. The peers
+  are textarena, where it is installed (`pip install -e '.[bench]'`), and bare pyspiel calls that play the same moves.
+- `rewards`: rewards a second of single moves in the mode `outcome`, from the start of the session to its score, against
+  a plain Python loop of as many playouts that starts from the position.
+- `search`: moves a second of the MCTS player against OpenSpiel's Python bots at equal simulations.
+- `catalogue`: what it costs to open a catalogue, to draw a task and to start it, for few and for many tasks and cases.
+
+It prints medians over the rounds, in seconds of one core, whatever else the machine does: it has one thread.
+"""
+
+import argparse
+import importlib
+import importlib.util
+import itertools
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from statistics import median
+
+import numpy as np
+import pyspiel
+from open_spiel.python.algorithms import ismcts, mcts
+from rich.console import Console
+from rich.table import Table
+
+from veritas_rl.envs.base import Reply, Task, Turn
+from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel.cases import AVAILABLE_CASES, load
+from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment
+from veritas_rl.envs.openspiel.text import answer
+from veritas_rl.players.mcts import EXPLORATION, MCTSPlayer
+
+ENVIRONMENT = OpenSpielEnvironment()
+GAMES = {"tic_tac_toe": "TicTacToe-v0", "kuhn_poker": "KuhnPoker-v0", "connect_four": "ConnectFour-v0"}
+"""Our case and textarena's id."""
+ALONE = ("hex(board_size=5)", "clobber(columns=5,rows=5)", "othello")
+"""Cases that are compared with bare pyspiel calls alone."""
+REWARDED = ("hex(board_size=5)", "clobber(columns=5,rows=5)")
+SEARCHED = ("hex(board_size=5)", "clobber(columns=5,rows=5)", "leduc_poker", "liars_dice", "liars_dice(numdice=5)")
+STARTED = "hex(board_size=5)"
+PLAYOUTS = 64
+SIMULATIONS = 200
+SEEDS = itertools.count()
+"""A seed for each round, so that no deal was met before."""
+DRAWS = 2000
+"""How often a catalogue is opened, and a task drawn from it."""
+STARTS = 10
+
+Way = Callable[[], int]
+"""Does some work; how many units of it."""
+
+
+def rates(ways: Mapping[str, Way], rounds: int) -> dict[str, list[float]]:
+    """Units of work in a second of one core, by way: one number a round, all ways in turn."""
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds + 1):
+        for name, work in ways.items():
+            started = time.process_time()
+            done = work()
+            took = time.process_time() - started
+            if number:  # the first round warms caches
+                found[name].append(done / took)
+    return found
+
+
+def ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """The median of the ratios of each round."""
+    return f"{median(mine / other for mine, other in zip(ours, theirs, strict=True)):.2f}"
+
+
+def moves_of(case: str, games: int) -> list[list[int]]:
+    """The players' actions in each of some random games."""
+    game, random = load(case), Random(0)
+    played = []
+    for _ in range(games):
+        state, actions = game.spiel.new_initial_state(), []
+        while not state.is_terminal():
+            if state.is_chance_node():
+                positions.apply_chance(state, random)
+                continue
+            actions.append(random.choice(state.legal_actions()))
+            state.apply_action(actions[-1])
+        played.append(actions)
+    return played
+
+
+def ours(case: str, games: Sequence[Sequence[int]], seats: Sequence[int]) -> Way:
+    """Whole games through the environment, each once from every one of the seats; no round meets another's deals."""
+    said = [[answer(action) for action in actions] for actions in games]
+
+    def play() -> int:
+        seed = next(SEEDS)
+        for k, texts in enumerate(said):
+            for seat in seats:
+                session = ENVIRONMENT.start(Task(ENVIRONMENT.name, case, k, mode="episode", seat=seat, seed=seed))
+                for text in texts:
+                    (turn,) = session.turns()
+                    session.step({turn.seat: Reply(text)})
+                session.scores()
+        return len(seats) * sum(map(len, games))
+
+    return play
+
+
+def bare(case: str, games: Sequence[Sequence[int]]) -> Way:
+    """The same games by the pyspiel calls that any player needs."""
+    spiel = load(case).spiel
+
+    def play() -> int:
+        for actions in games:
+            state = spiel.new_initial_state()
+            for action in actions:
+                while state.is_chance_node():
+                    state.apply_action(state.chance_outcomes()[0][0])
+                state.legal_actions()
+                state.apply_action(action)
+            state.returns()
+        return sum(map(len, games))
+
+    return play
+
+
+def textarena_games(case: str, games: Sequence[Sequence[int]]) -> Way:
+    """The same games in textarena."""
+    textarena = importlib.import_module("textarena")  # by name: it need not be installed
+
+    said = [_kuhn_words(actions) if case == "kuhn_poker" else [f"[{a}]" for a in actions] for actions in games]
+    options = {"max_rounds": 1} if case == "kuhn_poker" else {}  # a game is one hand, as it is here
+
+    def play() -> int:
+        for seed, texts in enumerate(said):
+            environment = textarena.make(GAMES[case], **options)
+            environment.reset(num_players=2, seed=seed)
+            ended = False
+            for text in texts:
+                environment.get_observation()
+                ended, _ = environment.step(text)
+            assert ended, f"textarena reads {texts} in another way"
+            environment.close()
+        return sum(map(len, games))
+
+    return play
+
+
+def _kuhn_words(actions: Sequence[int]) -> list[str]:
+    return [
+        f"[{(('check', 'bet'), ('fold', 'call'))[1 in actions[:place]][action]}]"
+        for place, action in enumerate(actions)
+    ]
+
+
+def compare_games(rounds: int, console: Console) -> None:
+    """Print the part `games`."""
+    peer = importlib.util.find_spec("textarena") is not None
+    if not peer:
+        console.print("textarena is not installed: no comparison with it. pip install -e '.[bench]' brings it.")
+    table = _table("Whole games, steps/s", "case", "ours", "textarena", "ratio", "bare pyspiel", "share kept")
+    for case, both in itertools.product((*GAMES, *ALONE), (False, True)):
+        if both and not load(case).hidden:  # without deals there is nothing to meet again
+            continue
+        games = moves_of(case, 100)
+        ways = {"ours": ours(case, games, (0, 1) if both else (0,)), "bare": bare(case, games)}
+        if peer and case in GAMES:
+            ways["textarena"] = textarena_games(case, games)
+        found = rates(ways, rounds)
+        mine, raw, theirs = found["ours"], found["bare"], found.get("textarena")
+        against = (f"{median(theirs):,.0f}", ratio(mine, theirs)) if theirs else ("", "")
+        table.add_row(
+            case + " (both seats)" * both, f"{median(mine):,.0f}", *against, f"{median(raw):,.0f}", ratio(mine, raw)
+        )
+    console.print(table)
+
+
+def compare_rewards(rounds: int, console: Console) -> None:
+    """Print the part `rewards`."""
+    table = _table(f"Rewards/s, {PLAYOUTS} playouts each", "case", "ours", "Python loop", "ratio")
+    for case in REWARDED:
+        tasks = [Task(ENVIRONMENT.name, case, k, playouts=PLAYOUTS) for k in range(40)]
+        asked = [ENVIRONMENT.start(task).turns()[0] for task in tasks]
+
+        def through(tasks: Sequence[Task] = tasks) -> int:
+            for task in tasks:
+                session = ENVIRONMENT.start(task)
+                (turn,) = session.turns()
+                session.step({turn.seat: Reply(turn.answers[0])})
+                session.scores()
+            return len(tasks)
+
+        def loop(decisions: Sequence[tuple] = tuple((turn.view, turn.seat) for turn in asked)) -> int:
+            random = Random(0)
+            for view, seat in decisions:
+                total = 0.0
+                for _ in range(PLAYOUTS):
+                    state = view.state.child(view.actions[0])
+                    while not state.is_terminal():
+                        state.apply_action(random.choice(state.legal_actions()))
+                    total += (1 + state.player_return(seat)) / 2
+                assert 0 <= total / PLAYOUTS <= 1
+            return len(decisions)
+
+        found = rates({"ours": through, "loop": loop}, rounds)
+        table.add_row(
+            case,
+            f"{median(found['ours']):,.0f}",
+            f"{median(found['loop']):,.0f}",
+            ratio(found["ours"], found["loop"]),
+        )
+    console.print(table)
+
+
+def compare_searches(rounds: int, console: Console) -> None:
+    """Print the part `search`."""
+    table = _table(f"MCTS moves/s, {SIMULATIONS} simulations each", "case", "ours", "OpenSpiel's Python bot", "ratio")
+    for case in SEARCHED:
+        game = load(case)
+        turns = [_first_turn(case, k) for k in range(4)]
+        player = MCTSPlayer(SIMULATIONS)
+
+        def searched(player: MCTSPlayer = player, turns: Sequence = turns) -> int:
+            return len(player.act(turns))
+
+        evaluator = mcts.RandomRolloutEvaluator(1, np.random.RandomState(0))
+        if game.native_search:  # the others are searched as if nothing were hidden: Python can deal no other world
+            bot = ismcts.ISMCTSBot(game.spiel, evaluator, EXPLORATION, SIMULATIONS)
+        else:
+            bot = mcts.MCTSBot(game.spiel, EXPLORATION, SIMULATIONS, evaluator, random_state=np.random.RandomState(0))
+
+        def peer(bot: pyspiel.Bot = bot, turns: Sequence = turns) -> int:
+            for turn in turns:
+                bot.step(turn.view.state)
+            return len(turns)
+
+        found = rates({"ours": searched, "peer": peer}, rounds)
+        table.add_row(
+            case,
+            f"{median(found['ours']):,.1f}",
+            f"{median(found['peer']):,.1f}",
+            ratio(found["ours"], found["peer"]),
+        )
+    console.print(table)
+
+
+def compare_catalogues(rounds: int, console: Console) -> None:
+    """Print the part `catalogue`."""
+    table = _table("A catalogue, microseconds", "cases", "tasks of each", "open", "draw a task", "start it")
+    for cases, tasks in itertools.product((1, 30), (100, 10**9)):
+        names = dict.fromkeys((STARTED, *AVAILABLE_CASES))
+        timed = [_catalogue_costs(list(names)[:cases], tasks, seed) for seed in range(rounds + 1)][1:]
+        table.add_row(str(cases), f"{tasks:,}", *(f"{1e6 * median(costs):,.1f}" for costs in zip(*timed, strict=True)))
+    console.print(table)
+
+
+def _catalogue_costs(cases: Sequence[str], tasks: int, seed: int) -> tuple[float, float, float]:
+    """Seconds to open a catalogue, to draw a task anywhere in it, and to start one of `STARTED` that nobody met yet."""
+    random = Random(seed)
+    config = OpenSpielConfig(cases=cases, num_tasks_per_case=tasks, seed=seed)
+    length = len(ENVIRONMENT.catalogue(config, "train"))
+    indices = [random.randrange(length) for _ in range(DRAWS)]
+    started = time.process_time()
+    for _ in range(DRAWS):
+        ENVIRONMENT.catalogue(config, "train")
+    opened = time.process_time()
+    catalogue = ENVIRONMENT.catalogue(config, "train")
+    drawn = [catalogue[index] for index in indices]
+    found = time.process_time()
+    fresh = [task for task in drawn if task.case == STARTED][:STARTS]
+    begun = time.process_time()
+    for task in fresh:
+        ENVIRONMENT.start(task)
+    ended = time.process_time()
+    return (opened - started) / DRAWS, (found - opened) / DRAWS, (ended - begun) / len(fresh)
+
+
+def _first_turn(case: str, k: int) -> Turn:
+    return ENVIRONMENT.start(Task(ENVIRONMENT.name, case, k, mode="episode")).turns()[0]
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title)
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="right" if place else "left")
+    return table
+
+
+PARTS = {
+    "games": compare_games,
+    "rewards": compare_rewards,
+    "search": compare_searches,
+    "catalogue": compare_catalogues,
+}
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--part", choices=PARTS, nargs="+", default=list(PARTS))
+    given = parser.parse_args()
+    warnings.filterwarnings("ignore", message=".*has no description of its own")
+    console = Console()
+    for part in given.part:
+        PARTS[part](given.rounds, console)
+
+
+if __name__ == "__main__":
+    main()
