@@ -113,6 +113,7 @@ class Counts:
         duplicates: Left out, because the same was asked before.
         mistakes: Left out, because the answer was no legal move, by reason.
         rejected_by_quality: Left out, because the move was worth less than `min_value`.
+        surplus: Good, and more than were wanted.
         kept: Demonstrations.
     """
 
@@ -121,6 +122,7 @@ class Counts:
     duplicates: int = 0
     mistakes: dict[str, int] = field(default_factory=dict)
     rejected_by_quality: int = 0
+    surplus: int = 0
     kept: int = 0
 
 
@@ -205,8 +207,8 @@ def generate(
             f"none of {counts.drawn} states gave a demonstration ({counts.rejected_by_quality} below min_value, "
             f"{sum(counts.mistakes.values())} mistakes): lower min_value or choose another expert"
         )
-    counts.kept = min(counts.kept, settings.number)
-    counts.drawn -= max(0, len(made) - settings.number)  # those that were not needed
+    counts.surplus = max(0, counts.kept - settings.number)
+    counts.kept -= counts.surplus
     return made[: settings.number], counts
 
 

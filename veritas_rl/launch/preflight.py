@@ -202,6 +202,14 @@ def check_outputs(configuration: DictConfig) -> None:
     """
     if "file" not in configuration.trainer.logger:
         raise UserError("trainer.logger must hold file: the progress bar and the learning curve are read from it")
+
+
+def check_games_to_show(configuration: DictConfig) -> None:
+    """A number of games can be shown after each validation.
+
+    Raises:
+        UserError: They cannot.
+    """
     shown = configuration.veritas_rl.games_to_show
     if not isinstance(shown, int) or shown < 0:
         raise UserError(f"veritas_rl.games_to_show={shown} is no whole number: 0 shows none")
@@ -218,6 +226,7 @@ def check(configuration: DictConfig, overrides: Sequence[str]) -> None:
         UserError: The first mistake that was found.
     """
     check_outputs(configuration)
+    check_games_to_show(configuration)
     check_switches(configuration, overrides)
     check_batch(configuration)
     catalogues = [catalogue_of(configuration, split) for split in SPLITS]
