@@ -70,9 +70,10 @@ def main() -> None:
     for name, file in report["files"].items():
         console.print(f"{file['rows']:>8} rows  {given.output / name}", soft_wrap=True, highlight=False)
     console.print(
-        f"{counts.kept} of {counts.drawn} states drawn were kept; left out: {counts.in_evaluation_set} in the evaluation "
-        f"set, {counts.duplicates} duplicates, {sum(counts.mistakes.values())} mistakes, {counts.rejected_by_quality} "
-        f"below min_value, {counts.surplus} more than wanted; {time.monotonic() - started:.1f} s",
+        f"{counts.kept} of {counts.drawn} states drawn were kept; left out: {counts.in_evaluation_set} in the "
+        f"evaluation set, {counts.duplicates} duplicates, {sum(counts.mistakes.values())} mistakes, "
+        f"{counts.rejected_by_quality} below min_value, {counts.surplus} more than wanted; "
+        f"{time.monotonic() - started:.1f} s",
         highlight=False,
         soft_wrap=True,
     )
