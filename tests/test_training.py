@@ -29,6 +29,7 @@ pytestmark = pytest.mark.training
 
 
 TRAINER = ["bash", "train/scripts/openspiel-ppo-trainer.sh"]
+ADAPTER = "data.custom_cls.config.adapter_config"
 
 
 def train(folder: Path, *overrides: str, **variables: str) -> tuple[str, list[dict[str, float]]]:
@@ -78,7 +79,7 @@ def test_ppo_trains_a_model_that_was_made_on_the_spot(tmp_path: Path) -> None:
         "veritas_rl.warm_up.steps=30",
         "veritas_rl.evaluation.positions=100",
         "data.train_batch_size=32",
-        "trainer.critic_warmup=0",
+        "veritas_rl.critic_warmup=0",
         # With this off, verl recomputes the log-probabilities and compares them with the rollout's.
         "algorithm.rollout_correction.bypass_mode=false",
     )
@@ -117,7 +118,7 @@ def test_grpo_trains_on_every_game_that_is_named(tmp_path: Path) -> None:
         ALGORITHM="grpo",
     )
     seen = {name.split("/")[1] for step in steps for name in step if name.startswith("game/") and name.count("/") == 2}
-    assert seen == {"hex", "go", "chess"}
+    assert seen == {"hex", "go", "chess"}  # single moves have no opponent and no seat to be told by
     assert all("critic/vf_loss" not in step for step in steps)
     for measure in ("reward", "success", "legal", "truncated"):
         assert all(f"game/{measure}" in step for step in steps)
@@ -125,20 +126,31 @@ def test_grpo_trains_on_every_game_that_is_named(tmp_path: Path) -> None:
         assert any(name.startswith(f"{section}/hex/{measure}/mean@") for name in steps[-1])
 
 
-def test_whole_games_are_validated_and_can_be_looked_at(tmp_path: Path) -> None:
-    _, (step,) = train(
+def test_whole_games_of_self_play_are_trained_on_validated_and_can_be_looked_at(tmp_path: Path) -> None:
+    _, (first, second) = train(
         tmp_path,
         "episode",
-        "trainer.total_training_steps=1",
-        "trainer.save_freq=-1",
-        "trainer.test_freq=1",
+        f"{ADAPTER}.opponent=self",
+        f"{ADAPTER}.past_opponent_share=0.5",
+        "algorithm.rollout_correction.bypass_mode=false",
+        "data.custom_cls.config.curriculum=null",
+        "trainer.total_training_steps=2",
+        "trainer.save_freq=1",
+        "trainer.test_freq=2",
         "data.val_max_samples=16",
         "veritas_rl.games_to_show=16",
         "veritas_rl.warm_up.steps=30",
         "veritas_rl.evaluation=null",
         "data.train_batch_size=16",
+        ALGORITHM="rae",
     )
-    games = read_games(logs(tmp_path) / "games/step_1.jsonl")
+    for step in (first, second):
+        # The other half of the games is against the model of before the run, and then of its first step.
+        assert {"game/vs_self/success", "game/vs_past/success"} <= step.keys()
+        assert step["training/rollout_probs_diff_max"] < 1e-3
+    baselines = json.loads((tmp_path / "global_step_2/baselines.json").read_text())
+    assert baselines.keys() == {f"tic_tac_toe/{other}/{seat}" for other in ("self", "past") for seat in (0, 1)}
+    games = read_games(logs(tmp_path) / "games/step_2.jsonl")
     assert {game.seat for game in games} == {0, 1}
     assert all(
         turn.player == ("model" if turn.seat == game.seat else "random") for game in games for turn in game.turns
@@ -146,10 +158,34 @@ def test_whole_games_are_validated_and_can_be_looked_at(tmp_path: Path) -> None:
     # What is shown is what was measured: a game's last move is paid the game's value.
     ends = [next(end for end in game.endings if end.seat == game.seat) for game in games]
     assert len(ends) == 16
-    assert step["val-core/tic_tac_toe/reward/mean@1"] == pytest.approx(fmean(end.value for end in ends))
-    assert step["val-aux/tic_tac_toe/success/mean@1"] == fmean(end.success for end in ends)
-    assert step["val-aux/tic_tac_toe/illegal/mean@1"] == fmean(Reason(end.reason).is_mistake for end in ends)
-    assert "</html>" in (logs(tmp_path) / "games/step_1.html").read_text()
+    assert second["val-core/tic_tac_toe/reward/mean@1"] == pytest.approx(fmean(end.value for end in ends))
+    assert second["val-aux/tic_tac_toe/success/mean@1"] == fmean(end.success for end in ends)
+    assert second["val-aux/tic_tac_toe/illegal/mean@1"] == fmean(Reason(end.reason).is_mistake for end in ends)
+    assert "</html>" in (logs(tmp_path) / "games/step_2.html").read_text()
+
+
+def test_games_of_one_task_are_compared_and_a_conversation_is_one_trajectory(tmp_path: Path) -> None:
+    _, (step,) = train(
+        tmp_path,
+        "episode",
+        f"{ADAPTER}.context=conversation",
+        "algorithm.rollout_correction.bypass_mode=false",
+        "+data.custom_cls.config.curriculum.stages=[{name: only, opponent: mcts:2}]",
+        "trainer.total_training_steps=1",
+        "trainer.save_freq=-1",
+        "veritas_rl.warm_up.steps=30",
+        "veritas_rl.evaluation=null",
+        "data.train_batch_size=8",
+        "data.max_response_length=160",
+        "actor_rollout_ref.rollout.n=4",
+        ALGORITHM="grpo",
+    )
+    assert {"game/vs_mcts:2/success", "game/seat_0/success", "game/seat_1/success", "curriculum/stage"} <= step.keys()
+    assert step["training/num_turns/max"] == 1
+    # The ids that carry loss are those that were sampled, in chats of several moves: both sides agree on each.
+    assert step["game/moves"] > 2
+    assert step["training/rollout_probs_diff_max"] < 1e-3
+    assert step["actor/grad_norm"] > 0
 
 
 def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
@@ -168,7 +204,7 @@ def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path
         "trainer.total_training_steps=6",
         "trainer.save_freq=3",
         "trainer.logger=[console,file,tensorboard,wandb]",
-        "trainer.critic_warmup=0",
+        "veritas_rl.critic_warmup=0",
         "veritas_rl.warm_up.steps=30",
         "veritas_rl.evaluation=null",
         "data.train_batch_size=16",
@@ -230,7 +266,7 @@ def test_an_adapter_is_trained_on_two_ranks_merged_and_gone_on_from(tmp_path: Pa
     few = [
         "trainer.total_training_steps=2",
         "trainer.save_freq=2",
-        "trainer.critic_warmup=0",
+        "veritas_rl.critic_warmup=0",
         "veritas_rl.evaluation=null",
         "data.train_batch_size=16",
         "algorithm.rollout_correction.bypass_mode=false",
@@ -287,7 +323,7 @@ def test_a_loss_that_is_no_number_ends_the_run_and_names_step_and_tasks(tmp_path
             *TRAINER,
             f"trainer.default_local_dir={tmp_path}",
             "trainer.total_training_steps=4",
-            "trainer.critic_warmup=0",
+            "veritas_rl.critic_warmup=0",
             "veritas_rl.warm_up=null",
             "veritas_rl.evaluation=null",
             "data.train_batch_size=16",

@@ -8,8 +8,8 @@ from veritas_rl.verl_plugin.advantages import Move, RoleBaselines, group_relativ
 def game(task: str, name: str, seat: int, length: int, value: float, gamma: float = 1.0) -> list[Move]:
     """The moves of one seat in one game of so many replies."""
     return [
-        Move(task, name, "hex", seat, turn, value * gamma ** (length - 1 - turn), value, gamma ** (length - 1 - turn))
-        for turn in range(length)
+        Move(task, name, "hex", "self", seat, turn, value * gamma**left, value, gamma**left)
+        for turn, left in enumerate(reversed(range(length)))
     ]
 
 
@@ -61,14 +61,14 @@ def test_the_advantage_of_a_seat_is_no_merit() -> None:
         moves = game("t", f"{step}", 0, 2, 1.0) + game("t", f"{step}", 1, 2, 0.0)
         advantages = role_conditioned(moves, baselines)
     assert advantages == pytest.approx([0.0] * 4, abs=1e-3)
-    assert baselines.means == pytest.approx({"hex/0": 1.0, "hex/1": 0.0}, abs=1e-3)
+    assert baselines.means == pytest.approx({"hex/self/0": 1.0, "hex/self/1": 0.0}, abs=1e-3)
     lost = role_conditioned(game("t", "last", 0, 1, 0.0), baselines)
     assert lost == pytest.approx([-0.95], abs=1e-2)
 
 
 def test_a_mistake_is_compared_like_a_loss() -> None:
     baselines = RoleBaselines()
-    baselines.means = {"hex/0": 0.5}
-    good, bad = game("t", "a", 0, 1, 1.0)[0], Move("t", "a", "hex", 0, 1, 0.0, 1.0, 1.0)
+    baselines.means = {"hex/self/0": 0.5}
+    good, bad = game("t", "a", 0, 1, 1.0)[0], Move("t", "a", "hex", "self", 0, 1, 0.0, 1.0, 1.0)
     advantages = role_conditioned([good, bad], baselines)
     assert advantages[0] > 0 > advantages[1]

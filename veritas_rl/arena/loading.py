@@ -25,6 +25,9 @@ from veritas_rl.seeding import digest
 LONGEST_PROMPT = 16384
 """The most tokens of a prompt: what a game shows is far shorter, and a longer context takes memory."""
 
+_ADDRESS = re.compile(r"https?://")
+_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+
 
 @dataclass(frozen=True)
 class ReplySettings:
@@ -98,7 +101,7 @@ def open_player(name: str, settings: ReplySettings, merged: Path, base: str | No
     """
     if is_bot(name):
         return NamedPlayer(name, f"{name},seed={settings.seed}", make_bot(name, settings.seed), is_model=False)
-    if re.match(r"https?://", name):
+    if _ADDRESS.match(name):
         from veritas_rl.players.server import ServerPlayer
 
         player = ServerPlayer(
@@ -111,18 +114,28 @@ def open_player(name: str, settings: ReplySettings, merged: Path, base: str | No
             timeout=settings.timeout,
         )
         return NamedPlayer(name, f"{player.url}#{player.model},{settings.sampling}", player, is_model=True)
+    check_player(name)
     folder = Path(name).expanduser()
     if folder.exists():
         return _from_folder(name, folder.resolve(), settings, merged, base)
-    if re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name):
-        from veritas_rl.checkpoints.models import Base
+    from veritas_rl.checkpoints.models import Base
 
-        try:
-            found = Base.find(name)
-        except UserError as error:
-            why = str(error).removeprefix("the base ")
-            raise UserError(f"no player {name!r}: there is no such folder, and on the hub {why}") from error
-        return _from_model(name, found.folder, None, settings)
+    try:
+        found = Base.find(name)
+    except UserError as error:
+        why = str(error).removeprefix("the base ")
+        raise UserError(f"no player {name!r}: there is no such folder, and on the hub {why}") from error
+    return _from_model(name, found.folder, None, settings)
+
+
+def check_player(name: str) -> None:
+    """Refuse what cannot be the name of a player.
+
+    Raises:
+        UserError: It is no bot, no address, no folder and no hub id.
+    """
+    if is_bot(name) or _ADDRESS.match(name) or _HUB_ID.fullmatch(name) or Path(name).expanduser().exists():
+        return
     raise UserError(
         f"no player {name!r}: there is no such folder, and it is no hub id such as Qwen/Qwen3-4B-Instruct-2507, no "
         f"http address, and no bot ({', '.join(BOTS)})"

@@ -50,6 +50,10 @@ from veritas_rl.paths import ROOT
 ADAPTER, REPORT = "lora_adapter", "merge.json"
 
 
+class NothingTrained(UserError):
+    """A checkpoint's model is its base."""
+
+
 def merge_checkpoint(checkpoint: Path, target: Path, base_name: str | None = None) -> compare.Proof:
     """Make a Hugging Face folder of a checkpoint. It appears whole, and only if the comparison finds it right.
 
@@ -286,7 +290,7 @@ def _write_state(
         raise UserError(f"the shards are not the model that was saved beside them in {own}")
     weights = compare.compare_weights(beside, base.folder) if base else None
     if base and weights and not weights.differing:
-        raise UserError(
+        raise NothingTrained(
             f"nothing was trained: all {weights.compared} tensors are those of {base.name}, when rounded to "
             f"{dtype_name(dtype)}"
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from veritas_rl.arena.loading import check_player
 from veritas_rl.checkpoints.adapter import base_name
 from veritas_rl.curriculum.sampler import open_source
 from veritas_rl.envs.base import SPLITS, Task
@@ -16,7 +17,7 @@ from veritas_rl.envs.openspiel.env import Catalogue
 from veritas_rl.errors import UserError
 from veritas_rl.launch.configuration import catalogue_of, dataset_settings
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.players.opponents import ALL_SEATS, check_bot, stand_in
+from veritas_rl.players.opponents import ALL_SEATS, CHECKPOINT, PAST, SELF, check_bot, is_model, stand_in
 from veritas_rl.verl_plugin.patches import required_verl
 
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
@@ -182,16 +183,32 @@ def check_disk(configuration: DictConfig, model: Path | None) -> None:
         )
 
 
-def check_opponents(catalogues: Iterable[Sequence[Task]]) -> None:
+def check_opponents(catalogues: Iterable[Sequence[Task]], device: str) -> None:
     """Each stage's opponent exists, and can play the stage's games.
+
+    Args:
+        catalogues: The tasks of each stage.
+        device: On what the run trains: verl's `trainer.device`.
 
     Raises:
         UserError: It does not, or cannot.
     """
     for catalogue in catalogues:
-        if isinstance(catalogue, Catalogue) and catalogue.config.opponent not in ALL_SEATS:
-            config = catalogue.config
-            check_bot(config.opponent, [case for case in config.cases if stand_in(config.opponent, case) != "random"])
+        if not isinstance(catalogue, Catalogue):
+            continue
+        config = catalogue.config
+        name = PAST if config.opponent == SELF and config.past_opponent_share else config.opponent
+        if is_model(name):
+            served = name.startswith((f"{CHECKPOINT}http://", f"{CHECKPOINT}https://"))
+            if device != "cpu" and not served:
+                raise UserError(
+                    f"opponent={name} would be played by the CPUs, while the GPUs wait: serve it with vLLM and name "
+                    f"its address, such as {CHECKPOINT}http://host:8000/v1"
+                )
+            if name != PAST:
+                check_player(name.removeprefix(CHECKPOINT))
+        elif name not in ALL_SEATS:
+            check_bot(name, [case for case in config.cases if stand_in(name, case) != "random"])
 
 
 def check_outputs(configuration: DictConfig) -> None:
@@ -231,4 +248,5 @@ def check(configuration: DictConfig, overrides: Sequence[str]) -> None:
     check_batch(configuration)
     catalogues = [catalogue_of(configuration, split) for split in SPLITS]
     # Validation meets the opponent of the configuration, training that of each stage.
-    check_opponents([*open_source(dataset_settings(configuration)).tasks.values(), *catalogues])
+    stages = open_source(dataset_settings(configuration)).tasks.values()
+    check_opponents([*stages, *catalogues], configuration.trainer.device)

@@ -6,6 +6,11 @@ random         a uniformly random legal move
 mcts           tree search with 50 simulations a move; mcts:SIMS with SIMS
 mcts:full      tree search with the game's own budget: for evaluation, a move may take seconds
 exact          the solution of a game that is small enough
+
+and, in training, models beside the one that is trained:
+
+checkpoint:WHO     what `arena.loading` opens: a folder, a checkpoint, an adapter, a hub id, a server's address
+past               an earlier checkpoint of the same run, drawn for each game
 """
 
 import re
@@ -17,8 +22,12 @@ from veritas_rl.players.exact import ExactPlayer, check_solvable
 from veritas_rl.players.mcts import MCTSPlayer, check_searchable
 from veritas_rl.players.random import RandomPlayer
 
-ALL_SEATS = ("none", "self")
+SELF = "self"
+ALL_SEATS = ("none", SELF)
 """The opponents that are the model itself."""
+
+CHECKPOINT, PAST = "checkpoint:", "past"
+"""How the opponents are named that are models."""
 
 BOTS = ("random", "mcts", "mcts:SIMS", "mcts:full", "exact")
 SIMULATIONS = 50
@@ -36,10 +45,16 @@ def make_bot(name: str, seed: int | str = 0) -> Player:
         return ExactPlayer(seed=seed)
     match = re.fullmatch(r"mcts(?::(full|\d{1,9}))?", name)
     if match is None:
-        raise UserError(f"unknown opponent {name!r}: the bots are {', '.join(BOTS)}")
+        others = f"in training also {CHECKPOINT}WHO, {PAST} and self"
+        raise UserError(f"unknown opponent {name!r}: the bots are {', '.join(BOTS)}; {others}")
     if match[1] == "full":
         return MCTSPlayer(None, seed=seed)
     return MCTSPlayer(int(match[1] or SIMULATIONS), seed=seed)
+
+
+def is_model(name: str) -> bool:
+    """Whether an opponent is a model beside the one that is trained."""
+    return name == PAST or name.startswith(CHECKPOINT)
 
 
 def check_bot(name: str, cases: Iterable[str]) -> None:

@@ -5,7 +5,7 @@ a seat's t-th reply less the mean over the games that have one, divided by their
 has a t-th reply there is nothing to compare with, and its advantage is 0.
 
 `rae`, role-conditioned advantage estimation (Liu et al. 2025, "SPIRAL"), compares a seat's result with a running mean
-of that seat's results in that game, so that moving first is no merit.
+of that seat's results in that game against the same opponent, so that moving first is no merit.
 
 Either way the replies of one seat in one game weigh as much together as those of any other, however long the game: each
 is divided by their number, and multiplied by the mean number of the batch.
@@ -28,7 +28,8 @@ class Move:
     Attributes:
         task: Which task was played; the games of a group have the same one.
         game: Which game of the batch it belongs to.
-        name: The game's name and so the first half of a role, such as "hex".
+        name: The game's name, such as "hex".
+        opponent: Who sat on the seats that are not trained; "self" where all are.
         seat: Who replied.
         turn: Which trajectory of this seat in this game, from 0.
         reward: The shaped reward.
@@ -39,6 +40,7 @@ class Move:
     task: str
     game: str
     name: str
+    opponent: str
     seat: int
     turn: int
     reward: float
@@ -47,7 +49,7 @@ class Move:
 
 
 class RoleBaselines:
-    """The running mean of the score of each seat in each game."""
+    """The running mean of the score of each seat in each game, against each opponent."""
 
     def __init__(self) -> None:
         self.means: dict[str, float] = {}
@@ -68,7 +70,7 @@ class RoleBaselines:
 
     @staticmethod
     def _role(move: Move) -> str:
-        return f"{move.name}/{move.seat}"
+        return f"{move.name}/{move.opponent}/{move.seat}"
 
 
 def group_relative(moves: Sequence[Move], *, normalise: bool) -> list[float]:

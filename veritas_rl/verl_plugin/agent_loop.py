@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -29,12 +30,13 @@ from verl.experimental.agent_loop.agent_loop import (
 )
 from verl.utils import tensordict_utils as tu
 
+from veritas_rl.arena.loading import ReplySettings
 from veritas_rl.arena.recording import PlayedGame, RecordedSession
 from veritas_rl.envs.base import Reason, Reply, Score, Session, Task, Turn, shape
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.players.opponents import ALL_SEATS, stand_in
 from veritas_rl.verl_plugin.chat import Chat
-from veritas_rl.verl_plugin.opponents import Opponent
+from veritas_rl.verl_plugin.opponents import ModelSettings, Opponent
 from veritas_rl.verl_plugin.reward import reward_info, task_of
 from veritas_rl.verl_plugin.rollout import BatchingClient
 
@@ -166,7 +168,13 @@ class GameAgentLoop(AgentLoopBase):
         """The player of the seats that are not trained. Where all are, nobody asks it."""
         name = "random" if name in ALL_SEATS else name
         if name not in self._opponents:
-            self._opponents[name] = Opponent(name)
+            config = self.config
+            settings = ModelSettings(
+                checkpoints=Path(config.trainer.default_local_dir).absolute(),
+                base=config.actor_rollout_ref.model.path,
+                replies=ReplySettings(max_tokens=self.rollout_config.response_length, temperature=1.0),
+            )
+            self._opponents[name] = Opponent(name, settings)
         return self._opponents[name]
 
     def _leave_unanswered(self, sample: _Sample) -> Reply:

@@ -1,4 +1,4 @@
-"""The other seats of a whole game: bots that play in Ray actors of their own, so that no thinking stalls a game.
+"""The other seats of a whole game: players in Ray actors of their own, so that no thinking stalls a game.
 
 A search holds Python's global lock while it runs, so a thread would not do. What several games ask at about the same
 time is sent in one call.
@@ -6,24 +6,51 @@ time is sent in one call.
 
 import asyncio
 import os
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import ray
 
+from veritas_rl.arena.loading import ReplySettings, open_player
+from veritas_rl.arena.past import PastPlayer
 from veritas_rl.envs.base import Player, Reply, Turn
-from veritas_rl.players.opponents import make_bot
+from veritas_rl.players.opponents import CHECKPOINT, PAST, is_model, make_bot
 
 GATHER_SECONDS = 0.002
 """How long a first turn waits for others to be sent with it."""
 CORES_PER_SERVER = 4
 
 
+@dataclass(frozen=True)
+class ModelSettings:
+    """What the opponents that are models are made with.
+
+    Attributes:
+        checkpoints: Where the run saves its checkpoints.
+        base: The model that the run began with.
+        replies: How they write.
+    """
+
+    checkpoints: Path
+    base: str
+    replies: ReplySettings
+
+    def open(self, name: str) -> Player:
+        """The player of that name."""
+        if name == PAST:
+            return PastPlayer(self.checkpoints, self.base, self.replies)
+        with TemporaryDirectory(prefix="opponent-") as merged:
+            return open_player(name.removeprefix(CHECKPOINT), self.replies, Path(merged)).player
+
+
 @ray.remote(num_cpus=0)
 class OpponentServer:
     """Answers turns as one player."""
 
-    def __init__(self, name: str) -> None:
-        self._player: Player = make_bot(name)
+    def __init__(self, name: str, settings: ModelSettings) -> None:
+        self._player: Player = settings.open(name) if is_model(name) else make_bot(name)
 
     def act(self, turns: list[Turn]) -> list[Reply]:
         """One reply for each turn, in order."""
@@ -35,13 +62,15 @@ class Opponent:
 
     Args:
         name: As in `veritas_rl.players.opponents`.
+        settings: For an opponent that is a model.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, settings: ModelSettings) -> None:
         # A random move takes less than the way to another process.
         self._here = make_bot(name) if name == "random" else None
-        count = 0 if self._here else max(1, (os.cpu_count() or 1) // CORES_PER_SERVER)
-        self._servers: list[Any] = [OpponentServer.remote(name) for _ in range(count)]
+        # A model computes on all cores as it is.
+        count = 0 if self._here else 1 if is_model(name) else max(1, (os.cpu_count() or 1) // CORES_PER_SERVER)
+        self._servers: list[Any] = [OpponentServer.remote(name, settings) for _ in range(count)]
         self._waiting: list[tuple[Turn, asyncio.Future[Reply]]] = []
         self._sending: set[asyncio.Task[None]] = set()
 

@@ -303,6 +303,7 @@ def moves_of(
             task=session.rpartition("_")[0],
             game=session,
             name=game,
+            opponent=said["move"]["opponent"],
             seat=said["move"]["seat"],
             turn=sorted(turns[session, said["move"]["seat"]]).index(int(key.rpartition("_")[2])),
             reward=reward,

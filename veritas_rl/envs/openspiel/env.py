@@ -28,6 +28,7 @@ from veritas_rl.envs.openspiel.audit import OpenSpielAudit
 from veritas_rl.envs.openspiel.games import Decision, Game, State
 from veritas_rl.envs.openspiel.parsing import parse
 from veritas_rl.errors import UserError, unknown
+from veritas_rl.seeding import digest
 
 QUOTED_CHARACTERS = 2000
 """How much of a mistake is shown to the player who may make it good."""
@@ -54,7 +55,9 @@ class OpenSpielConfig:
         reward_mode: "legal", "outcome" or "optimal", see `OpenSpielSession`.
         seed: The seed of the set of tasks.
         mode: "move" or "episode".
-        opponent: The player of the other seats of a whole game; "none" leaves them to whoever plays the session.
+        opponent: The player of the other seats of a whole game; "none" leaves them to whoever plays the session, "self"
+            to the model that is trained, which then meets "random" in validation.
+        past_opponent_share: With opponent=self, the share of games against an earlier checkpoint of the same run.
         prompt: "full", "unlisted" (without the list of legal actions) or "brief".
         scale: "result" or "utility", see `scoring`.
         playouts: Random playouts for the value of a single move, where it is not exact.
@@ -82,6 +85,7 @@ class OpenSpielConfig:
     seed: int = 42
     mode: str = "move"
     opponent: str = "none"
+    past_opponent_share: float = 0.0
     prompt: str = "full"
     scale: str = "result"
     playouts: int = 64
@@ -98,7 +102,7 @@ class OpenSpielConfig:
         self._set("max_moves", _whole("max_moves", self.max_moves, 1))
         if re.fullmatch(r"forfeit|retry:\d{1,3}", str(self.illegal)) is None:
             raise UserError(f"illegal must be forfeit or retry:N, such as retry:2; {self.illegal!r} was given")
-        for name, allowed in (("gamma", "(0, 1]"), ("legal_share", "[0, 1)")):
+        for name, allowed in (("gamma", "(0, 1]"), ("legal_share", "[0, 1)"), ("past_opponent_share", "[0, 1]")):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not _lies_in(value, allowed):
                 raise UserError(f"{name} must lie in {allowed}, {value!r} was given")
@@ -270,7 +274,7 @@ class Catalogue(Sequence[Task]):
             k=k,
             mode=config.mode,
             reward=config.reward_mode,
-            opponent=config.opponent,
+            opponent=self._opponent(case, k),
             seat=k % case_names.load(case).players if config.mode == "episode" else -1,
             seed=config.seed,
             split=self.split,
@@ -284,6 +288,15 @@ class Catalogue(Sequence[Task]):
             gamma=float(config.gamma),
             legal_share=float(config.legal_share),
         )
+
+    def _opponent(self, case: str, k: int) -> str:
+        config = self.config
+        if config.opponent != "self":
+            return config.opponent
+        if self.split != "train":
+            return "random"
+        chance = digest("past opponent", config.seed, case, k) / 2**64
+        return "past" if chance < config.past_opponent_share else "self"
 
     def _numbered(self, index: int) -> tuple[str, int]:
         config = self.config
@@ -494,8 +507,10 @@ class OpenSpielSession(Session):
         return scores
 
     def _score(self, seat: int, value: float, reason: Reason, details: Mapping[str, float] | None = None) -> Score:
-        """The score of a whole game for one seat."""
-        told = {**(details or {}), "moves": self._moves, "mistakes": self._mistakes[seat]}
+        """The score of a whole game, or of a mistake, for one seat."""
+        told = dict(details or {})
+        if self.task.mode == "episode":
+            told |= {"moves": self._moves, "mistakes": self._mistakes[seat]}
         if self.task.reward == "legal" and details is not None:
             return Score(1.0, True, reason, told)
         return Score(value, reason is Reason.WON, reason, told)
