@@ -55,7 +55,7 @@ def test_help_explains_with_a_command(path: str) -> None:
     ("arguments", "message"),
     [
         (["--games", "tictactoe"], "unknown game 'tictactoe': did you mean tic_tac_toe or"),
-        (["--expert", "alphazero"], "unknown expert 'alphazero'"),
+        (["--expert", "alphazero"], "no player 'alphazero'"),
         (["--val_ratio", "1.5"], "val_ratio must lie in [0, 1), 1.5 was given"),
         (["--format", "rl", "--expert", "exact"], "--format rl has no answers"),
         (["--games", "backgammon"], "backgammon cannot be solved by minimax"),

@@ -1,26 +1,42 @@
-"""Experts by name."""
+"""Experts: whatever can be named as a player."""
 
 import pytest
 
-from veritas_rl.demonstrations.experts import EXPERTS, resolve_expert
-from veritas_rl.envs.base import Task
+from veritas_rl.demonstrations.experts import make_expert
+from veritas_rl.envs.base import Task, Turn
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
 
 
-@pytest.mark.parametrize("name", EXPERTS)
-def test_every_expert_answers_legally(name: str) -> None:
-    session = get_environment("openspiel").start(Task("openspiel", "tic_tac_toe", 5))
-    turns = session.turns()
-    (reply,) = resolve_expert(name)("7").act(turns)
-    assert reply.text in turns[0].answers
+def turns(case: str) -> list[Turn]:
+    return list(get_environment("openspiel").start(Task("openspiel", case, 3)).turns())
 
 
-def test_an_unknown_expert_is_told_with_the_known_ones() -> None:
-    with pytest.raises(UserError, match=r"unknown expert 'exakt': did you mean exact\? known: exact, random"):
-        resolve_expert("exakt")
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [("exact", "tic_tac_toe"), ("exact", "leduc_poker"), ("mcts:20", "othello"), ("random", "backgammon")],
+)
+def test_every_expert_answers_legally(name: str, case: str) -> None:
+    asked = turns(case)
+    (reply,) = make_expert(name, "7", [case]).act(asked)
+    assert reply.text in asked[0].answers
 
 
-def test_what_an_expert_does_not_take_is_refused() -> None:
-    with pytest.raises(UserError, match="'100' after a colon"):
-        resolve_expert("random:100")
+def test_a_stronger_model_behind_a_server_demonstrates(chat_server) -> None:
+    player = make_expert(chat_server().url, "7", ["tic_tac_toe"])
+    (reply,) = player.act(turns("tic_tac_toe"))
+    assert reply.tokens > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "case", "message"),
+    [
+        ("exakt", "tic_tac_toe", "no player 'exakt'"),
+        ("random:100", "tic_tac_toe", "no player 'random:100'"),
+        ("mcts:0", "tic_tac_toe", "a search needs one at least"),
+        ("exact", "backgammon", "cannot be solved"),
+    ],
+)
+def test_who_cannot_demonstrate_is_refused(name: str, case: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make_expert(name, "7", [case])

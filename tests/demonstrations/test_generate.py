@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from veritas_rl.demonstrations import experts
+from veritas_rl.demonstrations import generate as generating
 from veritas_rl.demonstrations.dataset import met_again, row_of
 from veritas_rl.demonstrations.generate import Counts, Settings, generate
 from veritas_rl.envs.base import Reply, Turn
@@ -105,7 +105,7 @@ class Mumbler:
 
 def test_mistakes_are_counted_by_reason_and_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     player = Mumbler()
-    monkeypatch.setitem(experts.EXPERTS, "mumbler", lambda argument: lambda seed: player)
+    monkeypatch.setattr(generating, "make_expert", lambda name, seed, cases: player)
     made, counts = generate(settings(expert="mumbler"))
     assert set(counts.mistakes) == {"unparseable"}
     assert counts.mistakes["unparseable"] == player.asked // 3

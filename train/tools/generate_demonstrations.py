@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from veritas_rl.demonstrations import dataset
-from veritas_rl.demonstrations.experts import EXPERTS
 from veritas_rl.demonstrations.generate import Settings, generate
 from veritas_rl.envs.base import MODES, PROMPTS
 from veritas_rl.errors import UserError, exit_on_user_error
@@ -26,7 +25,7 @@ def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--games", default="tic_tac_toe", help="games or cases with commas, as in 'hex(board_size=5),kuhn_poker'")
-    add("--expert", help=f"who answers: {', '.join(EXPERTS)} (default: exact; none with --format rl)")
+    add("--expert", help="who answers: a bot, a model, or a server's address (default: exact; none with --format rl)")
     add("--num_demonstrations", type=int, default=2000, help="rows of both files (default: %(default)s)")
     add("--output", type=Path, default=Path("train/parquet"), help="the folder (default: %(default)s)")
     add("--format", choices=dataset.FORMATS, default="sft", help="sft: with answers; rl: questions (default: sft)")

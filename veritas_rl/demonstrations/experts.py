@@ -1,41 +1,27 @@
-"""Experts by name, as a person types them: `exact`, `random`. One line adds one."""
+"""Who demonstrates: any player that can be named, from the exact solution to a stronger model behind a server."""
 
-from collections.abc import Callable
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from veritas_rl.arena.loading import ReplySettings, is_bot, open_player
 from veritas_rl.envs.base import Player
-from veritas_rl.errors import UserError, unknown
-from veritas_rl.players.exact import ExactPlayer
-from veritas_rl.players.random import RandomPlayer
-
-MakePlayer = Callable[[str], Player]
-"""Makes the player of a seed. A player that is expensive to make, or has no seed, may be the same each time."""
+from veritas_rl.players.opponents import check_bot, make_bot
 
 
-def _plain(make: MakePlayer) -> Callable[[str], MakePlayer]:
-    """An expert whose name takes nothing after a colon."""
+def make_expert(name: str, seed: str, cases: Iterable[str]) -> Player:
+    """The player that a person named: a bot, or what `arena.loading.open_player` takes.
 
-    def resolve(argument: str) -> MakePlayer:
-        if argument:
-            raise UserError(f"an expert's name was given {argument!r} after a colon, and takes nothing there")
-        return make
-
-    return resolve
-
-
-EXPERTS: dict[str, Callable[[str], MakePlayer]] = {
-    "exact": _plain(lambda seed: ExactPlayer(seed=seed)),
-    "random": _plain(lambda seed: RandomPlayer(seed=seed)),
-}
-"""What each name is: a function of what stands after the colon, as in `name:argument`."""
-
-
-def resolve_expert(name: str) -> MakePlayer:
-    """The expert that `name` or `name:argument` means.
+    Args:
+        name: As it was typed.
+        seed: Seeds it, with each turn's dice. A model takes its likeliest reply.
+        cases: What it will be asked about.
 
     Raises:
-        UserError: There is none of this name, or its argument is not understood.
+        UserError: There is no such player, or it cannot play one of these cases.
     """
-    kind, _, argument = name.partition(":")
-    if kind not in EXPERTS:
-        raise unknown("expert", kind, EXPERTS)
-    return EXPERTS[kind](argument)
+    if is_bot(name):
+        check_bot(name, cases)
+        return make_bot(name, seed)
+    with TemporaryDirectory(prefix="expert-") as merged:
+        return open_player(name, ReplySettings(), Path(merged)).player

@@ -4,11 +4,10 @@ A state is asked about once. States of the validation split, with their mirror i
 mistakes and moves that are worth too little. `Counts` says how many of each there were.
 """
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from veritas_rl.demonstrations.experts import MakePlayer, resolve_expert
+from veritas_rl.demonstrations.experts import make_expert
 from veritas_rl.envs.base import Environment, Message, Player, Reply, Score, Session, Task, Turn
 from veritas_rl.envs.registry import get_environment, open_catalogue
 from veritas_rl.errors import UserError
@@ -31,7 +30,7 @@ class Settings:
 
     Attributes:
         games: Short names and cases with commas, as GAME_TYPES takes them.
-        expert: A name of `experts.resolve_expert`; None for tasks without an answer.
+        expert: A name that `experts.make_expert` takes; None for tasks without an answer.
         number: How many demonstrations are wanted.
         seed: Seeds the states, the expert and the opponent.
         env: The environment's name.
@@ -181,15 +180,17 @@ def generate(
         UserError: A name or a value cannot work, or nothing is left.
     """
     sieve = _Sieve(settings)
-    expert = resolve_expert(settings.expert) if settings.expert is not None else None
-    opponent = resolve_expert(settings.opponent) if settings.opponent is not None else expert
-    labeller = expert(str(settings.seed)) if expert is not None and settings.mode == "move" else None
+    cases = dict.fromkeys(task.case for task in settings.catalogue("train", per_case=1))
+    expert = make_expert(settings.expert, str(settings.seed), cases) if settings.expert is not None else None
+    opponent = expert
+    if settings.opponent is not None:
+        opponent = make_expert(settings.opponent, f"{settings.seed}/opponent", cases)
     made: list[Demonstration] = []
     for tasks in _batches(settings, sieve.counts):
         if expert is None or opponent is None:
             found = _drawn(tasks, sieve)
-        elif labeller is not None:
-            found = _labelled(tasks, sieve, labeller)
+        elif settings.mode == "move":
+            found = _labelled(tasks, sieve, expert)
         else:
             found = _played(tasks, sieve, expert, opponent)
         made += found
@@ -251,49 +252,34 @@ def _labelled(tasks: Sequence[Task], sieve: _Sieve, expert: Player) -> list[Demo
     return [demonstration for demonstration in found if demonstration is not None]
 
 
-def _played(tasks: Sequence[Task], sieve: _Sieve, expert: MakePlayer, opponent: MakePlayer) -> list[Demonstration]:
+def _played(tasks: Sequence[Task], sieve: _Sieve, expert: Player, opponent: Player) -> list[Demonstration]:
     """The expert's moves in whole games, each worth what the game ended with for the mover."""
     alone = opponent is expert
-    games = [_Game(task, sieve, expert, opponent) for task in tasks]
-    for game in _advanced(games):
+    games = [_Game(task, sieve.environment.start(task)) for task in tasks]
+    _play(games, expert, opponent)
+    found = []
+    for game in games:
         scores = game.session.scores()
         for said, turn, reply in game.moves:
-            mine = alone or turn.seat == game.session.task.seat
-            if mine and sieve.is_new(game.session.task, turn):
-                game.found.append(sieve.judged(game.session.task, said, turn, reply.text, scores[turn.seat]))
-    return [demonstration for game in games for demonstration in game.found if demonstration is not None]
+            if (alone or turn.seat == game.task.seat) and sieve.is_new(game.task, turn):
+                found.append(sieve.judged(game.task, said, turn, reply.text, scores[turn.seat]))
+    return [demonstration for demonstration in found if demonstration is not None]
 
 
+@dataclass
 class _Game:
-    """A game being played, with what was said in it."""
+    """A game being played, with what was said before each move."""
 
-    def __init__(self, task: Task, sieve: _Sieve, expert: MakePlayer, opponent: MakePlayer) -> None:
-        self.session = sieve.environment.start(task)
-        # A seed of its own: players draw by what is shown, so two games with one seed would be the same game.
-        seed = f"{sieve.settings.seed}/{task.k}"
-        self._expert, self._opponent = expert(seed), opponent(f"{seed}/opponent")
-        self._alone = opponent is expert
-        self.moves: list[tuple[tuple[str, ...], Turn, Reply]] = []
-        self.found: list[Demonstration | None] = []
-
-    def player(self, turn: Turn) -> Player:
-        return self._expert if self._alone or turn.seat == self.session.task.seat else self._opponent
-
-    def step(self, turn: Turn, reply: Reply) -> None:
-        self.moves.append((tuple(said.text for _, _, said in self.moves), turn, reply))
-        self.session.step({turn.seat: reply})
+    task: Task
+    session: Session
+    moves: list[tuple[tuple[str, ...], Turn, Reply]] = field(default_factory=list)
 
 
-def _advanced(games: Sequence[_Game]) -> Sequence[_Game]:
+def _play(games: Sequence[_Game], expert: Player, opponent: Player) -> None:
     """Play games to their ends, asking each player for all its waiting turns at once."""
-    live = list(games)
-    while live:
-        waiting = [(game, turns[0]) for game in live if (turns := game.session.turns())]
-        live = [game for game, _ in waiting]
-        ordered = sorted(waiting, key=lambda pair: id(pair[0].player(pair[1])))
-        for _, group in itertools.groupby(ordered, key=lambda pair: id(pair[0].player(pair[1]))):
-            batch = list(group)
-            replies = batch[0][0].player(batch[0][1]).act([turn for _, turn in batch])
-            for (game, turn), reply in zip(batch, replies, strict=True):
-                game.step(turn, reply)
-    return games
+    while waiting := [(game, game.session.turns()[0]) for game in games if game.session.turns()]:
+        for player in dict.fromkeys((expert, opponent)):
+            asked = [pair for pair in waiting if player is (expert if pair[1].seat == pair[0].task.seat else opponent)]
+            for (game, turn), reply in zip(asked, player.act([turn for _, turn in asked]), strict=True):
+                game.moves.append((tuple(said.text for _, _, said in game.moves), turn, reply))
+                game.session.step({turn.seat: reply})
