@@ -5,7 +5,7 @@
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -212,7 +212,7 @@ def _play(pairings: Sequence[Pairing], ledger: Ledger, console: Console) -> tupl
     if done:
         console.print(f"{done} of {total} games are finished already: {ledger.path}", soft_wrap=True, highlight=False)
     started = time.monotonic()
-    with _progress(console, total, done) as advance:
+    with progress_of(console, total, done) as advance:
 
         def ended(pairing: Pairing, game: Game) -> None:
             ledger.add(game)
@@ -223,8 +223,17 @@ def _play(pairings: Sequence[Pairing], ledger: Ledger, console: Console) -> tupl
 
 
 @contextmanager
-def _progress(console: Console, total: int, done: int) -> Iterator:
-    """A bar with the time that is left; where there is no terminal, a line for each tenth."""
+def progress_of(console: Console, total: int, done: int) -> Iterator[Callable[[], None]]:
+    """A bar with the time that is left; where there is no terminal, a line for each tenth.
+
+    Args:
+        console: Where to tell.
+        total: How many games there are.
+        done: How many of them were finished before.
+
+    Yields:
+        What is called when a game has ended.
+    """
     started, first, told_every = time.monotonic(), done, max(1, total // 10)
     with Progress(
         TextColumn("{task.description}"),
