@@ -5,8 +5,8 @@
 
 CHECKPOINT is a folder (a model, an adapter, global_step_N, or an experiment), a hub id, the address of an
 OpenAI-compatible server (http://localhost:8000/v1), or a bot. An opponent is random, mcts, mcts:SIMS, mcts:full, exact,
-or again one of these. The report goes to the output folder as report.json, report.html and report.png; the same command
-goes on after an interruption, and takes finished games from there.
+or again one of these. The report goes to the output folder as report.json, report.html and report.png, some games to
+look at as shown.html. The same command goes on after an interruption, and takes finished games from there.
 """
 
 import argparse
@@ -33,6 +33,7 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, help="the folder of the report and of the finished games")
     parser.add_argument("--opening", type=int, help="random moves at the start; default: 0 against bots, else 2")
+    parser.add_argument("--games_to_show", type=int, default=8, help="games that are written down to be looked at")
     add_options(parser)
     given = parser.parse_args()
     # What follows imports pyspiel, scipy and matplotlib: help and a wrong option need none of them.
@@ -59,9 +60,10 @@ def main() -> None:
     except OSError as error:
         raise UserError(f"{folder} cannot be made ({error}): give another --output") from error
     console = Console()
-    found = evaluate(settings, folder, console)
+    found = evaluate(settings, folder, console, given.games_to_show)
     evaluation_report.tell(found, console)
-    for path in evaluation_report.write(found, folder):
+    page = folder / "shown.html"
+    for path in [*evaluation_report.write(found, folder), *([page] if page.exists() else [])]:
         console.print(str(path), soft_wrap=True, highlight=False)
 
 
