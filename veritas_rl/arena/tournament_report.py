@@ -7,6 +7,7 @@ no other machine for anything.
 import base64
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,8 @@ def tell(tournament: Tournament, console: Console) -> None:
     """Print the tables."""
     label = short_names(tournament.players)
     for table in tournament.tables:
-        console.print(_table(table, label))
+        console.print(_standings(table, label))
+        console.print(_scores(table, label))
     console.print(CAPTION, style="dim")
     for note in tournament.notes:
         console.print(f"note: {note}", soft_wrap=True, highlight=False)
@@ -83,25 +85,36 @@ def tell(tournament: Tournament, console: Console) -> None:
         console.print(f"{tournament.played} games in {tournament.seconds:.1f} s", highlight=False)
 
 
-def _table(table: CrossTable, label: dict[str, str]) -> Table:
-    title = f"{_title(table)}: ratings, and the score against each in %"
-    shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    shown.add_column("", justify="right", no_wrap=True)
-    shown.add_column("player", overflow="fold")
-    for name in ("rating", "won/drawn/\nlost", "own\nmistakes"):
-        shown.add_column(name, justify="right", no_wrap=True)
-    for place in range(len(table.standings)):
-        shown.add_column(str(place + 1), justify="right", no_wrap=True)
+def _standings(table: CrossTable, label: dict[str, str]) -> Table:
+    shown = _table(_title(table), ("rating", "won/drawn/lost", "own mistakes"))
     for place, standing in enumerate(table.standings):
-        matches = (table.matches.get((standing.player, other.player)) for other in table.standings)
         shown.add_row(
             str(place + 1),
             label[standing.player],
             rating(standing.rating),
             f"{standing.wins}/{standing.draws}/{standing.losses}",
             str(standing.mistakes),
-            *(share(match) if match else "-" for match in matches),
         )
+    return shown
+
+
+def _scores(table: CrossTable, label: dict[str, str]) -> Table:
+    places = [str(place + 1) for place in range(len(table.standings))]
+    shown = _table("score against each, in %", places)
+    for place, standing in zip(places, table.standings, strict=True):
+        matches = (table.matches.get((standing.player, other.player)) for other in table.standings)
+        shown.add_row(
+            place, label[standing.player], *(f"{100 * match.score.mean:.0f}" if match else "-" for match in matches)
+        )
+    return shown
+
+
+def _table(title: str, columns: Sequence[str]) -> Table:
+    shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    shown.add_column("", justify="right", no_wrap=True)
+    shown.add_column("player", overflow="fold", min_width=8)
+    for name in columns:
+        shown.add_column(name, justify="right", no_wrap=True)
     return shown
 
 
@@ -127,7 +140,7 @@ def draw(tournament: Tournament, path: Path) -> None:
         for column, other in enumerate(standings):
             if match := table.matches.get((one.player, other.player)):
                 scores[row, column] = match.score.mean
-                dark = abs(match.score.mean - 0.5) > 0.35
+                dark = abs(match.score.mean - 0.5) > 0.3
                 right.annotate(
                     share(match), (column, row), ha="center", va="center", color="white" if dark else "black"
                 )
