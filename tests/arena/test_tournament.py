@@ -16,8 +16,6 @@ from typing import Any
 import pytest
 
 from veritas_rl.arena.matches import LEDGER, Game
-from veritas_rl.arena.tournament import tables_of
-from veritas_rl.envs.base import Reason
 from veritas_rl.errors import exit_on_user_error
 
 TOOL = Path(__file__).resolve().parents[2] / "train/tools/tournament.py"
@@ -231,24 +229,6 @@ def test_models_and_servers_meet_bots(
     kept = len(games_of(other))
     assert 0 < kept < 12
     assert f"; {kept} of 12 games are finished and kept, the same command goes on" in error
-
-
-def test_a_mistake_is_the_others_win_and_too_long_a_game_is_drawn() -> None:
-    def game(deal: int, seat: int, reason: Reason) -> Game:
-        return Game(f"{deal}{seat}", "t", "hex", deal, seat, "a", "b", 0.0, False, reason, 1, 0, 0, str(deal))
-
-    (table,) = tables_of(
-        [
-            game(0, 0, Reason.FORFEITED),
-            game(0, 1, Reason.ILLEGAL),
-            game(1, 0, Reason.UNFINISHED),
-            game(1, 1, Reason.FORFEITED),
-        ]
-    )
-    first, second = table.standings
-    assert (first.player, first.wins, first.draws, first.losses, first.mistakes) == ("a", 2, 1, 1, 1)
-    assert (second.player, second.wins, second.draws, second.losses, second.mistakes) == ("b", 1, 1, 2, 2)
-    assert table.matches["a", "b"].score.mean == 1 - table.matches["b", "a"].score.mean == 2.5 / 4
 
 
 @pytest.mark.parametrize(

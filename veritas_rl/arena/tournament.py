@@ -5,11 +5,10 @@ where it was, and a player that joins later plays its own games alone. `settings
 tournaments of other games apart. `train/tools/tournament.py` is the command line.
 """
 
-import dataclasses
 import itertools
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,14 +16,11 @@ from typing import Any
 
 from rich.console import Console
 
+from veritas_rl.arena.cross_table import CrossTable, tables_of
 from veritas_rl.arena.evaluation import AT_ONCE, MODEL_OPENING, progress_of
 from veritas_rl.arena.loading import NamedPlayer, ReplySettings, open_player
 from veritas_rl.arena.matches import LEDGER, Game, Ledger, Pairing, Rules, pair, play_all
-from veritas_rl.arena.ratings import Result, ratings_of
-from veritas_rl.arena.statistics import Estimate, mean_score
-from veritas_rl.arena.summary import ALL
 from veritas_rl.checkpoints.folder import write_whole
-from veritas_rl.envs.base import Reason
 from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, load, select, split_list
 from veritas_rl.errors import UserError
 from veritas_rl.players.mcts import sees_hidden
@@ -34,10 +30,6 @@ SETTINGS = "settings.json"
 
 MOST_CASES = 5
 """How many cases an error lists."""
-
-POINTS = {Reason.WON: 1.0, Reason.FORFEITED: 1.0, Reason.DRAWN: 0.5, Reason.UNFINISHED: 0.5}
-"""What a game's end is worth to the seat whose end it is; everything else is lost. What one does not get, the other
-gets: who makes a mistake loses, and a game that is too long is drawn."""
 
 
 @dataclass(frozen=True)
@@ -89,93 +81,6 @@ class Settings:
             "temperature": self.replies.temperature,
             "top_p": self.replies.top_p,
         }
-
-
-@dataclass(frozen=True)
-class Match:
-    """All games of one case between two players, as the first one saw them.
-
-    Attributes:
-        first: A player.
-        second: The other.
-        games: How many there were.
-        wins: Of the first.
-        draws: Games that were too long among them.
-        losses: Of the first.
-        score: The mean points of the first, with an interval resampled by deal.
-        mistakes: How many games ended by a mistake of the first, and of the second.
-        distinct: How many of the games went unlike every other.
-    """
-
-    first: str
-    second: str
-    games: int
-    wins: int
-    draws: int
-    losses: int
-    score: Estimate
-    mistakes: tuple[int, int]
-    distinct: int
-
-    def turned(self) -> "Match":
-        """As the second one saw them."""
-        score = dataclasses.replace(
-            self.score, mean=1 - self.score.mean, low=1 - self.score.high, high=1 - self.score.low
-        )
-        return Match(
-            self.second,
-            self.first,
-            self.games,
-            self.losses,
-            self.draws,
-            self.wins,
-            score,
-            (self.mistakes[1], self.mistakes[0]),
-            self.distinct,
-        )
-
-
-@dataclass(frozen=True)
-class Standing:
-    """One player's place.
-
-    Attributes:
-        player: Who.
-        rating: In Elo points, see `ratings`.
-        games: How many games it played.
-        wins: Won.
-        draws: Drawn.
-        losses: Lost, mistakes included.
-        mistakes: How many games ended by a mistake of its own.
-    """
-
-    player: str
-    rating: Estimate
-    games: int
-    wins: int
-    draws: int
-    losses: int
-    mistakes: int
-
-    @property
-    def points(self) -> float:
-        """A point for a win, half a point for a draw."""
-        return self.wins + self.draws / 2
-
-
-@dataclass(frozen=True)
-class CrossTable:
-    """Who scored how much against whom, in one case or in all.
-
-    Attributes:
-        case: What was played, or "all".
-        standings: Everybody, best first.
-        matches: By row and column: each match twice, once as each of the two saw it.
-    """
-
-    case: str
-    standings: list[Standing]
-    matches: dict[tuple[str, str], Match]
 
 
 @dataclass(frozen=True)
@@ -323,73 +228,6 @@ def _play(matches: Sequence[Sequence[Pairing]], ledger: Ledger, console: Console
     except UserError as error:
         raise UserError(f"{error}; {kept()}") from error
     return time.monotonic() - started, total - done
-
-
-def tables_of(games: Sequence[Game]) -> list[CrossTable]:
-    """The cross tables of finished games: of all cases, where there are several, and then of each.
-
-    Raises:
-        ValueError: There are no games.
-    """
-    cases = list(dict.fromkeys(game.case for game in games))
-    tables = [_table_of(case, [game for game in games if game.case == case]) for case in cases]
-    return [_table_of(ALL, games), *tables] if len(cases) > 1 else tables
-
-
-def points_of(game: Game) -> float:
-    """What the judged player of a game gets; its opponent gets the rest of 1."""
-    return POINTS.get(game.reason, 0.0)
-
-
-def _table_of(case: str, games: Sequence[Game]) -> CrossTable:
-    between: dict[tuple[str, str], list[Game]] = {}
-    for game in games:
-        between.setdefault((game.player, game.opponent), []).append(game)
-    matches: dict[tuple[str, str], Match] = {}
-    for (first, second), played in between.items():
-        match = _match_of(first, second, played)
-        matches |= {(first, second): match, (second, first): match.turned()}
-    ratings = ratings_of([Result(game.player, game.opponent, points_of(game), _deal(game)) for game in games])
-    standings = [
-        _standing(name, rating, (match for (mine, _), match in matches.items() if mine == name))
-        for name, rating in ratings.items()
-    ]
-    return CrossTable(case, standings, matches)
-
-
-def _match_of(first: str, second: str, games: Sequence[Game]) -> Match:
-    points = [points_of(game) for game in games]
-    return Match(
-        first=first,
-        second=second,
-        games=len(games),
-        wins=points.count(1.0),
-        draws=points.count(0.5),
-        losses=points.count(0.0),
-        score=mean_score(points, [_deal(game) for game in games]),
-        mistakes=(
-            sum(game.reason.is_mistake for game in games),
-            sum(game.reason == Reason.FORFEITED for game in games),
-        ),
-        distinct=len({game.course for game in games}),
-    )
-
-
-def _standing(player: str, rating: Estimate, matches: Iterable[Match]) -> Standing:
-    mine = list(matches)
-    return Standing(
-        player=player,
-        rating=rating,
-        games=sum(match.games for match in mine),
-        wins=sum(match.wins for match in mine),
-        draws=sum(match.draws for match in mine),
-        losses=sum(match.losses for match in mine),
-        mistakes=sum(match.mistakes[0] for match in mine),
-    )
-
-
-def _deal(game: Game) -> tuple[str, int]:
-    return game.case, game.deal
 
 
 def _notes(

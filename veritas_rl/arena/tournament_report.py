@@ -17,10 +17,11 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from veritas_rl.arena.cross_table import CrossTable, Match
 from veritas_rl.arena.evaluation_report import render, short_names
 from veritas_rl.arena.statistics import Estimate
 from veritas_rl.arena.summary import ALL
-from veritas_rl.arena.tournament import CrossTable, Match, Tournament
+from veritas_rl.arena.tournament import Tournament
 from veritas_rl.checkpoints.folder import write_whole
 
 matplotlib.use("Agg")
