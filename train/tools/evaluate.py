@@ -5,8 +5,8 @@
 
 CHECKPOINT is a folder (a model, an adapter, global_step_N, or an experiment), a hub id, the address of an
 OpenAI-compatible server (http://localhost:8000/v1), or a bot. An opponent is random, mcts, mcts:SIMS, mcts:full, exact,
-or again one of these. The report goes to the output folder as report.json, report.html and report.png; the same command
-goes on after an interruption, and takes finished games from there.
+or again one of these. The report goes to the output folder as report.json, report.html and report.png, some games to
+look at as shown.html. The same command goes on after an interruption, and takes finished games from there.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from veritas_rl.envs.base import PROMPTS
+from veritas_rl.arena.options import add_options, replies_of
 from veritas_rl.envs.openspiel.cases import split_list
 from veritas_rl.errors import UserError, exit_on_user_error
 
@@ -27,27 +27,18 @@ def main() -> None:
     parser.add_argument("--checkpoint", required=True, help="who is judged: a folder, a hub id, an address, or a bot")
     parser.add_argument("--num_episodes", type=int, default=100, help="games of each case, against each opponent")
     parser.add_argument("--opponent", default="random", help="one or more with commas: bots, or checkpoints")
-    parser.add_argument("--games", default="", help="short names and cases with commas; default: every described game")
-    parser.add_argument("--seed", type=int, default=42, help="of the deals, the bots and the replies")
     parser.add_argument("--compare", help="another checkpoint, on the same games")
-    parser.add_argument("--base", help="the base of an adapter or checkpoint that names none, or whose own is gone")
     parser.add_argument(
         "--relabelled", action="store_true", help="judge single moves also with other labels, and mirrored"
     )
     parser.add_argument("--output", type=Path, help="the folder of the report and of the finished games")
-    parser.add_argument("--prompt", choices=PROMPTS, default="full", help="what a model is shown")
-    parser.add_argument("--temperature", type=float, default=0.0, help="of a model's replies")
-    parser.add_argument("--top_p", type=float, default=1.0, help="of a model's replies")
-    parser.add_argument("--max_tokens", type=int, default=1024, help="the most tokens of a reply")
-    parser.add_argument("--concurrency", type=int, default=256, help="how many replies are written at once")
-    parser.add_argument("--timeout", type=float, default=600.0, help="the most seconds a server may take for a reply")
     parser.add_argument("--opening", type=int, help="random moves at the start; default: 0 against bots, else 2")
-    parser.add_argument("--max_moves", type=int, default=1000, help="a longer game ends as unfinished")
+    parser.add_argument("--games_to_show", type=int, default=8, help="games that are written down to be looked at")
+    add_options(parser)
     given = parser.parse_args()
     # What follows imports pyspiel, scipy and matplotlib: help and a wrong option need none of them.
     from veritas_rl.arena import evaluation_report
     from veritas_rl.arena.evaluation import Settings, evaluate
-    from veritas_rl.arena.loading import ReplySettings
 
     settings = Settings(
         checkpoint=given.checkpoint,
@@ -60,14 +51,7 @@ def main() -> None:
         opening=given.opening,
         max_moves=given.max_moves,
         relabelled=given.relabelled,
-        replies=ReplySettings(
-            max_tokens=given.max_tokens,
-            temperature=given.temperature,
-            top_p=given.top_p,
-            seed=given.seed,
-            concurrency=given.concurrency,
-            timeout=given.timeout,
-        ),
+        replies=replies_of(given),
         base=given.base,
     )
     folder = given.output or settings.folder
@@ -76,9 +60,10 @@ def main() -> None:
     except OSError as error:
         raise UserError(f"{folder} cannot be made ({error}): give another --output") from error
     console = Console()
-    found = evaluate(settings, folder, console)
+    found = evaluate(settings, folder, console, given.games_to_show)
     evaluation_report.tell(found, console)
-    for path in evaluation_report.write(found, folder):
+    page = folder / "shown.html"
+    for path in [*evaluation_report.write(found, folder), *([page] if page.exists() else [])]:
         console.print(str(path), soft_wrap=True, highlight=False)
 
 

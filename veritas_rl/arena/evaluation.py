@@ -5,7 +5,7 @@
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,6 +24,7 @@ from rich.progress import (
 from veritas_rl.arena.loading import NamedPlayer, ReplySettings, is_bot, open_player
 from veritas_rl.arena.matches import ALONE, LEDGER, Game, Ledger, Pairing, Rules, pair, play_all
 from veritas_rl.arena.positions import Judgement, distinct, judge
+from veritas_rl.arena.shown import Shown
 from veritas_rl.arena.summary import ALL, VOID, Row, Stage, Versus, compare, rows_of, stages_of
 from veritas_rl.envs.base import Task
 from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, load, select, split_list
@@ -137,13 +138,14 @@ class Evaluation:
     played: int
 
 
-def evaluate(settings: Settings, folder: Path, console: Console) -> Evaluation:
+def evaluate(settings: Settings, folder: Path, console: Console, games_to_show: int = 0) -> Evaluation:
     """Play what is not played yet, and judge.
 
     Args:
         settings: What to evaluate.
         folder: Where finished games, and models that are merged for it, are kept.
         console: Where to tell.
+        games_to_show: How many games are kept move by move, see `shown`.
 
     Raises:
         UserError: A player or a game does not exist, or cannot be played; games that are finished are kept.
@@ -172,7 +174,8 @@ def evaluate(settings: Settings, folder: Path, console: Console) -> Evaluation:
             pairings += [game for game in more if game.opponent or opponent == settings.opponents[0]]
         ledger = Ledger(folder / LEDGER)
         stack.callback(ledger.close)
-        seconds, played = _play(pairings, ledger, console)
+        shown = Shown(folder, f"Games of {settings.checkpoint}", pairings, games_to_show, ledger)
+        seconds, played = _play(pairings, ledger, shown, console)
         games = ledger.of(pairings)
         relabelled = list(_relabelled(settings, cases, judged, console)) if settings.relabelled else []
     versus = compare(games, settings.checkpoint, settings.compare) if settings.compare else []
@@ -205,26 +208,36 @@ def _opening(settings: Settings, opponent: NamedPlayer) -> int:
     return MODEL_OPENING if opponent.is_model else 0
 
 
-def _play(pairings: Sequence[Pairing], ledger: Ledger, console: Console) -> tuple[float, int]:
+def _play(pairings: Sequence[Pairing], ledger: Ledger, shown: Shown, console: Console) -> tuple[float, int]:
     """Play what the ledger lacks; the seconds that it took, and how many games it was."""
     missing = [pairing for pairing in pairings if pairing.key not in ledger.games]
     total, done = len(pairings), len(pairings) - len(missing)
     if done:
         console.print(f"{done} of {total} games are finished already: {ledger.path}", soft_wrap=True, highlight=False)
     started = time.monotonic()
-    with _progress(console, total, done) as advance:
+    with progress_of(console, total, done) as advance:
 
         def ended(pairing: Pairing, game: Game) -> None:
+            shown.ended(pairing)
             ledger.add(game)
             advance()
 
-        play_all(missing, AT_ONCE, ended)
+        play_all(missing, AT_ONCE, ended, shown.watch)
     return time.monotonic() - started, len(missing)
 
 
 @contextmanager
-def _progress(console: Console, total: int, done: int) -> Iterator:
-    """A bar with the time that is left; where there is no terminal, a line for each tenth."""
+def progress_of(console: Console, total: int, done: int) -> Iterator[Callable[[], None]]:
+    """A bar with the time that is left; where there is no terminal, a line for each tenth.
+
+    Args:
+        console: Where to tell.
+        total: How many games there are.
+        done: How many of them were finished before.
+
+    Yields:
+        What is called when a game has ended.
+    """
     started, first, told_every = time.monotonic(), done, max(1, total // 10)
     with Progress(
         TextColumn("{task.description}"),

@@ -7,7 +7,7 @@ and asks no other machine for anything.
 import base64
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -64,10 +64,8 @@ def write(evaluation: Evaluation, folder: Path) -> list[Path]:
     values = values_of(evaluation)
     picture = folder / "report.png"
     draw(evaluation, picture)
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"percent": percent, "change": change, "p": p_value}
-    template = environment.from_string(files("veritas_rl.arena").joinpath("report.html.jinja").read_text("utf-8"))
-    page = template.render(
+    page = render(
+        "report.html.jinja",
         evaluation=evaluation,
         label=labels_of(evaluation),
         values=values,
@@ -81,6 +79,15 @@ def write(evaluation: Evaluation, folder: Path) -> list[Path]:
     write_whole(folder / "report.json", json.dumps(values, indent=2) + "\n")
     write_whole(folder / "report.html", page)
     return [folder / "report.json", folder / "report.html", picture]
+
+
+def render(template: str, **values: Any) -> str:
+    """A page of this folder's template, in the style that all reports share."""
+    room = files("veritas_rl.arena")
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"percent": percent, "change": change, "p": p_value}
+    style = room.joinpath("report.css").read_text("utf-8")
+    return environment.from_string(room.joinpath(template).read_text("utf-8")).render(style=style, **values)
 
 
 def tell(evaluation: Evaluation, console: Console) -> None:
@@ -218,8 +225,12 @@ def _rates(judgement: Any) -> Sequence[tuple[str, Estimate]]:
 
 
 def labels_of(evaluation: Evaluation) -> dict[str, str]:
-    """A short name for each player and opponent: the last part of a folder's path, where that tells them apart."""
-    names = list(dict.fromkeys([*evaluation.players, *(row.opponent for row in evaluation.rows)]))
+    """A short name for each player and opponent."""
+    return short_names([*evaluation.players, *(row.opponent for row in evaluation.rows)])
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """A short name for each: the last part of a folder's path, where that tells them apart."""
     parts = {name: name if "://" in name else name.rstrip("/").rpartition("/")[2] for name in names}
     taken = list(parts.values())
     return {name: part if taken.count(part) == 1 else name for name, part in parts.items()}

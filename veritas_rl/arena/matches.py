@@ -200,26 +200,37 @@ def pair(
     return made
 
 
-def play_all(pairings: Sequence[Pairing], at_once: int, on_end: Callable[[Pairing, Game], None]) -> None:
+def play_all(
+    pairings: Sequence[Pairing],
+    at_once: int,
+    on_end: Callable[[Pairing, Game], None],
+    watch: Callable[[Pairing, Session], Session] = lambda pairing, session: session,
+) -> None:
     """Play games, so many at a time.
 
     Args:
         pairings: The games.
         at_once: The most games that run together, which bounds the memory.
         on_end: Called with each game as it ends.
+        watch: Puts something around a game's session that sees what is said in it.
     """
     for start in range(0, len(pairings), at_once):
-        sessions = [_Watched(pairing, on_end) for pairing in pairings[start : start + at_once]]
+        sessions = [_Watched(pairing, on_end, watch) for pairing in pairings[start : start + at_once]]
         play(sessions, [session.pairing.seating() for session in sessions])
 
 
 class _Watched(Session):
     """A game that is counted, and tells of its end."""
 
-    def __init__(self, pairing: Pairing, on_end: Callable[[Pairing, Game], None]) -> None:
+    def __init__(
+        self,
+        pairing: Pairing,
+        on_end: Callable[[Pairing, Game], None],
+        watch: Callable[[Pairing, Session], Session],
+    ) -> None:
         self.pairing = pairing
         self.task = pairing.task
-        self._inner = pairing.session()
+        self._inner = watch(pairing, pairing.session())
         self._on_end = on_end
         self._moves = self._prompt_tokens = self._tokens = 0
         self._shown = hashlib.sha256()
