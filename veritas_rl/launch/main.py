@@ -30,6 +30,7 @@ from veritas_rl.checkpoints.layout import EXPERIMENTS, STOP, step_of
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import preflight, resume
+from veritas_rl.launch.forkserver import WORKER_PYTHON
 from veritas_rl.launch.hardware import Hardware, this_machine
 from veritas_rl.launch.progress import watch
 from veritas_rl.launch.variables import VARIABLES, quoted
@@ -180,9 +181,16 @@ def train(run: Run, console: Console) -> bool:
         console.print("asked to stop: a checkpoint is saved after this step; ask again to end at once")
 
     signal.signal(signal.SIGTERM, ask)
+    command = run.command()
+    if (
+        run.configuration.trainer.device == "cpu"
+        and not run.configuration.ray_kwargs.ray_init.runtime_env.py_executable
+    ):
+        command[1:1] = ["-m", "veritas_rl.launch.forkserver"]
+        command.append(f"ray_kwargs.ray_init.runtime_env.py_executable={quoted(WORKER_PYTHON)}")
     with run.log.open("ab") as log:
         process = subprocess.Popen(
-            run.command(),
+            command,
             cwd=conf.ROOT,
             env={**os.environ, **run.environment()},
             stdin=subprocess.DEVNULL,
