@@ -82,7 +82,7 @@ def moves_of(case: str, games: int) -> list[list[int]]:
         state, actions = game.spiel.new_initial_state(), []
         while not state.is_terminal():
             if state.is_chance_node():
-                positions.apply_chance(state, random)
+                positions.apply_chance(state, random.random())
                 continue
             actions.append(random.choice(state.legal_actions()))
             state.apply_action(actions[-1])

@@ -139,7 +139,7 @@ def _spread(case: str) -> float:
         random, state = generator("spread", case, index), game.spiel.new_initial_state()
         while not state.is_terminal():
             if state.is_chance_node():
-                positions.apply_chance(state, random)
+                positions.apply_chance(state, random.random())
             else:
                 state.apply_action(random.choice(state.legal_actions()))
         returns.append(state.returns()[0])

@@ -38,7 +38,7 @@ def games(case: str, count: int) -> Iterator[list[State]]:
         state, states = game.spiel.new_initial_state(), []
         while not state.is_terminal():
             if state.is_chance_node():
-                positions.apply_chance(state, chance)
+                positions.apply_chance(state, chance.random())
                 continue
             states.append(state.clone())
             names = game.action_names(state, state.current_player())
@@ -625,7 +625,7 @@ def test_cribbage_counts_as_told() -> None:
         while not state.is_terminal():
             before, seat = lines_of(state), state.current_player()
             if state.is_chance_node():
-                positions.apply_chance(state, chance)
+                positions.apply_chance(state, chance.random())
                 after = lines_of(state)
                 if before["Phase"] == ["Play"]:
                     points[int(after["Dealer"][0])] += 2 * (after["Starter"][0][0] == "J")
