@@ -234,18 +234,6 @@ def walk(game: Game, random: Random, depth: int = -1) -> Decision:
     return asked, random.choice(game.movers(asked))
 
 
-def opening(case: str, luck: str) -> State:
-    """The first decision of a whole game, what chance deals before it drawn from `luck`, see `deal`."""
-    return _opening(case, luck).clone()
-
-
-@lru_cache(maxsize=1024)  # a task is played by several players, and from several seats, on the same luck
-def _opening(case: str, luck: str) -> State:
-    state = load(case).spiel.new_initial_state()
-    deal(state, luck)
-    return state
-
-
 def deal(state: State, luck: str) -> None:
     """Draw what chance does now, in place, up to the next decision or the end: from the luck and the ply alone."""
     while state.is_chance_node():
