@@ -94,8 +94,13 @@ def test_unknown_bots(name: str) -> None:
 def test_a_bot_that_cannot_play_a_case_is_refused_before_it_plays() -> None:
     check_bot("exact", ["tic_tac_toe", "kuhn_poker"])
     check_bot("mcts:full", ["hex(board_size=5)"])
-    with pytest.raises(UserError, match="too large to solve exactly: it has more than 500,000 histories"):
-        check_bot("exact", ["liars_dice(numdice=2)"])
+    for case, size in (
+        ("liars_dice(numdice=2)", "more than 500,000 histories"),
+        ("connect_four", "more than 100,000 states"),
+        ("chess", "games of up to 17,695 moves"),
+    ):
+        with pytest.raises(UserError, match=f"too large to solve exactly: it has {size}; use a search such as mcts:50"):
+            check_bot("exact", [case])
 
 
 def test_the_equilibrium_loses_to_nobody() -> None:

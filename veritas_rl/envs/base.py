@@ -125,6 +125,8 @@ class Task:
         for name, least in (("k", 0), ("playouts", 1), ("retries", 0), ("max_moves", 1)):
             if getattr(self, name) < least:
                 raise UserError(f"a task's {name} is at least {least}, {getattr(self, name)} was given")
+        if "&" in self.opponent or "#" in self.opponent:
+            raise UserError(f"an opponent's name has no & and no #, as a task's id is cut there: {self.opponent!r}")
         if not 0 < self.gamma <= 1:
             raise UserError(f"a task's gamma lies in (0, 1], {self.gamma} was given")
         if not 0 <= self.legal_share < 1:

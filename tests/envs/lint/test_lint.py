@@ -81,7 +81,7 @@ def test_checks_apply_where_they_should(clean: list[Row]) -> None:
         ("FirstFifty", "hex(board_size=9)", "legal answers listed", "are not listed"),  # defect 6
         ("DeafToTheCount", "tic_tac_toe", SETTINGS, "num_tasks_per_case is read by nobody"),  # defect 7
         ("FirstGameAlone", "tic_tac_toe", SETTINGS, "gives hex alone, without go, chess"),  # defect 8
-        ("Linear", "gin_rummy", "wins told from losses", "wins are worth"),  # defect 9
+        ("Linear", "backgammon", "wins told from losses", "wins are worth"),  # defect 9
         ("OnePlayout", "connect_four", "value of many playouts", "one single playout"),  # defect 10
         ("ErrorUntold", "connect_four", "value of many playouts", "without its error"),
         ("ShowsTheState", "kuhn_poker", "nothing hidden shown", "tells what is hidden"),
@@ -95,7 +95,7 @@ def test_checks_apply_where_they_should(clean: list[Row]) -> None:
     ],
 )
 def test_a_planted_defect_is_caught(environment: str, case: str, check: str, text: str) -> None:
-    count = {"OnePlayout": FEWEST_ESTIMATES, "Linear": 6}.get(environment, 2)  # six games have both a win and a loss
+    count = FEWEST_ESTIMATES if environment == "OnePlayout" else 2
     found = findings(lint(f"broken:{environment}", [case], count))
     assert any(text in finding for finding in found[check]), found
 
