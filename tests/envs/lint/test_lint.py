@@ -49,6 +49,14 @@ def test_the_real_environment_is_clean(clean: list[Row]) -> None:
         assert [row.check for row in clean if row.case == case] == [*CHECKS, SAME]
 
 
+def test_decided_games_are_not_taken_for_single_playouts() -> None:
+    """Whoever plays a contract that was bid at random loses it: every mean is 0 or 1."""
+    rows = lint("openspiel", ["bridge(use_double_dummy_result=False)"], FEWEST_ESTIMATES)
+    (row,) = (row for row in rows if row.check == "value of many playouts")
+    assert row.verdict is Verdict.OK
+    assert row.told == f"{FEWEST_ESTIMATES} estimates, mean error 0"
+
+
 def test_checks_apply_where_they_should(clean: list[Row]) -> None:
     told = {(row.case, row.check): row for row in clean}
     applied = {(row.case, row.check) for row in clean if row.verdict is Verdict.OK}
