@@ -95,8 +95,11 @@ def values_of_many_playouts(case: Case, log: Log) -> str:
     certain = len(values) >= FEWEST_ESTIMATES and all(value in CERTAIN for value in values)
     if certain and not _finer_scale_tells_means(case, log):
         log.found("", f"all {len(values)} estimated values are 0, 1/2 or 1, as of one single playout each")
-    if len(values) >= FEWEST_ESTIMATES and sum(errors[1]) > 0.8 * sum(errors[COARSE]) > 0:
-        log.found("", f"{COARSE} times the playouts leave the error at {sum(errors[1]) / sum(errors[COARSE]):.0%}")
+    # Without those that a few playouts call sure: where results are rare, more playouts may be the first to meet one.
+    both = [pair for pair in zip(errors[1], errors[COARSE], strict=True) if all(pair)]
+    left = sum(fine for fine, _ in both) / (sum(rough for _, rough in both) or 1)
+    if len(both) >= FEWEST_ESTIMATES and left > 0.8:
+        log.found("", f"{COARSE} times the playouts leave the error at {left:.0%}")
     if not values and not log.findings:
         raise NotApplicable("values are exact" if exact else "no value is estimated by playouts")
     return f"{len(values)} estimates" + (f", mean error {sum(errors[1]) / len(values):.2g}" if values else "")
