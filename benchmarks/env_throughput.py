@@ -7,7 +7,8 @@
   are textarena, where it is installed (`pip install -e '.[bench]'`), and bare pyspiel calls that play the same moves.
 - `rewards`: rewards a second of single moves in the mode `outcome`, from the start of the session to its score, against
   a plain Python loop of as many playouts that starts from the position.
-- `search`: moves a second of the MCTS player against OpenSpiel's Python bots at equal simulations.
+- `search`: moves a second of the MCTS player against OpenSpiel's Python bots at equal simulations: neither side may
+  stop early because it has proven its move.
 - `catalogue`: what it costs to open a catalogue, to draw a task and to start it, for few and for many tasks and cases.
 
 It prints medians over the rounds, in seconds of one core, whatever else the machine does: it has one thread.
@@ -82,7 +83,7 @@ def moves_of(case: str, games: int) -> list[list[int]]:
         state, actions = game.spiel.new_initial_state(), []
         while not state.is_terminal():
             if state.is_chance_node():
-                positions.apply_chance(state, random)
+                positions.apply_chance(state, random.random())
                 continue
             actions.append(random.choice(state.legal_actions()))
             state.apply_action(actions[-1])
@@ -90,20 +91,19 @@ def moves_of(case: str, games: int) -> list[list[int]]:
     return played
 
 
-def ours(case: str, games: Sequence[Sequence[int]], seats: Sequence[int]) -> Way:
-    """Whole games through the environment, each once from every one of the seats; no round meets another's deals."""
+def ours(case: str, games: Sequence[Sequence[int]]) -> Way:
+    """Whole games through the environment; no round meets another's deals."""
     said = [[answer(action) for action in actions] for actions in games]
 
     def play() -> int:
         seed = next(SEEDS)
         for k, texts in enumerate(said):
-            for seat in seats:
-                session = ENVIRONMENT.start(Task(ENVIRONMENT.name, case, k, mode="episode", seat=seat, seed=seed))
-                for text in texts:
-                    (turn,) = session.turns()
-                    session.step({turn.seat: Reply(text)})
-                session.scores()
-        return len(seats) * sum(map(len, games))
+            session = ENVIRONMENT.start(Task(ENVIRONMENT.name, case, k, mode="episode", seat=0, seed=seed))
+            for text in texts:
+                (turn,) = session.turns()
+                session.step({turn.seat: Reply(text)})
+            session.scores()
+        return sum(map(len, games))
 
     return play
 
@@ -161,19 +161,15 @@ def compare_games(rounds: int, console: Console) -> None:
     if not peer:
         console.print("textarena is not installed: no comparison with it. pip install -e '.[bench]' brings it.")
     table = _table("Whole games, steps/s", "case", "ours", "textarena", "ratio", "bare pyspiel", "share kept")
-    for case, both in itertools.product((*GAMES, *ALONE), (False, True)):
-        if both and not load(case).hidden:  # without deals there is nothing to meet again
-            continue
+    for case in (*GAMES, *ALONE):
         games = moves_of(case, 100)
-        ways = {"ours": ours(case, games, (0, 1) if both else (0,)), "bare": bare(case, games)}
+        ways = {"ours": ours(case, games), "bare": bare(case, games)}
         if peer and case in GAMES:
             ways["textarena"] = textarena_games(case, games)
         found = rates(ways, rounds)
         mine, raw, theirs = found["ours"], found["bare"], found.get("textarena")
         against = (f"{median(theirs):,.0f}", ratio(mine, theirs)) if theirs else ("", "")
-        table.add_row(
-            case + " (both seats)" * both, f"{median(mine):,.0f}", *against, f"{median(raw):,.0f}", ratio(mine, raw)
-        )
+        table.add_row(case, f"{median(mine):,.0f}", *against, f"{median(raw):,.0f}", ratio(mine, raw))
     console.print(table)
 
 
@@ -220,7 +216,7 @@ def compare_searches(rounds: int, console: Console) -> None:
     for case in SEARCHED:
         game = load(case)
         turns = [_first_turn(case, k) for k in range(4)]
-        player = MCTSPlayer(SIMULATIONS)
+        player = MCTSPlayer(SIMULATIONS, solve=False)
 
         def searched(player: MCTSPlayer = player, turns: Sequence = turns) -> int:
             return len(player.act(turns))
@@ -229,7 +225,8 @@ def compare_searches(rounds: int, console: Console) -> None:
         if game.native_search:  # the others are searched as if nothing were hidden: Python can deal no other world
             bot = ismcts.ISMCTSBot(game.spiel, evaluator, EXPLORATION, SIMULATIONS)
         else:
-            bot = mcts.MCTSBot(game.spiel, EXPLORATION, SIMULATIONS, evaluator, random_state=np.random.RandomState(0))
+            dice = np.random.RandomState(0)
+            bot = mcts.MCTSBot(game.spiel, EXPLORATION, SIMULATIONS, evaluator, solve=False, random_state=dice)
 
         def peer(bot: pyspiel.Bot = bot, turns: Sequence = turns) -> int:
             for turn in turns:

@@ -5,12 +5,19 @@ import random
 import subprocess
 import sys
 
-from veritas_rl.seeding import digest, generator
+from veritas_rl.seeding import digest, generator, uniform
 
 
 def test_known_value() -> None:
     # The first 8 bytes of SHA-256("a\x1f1"): a change here silently changes every task that was ever published.
     assert digest("a", 1) == digest("a", "1") == 0x839E11A421D370BE
+
+
+def test_a_draw_is_the_digest_as_a_fraction() -> None:
+    assert uniform("a", 1) == 0x839E11A421D370BE // 2**11 / 2**53
+    draws = [uniform("x", number) for number in range(2000)]
+    assert all(0 <= drawn < 1 for drawn in draws)
+    assert abs(sum(draws) / 2000 - 0.5) < 4 * (1 / 12 / 2000) ** 0.5  # the standard error of a mean of 2000
 
 
 def test_words_are_kept_apart() -> None:

@@ -42,6 +42,18 @@ def test_bad_ids(bad: str) -> None:
         Task.from_id(bad)
 
 
+@pytest.mark.parametrize("opponent", ["a&b", "a&seat=0", "a#1", "models/a/move#3"])
+def test_an_opponent_that_would_cut_the_id_is_refused(opponent: str) -> None:
+    with pytest.raises(UserError, match="no & and no #"):
+        replace(TASK, mode="episode", opponent=opponent)
+
+
+@pytest.mark.parametrize("opponent", ["models/step_5", "mcts:50", "a=b?c", "http://host:1/v1"])
+def test_any_other_opponent_survives_the_id(opponent: str) -> None:
+    task = replace(TASK, mode="episode", opponent=opponent)
+    assert Task.from_id(task.id) == task
+
+
 @pytest.mark.parametrize("field", ["mode", "reward", "split", "prompt"])
 def test_bad_values(field: str) -> None:
     with pytest.raises(UserError, match="nonsense"):

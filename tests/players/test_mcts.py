@@ -29,7 +29,16 @@ def wins(case: str, player: MCTSPlayer, games: int) -> float:
 
 @pytest.mark.parametrize(
     ("case", "least"),
-    [("tic_tac_toe", 0.9), ("connect_four", 0.9), ("hex(board_size=5)", 0.9), ("leduc_poker", 0.55), ("euchre", 0.55)],
+    [
+        ("tic_tac_toe", 0.9),
+        ("connect_four", 0.9),
+        ("hex(board_size=5)", 0.9),
+        ("leduc_poker", 0.55),
+        ("euchre", 0.55),
+        ("phantom_ttt", 0.65),  # the last three are searched in dealt worlds
+        ("liars_dice", 0.7),
+        ("liars_dice(numdice=5)", 0.85),
+    ],
 )
 def test_fifty_simulations_beat_chance(case: str, least: float) -> None:
     assert wins(case, MCTSPlayer(50), 40) >= least
@@ -60,6 +69,15 @@ def test_the_search_does_not_see_hidden_cards(case: str) -> None:
         assert player.act([turn_of(case, state, seat)]) == player.act([turn_of(case, other, seat)])
 
 
+def test_a_search_that_does_not_stop_at_a_proof_finds_the_win_too() -> None:
+    state = load("tic_tac_toe").spiel.new_initial_state()
+    for action in (0, 3, 1, 4):  # x wins at 2
+        state.apply_action(action)
+    turn = turn_of("tic_tac_toe", state, 0)
+    for solve in (True, False):
+        assert MCTSPlayer(200, solve=solve).act([turn])[0].text == "2"
+
+
 def test_what_cannot_be_searched_says_why() -> None:
     with pytest.raises(UserError, match="at once"):
         check_searchable("goofspiel")
@@ -76,8 +94,13 @@ def test_unknown_bots(name: str) -> None:
 def test_a_bot_that_cannot_play_a_case_is_refused_before_it_plays() -> None:
     check_bot("exact", ["tic_tac_toe", "kuhn_poker"])
     check_bot("mcts:full", ["hex(board_size=5)"])
-    with pytest.raises(UserError, match="too large to solve exactly: it has more than 500,000 histories"):
-        check_bot("exact", ["liars_dice(numdice=2)"])
+    for case, size in (
+        ("liars_dice(numdice=2)", "more than 500,000 histories"),
+        ("connect_four", "more than 100,000 states"),
+        ("chess", "games of up to 17,695 moves"),
+    ):
+        with pytest.raises(UserError, match=f"too large to solve exactly: it has {size}; use a search such as mcts:50"):
+            check_bot("exact", [case])
 
 
 def test_the_equilibrium_loses_to_nobody() -> None:

@@ -28,6 +28,14 @@ REWARD_MODES = ("legal", "outcome", "optimal")
 PROMPTS = ("full", "unlisted", "brief")
 SCALES = ("result", "utility")
 CONTEXTS = ("turn", "conversation")
+_CHOICES = (
+    ("mode", MODES),
+    ("reward", REWARD_MODES),
+    ("split", SPLITS),
+    ("prompt", PROMPTS),
+    ("scale", SCALES),
+    ("context", CONTEXTS),
+)
 
 
 class Reason(StrEnum):
@@ -111,19 +119,14 @@ class Task:
     legal_share: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, known in (
-            ("mode", MODES),
-            ("reward", REWARD_MODES),
-            ("split", SPLITS),
-            ("prompt", PROMPTS),
-            ("scale", SCALES),
-            ("context", CONTEXTS),
-        ):
+        for name, known in _CHOICES:
             if getattr(self, name) not in known:
                 raise unknown(f"task {name}", getattr(self, name), known)
         for name, least in (("k", 0), ("playouts", 1), ("retries", 0), ("max_moves", 1)):
             if getattr(self, name) < least:
                 raise UserError(f"a task's {name} is at least {least}, {getattr(self, name)} was given")
+        if "&" in self.opponent or "#" in self.opponent:
+            raise UserError(f"an opponent's name has no & and no #, as a task's id is cut there: {self.opponent!r}")
         if not 0 < self.gamma <= 1:
             raise UserError(f"a task's gamma lies in (0, 1], {self.gamma} was given")
         if not 0 <= self.legal_share < 1:
@@ -234,7 +237,7 @@ class Score:
     def __post_init__(self) -> None:
         if not 0.0 <= self.value <= 1.0:
             raise ValueError(f"a score's value lies in [0, 1], got {self.value}")
-        if self.reason.is_mistake and (self.value or self.success):
+        if (self.value or self.success) and self.reason.is_mistake:
             raise ValueError(f"a mistake ({self.reason}) pays nothing, got {self.value}")
 
     @property

@@ -53,6 +53,7 @@ def test_one_spelling(typed: str, canonical: str) -> None:
         ("hex(board_size=3000)", "between 2 and 26"),
         ("mfg_garnet", "mean-field"),
         ("crossword", "does not load"),
+        ("nfg_game", "does not load: .* filename"),
         ("universal_poker(betting=sometimes)", "does not load|unknown"),
     ],
 )

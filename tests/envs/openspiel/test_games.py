@@ -9,7 +9,15 @@ from veritas_rl.envs.openspiel import positions, text
 from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, load
 from veritas_rl.envs.openspiel.games import Decision, Game, State
 
-GENERIC = ("go(board_size=5)", "liars_dice", "goofspiel(num_cards=4)", "backgammon", "chess", "2048")
+GENERIC = (
+    "nim",
+    "y(board_size=5)",
+    "mancala",
+    "first_sealed_auction",
+    "oshi_zumo(coins=6,size=2)",
+    "dark_hex(board_size=3)",
+)
+VARIANTS = ("go(board_size=5)", "goofspiel(num_cards=4)")
 pytestmark = pytest.mark.filterwarnings("ignore:.*has no description of its own")
 
 
@@ -30,7 +38,7 @@ def reach(case: str, *names: str) -> State:
     return state
 
 
-@pytest.mark.parametrize("case", [*DEFAULT_CASES, *GENERIC])
+@pytest.mark.parametrize("case", [*DEFAULT_CASES, *VARIANTS, *GENERIC])
 def test_every_legal_action_is_shown_once(case: str) -> None:
     game = load(case)
     for state, seat in decisions(case):
@@ -47,7 +55,7 @@ def test_every_legal_action_is_shown_once(case: str) -> None:
         assert shown == [str(action) for action in names]
 
 
-@pytest.mark.parametrize("case", [*DEFAULT_CASES, *GENERIC])
+@pytest.mark.parametrize("case", [*DEFAULT_CASES, *VARIANTS, *GENERIC])
 def test_a_prompt_depends_on_the_information_state_alone(case: str) -> None:
     """Redealing what the mover cannot see leaves every prompt and key as it is: nothing hidden is shown."""
     game = load(case)
@@ -139,6 +147,19 @@ def test_leduc_poker_shows_cards_betting_and_chips() -> None:
         "Betting in round 2: player 0: call\nChips put in so far: player 0: 3, player 1: 3"
     )
     assert load("leduc_poker").brief(state, 1) == "1 Qs crc Kh c"
+
+
+@pytest.mark.parametrize(
+    ("names", "end"),
+    [
+        (("raise", "fold"), "player 1: fold\nChips won or lost: player 0: +1, player 1: -1"),
+        (("call", "raise", "fold"), "player 0: fold\nChips won or lost: player 0: -1, player 1: +1"),
+        (("raise", "call", "raise", "call"), "player 1: call\nChips won or lost: player 0: +0, player 1: +0"),
+    ],
+)
+def test_leduc_poker_ends_with_what_was_won(names: tuple[str, ...], end: str) -> None:
+    # The first outcomes: each player has a jack, the public card is a queen.
+    assert load("leduc_poker").position(reach("leduc_poker", *names), 0).endswith(end)
 
 
 def image_of(state: State, game: Game, image: dict[str, str]) -> State:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
@@ -69,16 +70,28 @@ def test_a_task_has_a_state_of_its_own_each_time(case: str) -> None:
 
 
 def test_the_deals_of_a_game_are_those_of_its_luck() -> None:
-    def deal(luck: str) -> list[int]:
-        state = positions.opening("leduc_poker", luck)
-        dealt = state.history()
-        state.apply_action(state.legal_actions()[0])  # the next one is not moved by this
-        return dealt
+    def dealt(luck: str) -> list[int]:
+        state = load("leduc_poker").spiel.new_initial_state()
+        positions.deal(state, luck)
+        return state.history()
 
-    hands = {tuple(deal(str(luck))) for luck in range(200)}
+    hands = {tuple(dealt(str(luck))) for luck in range(200)}
     assert len(hands) == 30  # 6 cards for one player, 5 for the other
-    positions._opening.cache_clear()
-    assert [deal("a"), deal("b"), deal("a")] == [deal(luck) for luck in "aba"]
+    assert [dealt("a"), dealt("b")] == [dealt("a"), dealt("b")]
+
+
+@pytest.mark.parametrize("case", ["kuhn_poker", "liars_dice", "2048"])
+def test_chance_outcomes_share_the_draws_by_their_probabilities(case: str) -> None:
+    root = load(case).spiel.new_initial_state()
+    outcomes = root.chance_outcomes()
+    draws = [(number + 0.5) / 1000 for number in range(1000)]
+    found = Counter()
+    for drawn in (*draws, 1 - 2**-53):
+        state = root.clone()
+        positions.apply_chance(state, drawn)
+        found[state.history()[0]] += 1
+    assert found.keys() == {action for action, _ in outcomes}
+    assert all(abs(found[action] - 1000 * probability) <= 2 for action, probability in outcomes)
 
 
 @pytest.mark.parametrize("case", ["hex(board_size=5)", "tic_tac_toe", "leduc_poker"])

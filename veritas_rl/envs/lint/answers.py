@@ -92,13 +92,31 @@ def values_of_many_playouts(case: Case, log: Log) -> str:
                     errors[share].append(float(error or 0))
                 if fine.value not in CERTAIN and not told[0]:
                     log.found(task.id, f"a value of {fine.value:.3g} has the error 0: no mean of playouts")
-    if len(values) >= FEWEST_ESTIMATES and all(value in CERTAIN for value in values):
+    certain = len(values) >= FEWEST_ESTIMATES and all(value in CERTAIN for value in values)
+    if certain and not _finer_scale_tells_means(case, log):
         log.found("", f"all {len(values)} estimated values are 0, 1/2 or 1, as of one single playout each")
-    if len(values) >= FEWEST_ESTIMATES and sum(errors[1]) > 0.8 * sum(errors[COARSE]) > 0:
-        log.found("", f"{COARSE} times the playouts leave the error at {sum(errors[1]) / sum(errors[COARSE]):.0%}")
+    # Without those that a few playouts call sure: where results are rare, more playouts may be the first to meet one.
+    both = [pair for pair in zip(errors[1], errors[COARSE], strict=True) if all(pair)]
+    left = sum(fine for fine, _ in both) / (sum(rough for _, rough in both) or 1)
+    if len(both) >= FEWEST_ESTIMATES and left > 0.8:
+        log.found("", f"{COARSE} times the playouts leave the error at {left:.0%}")
     if not values and not log.findings:
         raise NotApplicable("values are exact" if exact else "no value is estimated by playouts")
     return f"{len(values)} estimates" + (f", mean error {sum(errors[1]) / len(values):.2g}" if values else "")
+
+
+def _finer_scale_tells_means(case: Case, log: Log) -> bool:
+    """Whether on the scale "utility" some value moves with the number of playouts. Where random games are as good as
+    decided, as in the play of a bridge contract that was bid at random, that alone tells a mean from a single game."""
+    for task, turns in case.asked:
+        fine = dataclasses.replace(task, scale="utility")
+        for turn in turns[:1]:
+            with log.guard(task.id):
+                answer = Reply(turn.answers[len(turn.answers) // 2])
+                values = {case.answer(asked, turn.seat, answer).value for asked in (fine, coarse(fine))}
+                if len(values) > 1 and not values <= set(CERTAIN):
+                    return True
+    return False
 
 
 def tasks_distinct(case: Case, log: Log) -> str:

@@ -106,7 +106,7 @@ def _passed_round(game: Game, random: Random) -> bool:
             if state.chance_outcomes() != other.chance_outcomes():
                 return False
             before = len(state.history())
-            positions.apply_chance(state, random)
+            positions.apply_chance(state, random.random())
             other.apply_action(state.history()[before])
             continue
         if not state.is_simultaneous_node():

@@ -166,6 +166,10 @@ def load(case: str) -> Game:
             root.legal_actions()  # a few games have none to list
     except (pyspiel.SpielError, ValueError, MemoryError) as error:
         raise UserError(f"{case} does not load: {' '.join(str(error).split())[:300]}") from None
+    except IndexError:  # OpenSpiel looks up a parameter that was not given
+        types = {t.short_name: t for t in pyspiel.registered_games()}
+        needed = ", ".join(types[name].parameter_specification)
+        raise UserError(f"{case} does not load: it needs a value for {needed}") from None
     return (described if described and covered else Game)(spelled, spiel)
 
 

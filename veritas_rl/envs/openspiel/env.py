@@ -387,7 +387,7 @@ class OpenSpielSession(Session):
             asked = decision or positions.decision_of(game.case, task.k, task.seed, task.split, task.depth)
             self._state, self._asked = asked[0], (asked[1],)
         else:
-            self._state, self._asked = positions.opening(game.case, self._luck), ()
+            self._state, self._asked = game.spiel.new_initial_state(), ()
         self._scores: dict[int, Score] | None = None
         self._names: dict[int, dict[int, str]] = {}
         self._accepted: dict[int, int] = {}
@@ -414,16 +414,14 @@ class OpenSpielSession(Session):
             else:
                 self._accepted[turn.seat] = action
                 actions[turn.seat] = names[action]
-        final: dict[int, Reason] = {}
-        for seat, reason in rejected.items():
-            self._mistakes[seat] += 1
-            if not self._retries[seat]:
-                final[seat] = reason
-        if final:
+        if rejected:
+            for seat in rejected:
+                self._mistakes[seat] += 1
+            final = {seat: reason for seat, reason in rejected.items() if not self._retries[seat]}
+            if not final:
+                self._ask_again(replies)
+                return
             self._forfeit(final)
-        elif rejected:
-            self._ask_again(replies)
-            return
         elif self.task.mode == "move":
             self._scores = {seat: self._judge(seat, action) for seat, action in self._accepted.items()}
         else:

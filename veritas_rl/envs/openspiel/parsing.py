@@ -34,13 +34,12 @@ def parse(reply: Reply, names: Mapping[int, str]) -> int | Reason:
     text = without_thinking(reply.text)
     if not text.strip():
         return Reason.EMPTY
-    _, *boxes = text.split(_BOX)
-    if len(boxes) > 1:
+    after = text.partition(_BOX)[2]
+    if _BOX in after:
         return Reason.AMBIGUOUS
-    if not boxes or "}" not in boxes[0]:
-        return Reason.UNPARSEABLE
-    said = boxes[0].partition("}")[0].strip()
-    if not said:
+    inside, closed, _ = after.partition("}")
+    said = inside.strip()
+    if not closed or not said:
         return Reason.UNPARSEABLE
     action = _lookup(said, names)
     if action is not None:

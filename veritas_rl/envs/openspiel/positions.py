@@ -15,7 +15,7 @@ from threading import Lock
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Decision, Game, State
 from veritas_rl.errors import UserError
-from veritas_rl.seeding import digest, generator
+from veritas_rl.seeding import digest, generator, uniform
 
 VALIDATION_SHARE = 0.25
 """The share of symmetry classes that is kept for validation."""
@@ -222,7 +222,7 @@ def walk(game: Game, random: Random, depth: int = -1) -> Decision:
     lengths: list[int] = []
     while not state.is_terminal():
         if state.is_chance_node():
-            apply_chance(state, random)
+            apply_chance(state, random.random())
             continue
         # A history is copied to be measured; where players move in turn it has an entry for every move.
         lengths.append(len(state.history()) if game.simultaneous else state.move_number())
@@ -234,28 +234,25 @@ def walk(game: Game, random: Random, depth: int = -1) -> Decision:
     return asked, random.choice(game.movers(asked))
 
 
-def opening(case: str, luck: str) -> State:
-    """The first decision of a whole game, what chance deals before it drawn from `luck`, see `deal`."""
-    return _opening(case, luck).clone()
-
-
-@lru_cache(maxsize=1024)  # a task is played by several players, and from several seats, on the same luck
-def _opening(case: str, luck: str) -> State:
-    state = load(case).spiel.new_initial_state()
-    deal(state, luck)
-    return state
-
-
 def deal(state: State, luck: str) -> None:
     """Draw what chance does now, in place, up to the next decision or the end: from the luck and the ply alone."""
     while state.is_chance_node():
-        apply_chance(state, generator("chance", luck, state.move_number()))
+        apply_chance(state, uniform("chance", luck, state.move_number()))
 
 
-def apply_chance(state: State, random: Random) -> None:
-    """Draw an outcome of a chance node, by its probability."""
-    outcomes = state.chance_outcomes()
-    ((action, _),) = random.choices(outcomes, [probability for _, probability in outcomes])
+def apply_chance(state: State, drawn: float) -> None:
+    """Apply an outcome of a chance node by its probability.
+
+    Args:
+        state: A chance node; it is changed in place.
+        drawn: A number in [0, 1). The outcomes share that interval out in their order; the last one takes what rounding
+            leaves.
+    """
+    action, upto = -1, 0.0
+    for action, probability in state.chance_outcomes():  # noqa: B007
+        upto += probability
+        if drawn < upto:
+            break
     state.apply_action(action)
 
 

@@ -37,7 +37,7 @@ from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.equilibrium import count_histories, equilibrium_of
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.envs.openspiel.solver import solver_of
-from veritas_rl.seeding import digest, generator
+from veritas_rl.seeding import digest, generator, uniform
 
 SEARCH_SIMULATIONS = 64
 """Simulations for each legal action, in a search for the best move."""
@@ -181,7 +181,7 @@ def _search(game: Game, state: State, player: int) -> dict[int, float]:
 def _searched(game: Game, state: State, player: int, seed: int, deals: int) -> float:
     """What a search finds a state to be worth to a player, in [0, 1], after one draw of what chance does next."""
     while state.is_chance_node():  # the same luck for every action
-        positions.apply_chance(state, generator("search", seed, state.move_number()))
+        positions.apply_chance(state, uniform("search", seed, state.move_number()))
     if state.is_terminal():
         return (1 + state.player_return(player)) / 2
     evaluator = pyspiel.RandomRolloutEvaluator(1, seed)
@@ -222,7 +222,7 @@ def _playouts(game: Game, state: State, player: int, action: int, playouts: int,
         game.apply(copy, {**others, player: action})
         while not copy.is_terminal():
             if copy.is_chance_node():
-                positions.apply_chance(copy, random)
+                positions.apply_chance(copy, random.random())
             else:
                 copy.apply_action(random.choice(copy.legal_actions()))
         values.append(outcome(game, copy.returns(), player, scale))

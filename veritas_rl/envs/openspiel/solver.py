@@ -6,7 +6,8 @@ from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.errors import UserError
 
-MAX_STATES = 2_000_000
+MAX_STATES = 100_000
+"""A larger game is refused, after a second or two. Tic-tac-toe has 4,520 states that are not over."""
 
 
 class ExactSolver:
@@ -33,10 +34,13 @@ class ExactSolver:
         """The game-theoretic value of each legal action for the player to move, in units of return.
 
         Raises:
-            UserError: More than `max_states` states would have to be searched.
+            UserError: More than `max_states` states would have to be searched, or games of hundreds of moves.
         """
         sign = 1.0 if state.current_player() == 0 else -1.0
-        return {action: sign * self._value(state.child(action)) for action in state.legal_actions()}
+        try:
+            return {action: sign * self._value(state.child(action)) for action in state.legal_actions()}
+        except RecursionError:
+            raise self._too_large(f"games of up to {self.game.spiel.max_game_length():,} moves") from None
 
     def optimal_actions(self, state: State) -> list[int]:
         """The legal actions of the greatest value, ascending."""
@@ -53,13 +57,14 @@ class ExactSolver:
         if known is not None:
             return known
         if len(self._values) >= self.max_states:
-            raise UserError(
-                f"{self.game.case} is too large to solve exactly: it has more than {self.max_states:,} states"
-            )
+            raise self._too_large(f"more than {self.max_states:,} states")
         children = [self._value(state.child(action)) for action in state.legal_actions()]
         value = max(children) if state.current_player() == 0 else min(children)
         self._values[key] = value
         return value
+
+    def _too_large(self, size: str) -> UserError:
+        return UserError(f"{self.game.case} is too large to solve exactly: it has {size}; use a search such as mcts:50")
 
 
 @lru_cache(maxsize=16)

@@ -66,5 +66,5 @@ def _opening(game: Game, player: int) -> str:
 
 
 def _listed(names: Mapping[int, str]) -> str:
-    lines = [f"{action}: {name}" for action, name in names.items()]
-    return "\n".join(["Legal actions (number: name):", *lines])
+    lines = "\n".join([f"{action}: {name}" for action, name in names.items()])
+    return f"Legal actions (number: name):\n{lines}"

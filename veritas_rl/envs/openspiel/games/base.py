@@ -127,8 +127,8 @@ class Game:
         another action.
         """
         names = {action: self.action_name(state, player, action) for action in state.legal_actions(player)}
-        told = names.values()
-        if len(set(told)) == len(names) and all(told) and not any(map(str.isdigit, told)):
+        told = set(names.values())
+        if len(told) == len(names) and "" not in told and not any(map(str.isdigit, told)):
             return names  # as in nearly every game
         taken: dict[str, int] = {}
         for name in names.values():

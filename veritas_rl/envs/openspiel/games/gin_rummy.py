@@ -1,14 +1,15 @@
 """Gin rummy. Rules checked against OpenSpiel's `games/gin_rummy/gin_rummy.cc` and `gin_rummy_utils.cc`.
 
 It is one hand. J, Q and K count 10. A knock, the laying down of melds and the laying off are single actions in a row.
-Melds have at most five cards: a longer run is laid as two. OpenSpiel's own way to deal anew keeps the cards that the
-opponent took openly, and leaves the history as it was: nothing here reads a hidden card from the history.
+Melds have at most five cards: a longer run is laid as two. OpenSpiel's own way to deal anew depends on the true hand,
+and leaves it in the history: neither that nor the search that uses it is used here.
 """
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
-from veritas_rl.envs.openspiel.games.cards import sorted_cards, suit_renamings
+from veritas_rl.envs.openspiel.games.cards import shuffle, sorted_cards, suit_renamings
 
 _RANKS = "A23456789TJQK"
 _SUITS = "scdh"
@@ -136,6 +137,32 @@ class GinRummy(Game):
         cards = " ".join(hand)
         renamed = ((cards.translate(table).split(), _sorted_melds(events.translate(table))) for table in _RENAMINGS)
         return f"{player} {min(' '.join([*sorted(one), two]) for one, two in renamed)}"
+
+    def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
+        """The opponent's cards that the player has never seen, drawn anew from all such cards, uniformly."""
+        size, steps = self.parameters["hand_size"], state.full_history()
+        if state.current_phase().name == "LAYOFF":
+            return state.clone()  # both hands lie open
+        seen: set[int] = set()
+        hidden: list[int] = []
+        for place, step in enumerate(steps):
+            if place < 2 * size:
+                mine = place // size == player
+            else:
+                mine = step.player >= 0 or steps[place - 1].player != 1 - player
+            if mine and step.action < _UPCARD:
+                seen.add(step.action)
+            elif not mine:
+                hidden.append(place)
+        history = [step.action for step in steps]
+        hidden = [place for place in hidden if history[place] not in seen]  # the others were discarded since
+        dealt = shuffle([card for card in range(_UPCARD) if card not in seen], uniform)
+        for place in hidden:
+            history[place] = dealt.pop()
+        copy = self.spiel.new_initial_state()
+        for action in history:
+            copy.apply_action(action)
+        return copy
 
     def _recall(self, state: State, player: int) -> tuple[list[str], str]:
         """The cards dealt to a player, and all that the player saw after that, in the order in which it happened: cards

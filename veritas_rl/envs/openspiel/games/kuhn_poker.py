@@ -26,22 +26,24 @@ class KuhnPoker(Game):
         )
 
     def position(self, state: State, player: int) -> str:
-        return f"Your card: {self._card(state, player)}\nBetting so far: {self._betting(state) or 'none'}"
+        card, actions = self._seen(state, player)
+        betting = ", ".join([f"player {step % self.players}: {_MOVES[a]}" for step, a in enumerate(actions)])
+        return f"Your card: {card}\nBetting so far: {betting or 'none'}"
 
     def brief(self, state: State, player: int) -> str:
-        return f"{player}{self._card(state, player)}{''.join(_MOVES[a][0] for a in self._actions(state))}"
+        card, actions = self._seen(state, player)
+        return f"{player}{card}{''.join([_MOVES[a][0] for a in actions])}"
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return _MOVES[action]
 
+    def action_names(self, state: State, player: int) -> dict[int, str]:
+        return {action: _MOVES[action] for action in state.legal_actions(player)}
+
     def information_key(self, state: State, player: int) -> str:
         return self.brief(state, player)
 
-    def _card(self, state: State, player: int) -> str:
-        return card_rank(state.history()[player], self.players + 1)
-
-    def _actions(self, state: State) -> list[int]:
-        return state.history()[self.players :]
-
-    def _betting(self, state: State) -> str:
-        return ", ".join([f"player {step % self.players}: {_MOVES[a]}" for step, a in enumerate(self._actions(state))])
+    def _seen(self, state: State, player: int) -> tuple[str, list[int]]:
+        """The player's card, and everybody's actions."""
+        history = state.history()
+        return card_rank(history[player], self.players + 1), history[self.players :]

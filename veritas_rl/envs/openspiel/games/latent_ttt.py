@@ -10,7 +10,8 @@ from typing import ClassVar
 import pyspiel
 
 from veritas_rl.envs.openspiel.games.base import Game, State
-from veritas_rl.envs.openspiel.games.tic_tac_toe import SYMMETRIES, cell_name, draw
+from veritas_rl.envs.openspiel.games.boards import symmetries
+from veritas_rl.envs.openspiel.games.tic_tac_toe import cell_name, draw
 
 
 class LatentTicTacToe(Game):
@@ -58,7 +59,7 @@ class LatentTicTacToe(Game):
 
     def symmetry_key(self, state: State, player: int) -> str:
         cells = [cell for _, cell in self._choices(state)]
-        return str(player) + min("".join([str(image[cell]) for cell in cells]) for image in SYMMETRIES)
+        return str(player) + min("".join([str(image[cell]) for cell in cells]) for image in symmetries(3, 3))
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
         """The opponent's last choice drawn anew, uniformly among those that did not end the game."""

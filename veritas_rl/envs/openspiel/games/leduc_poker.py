@@ -36,7 +36,6 @@ class LeducPoker(Game):
 
     def position(self, state: State, player: int) -> str:
         first, second = self._rounds(state)
-        money = state.money()
         public = self._card(state.public_card()) if second is not None else "not yet dealt"
         lines = [
             f"Your card: {self._card(state.private_card(player))}",
@@ -45,7 +44,10 @@ class LeducPoker(Game):
         ]
         if second is not None:
             lines.append(f"Betting in round 2: {self._told(second)}")
-        stakes = ", ".join(f"player {seat}: {100 - int(left)}" for seat, left in enumerate(money))
+        if state.is_terminal():  # the pot is paid out
+            gains = ", ".join(f"player {seat}: {gain:+g}" for seat, gain in enumerate(state.returns()))
+            return "\n".join([*lines, f"Chips won or lost: {gains}"])
+        stakes = ", ".join(f"player {seat}: {100 - int(left)}" for seat, left in enumerate(state.money()))
         return "\n".join([*lines, f"Chips put in so far: {stakes}"])
 
     def brief(self, state: State, player: int) -> str:

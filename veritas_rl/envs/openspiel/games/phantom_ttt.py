@@ -13,7 +13,8 @@ from typing import ClassVar, NamedTuple
 import pyspiel
 
 from veritas_rl.envs.openspiel.games.base import Game, State
-from veritas_rl.envs.openspiel.games.tic_tac_toe import SYMMETRIES, cell_name, draw
+from veritas_rl.envs.openspiel.games.boards import symmetries
+from veritas_rl.envs.openspiel.games.tic_tac_toe import cell_name, draw
 
 _LINES = (0o7, 0o70, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124)
 """The winning lines, as sets of cells: a bit each."""
@@ -71,7 +72,7 @@ class PhantomTicTacToe(Game):
 
     def symmetry_key(self, state: State, player: int) -> str:
         known = self._known(state, player)
-        return min(_key(player, known, image) for image in SYMMETRIES)
+        return min(_key(player, known, image) for image in symmetries(3, 3))
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
         """A line of play drawn uniformly from all that fit what the player knows, the opponent's failed tries and

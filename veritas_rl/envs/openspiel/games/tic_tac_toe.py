@@ -3,22 +3,7 @@
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
-
-_SQUARE = ((0, 1, 2), (3, 4, 5), (6, 7, 8))
-
-
-def _symmetries() -> tuple[tuple[int, ...], ...]:
-    """The 8 symmetries of the square, each as the cell that lands on every cell."""
-    found = []
-    rows: list[tuple[int, ...]] = list(_SQUARE)
-    for _ in range(4):
-        rows = list(zip(*rows[::-1], strict=True))
-        found += [tuple(cell for row in rows for cell in row), tuple(cell for row in rows for cell in row[::-1])]
-    return tuple(found)
-
-
-SYMMETRIES = _symmetries()
-"""The symmetries of the square: SYMMETRIES[i][place] is the cell that lands on a place."""
+from veritas_rl.envs.openspiel.games.boards import least_image
 
 
 def draw(cells: str) -> str:
@@ -73,8 +58,7 @@ class TicTacToe(Game):
         return self._cells(state)
 
     def symmetry_key(self, state: State, player: int) -> str:
-        cells = self._cells(state).replace("\n", "")
-        return min("".join([cells[cell] for cell in symmetry]) for symmetry in SYMMETRIES)
+        return least_image(self._cells(state).replace("\n", ""), 3, 3)
 
     @staticmethod
     def _cells(state: State) -> str:
