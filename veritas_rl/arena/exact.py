@@ -223,12 +223,14 @@ def judge_reference(which: str, case: str, prompt: str = "full") -> ExactReport:
 
 
 def _scored(
-    questions: Sequence[Question], rows: Sequence[Sequence[float]], prompt: str, samples: int, mistakes: Mapping[str, int]
+    questions: Sequence[Question],
+    rows: Sequence[Sequence[float]],
+    prompt: str,
+    samples: int,
+    mistakes: Mapping[str, int],
 ) -> ExactReport:
     view: View = questions[0].turn.view
-    policy = {
-        question.decision.key: _given_legal(question, row) for question, row in zip(questions, rows, strict=True)
-    }
+    policy = {question.decision.key: _given_legal(question, row) for question, row in zip(questions, rows, strict=True)}
     hidden = load(view.case).hidden
     return ExactReport(
         case=view.case,

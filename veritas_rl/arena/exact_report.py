@@ -128,7 +128,7 @@ def _draw_states(axes: Any, report: ExactReport) -> None:
     """A bar for each information state, made of its actions; a stroke or a span says what an equilibrium does."""
     actions = list(dict.fromkeys(name for state in report.states for name in state.actions))
     colors = [f"C{number}" for number in range(len(actions))]
-    states = sorted(report.states, key=lambda state: (state.seat, state.depth, state.label))
+    states = sorted(report.states, key=lambda state: (state.seat, state.depth))
     shares = [_by_name(state, state.probabilities) for state in states]
     left = [0.0] * len(states)
     # The last action first, so that its share can be read on the axis: in poker a bet or a raise.
@@ -138,7 +138,7 @@ def _draw_states(axes: Any, report: ExactReport) -> None:
         left = [at + width for at, width in zip(left, widths, strict=True)]
     rest = [state.illegal for state in states]
     other = "illegal or other" if report.way == "probabilities" else "illegal"
-    axes.barh(range(len(states)), rest, left=left, height=0.62, color=ILLEGAL, hatch="//", edgecolor="w", label=other)
+    axes.barh(range(len(states)), rest, left=left, height=0.62, color=ILLEGAL, hatch="....", edgecolor="w", label=other)
     for place, state in enumerate(states):
         low, high = _equilibria(report.case, state, actions[-1])
         told = None if place else f"{actions[-1]}: equilibrium" + (" range" if report.case == "kuhn_poker" else "")
@@ -148,7 +148,7 @@ def _draw_states(axes: Any, report: ExactReport) -> None:
 
 
 def _equilibria(case: str, state: StatePolicy, action: str) -> tuple[float, float]:
-    """The least and greatest probability of an action in an equilibrium; of the one that is known, where not all are."""
+    """The least and greatest probability of an action in an equilibrium; in the known one, where not all are."""
     if case == "kuhn_poker":
         return KUHN_EQUILIBRIA[state.label]
     known = _by_name(state, state.optimum).get(action, 0.0)
@@ -172,7 +172,7 @@ def _draw_depths(axes: Any, report: ExactReport) -> None:
     axes.bar(depths, good, color=OPTIMAL, alpha=0.75, label=best)
     axes.bar(depths, bad, bottom=good, color=LOSING, alpha=0.75, label="loses value")
     both = [a + b for a, b in zip(good, bad, strict=True)]
-    axes.bar(depths, rest, bottom=both, color=ILLEGAL, hatch="//", edgecolor="w", label=other)
+    axes.bar(depths, rest, bottom=both, color=ILLEGAL, hatch="....", edgecolor="w", label=other)
     axes.plot(depths, uniform, "k_", markersize=22, markeredgewidth=2, label="optimal at random")
     axes.set(ylim=(0, 1.01), xlabel="moves made before (states)", ylabel="share of all answers")
     axes.set_xticks(depths, [f"{depth}\n({len(row)})" for depth, row in zip(depths, rows, strict=True)])

@@ -92,8 +92,8 @@ def decisions_of(case: str) -> tuple[Decision, ...]:
         return tuple(_perfect(game))
     if game.players != 2 or game.simultaneous or not game.zero_sum or not (game.hidden or game.solvable):
         raise UserError(
-            f"{case} cannot be judged exactly: that takes two players in turn, a zero sum, and either hidden information"
-            " or no chance; judge it by its games, without --exact"
+            f"{case} cannot be judged exactly: that takes two players in turn, a zero sum, and either hidden"
+            " information or no chance; judge it by its games, without --exact"
         )
     raise _too_large(game)
 
@@ -207,8 +207,8 @@ def _perfect_worth(case: str, policy: Policy) -> Worth:
 
 
 def _induction(game: Game, policy: Policy, seat: int, other: Callable[[str, Mapping[int, float]], float]) -> float:
-    """The expected return of a seat that plays the policy, where `other` makes the value of the opponent's decision from
-    its key and the values of its actions for the seat."""
+    """The expected return of a seat that plays the policy, where `other` makes the value of the opponent's decision
+    from its key and the values of its actions for the seat."""
     known: dict[str, float] = {}
 
     def value(state: State) -> float:

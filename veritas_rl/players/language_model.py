@@ -82,9 +82,7 @@ class LanguageModelPlayer:
             limit = min(self._params.max_new_tokens, self._engine.max_model_len - len(prompt))
             fits = [len(tokens[answer]) < limit for answer in turn.answers]
             kept.append(fits)
-            asked.append(
-                Candidates(prompt, tuple(tokens[a] for a, fit in zip(turn.answers, fits, strict=True) if fit))
-            )
+            asked.append(Candidates(prompt, tuple(tokens[a] for a, fit in zip(turn.answers, fits, strict=True) if fit)))
         ends = self._engine.eos_token_ids | set(self._params.stop_token_ids)
         with self._engine.exclusive():
             found = log_probabilities(
