@@ -144,7 +144,7 @@ def _notes(reports: dict[str, dict[str, ExactReport]]) -> list[str]:
             if name in REFERENCES:
                 continue
             metrics = report.metrics
-            told = f"{case}, {name}: {metrics['states']} of {metrics['states']} states asked"
+            told = f"{case}, {name}: all {metrics['states']} states asked"
             if report.way == "probabilities":
                 told += "; a policy of probabilities: each legal action by its number alone, as the whole reply"
                 rest = "illegal or other"
