@@ -2,21 +2,32 @@
 
     python train/tools/evaluate.py --checkpoint CHECKPOINT --num_episodes 200 --opponent random,mcts \\
         --games "tic_tac_toe,hex(board_size=5)" --seed 42 [--compare OTHER] [--relabelled] [--output FOLDER]
+    python train/tools/evaluate.py --checkpoint CHECKPOINT --exact --games kuhn_poker [--samples N]
 
 CHECKPOINT is a folder (a model, an adapter, global_step_N, or an experiment), a hub id, the address of an
 OpenAI-compatible server (http://localhost:8000/v1), or a bot. An opponent is random, mcts, mcts:SIMS, mcts:full, exact,
 or again one of these. The report goes to the output folder as report.json, report.html and report.png, some games to
 look at as shown.html. The same command goes on after an interruption, and takes finished games from there.
+
+With --exact no game is played: in small games the checkpoint is asked in every information state, at temperature 1
+unless told, and its whole policy is scored. The report goes to exact.json and a picture of each policy.
 """
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from veritas_rl.arena.options import add_options, replies_of
 from veritas_rl.envs.openspiel.cases import split_list
 from veritas_rl.errors import UserError, exit_on_user_error
+
+if TYPE_CHECKING:
+    from veritas_rl.arena.loading import ReplySettings
+
+OF_GAMES = ("num_episodes", "opponent", "relabelled", "opening", "max_moves", "games_to_show")
+"""The options that say nothing where no game is played."""
 
 
 def main() -> None:
@@ -32,11 +43,29 @@ def main() -> None:
         "--relabelled", action="store_true", help="judge single moves also with other labels, and mirrored"
     )
     parser.add_argument("--output", type=Path, help="the folder of the report and of the finished games")
+    parser.add_argument(
+        "--exact", action="store_true", help="play no games: ask in every information state of small games"
+    )
+    parser.add_argument(
+        "--samples", type=int, help="with --exact: answers in each state, instead of the probabilities of the answers"
+    )
     parser.add_argument("--opening", type=int, help="random moves at the start; default: 0 against bots, else 2")
     parser.add_argument("--games_to_show", type=int, default=8, help="games that are written down to be looked at")
     add_options(parser)
+    parser.set_defaults(temperature=None)
     given = parser.parse_args()
+    for name in OF_GAMES:
+        if given.exact and getattr(given, name) != parser.get_default(name):
+            raise UserError(f"--exact plays no games: leave out --{name}")
+    if given.samples is not None and not given.exact:
+        raise UserError("--samples is for --exact: games are counted by --num_episodes")
+    if given.temperature is None:
+        given.temperature = float(given.exact)
     # What follows imports pyspiel, scipy and matplotlib: help and a wrong option need none of them.
+    (_judge_exactly if given.exact else _play_games)(given, replies_of(given), Console())
+
+
+def _play_games(given: argparse.Namespace, replies: "ReplySettings", console: Console) -> None:
     from veritas_rl.arena import evaluation_report
     from veritas_rl.arena.evaluation import Settings, evaluate
 
@@ -51,19 +80,43 @@ def main() -> None:
         opening=given.opening,
         max_moves=given.max_moves,
         relabelled=given.relabelled,
-        replies=replies_of(given),
+        replies=replies,
         base=given.base,
     )
-    folder = given.output or settings.folder
+    folder = _make_folder(given.output or settings.folder)
+    _tell(evaluation_report, evaluate(settings, folder, console, given.games_to_show), folder, console)
+
+
+def _judge_exactly(given: argparse.Namespace, replies: "ReplySettings", console: Console) -> None:
+    from veritas_rl.arena import exact_report
+    from veritas_rl.arena.exact_evaluation import ExactSettings, evaluate_exactly
+
+    settings = ExactSettings(
+        checkpoint=given.checkpoint,
+        compare=given.compare,
+        cases=given.games,
+        prompt=given.prompt,
+        samples=given.samples,
+        replies=replies,
+        base=given.base,
+    )
+    folder = _make_folder(given.output or settings.folder)
+    _tell(exact_report, evaluate_exactly(settings, folder, console), folder, console)
+
+
+def _make_folder(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{folder} cannot be made ({error}): give another --output") from error
-    console = Console()
-    found = evaluate(settings, folder, console, given.games_to_show)
-    evaluation_report.tell(found, console)
+    return folder
+
+
+def _tell(report: Any, found: Any, folder: Path, console: Console) -> None:
+    """Print what was found, and write it down."""
+    report.tell(found, console)
     page = folder / "shown.html"
-    for path in [*evaluation_report.write(found, folder), *([page] if page.exists() else [])]:
+    for path in [*report.write(found, folder), *([page] if page.exists() else [])]:
         console.print(str(path), soft_wrap=True, highlight=False)
 
 

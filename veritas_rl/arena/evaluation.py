@@ -88,8 +88,13 @@ class Settings:
     @property
     def folder(self) -> Path:
         """Where the same command finds its games again."""
-        name = re.sub(r"[^\w.-]+", "-", self.checkpoint.rstrip("/")).strip("-")[-40:]
-        return EVALUATIONS / f"{name}-{digest(self):016x}"
+        return folder_of(self.checkpoint, self)
+
+
+def folder_of(checkpoint: str, settings: object) -> Path:
+    """A folder for what these settings find about a checkpoint."""
+    name = re.sub(r"[^\w.-]+", "-", checkpoint.rstrip("/")).strip("-")[-40:]
+    return EVALUATIONS / f"{name}-{digest(settings):016x}"
 
 
 @dataclass(frozen=True)
@@ -215,7 +220,7 @@ def _play(pairings: Sequence[Pairing], ledger: Ledger, shown: Shown, console: Co
     if done:
         console.print(f"{done} of {total} games are finished already: {ledger.path}", soft_wrap=True, highlight=False)
     started = time.monotonic()
-    with progress_of(console, total, done) as advance:
+    with progress(console, total, done, "game") as advance:
 
         def ended(pairing: Pairing, game: Game) -> None:
             shown.ended(pairing)
@@ -227,16 +232,17 @@ def _play(pairings: Sequence[Pairing], ledger: Ledger, shown: Shown, console: Co
 
 
 @contextmanager
-def progress_of(console: Console, total: int, done: int) -> Iterator[Callable[[], None]]:
+def progress(console: Console, total: int, done: int, what: str) -> Iterator[Callable[..., None]]:
     """A bar with the time that is left; where there is no terminal, a line for each tenth.
 
     Args:
         console: Where to tell.
-        total: How many games there are.
-        done: How many of them were finished before.
+        total: How many there are.
+        done: How many of them are done already.
+        what: What one of them is called.
 
     Yields:
-        What is called when a game has ended.
+        To be called with how many more are done; one unless told.
     """
     started, first, told_every = time.monotonic(), done, max(1, total // 10)
     with Progress(
@@ -250,16 +256,16 @@ def progress_of(console: Console, total: int, done: int) -> Iterator[Callable[[]
         transient=True,
         disable=not console.is_terminal,
     ) as progress:
-        bar = progress.add_task("games", total=total, completed=done)
+        bar = progress.add_task(f"{what}s", total=total, completed=done)
 
-        def advance() -> None:
+        def advance(count: int = 1) -> None:
             nonlocal done
-            done += 1
+            before, done = done, done + count
             progress.update(bar, completed=done)
-            if not console.is_terminal and (done % told_every == 0 or done == total):
+            if not console.is_terminal and (done // told_every > before // told_every or done == total):
                 seconds = time.monotonic() - started
                 left = seconds / (done - first) * (total - done)
-                console.print(f"game {done}/{total}  {seconds:.0f} s, about {left:.0f} s left", highlight=False)
+                console.print(f"{what} {done}/{total}  {seconds:.0f} s, about {left:.0f} s left", highlight=False)
 
         yield advance
 

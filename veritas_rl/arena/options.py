@@ -15,7 +15,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=42, help="of the deals, the bots and the replies")
     parser.add_argument("--base", help="the base of an adapter or checkpoint that names none, or whose own is gone")
     parser.add_argument("--prompt", choices=PROMPTS, default="full", help="what a model is shown")
-    parser.add_argument("--temperature", type=float, default=0.0, help="of a model's replies")
+    parser.add_argument("--temperature", type=float, default=0.0, help="of a model's replies; default: 0")
     parser.add_argument("--top_p", type=float, default=1.0, help="of a model's replies")
     parser.add_argument("--max_tokens", type=int, default=1024, help="the most tokens of a reply")
     parser.add_argument("--concurrency", type=int, default=256, help="how many replies are written at once")

@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 
 from veritas_rl.arena.cross_table import CrossTable, tables_of
-from veritas_rl.arena.evaluation import AT_ONCE, MODEL_OPENING, progress_of
+from veritas_rl.arena.evaluation import AT_ONCE, MODEL_OPENING, progress
 from veritas_rl.arena.loading import NamedPlayer, ReplySettings, open_player
 from veritas_rl.arena.matches import LEDGER, Game, Ledger, Pairing, Rules, pair, play_all
 from veritas_rl.checkpoints.folder import write_whole
@@ -213,7 +213,7 @@ def _play(matches: Sequence[Sequence[Pairing]], ledger: Ledger, console: Console
         return f"{finished} of {total} games are finished and kept, the same command goes on with the others"
 
     try:
-        with progress_of(console, total, done) as advance:
+        with progress(console, total, done, "game") as advance:
 
             def ended(_: Pairing, game: Game) -> None:
                 ledger.add(game)

@@ -96,7 +96,7 @@ class GenerationEngine:
         self.model = model.eval()
         self.max_batch_size = max_batch_size
         self.max_model_len = max_model_len
-        self._eos = frozenset(eos_token_ids)
+        self.eos_token_ids = frozenset(eos_token_ids)
         self._pad = pad_token_id
         self._sampler = Sampler(model.device, seed)
         self._state = threading.Condition()
@@ -237,7 +237,7 @@ class GenerationEngine:
         if not len(prompt_ids):
             raise ValueError("a prompt has at least one token")
         limit = min(params.max_new_tokens, self.max_model_len - len(prompt_ids))
-        return _Request(tuple(prompt_ids), params, limit, self._eos | frozenset(params.stop_token_ids), future)
+        return _Request(tuple(prompt_ids), params, limit, self.eos_token_ids | frozenset(params.stop_token_ids), future)
 
     def _submit(self, requests: Sequence[_Request]) -> None:
         with self._state:

@@ -1,6 +1,7 @@
 """A language model as a player: it reads a turn's messages through its chat template, and the engine writes replies."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.errors import UserError
+from veritas_rl.players.answer_probabilities import Candidates, log_probabilities
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.sampling import SamplingParams
 from veritas_rl.seeding import digest
@@ -54,6 +56,44 @@ class LanguageModelPlayer:
             return replies
         said = dict(zip(requests, replies, strict=True))
         return [said[request] for request in asked]
+
+    @property
+    def tells_probabilities(self) -> bool:
+        """Whether `answer_probabilities` are those of the replies that it writes: it samples, and cuts nothing off."""
+        return self._params.temperature > 0 and self._params.top_p == 1 and self._params.top_k == -1
+
+    def answer_probabilities(self, turns: Sequence[Turn]) -> list[tuple[float, ...]]:
+        """For each turn the probability of each of its answers, in order, at the player's temperature.
+
+        It is that of the answer alone, word for word in the tokens that its text has, as the whole reply. An answer
+        that does not fit has none. So the rest, up to 1, is whatever else the player may write: other spellings of the
+        same answers, an answer after thinking, and mistakes.
+
+        Raises:
+            ValueError: The player does not sample from all tokens, see `tells_probabilities`.
+        """
+        if not self.tells_probabilities:
+            raise ValueError("probabilities of answers need a temperature above 0, and neither top_p nor top_k")
+        texts = sorted({answer for turn in turns for answer in turn.answers})
+        tokens = {text: tuple(self._tokenizer.encode(text, add_special_tokens=False)) for text in texts}
+        asked, kept = [], []
+        for turn in turns:
+            prompt = tuple(prompt_ids(self._tokenizer, turn.messages))
+            limit = min(self._params.max_new_tokens, self._engine.max_model_len - len(prompt))
+            fits = [len(tokens[answer]) < limit for answer in turn.answers]
+            kept.append(fits)
+            asked.append(Candidates(prompt, tuple(tokens[a] for a, fit in zip(turn.answers, fits, strict=True) if fit)))
+        ends = self._engine.eos_token_ids | set(self._params.stop_token_ids)
+        with self._engine.exclusive():
+            found = log_probabilities(
+                self._engine.model, [row for row in asked if row.replies], ends, self._params.temperature
+            )
+        values = iter(found)
+        told = []
+        for row, fits in zip(asked, kept, strict=True):
+            mine = iter(next(values)) if row.replies else iter(())
+            told.append(tuple(math.exp(next(mine)) if fit else 0.0 for fit in fits))
+        return told
 
     def _params_of(self, turn: Turn) -> SamplingParams:
         if self._seed is None or self._params.temperature == 0:

@@ -1,0 +1,130 @@
+"""`evaluate.py --exact`: what it prints, writes and refuses, for bots, a model and a server."""
+
+import importlib.util
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from veritas_rl.errors import exit_on_user_error
+
+TOOL = Path(__file__).resolve().parents[2] / "train/tools/evaluate.py"
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs `evaluate.py --exact` in this process: its exit code, what it printed, and its errors."""
+    spec: Any = importlib.util.spec_from_file_location("evaluate_tool", TOOL)
+    tool: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+
+    def call(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["evaluate.py", "--exact", *map(str, words)])
+        monkeypatch.setenv("COLUMNS", "90")
+        with pytest.raises(SystemExit) as ended:
+            exit_on_user_error(tool.main)
+        told = capsys.readouterr()
+        return int(ended.value.code or 0), told.out, told.err
+
+    return call
+
+
+def timeless(folder: Path) -> dict[str, Any]:
+    values = json.loads((folder / "exact.json").read_text())
+    del values["times"]
+    return values
+
+
+def test_bots_are_judged_without_a_model(run: Run, tmp_path: Path) -> None:
+    words = ["--checkpoint", "mcts:4", "--compare", "random", "--games", "kuhn_poker,hex(board_size=2)", "--samples", 5]
+    code, out, _ = run(*words, "--output", tmp_path / "first")
+    assert code == 0
+    values = timeless(tmp_path / "first")
+    assert list(values["cases"]) == ["kuhn_poker", "hex(board_size=2)"]
+    for case, states in (("kuhn_poker", 12), ("hex(board_size=2)", 23)):
+        found = values["cases"][case]
+        assert list(found) == ["mcts:4", "random", "exact"]
+        assert len(found["mcts:4"]["states"]) == found["mcts:4"]["metrics"]["states"] == states
+        assert f"{found['mcts:4']['metrics']['nash_conv']:.4f}" in out
+    assert values["cases"]["kuhn_poker"]["random"]["metrics"]["nash_conv"] == pytest.approx(0.9167, abs=5e-5)
+    assert "all 12 states asked; a policy of 5 answers in each state, read as in games; illegal: mean 0.0000" in out
+    assert "the optimum itself shows a NashConv of" in out
+    pictures = {path.name for path in (tmp_path / "first").glob("*.png")}
+    cases = ("kuhn_poker", "hex-board_size-2")
+    assert pictures == {f"exact-{case}{which}.png" for case in cases for which in ("", "-compared")}
+
+
+def test_the_same_command_gives_the_same_bytes(run: Run, tmp_path: Path) -> None:
+    words = ["--checkpoint", "mcts:4", "--games", "hex(board_size=2)", "--samples", 5]
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert run(*words, "--output", first)[0] == run(*words, "--output", second)[0] == 0
+    assert timeless(first) == timeless(second)
+    (picture,) = (path.name for path in first.glob("*.png"))
+    assert (first / picture).read_bytes() == (second / picture).read_bytes()
+
+
+def test_a_model_tells_its_probabilities_and_a_server_is_asked(
+    run: Run, chat_server: Callable[..., Any], tiny_model: Path, tmp_path: Path
+) -> None:
+    words = ["--games", "kuhn_poker", "--prompt", "brief", "--max_tokens", 4]
+    code, out, _ = run("--checkpoint", tiny_model, *words, "--output", tmp_path / "told")
+    assert code == 0
+    assert "a policy of probabilities: each legal action by its number alone" in out
+    assert "most of what it says is something else" in out
+    (report, *_) = timeless(tmp_path / "told")["cases"]["kuhn_poker"].values()
+    assert (report["way"], report["samples"]) == ("probabilities", 0)
+    assert 0 < report["states"][0]["probabilities"][0] < 0.01
+    assert run("--checkpoint", chat_server().url, *words, "--samples", 2, "--output", tmp_path / "there")[0] == 0
+    assert run("--checkpoint", tiny_model, *words, "--samples", 2, "--output", tmp_path / "here")[0] == 0
+    (there, *_), (here, *_) = (timeless(tmp_path / name)["cases"]["kuhn_poker"].values() for name in ("there", "here"))
+    assert (here["way"], here["samples"]) == (there["way"], there["samples"]) == ("samples", 2)
+    assert sum(here["mistakes"].values()) == sum(there["mistakes"].values()) == 24
+    assert here["metrics"]["states_without_legal_answer"] == 12
+    # Nothing but mistakes: the policy that is left is the uniform one.
+    assert here["metrics"]["nash_conv"] == pytest.approx(0.9167, abs=5e-5)
+
+
+def test_a_model_without_temperature_is_asked_once(run: Run, tiny_model: Path, tmp_path: Path) -> None:
+    words = ["--checkpoint", tiny_model, "--games", "kuhn_poker", "--prompt", "brief", "--max_tokens", 4]
+    assert run(*words, "--temperature", 0, "--output", tmp_path)[0] == 0
+    (report, *_) = timeless(tmp_path)["cases"]["kuhn_poker"].values()
+    assert (report["way"], report["samples"]) == ("samples", 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--games", "hex(board_size=5)"], "too large to be judged exactly: it has more than 1e9 lines of play"),
+        (["--games", "pig"], "pig cannot be judged exactly"),
+        (["--games", "nonsense"], "nonsense"),
+        (["--games", "kuhn_poker", "--opponent", "mcts"], "--exact plays no games: leave out --opponent"),
+        (["--games", "kuhn_poker", "--relabelled"], "leave out --relabelled"),
+        (["--games", "kuhn_poker", "--samples", "0"], "one sample at least"),
+        (["--games", "kuhn_poker", "--compare", "random"], "compared with itself"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*has no description of its own")
+def test_a_mistake_is_one_line(run: Run, tmp_path: Path, words: list[str], told: str) -> None:
+    code, _, err = run("--checkpoint", "random", *words, "--output", tmp_path)
+    assert code == 2
+    assert told in err
+    assert len(err.splitlines()) == 1
+
+
+def test_samples_alone_say_nothing(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--checkpoint", "random", "--games", "kuhn_poker", "--samples", 1, "--num_episodes", 7)[0] == 2
+    monkeypatch.setattr(sys, "argv", ["evaluate.py", "--checkpoint", "random", "--samples", "3"])
+    spec: Any = importlib.util.spec_from_file_location("evaluate_tool", TOOL)
+    tool: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    with pytest.raises(SystemExit) as ended:
+        exit_on_user_error(tool.main)
+    assert ended.value.code == 2
+    assert "--samples is for --exact" in capsys.readouterr().err
