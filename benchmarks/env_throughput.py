@@ -222,7 +222,7 @@ def compare_searches(rounds: int, console: Console) -> None:
             return len(player.act(turns))
 
         evaluator = mcts.RandomRolloutEvaluator(1, np.random.RandomState(0))
-        if game.native_search:  # the others are searched as if nothing were hidden: Python can deal no other world
+        if case == "leduc_poker":  # liar's dice is searched as if nothing were hidden: OpenSpiel deals no other world
             bot = ismcts.ISMCTSBot(game.spiel, evaluator, EXPLORATION, SIMULATIONS)
         else:
             dice = np.random.RandomState(0)

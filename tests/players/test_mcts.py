@@ -1,6 +1,8 @@
 """Tree search: stronger than chance, repeatable, bounded by simulations, and blind to what its seat may not know."""
 
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -42,6 +44,20 @@ def wins(case: str, player: MCTSPlayer, games: int) -> float:
 )
 def test_fifty_simulations_beat_chance(case: str, least: float) -> None:
     assert wins(case, MCTSPlayer(50), 40) >= least
+
+
+def test_a_search_is_the_same_in_any_process() -> None:
+    """Also in poker, where the order of a hash table, other in each process, must not break a tie."""
+    program = (
+        "from veritas_rl.envs.base import Task\n"
+        "from veritas_rl.envs.openspiel.env import OpenSpielEnvironment\n"
+        "from veritas_rl.players.mcts import MCTSPlayer\n"
+        "for case in ('kuhn_poker', 'leduc_poker', 'tic_tac_toe'):\n"
+        "    turns = [OpenSpielEnvironment().start(Task('openspiel', case, k)).turns()[0] for k in range(40)]\n"
+        "    print([reply.text for reply in MCTSPlayer(4).act(turns)])\n"
+    )
+    said = {subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout for _ in range(3)}
+    assert len(said) == 1
 
 
 def turn_of(case: str, state: object, seat: int, luck: str = "luck") -> Turn:

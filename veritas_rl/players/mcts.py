@@ -1,10 +1,10 @@
 """Monte Carlo tree search through OpenSpiel's C++ bots: the opponent that can be made as strong as one likes.
 
 Bounded by simulations, never by time, so it plays the same on any machine. With hidden information the search knows
-what its seat knows and no more: Information Set MCTS (Cowling, Powley and Whitehouse 2012) where OpenSpiel is known to
-deal the hidden part rightly, otherwise one search in each of several worlds that are dealt for it (perfect-information
-Monte Carlo: Ginsberg 2001), each of which votes for its best move. Where nobody can deal them it searches the true
-state, and `sees_hidden` says so.
+what its seat knows and no more: there is one search in each of several worlds that are dealt for it (Ginsberg 2001,
+"perfect-information Monte Carlo"), and each votes for its best move. Where nobody can deal them it searches the true
+state, and `sees_hidden` says so. OpenSpiel's own search of information sets is no way out: the order of a hash table
+breaks its ties, and the same seed plays otherwise in each process.
 """
 
 from collections import Counter
@@ -102,16 +102,6 @@ def _choose(game: Game, state: State, seat: int, budget: tuple[int, int], seed: 
     evaluator = pyspiel.RandomRolloutEvaluator(rollouts, seed)
     exploration = EXPLORATION * _spread(game.case)
     if game.hidden and game.can_resample:
-        if game.native_search:
-            bot = pyspiel.ISMCTSBot(
-                seed,
-                evaluator,
-                exploration,
-                simulations,
-                final_policy_type=pyspiel.ISMCTSFinalPolicyType.MAX_VISIT_COUNT,
-                use_observation_string=not game.type.provides_information_state_string,
-            )
-            return bot.step(state)
         return _choose_over_worlds(game, state, seat, simulations, evaluator, exploration, seed, solve=solve)
     return pyspiel.MCTSBot(game.spiel, evaluator, exploration, simulations, MEMORY_MB, solve, seed, False).step(state)
 
@@ -137,7 +127,8 @@ def _choose_over_worlds(
         bot = pyspiel.MCTSBot(game.spiel, evaluator, exploration, share, MEMORY_MB, solve, seed + index, False)
         best = bot.mcts_search(world).best_child()
         votes[best.action] += 1
-        worth[best.action] += best.outcome[seat] if best.outcome else best.total_reward / best.explore_count
+        # Of a short search the best child may be one that was never tried.
+        worth[best.action] += best.outcome[seat] if best.outcome else best.total_reward / max(1, best.explore_count)
     return max(votes, key=lambda action: (votes[action], worth[action], -action))
 
 

@@ -37,9 +37,6 @@ class Game:
     budget: ClassVar[tuple[int, int] | None] = (200, 20)
     """Simulations and rollouts of each for a search at full strength, `mcts:full`; None where only random play is of
     use."""
-    native_search: ClassVar[bool] = False
-    """Whether OpenSpiel's information-set search is known to deal this game's hidden part rightly. In hearts it ends
-    the process: a dealt hand may have no card to pass."""
     brief_shows_actions: ClassVar[bool] = False
     """Whether `brief` shows the number of every legal action in its place, so that no list of them is needed."""
 

@@ -12,7 +12,6 @@ class KuhnPoker(Game):
 
     default_cases: ClassVar = ("kuhn_poker",)
     limits: ClassVar = {"players": (2, 10)}
-    native_search: ClassVar = True
 
     def rules(self) -> str:
         cards = [card_rank(rank, self.players + 1) for rank in range(self.players + 1)]

@@ -17,7 +17,6 @@ class LeducPoker(Game):
     default_cases: ClassVar = ("leduc_poker",)
     budget: ClassVar = (3000, 200)
     limits: ClassVar = {"players": (2, 10)}
-    native_search: ClassVar = True
 
     def rules(self) -> str:
         ranks = [card_rank(rank, self.players + 1) for rank in range(self.players + 1)]
