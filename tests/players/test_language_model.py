@@ -34,7 +34,7 @@ def test_replies_are_the_models_in_order(folder: Path) -> None:
     engine.close()
     assert [reply.text for reply in replies] == [tokenizer.decode(completion.token_ids) for completion in expected]
     assert replies[0] == replies[2]
-    assert all(reply.truncated for reply in replies)
+    assert [(reply.truncated, reply.overlong) for reply in replies] == [(True, False)] * 3 + [(False, True)]
     assert replies[3].text == ""
 
 

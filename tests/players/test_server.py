@@ -89,7 +89,7 @@ def test_a_prompt_that_does_not_fit_is_a_reply_and_no_error(chat_server: Start) 
     server = chat_server(longest=60)
     short, long = ServerPlayer(server.url, max_tokens=4).act([*turns(1), *turns(1, "x" * 100)])
     assert short.tokens > 0
-    assert (long.text, long.truncated) == ("", True)
+    assert (long.text, long.overlong) == ("", True)
 
 
 def test_who_is_served(chat_server: Start, free_port: int) -> None:

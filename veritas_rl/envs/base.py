@@ -208,12 +208,14 @@ class Reply:
     Attributes:
         text: The reply, as it was written.
         truncated: Whether it was cut at a token limit.
+        overlong: Whether the prompt did not fit, so that nothing was asked.
         prompt_tokens: How many tokens its player read; 0 for a player that reads none.
         tokens: How many tokens its player wrote; 0 for a player that writes none.
     """
 
     text: str
     truncated: bool = False
+    overlong: bool = False
     prompt_tokens: int = field(default=0, compare=False)
     tokens: int = field(default=0, compare=False)
 

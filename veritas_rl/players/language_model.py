@@ -37,7 +37,7 @@ class LanguageModelPlayer:
         self._seed = seed
 
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
-        """One reply for each turn, in order; truncated where a token limit cut it, or the prompt did not fit."""
+        """One reply for each turn, in order; truncated if a token limit cut it, overlong if its prompt did not fit."""
         asked = [(tuple(prompt_ids(self._tokenizer, turn.messages)), self._params_of(turn)) for turn in turns]
         # What is sure to be answered alike is asked once.
         alike = self._params.temperature == 0 or self._seed is not None
@@ -46,7 +46,8 @@ class LanguageModelPlayer:
         replies = [
             Reply(
                 text=self._tokenizer.decode(completion.token_ids, skip_special_tokens=True),
-                truncated=completion.stop_reason == "length",
+                truncated=completion.stop_reason == "length" and bool(completion.token_ids),
+                overlong=completion.stop_reason == "length" and not completion.token_ids,
                 prompt_tokens=len(prompt),
                 tokens=len(completion.token_ids),
             )

@@ -78,7 +78,7 @@ class ServerPlayer:
         self._wait = wait
 
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
-        """One reply for each turn, in order; truncated where a token limit cut it, or the prompt did not fit.
+        """One reply for each turn, in order; truncated if a token limit cut it, overlong if its prompt did not fit.
 
         Raises:
             UserError: The server is down, too slow, or refuses a request.
@@ -125,7 +125,7 @@ class ServerPlayer:
             if response.status_code == httpx.codes.OK:
                 return _reply(response, self.url)
             if response.status_code == httpx.codes.BAD_REQUEST and any(word in response.text for word in TOO_LONG):
-                return Reply("", truncated=True)
+                return Reply("", overlong=True)
             why = f"HTTP {response.status_code}: {_short(response.text)}"
             if response.status_code not in PASSING:
                 raise UserError(f"the server at {self.url} refuses a request ({why})")

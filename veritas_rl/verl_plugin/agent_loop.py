@@ -32,9 +32,9 @@ from verl.utils import tensordict_utils as tu
 
 from veritas_rl.arena.loading import ReplySettings
 from veritas_rl.arena.recording import PlayedGame, RecordedSession
-from veritas_rl.envs.base import Reason, Reply, Score, Session, Task, Turn, shape
+from veritas_rl.envs.base import Reply, Score, Session, Task, Turn, shape
 from veritas_rl.envs.registry import get_environment
-from veritas_rl.players.opponents import ALL_SEATS, stand_in
+from veritas_rl.players.opponents import ALL_SEATS, is_model, stand_in
 from veritas_rl.verl_plugin.chat import Chat
 from veritas_rl.verl_plugin.opponents import ModelSettings, Opponent
 from veritas_rl.verl_plugin.reward import reward_info, task_of
@@ -54,7 +54,6 @@ class _Sample:
         seat: Whose replies it holds.
         chat: Its tokens.
         accepted: Whether its last reply was a legal answer.
-        overlong: Whether its prompt did not fit, so that nothing was asked.
         seconds: Spent in generation.
         made_by: What the rollout says of itself.
     """
@@ -62,7 +61,6 @@ class _Sample:
     seat: int
     chat: Chat
     accepted: bool = True
-    overlong: bool = False
     seconds: float = 0.0
     made_by: dict[str, Any] = field(default_factory=dict)
 
@@ -125,7 +123,7 @@ class GameAgentLoop(AgentLoopBase):
         later = dict.fromkeys(scores, 0)
         outputs: list[AgentLoopOutput] = []
         for sample in reversed(samples):
-            score = Score(0.0, False, Reason.OVERLONG) if sample.overlong else scores[sample.seat]
+            score = scores[sample.seat]
             accepted = score.legal if task.context == "conversation" else sample.accepted
             output = sample.chat.output(
                 sample.seconds,
@@ -168,22 +166,23 @@ class GameAgentLoop(AgentLoopBase):
         """The player of the seats that are not trained. Where all are, nobody asks it."""
         name = "random" if name in ALL_SEATS else name
         if name not in self._opponents:
-            config = self.config
-            settings = ModelSettings(
-                checkpoints=Path(config.trainer.default_local_dir).absolute(),
-                base=config.actor_rollout_ref.model.path,
-                replies=ReplySettings(max_tokens=self.rollout_config.response_length, temperature=1.0),
-            )
-            self._opponents[name] = Opponent(name, settings)
+            self._opponents[name] = Opponent(name, self._models() if is_model(name) else None)
         return self._opponents[name]
 
-    def _leave_unanswered(self, sample: _Sample) -> Reply:
+    def _models(self) -> ModelSettings:
+        return ModelSettings(
+            checkpoints=Path(self.config.trainer.default_local_dir).absolute(),
+            base=self.config.actor_rollout_ref.model.path,
+            replies=ReplySettings(max_tokens=self.rollout_config.response_length, temperature=1.0),
+        )
+
+    def _leave_unanswered(self, sample: _Sample, *, overlong: bool = False) -> Reply:
         """No reply: one end token, from which nothing is learned, where the trajectory would be empty without."""
         chat = sample.chat
         if not chat.response_ids:
             chat.prompt_ids = chat.prompt_ids[: self.rollout_config.prompt_length]
             chat.response_ids, chat.response_mask, chat.log_probs = [self.tokenizer.eos_token_id], [0], [0.0]
-        return Reply("", truncated=True)
+        return Reply("", truncated=not overlong, overlong=overlong)
 
     async def _answer(self, sample: _Sample, sampling_params: dict[str, Any]) -> Reply:
         chat = sample.chat
@@ -191,8 +190,7 @@ class GameAgentLoop(AgentLoopBase):
         limit = self.rollout_config.response_length - len(chat.response_ids)
         if len(chat.prompt_ids) > self.rollout_config.prompt_length:
             # verl would cut the prompt's beginning in silence. Nothing is asked and nothing is learned from it.
-            sample.overlong = True
-            return self._leave_unanswered(sample)
+            return self._leave_unanswered(sample, overlong=True)
         if limit < 1:
             return self._leave_unanswered(sample)
         started = self.loop.time()

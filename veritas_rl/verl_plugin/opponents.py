@@ -16,7 +16,7 @@ import ray
 from veritas_rl.arena.loading import ReplySettings, open_player
 from veritas_rl.arena.past import PastPlayer
 from veritas_rl.envs.base import Player, Reply, Turn
-from veritas_rl.players.opponents import CHECKPOINT, PAST, is_model, make_bot
+from veritas_rl.players.opponents import CHECKPOINT, PAST, make_bot
 
 GATHER_SECONDS = 0.002
 """How long a first turn waits for others to be sent with it."""
@@ -49,8 +49,8 @@ class ModelSettings:
 class OpponentServer:
     """Answers turns as one player."""
 
-    def __init__(self, name: str, settings: ModelSettings) -> None:
-        self._player: Player = settings.open(name) if is_model(name) else make_bot(name)
+    def __init__(self, name: str, models: ModelSettings | None) -> None:
+        self._player: Player = models.open(name) if models else make_bot(name)
 
     def act(self, turns: list[Turn]) -> list[Reply]:
         """One reply for each turn, in order."""
@@ -62,15 +62,15 @@ class Opponent:
 
     Args:
         name: As in `veritas_rl.players.opponents`.
-        settings: For an opponent that is a model.
+        models: For an opponent that is a model.
     """
 
-    def __init__(self, name: str, settings: ModelSettings) -> None:
+    def __init__(self, name: str, models: ModelSettings | None = None) -> None:
         # A random move takes less than the way to another process.
         self._here = make_bot(name) if name == "random" else None
         # A model computes on all cores as it is.
-        count = 0 if self._here else 1 if is_model(name) else max(1, (os.cpu_count() or 1) // CORES_PER_SERVER)
-        self._servers: list[Any] = [OpponentServer.remote(name, settings) for _ in range(count)]
+        count = 0 if self._here else 1 if models else max(1, (os.cpu_count() or 1) // CORES_PER_SERVER)
+        self._servers: list[Any] = [OpponentServer.remote(name, models) for _ in range(count)]
         self._waiting: list[tuple[Turn, asyncio.Future[Reply]]] = []
         self._sending: set[asyncio.Task[None]] = set()
 

@@ -68,7 +68,6 @@ def game_metrics(
         seats[key.rpartition("_")[0], fields[index]["move"]["seat"]].append(index)
     sums: dict[str, list[float]] = defaultdict(list)
     for (_, seat), members in seats.items():
-        # The reply that says how it ended: an overlong prompt is told of its own sample only.
         last = max(members, key=lambda index: int(keys[index].rpartition("_")[2]))
         move, info = fields[last]["move"], fields[last]["reward_extra_info"]
         reward = sum(rewards[index] for index in members) / len(members)

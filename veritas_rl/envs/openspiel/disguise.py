@@ -17,7 +17,7 @@ from veritas_rl.envs.openspiel import positions, text
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.env import OpenSpielEnvironment, View
 from veritas_rl.envs.openspiel.games import State
-from veritas_rl.envs.openspiel.parsing import MAX_CHARACTERS, parse
+from veritas_rl.envs.openspiel.parsing import parse
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.permutation import Permutation
 
@@ -35,7 +35,7 @@ _MISTAKES = {
     Reason.AMBIGUOUS: Reply("\\boxed{a} \\boxed{b}"),
     Reason.ILLEGAL: Reply("\\boxed{no such action}"),
     Reason.TRUNCATED: Reply("", truncated=True),
-    Reason.OVERLONG: Reply("x" * (MAX_CHARACTERS + 1)),
+    Reason.OVERLONG: Reply("", overlong=True),
 }
 """A reply that the game itself reads as the same mistake."""
 

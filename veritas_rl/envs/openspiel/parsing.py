@@ -27,10 +27,10 @@ def parse(reply: Reply, names: Mapping[int, str]) -> int | Reason:
         reply: Anything.
         names: The name of each legal action, by number.
     """
+    if reply.overlong or len(reply.text) > MAX_CHARACTERS:
+        return Reason.OVERLONG
     if reply.truncated:
         return Reason.TRUNCATED
-    if len(reply.text) > MAX_CHARACTERS:
-        return Reason.OVERLONG
     text = without_thinking(reply.text)
     if not text.strip():
         return Reason.EMPTY
