@@ -99,6 +99,16 @@ def test_the_command_and_its_environment_hold_what_verl_needs(run: Run) -> None:
             ["episode", "+data.custom_cls.config.curriculum.stages=[{name: a, opponent: mtcs}]"],
             "unknown opponent",
         ),
+        (
+            {},
+            ["episode", "data.custom_cls.config.adapter_config.opponent=checkpoint:nobody"],
+            "no player 'nobody': there is no such folder",
+        ),
+        (
+            {},
+            ["episode", "data.custom_cls.config.adapter_config.past_opponent_share=1.5"],
+            "past_opponent_share must lie in [0, 1], 1.5 was given",
+        ),
         ({}, ["data.custom_cls.config.failure_replay={capacity: 0}"], "failure_replay.capacity must be a whole number"),
         (
             {},

@@ -1,5 +1,6 @@
 """What a person reads at the end of a run: a table of rates with intervals, and a picture of the learning curve."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -41,16 +42,18 @@ def draw_learning_curve(
     Args:
         path: Where to.
         steps: The training step of each point.
-        curves: The points of each curve by its name, as rates in [0, 1].
+        curves: The points of each curve by its name, as rates in [0, 1]; NaN where it has none.
         levels: Horizontal lines to compare with, by name.
     """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
-    for name, values in curves.items():
-        (line,) = axes.plot(steps, values, alpha=0.25, linewidth=1)
-        axes.plot(steps, smoothed(values), color=line.get_color(), linewidth=2, label=name)
+    for name, points in curves.items():
+        there = [(step, value) for step, value in zip(steps, points, strict=True) if not math.isnan(value)]
+        at, values = [step for step, _ in there], [value for _, value in there]
+        (line,) = axes.plot(at, values, alpha=0.25, linewidth=1)
+        axes.plot(at, smoothed(values), color=line.get_color(), linewidth=2, label=name)
     for name, level in levels.items():
         axes.axhline(level, color="0.4", linestyle="--", linewidth=1)
         axes.annotate(

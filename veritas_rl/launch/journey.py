@@ -8,7 +8,9 @@ What it plays better afterwards, it learned from rewards.
 import dataclasses
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +49,9 @@ if TYPE_CHECKING:
 
 UNIFORM, RAW, WARM, TRAINED = "uniform random legal player", "before", "after the warm-up", "after RL"
 
+
+OF_OPPONENT = "game/vs_(.+)/value"
+"""The metrics of games against one opponent."""
 
 POSITIONS = {"mode": "move", "opponent": "none", "illegal": "forfeit"}
 """What makes single positions of a run's tasks, whatever it trains on."""
@@ -228,14 +233,27 @@ def shuffled(catalogue: Sequence[Task], seed: int) -> Iterator[Task]:
         yield catalogue[order[index % len(order)]]
 
 
+def curve_names(play: str, records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The metrics that the learning curve shows, by what they are called there.
+
+    Args:
+        play: "move" or "episode".
+        records: The metrics of each step.
+    """
+    if play == "move":
+        return {"reward": "critic/score/mean", "legal moves": "game/legal", "optimal moves": "game/success"}
+    met = dict.fromkeys(match[1] for data in records for key in data if (match := re.fullmatch(OF_OPPONENT, key)))
+    return {"games without a mistake": "game/legal", **{f"score against {who}": f"game/vs_{who}/value" for who in met}}
+
+
 def tell(
     run: "Run", judgements: dict[str, Judgement], checkpoint: Path | None, model: Path | None, console: Console
 ) -> None:
     """Print the table, draw the curve, write both down, and say what to type next."""
     picture, report = run.folder / "learning_curve.png", run.folder / "report.json"
     records = [(step, data) for step, data in MetricsFile(run.metrics).new() if "critic/score/mean" in data]
-    names = {"reward": "critic/score/mean", "legal moves": "game/legal", "optimal moves": "game/success"}
-    curves = {name: [float(data[key]) for _, data in records] for name, key in names.items()}
+    names = curve_names(run.configuration.veritas_rl.play, [data for _, data in records])
+    curves = {name: [float(data.get(key, math.nan)) for _, data in records] for name, key in names.items()}
     levels = {UNIFORM: judgements[UNIFORM].optimal_rate.mean} if UNIFORM in judgements else {}
     draw_learning_curve(picture, [step for step, _ in records], curves, levels)
     written: dict[str, Any] = {
