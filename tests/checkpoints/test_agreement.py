@@ -34,7 +34,7 @@ def merged(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name, parameter in model.named_parameters():
             if "lora_B" in name:
                 parameter += 0.02 * torch.randn(parameter.shape)
-    model.save_pretrained(folder / "adapter")
+    model.save_pretrained(str(folder / "adapter"))
     merge_adapter(str(tiny_model), folder / "adapter", folder / "merged")
     return folder / "merged"
 

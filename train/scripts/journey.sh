@@ -6,8 +6,8 @@
 #   DRY_RUN=1 bash train/scripts/journey.sh          # print the commands
 #
 # Each stage prints its command and how long it took. The same command again goes on where it was cut off: what is there
-# whole is not made again. AGENT_MODEL_REPO_ID names the model; without it and without a GPU a small one is made.
-# docs/tutorial.md walks through it.
+# whole is not made again. AGENT_MODEL_REPO_ID names the model; without it and without a GPU a small one is made. Every
+# argument goes to Hydra for RL. docs/tutorial.md walks through it, and has all variables.
 if (return 0 2>/dev/null); then
     # Sourced: run in a child, and leave this shell, its options and its variables alone.
     bash "${BASH_SOURCE[0]}" "$@"
@@ -20,7 +20,6 @@ fail() {
     printf 'error: %s\n' "$*" >&2
     exit 2
 }
-[ $# = 0 ] || fail "$1 is not understood: the variables JOURNEY_... set what there is to set"
 
 python=$(bash "$root/train/scripts/setup.sh")
 folder=$(realpath -m -- "${JOURNEY_FOLDER:-$root/train/outputs/journey}")
@@ -43,8 +42,10 @@ prompt=${JOURNEY_PROMPT:-${small:+brief}}
 prompt=${prompt:-full}
 tokens=${JOURNEY_REPLY_TOKENS:-${small:+16}}
 tokens=${tokens:-1024}
+# In whole games each seat's running mean is a baseline that costs nothing; a critic would take as long as the model.
+algorithm=${ALGORITHM:-rae}
 # Adapters of a small model learn at a higher rate than its own parameters; on GPUs the recipe has one for them.
-rate=${JOURNEY_RL_LEARNING_RATE:-${small:+0.001}}
+rl=(${small:+actor_rollout_ref.actor.optim.lr=0.001} "$@")
 
 dry=${DRY_RUN:-}
 if [ "$dry" = 0 ]; then dry=; fi
@@ -53,7 +54,7 @@ export DRY_RUN='' GAME_TYPES='' ENABLE_LORA='' LORA_ADAPTER_PATH='' RESUME_FROM=
 
 settings=$(printf '%s\n' "model=$model" "games=$games" "expert=$expert" "demonstrations=$demonstrations" \
     "epochs=$epochs" "steps=$steps" "opponents=$opponents" "episodes=$episodes" "shown=$shown" \
-    "prompt=$prompt" "tokens=$tokens" "rate=$rate")
+    "prompt=$prompt" "tokens=$tokens" "algorithm=$algorithm" "rl=${rl[*]}")
 if [ -z "$dry" ]; then
     mkdir -p "$folder" || fail "$folder cannot be made: set JOURNEY_FOLDER to another"
     if [ ! -e "$folder/settings.txt" ]; then printf '%s\n' "$settings" >"$folder/settings.txt"; fi
@@ -76,7 +77,8 @@ stage() {
     printf '\n==== %s ====\n' "$name"
     words=$(printf '%q ' "$@")
     words=${words/#"$python"/python}
-    printf '%s\n' "${words//\\,/,}"
+    words=${words//\\,/,}
+    printf '%s\n' "${words% }"
     if [ -n "$dry" ]; then return; fi
     if whole "$result"; then
         printf '%s: there already: %s\n' "$name" "$result"
@@ -101,10 +103,10 @@ if [ -z "$dry" ]; then
 fi
 
 stage RL "$folder/rl/run.json" \
-    AGENT_MODEL_REPO_ID="$folder/sft-model" GAME_TYPES="$games" ENABLE_LORA=1 \
+    AGENT_MODEL_REPO_ID="$folder/sft-model" GAME_TYPES="$games" ENABLE_LORA=1 ALGORITHM="$algorithm" \
     bash train/scripts/openspiel-ppo-trainer.sh episode "trainer.total_training_steps=$steps" \
     "data.custom_cls.config.adapter_config.prompt=$prompt" "data.max_response_length=$tokens" \
-    ${rate:+"actor_rollout_ref.actor.optim.lr=$rate"} veritas_rl.evaluation=null "trainer.default_local_dir=$folder/rl"
+    veritas_rl.evaluation=null "${rl[@]}" "trainer.default_local_dir=$folder/rl"
 
 # evaluation NAME FOLDER CHECKPOINT OTHER: both play the same games.
 evaluation() {
