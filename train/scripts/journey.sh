@@ -105,14 +105,15 @@ fi
 stage RL "$folder/rl/run.json" \
     AGENT_MODEL_REPO_ID="$folder/sft-model" GAME_TYPES="$games" ENABLE_LORA=1 ALGORITHM="$algorithm" \
     bash train/scripts/openspiel-ppo-trainer.sh episode "trainer.total_training_steps=$steps" \
-    "data.custom_cls.config.adapter_config.prompt=$prompt" "data.max_response_length=$tokens" \
+    "data.custom_cls.config.adapter_config.prompt=$prompt" +data.custom_cls.config.curriculum.threshold=0.8 \
+    "data.max_response_length=$tokens" \
     veritas_rl.evaluation=null "${rl[@]}" "trainer.default_local_dir=$folder/rl"
 
-# evaluation NAME FOLDER CHECKPOINT OTHER: both play the same games.
+# evaluation NAME FOLDER CHECKPOINT OTHER: both play the same games, at the temperature of training.
 evaluation() {
     stage "$1" "$2/report.html" "$python" train/tools/evaluate.py --checkpoint "$3" --compare "$4" --games "$games" \
         --opponent "$opponents" --num_episodes "$episodes" --prompt "$prompt" --max_tokens "$tokens" \
-        --games_to_show "$shown" --output "$2"
+        --temperature 1 --games_to_show "$shown" --output "$2"
 }
 
 evaluation evaluation "$folder/evaluation" "$folder/rl" "$folder/sft-model"

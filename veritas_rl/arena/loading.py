@@ -171,7 +171,9 @@ def _merge(checkpoint: Path, merged: Path, base: str | None) -> Path:
     target = merged / f"{checkpoint.parent.name}-step-{step_of(checkpoint)}-{version}"
     if not target.exists():
         from veritas_rl.checkpoints.assemble import merge_checkpoint
+        from veritas_rl.checkpoints.models import quiet
 
+        quiet()
         merge_checkpoint(checkpoint, target, base)
     return target
 
