@@ -17,7 +17,7 @@ COMMANDS = [line for block in re.findall(r"```bash\n(.+?)```", PAGE, re.DOTALL) 
 JOURNEY = "bash train/scripts/journey.sh"
 
 SMALL = {
-    "JOURNEY_DEMONSTRATIONS": "300",
+    "JOURNEY_DEMONSTRATIONS": "700",
     "JOURNEY_SFT_EPOCHS": "2",
     "JOURNEY_RL_STEPS": "1",
     "JOURNEY_OPPONENTS": "random,mcts:2",
