@@ -21,7 +21,7 @@ from rich.table import Table
 from veritas_rl.arena.evaluation import Evaluation, Relabelled
 from veritas_rl.arena.report import percent
 from veritas_rl.arena.statistics import Comparison, Estimate
-from veritas_rl.arena.summary import ALL, THRESHOLDS, Row, grouped, stage_of
+from veritas_rl.arena.summary import ALL, THRESHOLDS, Row, grouped, stage_of, told_partings
 from veritas_rl.checkpoints.folder import write_whole
 
 matplotlib.use("Agg")
@@ -119,6 +119,9 @@ def tell(evaluation: Evaluation, console: Console) -> None:
             for case, what, made in ((versus.case, "score", versus.score), ("", "success", versus.success)):
                 table.add_row(case, what, change(made.difference), p_value(made), str(made.values_needed or "-"))
         console.print(table)
+        for versus in (versus for versus in found if versus.case != ALL):
+            line = told_partings(versus.case, versus.games, versus.differing)
+            console.print(line, soft_wrap=True, highlight=False)
     for found in evaluation.relabelled:
         console.print(
             f"{label[found.player]} on {len(found.plain.classes)} positions of {found.case}: {_good(found)} "

@@ -3,7 +3,7 @@
 random, mcts:50, exact              a bot, see `opponents`
 http://host:8000/v1                 an OpenAI-compatible chat server; http://host:8000/v1#NAME where it serves several
 a folder with config.json           a Hugging Face model
-a folder with adapter_config.json   an adapter, merged in memory into the base that it names
+a folder with adapter_config.json   an adapter, on the base that it names and not merged into it
 .../global_step_N                   a checkpoint of verl, merged into a folder first
 a folder of global_step_N           an experiment: its newest whole checkpoint
 Qwen/Qwen3-4B-Instruct-2507         a model on the Hugging Face hub
@@ -171,7 +171,9 @@ def _merge(checkpoint: Path, merged: Path, base: str | None) -> Path:
     target = merged / f"{checkpoint.parent.name}-step-{step_of(checkpoint)}-{version}"
     if not target.exists():
         from veritas_rl.checkpoints.assemble import merge_checkpoint
+        from veritas_rl.checkpoints.models import quiet
 
+        quiet()
         merge_checkpoint(checkpoint, target, base)
     return target
 
@@ -190,7 +192,7 @@ def _from_model(name: str, folder: Path, adapter: Path | None, settings: ReplySe
     model, tokenizer = load_language_model(folder, "cuda" if torch.cuda.is_available() else "cpu")
     identity = weights_fingerprint(folder)
     if adapter is not None:
-        model = load_adapter(model, adapter).merge_and_unload()
+        model = load_adapter(model, adapter).get_base_model()
         identity += hashlib.sha256((adapter / WEIGHTS).read_bytes()).hexdigest()
     ends = model.generation_config.eos_token_id
     ends = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}

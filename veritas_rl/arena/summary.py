@@ -21,6 +21,9 @@ THRESHOLDS = {"easy": 0.5, "medium": 0.4, "hard": 0.3}
 
 ALL = "all"
 
+LISTED = 10
+"""How many games that went otherwise are named in a line for people."""
+
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 
@@ -93,6 +96,28 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class Parting:
+    """A game that went otherwise for two players.
+
+    Attributes:
+        case: What was played.
+        deal: Which deal of the case.
+        seat: From which seat.
+        first: How it ended for the first of the two.
+        second: How it ended for the second.
+    """
+
+    case: str
+    deal: int
+    seat: int
+    first: str
+    second: str
+
+    def __str__(self) -> str:
+        return f"deal {self.deal} from seat {self.seat} ({self.first}, {self.second})"
+
+
+@dataclass(frozen=True)
 class Versus:
     """Two players on the same games.
 
@@ -103,6 +128,8 @@ class Versus:
         opponent: Against whom.
         score: By mean score.
         success: By success rate.
+        games: How many games both have played.
+        differing: Those of them that did not go alike, move by move.
     """
 
     first: str
@@ -111,6 +138,8 @@ class Versus:
     opponent: str
     score: Comparison
     success: Comparison
+    games: int
+    differing: tuple[Parting, ...]
 
 
 def rows_of(games: Sequence[Game]) -> list[Row]:
@@ -183,6 +212,13 @@ def compare(games: Sequence[Game], first: str, second: str) -> list[Versus]:
     return made
 
 
+def told_partings(case: str, games: int, partings: Sequence[Parting]) -> str:
+    """How many games of a case went otherwise for two players, and which: the first `LISTED` of them."""
+    named = [*map(str, partings[:LISTED]), *([f"and {len(partings) - LISTED} more"] if len(partings) > LISTED else [])]
+    told = f"{case}: {len(partings)} of {games} games went otherwise"
+    return f"{told}: {', '.join(named)}" if named else told
+
+
 def _versus(pairs: Sequence[tuple[Game, Game]], first: str, second: str, case: str, opponent: str) -> Versus:
     deals = _deals([mine for mine, _ in pairs])
     return Versus(
@@ -192,6 +228,10 @@ def _versus(pairs: Sequence[tuple[Game, Game]], first: str, second: str, case: s
         opponent=opponent,
         score=compare_paired([a.value for a, _ in pairs], [b.value for _, b in pairs], deals),
         success=compare_paired([float(a.success) for a, _ in pairs], [float(b.success) for _, b in pairs], deals),
+        games=len(pairs),
+        differing=tuple(
+            Parting(a.case, a.deal, a.seat, str(a.reason), str(b.reason)) for a, b in pairs if a.course != b.course
+        ),
     )
 
 

@@ -1,0 +1,118 @@
+"""The journey from demonstrations to a merged model, through the very script that people type, shrunken."""
+
+import itertools
+import json
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from transformers import AutoModelForCausalLM
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
+COMMANDS = [line for block in re.findall(r"```bash\n(.+?)```", PAGE, re.DOTALL) for line in block.splitlines() if line]
+JOURNEY = "bash train/scripts/journey.sh"
+
+SMALL = {
+    "JOURNEY_DEMONSTRATIONS": "700",
+    "JOURNEY_SFT_EPOCHS": "2",
+    "JOURNEY_RL_STEPS": "1",
+    "JOURNEY_OPPONENTS": "random,mcts:2",
+    "JOURNEY_EPISODES": "12",
+    "JOURNEY_GAMES_TO_SHOW": "8",
+}
+# One step of a few games, in which the actor is trained already.
+FEW = ["data.train_batch_size=8", "veritas_rl.critic_warmup=0", "actor_rollout_ref.actor.optim.lr=0.01"]
+
+STAGES = {
+    "demonstrations": "demonstrations/demonstrations.json",
+    "SFT": "sft/run.json",
+    "RL": "rl/run.json",
+    "evaluation": "evaluation/report.html",
+    "merge": "merged/merge.json",
+    "evaluation of the merged model": "merged-evaluation/report.html",
+    "logits of the merged model": "agreement.json",
+}
+
+pytestmark = pytest.mark.training
+
+
+def journey(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*JOURNEY.split(), *arguments],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def commands(printed: str) -> list[str]:
+    """The commands of the stages, which stand below their headings."""
+    headings = {f"==== {stage} ====" for stage in STAGES}
+    return [below for line, below in itertools.pairwise(printed.splitlines()) if line in headings]
+
+
+def shape(command: str, folder: str) -> list[str]:
+    """The words of a command without what a shrunken journey has otherwise."""
+    words = [word for word in shlex.split(command.replace(folder, "FOLDER")) if word not in FEW]
+    return [re.sub(r"\d+", "N", word) for word in words if not word.startswith("actor_rollout_ref.actor.optim.lr")]
+
+
+def written(folder: Path) -> dict[str, int]:
+    """When each file was written."""
+    return {str(path): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def test_from_demonstrations_to_a_merged_model_that_plays(tmp_path: Path) -> None:
+    folder = tmp_path / "journey"
+    done = journey(*FEW, JOURNEY_FOLDER=str(folder), **SMALL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for stage, result in STAGES.items():
+        assert re.search(rf"^{stage}: \d+ min \d+ s$", done.stdout, re.MULTILINE), done.stdout
+        assert (folder / result).stat().st_size > 0
+    assert len(json.loads((folder / "evaluation/report.json").read_text())["comparisons"]) == 2
+    verdicts = done.stdout.partition("==== verdicts")[2]
+    for opponent in ("random", "mcts:2"):
+        assert f"RL against SFT: tic_tac_toe against {opponent}: " in verdicts
+        assert (
+            f"merged against base + adapter: against {opponent}: tic_tac_toe: 0 of 12 games went otherwise" in verdicts
+        )
+    assert "merged against base + adapter: the same: logits differ by" in verdicts
+    assert json.loads((folder / "agreement.json").read_text())["holds"]
+    # RL began from what SFT had made, and moved it.
+    proof = json.loads((folder / "merged/merge.json").read_text())
+    assert proof["base"] == str((folder / "sft-model").resolve())
+    assert proof["weights"]["differing"]
+    assert AutoModelForCausalLM.from_pretrained(folder / "merged").num_parameters() == 855168
+
+    # What each command of the page does was done just now, in small.
+    dry = journey(DRY_RUN="1")
+    assert dry.returncode == 0, dry.stderr
+    planned = commands(dry.stdout)
+    assert len(planned) == len(STAGES)
+    mine, theirs = str(folder), "train/outputs/journey"
+    assert [shape(command, mine) for command in commands(done.stdout)] == [
+        shape(command, theirs) for command in planned
+    ]
+    assert COMMANDS[0] == JOURNEY
+    assert COMMANDS[1:] == planned
+
+    # The same command again makes what is missing, and nothing that is there.
+    (folder / "agreement.json").unlink()
+    before = written(folder)
+    again = journey(*FEW, JOURNEY_FOLDER=str(folder), **SMALL)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert again.stdout.count(": there already: ") == len(STAGES) - 1
+    assert again.stdout.partition("==== verdicts")[2].splitlines()[1:] == verdicts.splitlines()[1:]
+    after = written(folder)
+    assert {path for path in after if after[path] != before.get(path)} == {str(folder / "agreement.json")}
+
+    other = journey(*FEW, JOURNEY_FOLDER=str(folder), **{**SMALL, "JOURNEY_RL_STEPS": "2"})
+    assert other.returncode == 2
+    assert other.stderr == f"error: {folder} was begun otherwise than with steps=2: set JOURNEY_FOLDER to another\n"
+    assert written(folder) == after

@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# The whole journey: demonstrations, SFT, RL, evaluation, merge, and evaluation of the merged model.
+#
+#   bash train/scripts/journey.sh
+#   JOURNEY_GAMES="hex(board_size=5)" JOURNEY_EXPERT=mcts:200 JOURNEY_FOLDER=my-folder bash train/scripts/journey.sh
+#   DRY_RUN=1 bash train/scripts/journey.sh          # print the commands
+#
+# Each stage prints its command and how long it took. The same command again goes on where it was cut off: what is there
+# whole is not made again. AGENT_MODEL_REPO_ID names the model; without it and without a GPU a small one is made. Every
+# argument goes to Hydra for RL. docs/tutorial.md walks through it, and has all variables.
+if (return 0 2>/dev/null); then
+    # Sourced: run in a child, and leave this shell, its options and its variables alone.
+    bash "${BASH_SOURCE[0]}" "$@"
+    return
+fi
+set -euo pipefail
+
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
+fail() {
+    printf 'error: %s\n' "$*" >&2
+    exit 2
+}
+
+python=$(bash "$root/train/scripts/setup.sh")
+folder=$(realpath -m -- "${JOURNEY_FOLDER:-$root/train/outputs/journey}")
+folder=${folder#"$root"/}
+of_file='import dotenv, sys; print(dotenv.dotenv_values(sys.argv[1]).get("AGENT_MODEL_REPO_ID") or "")'
+model=${AGENT_MODEL_REPO_ID-$("$python" -c "$of_file" "$root/.env")}
+if [ -d "$model" ]; then model=$(realpath -- "$model"); fi
+cd "$root"
+if [ -z "$model" ] && ! nvidia-smi -L >/dev/null 2>&1; then small=1; else small=; fi
+games=${JOURNEY_GAMES:-tic_tac_toe}
+expert=${JOURNEY_EXPERT:-exact}
+demonstrations=${JOURNEY_DEMONSTRATIONS:-3000}
+epochs=${JOURNEY_SFT_EPOCHS:-8}
+steps=${JOURNEY_RL_STEPS:-60}
+opponents=${JOURNEY_OPPONENTS:-random,mcts:50}
+episodes=${JOURNEY_EPISODES:-400}
+shown=${JOURNEY_GAMES_TO_SHOW:-100}
+# What the small model reads and writes is short: it has a byte tokenizer.
+prompt=${JOURNEY_PROMPT:-${small:+brief}}
+prompt=${prompt:-full}
+tokens=${JOURNEY_REPLY_TOKENS:-${small:+16}}
+tokens=${tokens:-1024}
+# In whole games each seat's running mean is a baseline that costs nothing; a critic would take as long as the model.
+algorithm=${ALGORITHM:-rae}
+# Adapters of a small model learn at a higher rate than its own parameters; on GPUs the recipe has one for them.
+rl=(${small:+actor_rollout_ref.actor.optim.lr=0.001} "$@")
+
+dry=${DRY_RUN:-}
+if [ "$dry" = 0 ]; then dry=; fi
+# What another run was told, also in .env, is not for this one. An empty variable is an unset one.
+export DRY_RUN='' GAME_TYPES='' ENABLE_LORA='' LORA_ADAPTER_PATH='' RESUME_FROM='' CHECKPOINT_BASE='' GLOBAL_STEP='' TARGET_DIR=''
+
+settings=$(printf '%s\n' "model=$model" "games=$games" "expert=$expert" "demonstrations=$demonstrations" \
+    "epochs=$epochs" "steps=$steps" "opponents=$opponents" "episodes=$episodes" "shown=$shown" \
+    "prompt=$prompt" "tokens=$tokens" "algorithm=$algorithm" "rl=${rl[*]}")
+if [ -z "$dry" ]; then
+    mkdir -p "$folder" || fail "$folder cannot be made: set JOURNEY_FOLDER to another"
+    if [ ! -e "$folder/settings.txt" ]; then printf '%s\n' "$settings" >"$folder/settings.txt"; fi
+    changed=$(diff "$folder/settings.txt" - <<<"$settings" | sed -n 's/^> //p') || true
+    [ -z "$changed" ] || fail "$folder was begun otherwise than with ${changed//$'\n'/, }: set JOURNEY_FOLDER to another"
+fi
+
+# A file that is written last shows that a stage is over; the record of a run says so itself.
+whole() {
+    case $1 in
+        */run.json) grep -qs '"finished": true' "$1" ;;
+        *) [ -e "$1" ] ;;
+    esac
+}
+
+# stage NAME RESULT COMMAND...: run the command, unless its result is there whole.
+stage() {
+    local name=$1 result=$2 began=$SECONDS words
+    shift 2
+    printf '\n==== %s ====\n' "$name"
+    words=$(printf '%q ' "$@")
+    words=${words/#"$python"/python}
+    words=${words//\\,/,}
+    printf '%s\n' "${words% }"
+    if [ -n "$dry" ]; then return; fi
+    if whole "$result"; then
+        printf '%s: there already: %s\n' "$name" "$result"
+        return
+    fi
+    env -- "$@"
+    whole "$result" || fail "$name left no $result"
+    printf '%s: %d min %d s\n' "$name" $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60))
+}
+
+stage demonstrations "$folder/demonstrations/demonstrations.json" \
+    "$python" train/tools/generate_demonstrations.py --games "$games" --expert "$expert" \
+    --num_demonstrations "$demonstrations" --prompt "$prompt" --output "$folder/demonstrations"
+
+stage SFT "$folder/sft/run.json" \
+    ${model:+AGENT_MODEL_REPO_ID="$model"} bash train/scripts/openspiel-SFT-trainer.sh \
+    "data.train_files=$folder/demonstrations/train.parquet" "data.val_files=$folder/demonstrations/val.parquet" \
+    "trainer.total_epochs=$epochs" "trainer.default_local_dir=$folder/sft"
+if [ -z "$dry" ]; then
+    logs=$(sed -n 's/^ *"folder": "\(.*\)",$/\1/p' "$folder/sft/run.json")
+    ln -sfn -- "$logs"/trained-model-global_step_* "$folder/sft-model"
+fi
+
+stage RL "$folder/rl/run.json" \
+    AGENT_MODEL_REPO_ID="$folder/sft-model" GAME_TYPES="$games" ENABLE_LORA=1 ALGORITHM="$algorithm" \
+    bash train/scripts/openspiel-ppo-trainer.sh episode "trainer.total_training_steps=$steps" \
+    "data.custom_cls.config.adapter_config.prompt=$prompt" +data.custom_cls.config.curriculum.threshold=0.8 \
+    "data.max_response_length=$tokens" \
+    veritas_rl.evaluation=null "${rl[@]}" "trainer.default_local_dir=$folder/rl"
+
+# evaluation NAME FOLDER CHECKPOINT OTHER: both play the same games, at the temperature of training.
+evaluation() {
+    stage "$1" "$2/report.html" "$python" train/tools/evaluate.py --checkpoint "$3" --compare "$4" --games "$games" \
+        --opponent "$opponents" --num_episodes "$episodes" --prompt "$prompt" --max_tokens "$tokens" \
+        --temperature 1 --games_to_show "$shown" --output "$2"
+}
+
+evaluation evaluation "$folder/evaluation" "$folder/rl" "$folder/sft-model"
+
+stage merge "$folder/merged/merge.json" \
+    CHECKPOINT_BASE="$folder/rl" TARGET_DIR="$folder/merged" bash train/scripts/merge-ppo.sh
+
+evaluation "evaluation of the merged model" "$folder/merged-evaluation" "$folder/merged" "$folder/merged/lora_adapter"
+
+stage "logits of the merged model" "$folder/agreement.json" \
+    "$python" train/tools/compare_merged.py --merged "$folder/merged" --games "$folder/merged-evaluation/shown.jsonl" \
+    --output "$folder/agreement.json"
+
+if [ -n "$dry" ]; then exit; fi
+printf '\n==== verdicts, after %d min %d s ====\n' $((SECONDS / 60)) $((SECONDS % 60))
+"$python" -m veritas_rl.arena.verdicts "$folder/evaluation/report.json" "$folder/merged-evaluation/report.json" "$folder/agreement.json"
+printf '\n'
+printf '%24s  %s\n' \
+    demonstrations "$folder/demonstrations" "model after SFT" "$folder/sft-model" "checkpoints of RL" "$folder/rl" \
+    "RL against SFT" "$folder/evaluation/report.html" "games to look at" "$folder/evaluation/shown.html" \
+    "merged model" "$folder/merged" "its adapter" "$folder/merged/lora_adapter" \
+    "merged against adapter" "$folder/merged-evaluation/report.html" "its logits" "$folder/agreement.json"

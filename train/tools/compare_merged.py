@@ -1,0 +1,43 @@
+"""Compare a merged model with its base and adapter on the prompts of an evaluation: logits, and the likeliest token.
+
+    python train/tools/compare_merged.py --merged FOLDER --games EVALUATION/shown.jsonl --output agreement.json
+
+FOLDER is what a merge has made, with lora_adapter/ in it. The games are those that train/tools/evaluate.py keeps.
+"""
+
+import argparse
+from pathlib import Path
+
+from veritas_rl.errors import UserError, exit_on_user_error
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--merged", required=True, type=Path, help="a merged model with lora_adapter/ in it")
+    parser.add_argument("--games", required=True, type=Path, help="recorded games: shown.jsonl of an evaluation")
+    parser.add_argument("--output", required=True, type=Path, help="the JSON file to write")
+    given = parser.parse_args()
+    # These import torch: help and a wrong option need not wait for it.
+    from veritas_rl.arena.games_page import read_games
+    from veritas_rl.arena.verdicts import of_agreement
+    from veritas_rl.checkpoints import agreement, models
+    from veritas_rl.checkpoints.folder import write_whole
+
+    try:
+        games = read_games(given.games)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UserError(f"{given.games} cannot be read as recorded games ({error}): name a shown.jsonl") from error
+    models.quiet()
+    found = agreement.compare_on(given.merged.resolve(), agreement.asked_in(games))
+    try:
+        write_whole(given.output, found.to_json())
+    except OSError as error:
+        raise UserError(f"{given.output} cannot be written ({error}): give another --output") from error
+    print(of_agreement(given.output))
+
+
+if __name__ == "__main__":
+    exit_on_user_error(main)

@@ -1,0 +1,139 @@
+"""A merged model against its base with the adapter, not merged, on what was really asked and said in games.
+
+The merge itself compares both on a few questions (`compare.py`). Here they read the prompts of recorded games, each
+with the reply that was given, and both find the next token at every place.
+"""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoTokenizer
+
+from veritas_rl.arena.recording import PlayedGame
+from veritas_rl.checkpoints.adapter import base_name, check_adapter
+from veritas_rl.checkpoints.assemble import ADAPTER
+from veritas_rl.checkpoints.compare import AGREEMENT, LOGIT_TOLERANCE, logits_of
+from veritas_rl.checkpoints.models import Base, dtype_name, load_adapter, load_model, saved_dtype
+from veritas_rl.errors import UserError
+from veritas_rl.players.language_model import prompt_ids
+
+Asked = tuple[tuple[tuple[str, str], ...], str]
+"""The role and content of each message, and the reply."""
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A prompt at one of whose places the two find another token likeliest.
+
+    Attributes:
+        messages: The prompt's messages.
+        reply: The reply that was given.
+        places: At how many places of both they do.
+    """
+
+    messages: tuple[dict[str, str], ...]
+    reply: str
+    places: int
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How a merged model answers, compared with its base and adapter.
+
+    Attributes:
+        merged: The merged model's folder.
+        dtype: Of its weights; logits are computed in float32.
+        prompts: How many different prompts, with their replies, were read.
+        places: How many tokens they have together.
+        agreeing: At how many places both find the same token likeliest.
+        largest: The largest absolute difference of two logits.
+        tolerance: What rounding to `dtype` may make of it: `compare.LOGIT_TOLERANCE` of the largest logit.
+        disagreeing: Where they find another token likeliest.
+    """
+
+    merged: str
+    dtype: str
+    prompts: int
+    places: int
+    agreeing: int
+    largest: float
+    tolerance: float
+    disagreeing: tuple[Disagreement, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the logits are within the tolerance, and the same token is likeliest at `AGREEMENT` of the places."""
+        return self.largest <= self.tolerance and self.agreeing >= AGREEMENT * self.places
+
+    def to_json(self) -> str:
+        """As it is kept."""
+        return json.dumps({**dataclasses.asdict(self), "wanted": AGREEMENT, "holds": self.holds}, indent=2) + "\n"
+
+
+def asked_in(games: Sequence[PlayedGame]) -> list[Asked]:
+    """What the judged players of games were shown and said, each once, in the order of the games."""
+    return list(
+        dict.fromkeys(
+            (tuple((message["role"], message["content"]) for message in turn.messages), turn.reply)
+            for game in games
+            for turn in game.turns
+            if turn.seat == game.seat
+        )
+    )
+
+
+@torch.no_grad()
+def compare_on(merged: Path, asked: Sequence[Asked]) -> Agreement:
+    """Let a merged model and its base with the adapter read prompts and replies, and compare their logits.
+
+    Both are held in float32 at once, on the GPU if there is one.
+
+    Args:
+        merged: A folder that a merge has made, with `lora_adapter` in it.
+        asked: What is read.
+
+    Raises:
+        UserError: There is no adapter, or not its base, or nothing to read.
+    """
+    adapter = merged / ADAPTER
+    if not adapter.is_dir():
+        raise UserError(
+            f"{merged} has no {ADAPTER}: only a model that was merged of an adapter can be compared with it"
+        )
+    if not asked:
+        raise UserError("the games hold no prompt of a model: evaluate.py --games_to_show keeps some")
+    base = Base.find(base_name(adapter)).folder
+    check_adapter(adapter, base)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    whole = load_model(merged, merged, torch.float32).to(device)
+    adapted = load_adapter(load_model(base, merged, torch.float32), adapter).to(device)
+    tokenizer: Any = AutoTokenizer.from_pretrained(merged, local_files_only=True)
+    places = agreeing = 0
+    largest = highest = 0.0
+    disagreeing: list[Disagreement] = []
+    for messages, reply in asked:
+        shown = tuple({"role": role, "content": content} for role, content in messages)
+        ids = [*prompt_ids(tokenizer, shown), *tokenizer.encode(reply, add_special_tokens=False)]
+        (one,), (other,) = logits_of(whole, [ids]), logits_of(adapted, [ids])
+        largest = max(largest, (one - other).abs().max().item())
+        highest = max(highest, other.abs().max().item())
+        same = int((one.argmax(dim=-1) == other.argmax(dim=-1)).sum())
+        places, agreeing = places + len(ids), agreeing + same
+        if same < len(ids):
+            disagreeing.append(Disagreement(shown, reply, len(ids) - same))
+    dtype = saved_dtype(merged)
+    return Agreement(
+        merged=str(merged),
+        dtype=dtype_name(dtype),
+        prompts=len(asked),
+        places=places,
+        agreeing=agreeing,
+        largest=largest,
+        tolerance=LOGIT_TOLERANCE[dtype] * highest,
+        disagreeing=tuple(disagreeing),
+    )
