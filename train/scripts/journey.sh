@@ -24,12 +24,15 @@ fail() {
 python=$(bash "$root/train/scripts/setup.sh")
 folder=$(realpath -m -- "${JOURNEY_FOLDER:-$root/train/outputs/journey}")
 folder=${folder#"$root"/}
-of_file='import dotenv, sys; print(dotenv.dotenv_values(sys.argv[1]).get("AGENT_MODEL_REPO_ID") or "")'
-model=${AGENT_MODEL_REPO_ID-$("$python" -c "$of_file" "$root/.env")}
+# A variable of the shell or else of .env, as the launchers read it.
+reader='import dotenv, os, sys; dotenv.load_dotenv(sys.argv[1]); print(os.environ.get(sys.argv[2], "").strip())'
+named() { "$python" -c "$reader" "$root/.env" "$1"; }
+model=$(named AGENT_MODEL_REPO_ID)
 if [ -d "$model" ]; then model=$(realpath -- "$model"); fi
 cd "$root"
 if [ -z "$model" ] && ! nvidia-smi -L >/dev/null 2>&1; then small=1; else small=; fi
-games=${JOURNEY_GAMES:-tic_tac_toe}
+games=${JOURNEY_GAMES:-$(named GAME_TYPES)}
+games=${games:-tic_tac_toe}
 expert=${JOURNEY_EXPERT:-exact}
 demonstrations=${JOURNEY_DEMONSTRATIONS:-3000}
 epochs=${JOURNEY_SFT_EPOCHS:-8}
@@ -43,7 +46,8 @@ prompt=${prompt:-full}
 tokens=${JOURNEY_REPLY_TOKENS:-${small:+16}}
 tokens=${tokens:-1024}
 # In whole games each seat's running mean is a baseline that costs nothing; a critic would take as long as the model.
-algorithm=${ALGORITHM:-rae}
+algorithm=$(named ALGORITHM)
+algorithm=${algorithm:-rae}
 # Adapters of a small model learn at a higher rate than its own parameters; on GPUs the recipe has one for them.
 rl=(${small:+actor_rollout_ref.actor.optim.lr=0.001} "$@")
 
