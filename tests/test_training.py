@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
@@ -14,11 +15,12 @@ from typing import Any
 
 import psutil
 import pytest
+import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from transformers import AutoModelForCausalLM
 
 from veritas_rl.arena.games_page import read_games
-from veritas_rl.envs.base import Reason
+from veritas_rl.envs.base import Reason, Task
 from veritas_rl.launch.configuration import compose_configuration
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
@@ -69,6 +71,24 @@ def left_of(folder: Path) -> list[str]:
 def naming(word: str) -> list[psutil.Process]:
     """The processes with a word on their command line."""
     return [process for process in psutil.process_iter(["cmdline"]) if word in " ".join(process.info["cmdline"] or [])]
+
+
+def has_stepped(folder: Path) -> bool:
+    """Whether the run that has its checkpoints in a folder has written its first metrics."""
+    return (folder / "run.json").exists() and (logs(folder) / "metrics.jsonl").exists()
+
+
+def ended(
+    command: list[str], environment: dict[str, str], reached: Callable[[], bool], number: signal.Signals, log: Path
+) -> int:
+    """Run a command, send it a signal when something is reached, and wait for its end: its exit code."""
+    with log.open("ab") as printed:
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=printed, stderr=printed)
+        while not reached():
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.1)
+        process.send_signal(number)
+        return process.wait()
 
 
 def test_ppo_trains_a_model_that_was_made_on_the_spot(tmp_path: Path) -> None:
@@ -214,17 +234,10 @@ def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path
     environment = {**os.environ, **secrets, "WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path)}
 
     def until(reached: Callable[[], bool], number: signal.Signals) -> int:
-        """Run the command, send a signal when something is reached, and wait for the end."""
-        with (tmp_path / "printed").open("ab") as printed:
-            process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=printed, stderr=printed)
-            while not reached():
-                assert process.poll() is None, (tmp_path / "printed").read_text()
-                time.sleep(0.1)
-            process.send_signal(number)
-            return process.wait()
+        return ended(command, environment, reached, number, tmp_path / "printed")
 
     # Asked to stop in its first step: it saves, though no checkpoint is due, and leaves.
-    assert until(lambda: folder.exists() and (logs(folder) / "metrics.jsonl").exists(), signal.SIGTERM) == 143
+    assert until(lambda: has_stepped(folder), signal.SIGTERM) == 143
     (first,) = folder.glob("global_step_*")
     assert (first / "checkpoint.json").exists()
     assert not left_of(folder)
@@ -258,6 +271,41 @@ def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path
     assert all(line in printed for line in told)
     for file in (path for top in (tmp_path, logs(folder)) for path in top.rglob("*") if path.is_file()):
         assert not any(secret.encode() in file.read_bytes() for secret in secrets.values()), file
+
+
+def test_games_that_go_on_from_step_to_step_are_neither_lost_nor_played_twice(tmp_path: Path) -> None:
+    folder, rollouts = tmp_path / "checkpoints", tmp_path / "rollouts"
+    fresh = [f"data.custom_cls.config.{name}=null" for name in ("curriculum", "failure_replay")]
+    settings = ["play=episode", "data.train_batch_size=16", *fresh]
+    command = [
+        *TRAINER,
+        f"trainer.default_local_dir={folder}",
+        f"+trainer.rollout_data_dir={rollouts}",
+        "trainer.v1.trainer_mode=game_async",
+        "trainer.total_training_steps=4",
+        "trainer.save_freq=4",
+        "veritas_rl.warm_up.steps=30",
+        "veritas_rl.evaluation=null",
+        *settings,
+    ]
+    environment = dict(os.environ)
+    assert ended(command, environment, lambda: has_stepped(folder), signal.SIGTERM, tmp_path / "printed") == 143
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+    assert [record["step"] for record in metrics(folder)] == [1, 2, 3, 4]
+    assert all(0 <= record["data"]["game/vs_random/success"] <= 1 for record in metrics(folder))
+    replies = [json.loads(line) for file in rollouts.iterdir() for line in file.read_text().splitlines()]
+    steps: dict[str, set[int]] = defaultdict(set)
+    for reply in replies:
+        steps[reply["gts"]].add(reply["step"])
+    assert all(len(trained) == 1 for trained in steps.values())
+    # What was drawn was trained on, or is still being played and saved as such.
+    state = torch.load(folder / "global_step_4/data.pt", weights_only=False)["dataset_state"]
+    waiting = [Task.from_dict(draw["task"]).id for draw in state["waiting"]]
+    dataset = DynamicEnvDataset("train", None, compose_configuration(["hardware=cpu", *settings]).data)
+    drawn = [dataset[0]["reward_model"]["ground_truth"] for _ in range(state["drawn"])]
+    assert len(steps) == 64
+    assert len(waiting) == 16
+    assert sorted([*steps, *waiting]) == sorted(drawn)
 
 
 def test_an_adapter_is_trained_on_two_ranks_merged_and_gone_on_from(tmp_path: Path) -> None:

@@ -183,6 +183,16 @@ def test_what_was_drawn_ahead_comes_again_first() -> None:
         assert one == other
 
 
+def test_what_is_still_being_played_does_not_come_again() -> None:
+    unbroken, resumed = source(), source()
+    ahead = [unbroken.next() for _ in range(16)]
+    resumed.go_on_with(draw.number for draw in ahead if draw.number != 5)
+    resumed.load_state_dict(json.loads(json.dumps(unbroken.state_dict())))
+    assert [resumed.next() for _ in range(9)] == [ahead[5], *(unbroken.next() for _ in range(8))]
+    for draw in ahead:
+        resumed.record(draw.number, 1.0, 1.0)
+
+
 def test_a_state_of_another_curriculum_is_refused() -> None:
     state = source(curriculum={"stages": STAGES}).state_dict()
     with pytest.raises(UserError, match="a curriculum of easy, medium, hard, and this run has no curriculum"):

@@ -124,3 +124,11 @@ def test_the_command_and_its_environment_hold_what_verl_needs(run: Run) -> None:
 def test_what_cannot_work_is_refused(variables: dict[str, str], typed: list[str], said: str) -> None:
     with pytest.raises(UserError, match=re.escape(said)):
         plan(typed, variables, CPU, datetime(2026, 1, 2, 3, 4, 5))
+
+
+def test_a_trainer_of_verls_own_is_refused(run: Run) -> None:
+    for mode in ("colocate_async", "sync"):
+        with open_dict(run.configuration):
+            run.configuration.trainer.v1.trainer_mode = mode
+        with pytest.raises(UserError, match=rf"trainer_mode={mode} is none .* game_async \(verl's colocate_async\)"):
+            preflight.check_trainer(run.configuration)

@@ -1,5 +1,6 @@
 """The transformers rollout in a real Ray actor: generation, log-probabilities, and new weights."""
 
+import asyncio
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.main import plan
 from veritas_rl.launch.tiny_model import build_tiny_model
-from veritas_rl.verl_plugin.rollout import GenerationServer
+from veritas_rl.verl_plugin.rollout import BatchingClient, GenerationServer, server_name
 
 PROMPTS = [list(range(10 + index, 30 + 2 * index)) for index in range(6)]
 
@@ -33,11 +34,21 @@ def server(folders: list[Path]) -> Iterator[Any]:
     made = plan(typed, {}, Hardware(2, 0, 0), datetime(2026, 1, 2, 3, 4, 5)).configuration.actor_rollout_ref
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
-        made_first: Any = ray.remote(GenerationServer).remote()
+        remote: Any = ray.remote(GenerationServer)
+        made_first = remote.options(name=server_name(0)).remote()
         ray.get(made_first.begin.remote(omega_conf_to_dataclass(made.rollout), made.model, "cpu"))
         yield made_first
     finally:
         ray.shutdown()
+
+
+def load(server: Any, folder: Path, global_steps: int) -> None:
+    """Have the server generate with a model's weights, which are sent in two buckets."""
+    weights = list(AutoModelForCausalLM.from_pretrained(folder).state_dict().items())
+    middle = len(weights) // 2
+    ray.get(server.load_weights.remote(weights[:middle], last=False))
+    ray.get(server.load_weights.remote(weights[middle:], last=True))
+    ray.get(server.set_global_steps.remote(global_steps))
 
 
 def generate(server: Any, limits: list[int], temperature: float) -> list[Any]:
@@ -80,14 +91,44 @@ def test_each_request_has_its_own_limit(server: Any) -> None:
 
 
 def test_new_weights_in_buckets_make_it_the_other_model(server: Any, folders: list[Path]) -> None:
-    weights = list(AutoModelForCausalLM.from_pretrained(folders[1]).state_dict().items())
-    middle = len(weights) // 2
-    ray.get(server.load_weights.remote(weights[:middle], last=False))
-    ray.get(server.load_weights.remote(weights[middle:], last=True))
-    ray.get(server.set_global_steps.remote(7))
+    load(server, folders[1], 7)
     outputs = generate(server, [6] * len(PROMPTS), 0)
     assert [output.token_ids for output in outputs] == [greedy(folders[1], prompt, 6) for prompt in PROMPTS]
     assert {output.extra_fields["global_steps"] for output in outputs} == {7}
+
+
+def test_what_is_cut_off_goes_on_with_the_new_weights(server: Any, folders: list[Path]) -> None:
+    load(server, folders[0], 1)
+    # To the first one the old weights would say nothing.
+    first, *prompts = PROMPTS
+
+    async def cut_off() -> list[Any]:
+        client = BatchingClient(1)
+        params = {"temperature": 0, "max_tokens": 200}
+        # One is asked while nothing is generated, as by a game whose opponent has just moved.
+        asked = [asyncio.ensure_future(client.generate("", prompt_ids=ids, sampling_params=params)) for ids in prompts]
+        await asyncio.sleep(0.1)
+        await server.abort_all_requests.remote()
+        asked.append(asyncio.ensure_future(client.generate("", prompt_ids=first, sampling_params=params)))
+        await asyncio.sleep(0.05)
+        assert not any(reply.done() for reply in asked)
+        await asyncio.to_thread(load, server, folders[1], 2)
+        await server.resume_generation.remote()
+        return await asyncio.gather(*asked)
+
+    *cut, late = asyncio.run(cut_off())
+    assert late.token_ids == greedy(folders[1], first, 200)
+    assert {late.extra_fields[name] for name in ("min_global_steps", "max_global_steps")} == {2}
+    for prompt, output in zip(prompts, cut, strict=True):
+        assert (output.extra_fields["min_global_steps"], output.extra_fields["max_global_steps"]) == (1, 2)
+        assert len(output.token_ids) == len(output.log_probs) == 200
+        old = greedy(folders[0], prompt, 200)
+        split = next(place for place, (a, b) in enumerate(zip(old, output.token_ids, strict=True)) if a != b)
+        # The new weights may have said some more tokens of the old ones.
+        assert any(
+            output.token_ids[place:] == greedy(folders[1], prompt + old[:place], 200 - place)
+            for place in range(split, 0, -1)
+        )
 
 
 def test_weights_that_are_not_the_models_are_refused(server: Any) -> None:

@@ -6,7 +6,7 @@ the seed, on how many were drawn before, and on the outcomes that were recorded;
 
 import dataclasses
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +90,7 @@ class TaskSource:
         self._played: dict[str, int] = dict.fromkeys(ORIGINS, 0)
         self._waiting: dict[int, Draw] = {}
         self._again: deque[Draw] = deque()
+        self._in_play: set[int] = set()
 
     def __len__(self) -> int:
         """How many tasks all stages have together."""
@@ -97,8 +98,10 @@ class TaskSource:
 
     def next(self) -> Draw:
         """The next task."""
-        if self._again:
-            return self._again.popleft()
+        while self._again:
+            draw = self._again.popleft()
+            if draw.number not in self._in_play:
+                return draw
         random, number = generator(self.seed, "draw", self.drawn), self.drawn
         self.drawn += 1
         chance, past = random.random(), self.curriculum.past
@@ -161,8 +164,8 @@ class TaskSource:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state_dict` was called.
 
-        Tasks that were drawn and whose outcomes were not known come once more, first: whoever would have played them is
-        gone.
+        Tasks that were drawn and whose outcomes were not known come once more, first, but for those that are named to
+        `go_on_with`: whoever would have played them is gone.
 
         Raises:
             UserError: The state is of other stages; the message says what differs.
@@ -174,6 +177,10 @@ class TaskSource:
         draws = [Draw(**{**values, "task": Task.from_dict(values["task"])}) for values in state["waiting"]]
         self._waiting = {draw.number: draw for draw in draws}
         self._again = deque(draws)
+
+    def go_on_with(self, numbers: Iterable[int]) -> None:
+        """The draws of these numbers are still being played: after `load_state_dict` they do not come once more."""
+        self._in_play.update(numbers)
 
     def _from_stage(self, number: int, stage: Stage, origin: str) -> Draw:
         """The next task of a stage's own order."""

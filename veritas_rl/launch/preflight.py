@@ -22,6 +22,9 @@ from veritas_rl.verl_plugin.patches import required_verl
 
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
 
+TRAINERS = {"game": "sync", "game_async": "colocate_async"}
+"""The trainers of `verl_plugin.trainer`, each with verl's name for what it is made from."""
+
 ADAPTER_SHARE = 0.1
 """How large an adapter is at most, as a share of its base: 2% at rank 32 in a model of 4B, more in smaller ones."""
 
@@ -221,6 +224,18 @@ def check_outputs(configuration: DictConfig) -> None:
         raise UserError("trainer.logger must hold file: the progress bar and the learning curve are read from it")
 
 
+def check_trainer(configuration: DictConfig) -> None:
+    """The trainer is one of ours: verl's own know nothing of curriculum, replay and whole checkpoints.
+
+    Raises:
+        UserError: It is another.
+    """
+    mode = configuration.trainer.v1.trainer_mode
+    if mode not in TRAINERS:
+        ours = " or ".join(f"{name} (verl's {theirs})" for name, theirs in TRAINERS.items())
+        raise UserError(f"trainer.v1.trainer_mode={mode} is none that plays games: {ours}")
+
+
 def check_games_to_show(configuration: DictConfig) -> None:
     """A number of games can be shown after each validation.
 
@@ -243,6 +258,7 @@ def check(configuration: DictConfig, overrides: Sequence[str]) -> None:
         UserError: The first mistake that was found.
     """
     check_outputs(configuration)
+    check_trainer(configuration)
     check_games_to_show(configuration)
     check_switches(configuration, overrides)
     check_batch(configuration)

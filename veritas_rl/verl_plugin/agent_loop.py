@@ -262,9 +262,12 @@ class GameLoopWorker(AgentLoopWorker):
         Args:
             batch: Rows of `DynamicEnvDataset` with a `uid` each; "validate" says for which partition.
         """
-        playing = asyncio.create_task(self._play_or_fail(batch))
-        self._playing.add(playing)
-        playing.add_done_callback(self._playing.discard)
+        # Asynchronous training takes whichever games have ended: there, none may wait for the others.
+        together = self.config.trainer.v1.trainer_mode == "sync" or tu.get(batch, "validate", default=False)
+        for part in [batch] if together else batch.chunk(len(batch)):
+            playing = asyncio.create_task(self._play_or_fail(part))
+            self._playing.add(playing)
+            playing.add_done_callback(self._playing.discard)
 
     async def _play_or_fail(self, batch: TensorDict) -> None:
         """Play a batch. Whatever fails, its rows are marked: verl waits for ever for rows without a status."""

@@ -6,7 +6,7 @@ index, and because what comes next in training depends on what came of the tasks
 `data.dataloader_num_workers=0`. Its state travels in verl's data.pt.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +117,14 @@ class DynamicEnvDataset(Dataset):
         assert self.source is not None
         said = [self.source.record(number, *outcomes[number]) for number in sorted(outcomes)]
         return [line for line in said if line]
+
+    def go_on_with(self, numbers: Iterable[int]) -> None:
+        """These draws, a row's `index` each, are still being played: a state that is loaded does not bring them again.
+
+        The state may come later: torchdata's loader hands it on when it is first iterated.
+        """
+        assert self.source is not None
+        self.source.go_on_with(numbers)
 
     def metrics(self) -> dict[str, float]:
         """What the curriculum and the failures measure; nothing in validation, or where a run has neither."""

@@ -1,7 +1,8 @@
 """verl's replay buffer with what a game run needs: quick polls, game metrics, and no silent failures.
 
-Chosen by `trainer.v1.sampler.custom_sampler`. verl's own looks every 2 s whether a batch is there, which is most of
-a small step; logs none of `reward_extra_info` in training; and trains on a padded batch when an agent loop raised.
+Chosen by `trainer.v1.sampler.custom_sampler`; the trainer `game_async` takes its asynchronous form. verl's own looks
+every 2 s whether a batch is there, which is most of a small step; logs none of `reward_extra_info` in training; and
+trains on a padded batch when an agent loop raised.
 """
 
 from collections import defaultdict
@@ -10,7 +11,7 @@ from typing import Any
 
 import transfer_queue as tq
 from transfer_queue import KVBatchMeta
-from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 POLL_SECONDS = 0.05
 """How often the queue is asked; one question costs about a millisecond."""
@@ -46,6 +47,10 @@ class GameReplayBuffer(ReplayBuffer):
         rewards = [scores.sum().item() for scores in data.get("rm_scores").unbind()]
         fields, games = data.get("extra_fields").tolist(), data.get("data_source").tolist()
         return game_metrics(keys, games, fields, rewards)
+
+
+class AsyncGameReplayBuffer(GameReplayBuffer, ReplayBufferAsync):
+    """The same, of games that go on from step to step."""
 
 
 def game_metrics(

@@ -13,7 +13,7 @@ import asyncio
 import os
 import queue
 import re
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from typing import Any, ClassVar
 
 import ray
@@ -183,7 +183,8 @@ class GenerationServer:
         self.global_steps = global_steps
 
     async def abort_all_requests(self, reject_request: bool = False) -> None:
-        """End every request in flight with what it has."""
+        """End every request in flight with what it has; new ones wait for `resume_generation`."""
+        self.engine.pause()
         self.engine.abort_all()
 
     async def resume_generation(self) -> None:
@@ -211,6 +212,19 @@ class GenerationServer:
         """The actor has no profiler of its own."""
 
 
+def joined(parts: Sequence[TokenOutput]) -> TokenOutput:
+    """One reply of its parts, of which each but the last was aborted."""
+    written = [part for part in parts if part.token_ids] or parts[-1:]
+    first, last = written[0].extra_fields, written[-1].extra_fields
+    return parts[-1].model_copy(
+        update={
+            "token_ids": [token for part in parts for token in part.token_ids],
+            "log_probs": [logprob for part in parts for logprob in part.log_probs or ()],
+            "extra_fields": {**last, "min_global_steps": first.get("min_global_steps")},
+        }
+    )
+
+
 class BatchingClient:
     """Sends what is asked at about the same time in one call to each server, where verl makes three for each reply.
 
@@ -227,7 +241,14 @@ class BatchingClient:
     async def generate(
         self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
     ) -> TokenOutput:
-        """As `GenerationServer.generate`."""
+        """As `GenerationServer.generate`. What is aborted for new weights goes on with them from where it was."""
+        limit, parts = sampling_params["max_tokens"], list[TokenOutput]()
+        while not parts or parts[-1].stop_reason == "aborted":
+            said = [token for part in parts for token in part.token_ids]
+            parts.append(await self._ask([*prompt_ids, *said], {**sampling_params, "max_tokens": limit - len(said)}))
+        return joined(parts)
+
+    async def _ask(self, prompt_ids: list[int], sampling_params: dict[str, Any]) -> TokenOutput:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[TokenOutput] = loop.create_future()
         self._waiting.append((prompt_ids, sampling_params, future))
@@ -241,12 +262,12 @@ class BatchingClient:
             self._servers = [ray.get_actor(server_name(rank)) for rank in range(self._count)]
         for rank, server in enumerate(self._servers):
             if share := waiting[rank :: self._count]:
-                sending = asyncio.create_task(self._ask(server, share))
+                sending = asyncio.create_task(self._send_to(server, share))
                 self._sending.add(sending)
                 sending.add_done_callback(self._sending.discard)
 
     @staticmethod
-    async def _ask(server: Any, share: list[tuple[list[int], dict[str, Any], asyncio.Future[TokenOutput]]]) -> None:
+    async def _send_to(server: Any, share: list[tuple[list[int], dict[str, Any], asyncio.Future[TokenOutput]]]) -> None:
         futures = [future for _, _, future in share]
         try:
             requests = [(prompt, params) for prompt, params, _ in share]

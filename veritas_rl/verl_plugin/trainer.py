@@ -1,6 +1,8 @@
-"""The trainer `game`: verl's synchronous PPO trainer, with checkpoints that are known to be whole.
+"""The trainers `game` and `game_async`: two of verl's PPO trainers, with checkpoints that are known to be whole.
 
-verl finds it by `trainer.v1.trainer_mode=game`. What it adds to verl's own trainer:
+verl finds them by `trainer.v1.trainer_mode`. `game` is its mode "sync": a step plays its games to their ends.
+`game_async` is its mode "colocate_async": games go on from step to step, so that none waits for the longest. What they
+add to verl's own:
 
 - A checkpoint counts once `checkpoint.json` stands in it, which is written last. Old ones are removed after a newer one
   is whole; verl counts only those of its own process, and removes one before the next is written.
@@ -36,7 +38,8 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.core_algos import register_adv_est
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
-from verl.trainer.ppo.v1.trainer_base import register_trainer
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer, register_trainer
+from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
 
@@ -55,6 +58,7 @@ from veritas_rl.checkpoints.prune import keep_newest
 from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin.advantages import ESTIMATORS, Move, RoleBaselines, group_relative, role_conditioned
 from veritas_rl.verl_plugin.agent_loop import GameLoopWorker
+from veritas_rl.verl_plugin.replay_buffer import AsyncGameReplayBuffer
 from veritas_rl.verl_plugin.rollout import TransformersReplica
 
 FINITE = ("loss", "grad_norm")
@@ -76,18 +80,21 @@ NAMED_TASKS = 8
 """How many tasks an error names; the log has all of them."""
 
 
-@register_trainer("game")
-class GameTrainer(PPOTrainerSync):
-    """verl's synchronous trainer for games.
+class GameTraining(PPOTrainer):
+    """What `GameTrainer` and `AsyncGameTrainer` have in common, before one of verl's trainers.
 
     Args:
         config: verl's whole configuration.
+
+    Attributes:
+        verl_mode: The mode that this is to verl, which asks for it by name in several places.
     """
+
+    verl_mode: ClassVar[str]
 
     def __init__(self, config: DictConfig) -> None:
         with open_dict(config):
-            # verl asks for the mode "sync" by name in several places.
-            config.trainer.v1.trainer_mode = "sync"
+            config.trainer.v1.trainer_mode = self.verl_mode
             self._keep = config.trainer.get("max_actor_ckpt_to_keep") or 0
             config.trainer.max_actor_ckpt_to_keep = None
             config.trainer.max_critic_ckpt_to_keep = None
@@ -249,6 +256,35 @@ class GameTrainer(PPOTrainerSync):
         )
 
 
+@register_trainer("game")
+class GameTrainer(GameTraining, PPOTrainerSync):
+    """verl's synchronous trainer, for games."""
+
+    verl_mode = "sync"
+
+
+@register_trainer("game_async")
+class AsyncGameTrainer(GameTraining, PPOTrainerColocateAsync):
+    """verl's asynchronous trainer on the devices of the rollout, for games."""
+
+    verl_mode = "colocate_async"
+
+    def __init__(self, config: DictConfig) -> None:
+        with open_dict(config):
+            config.trainer.v1.sampler.custom_sampler.name = AsyncGameReplayBuffer.__name__
+        super().__init__(config)
+
+    def _load_checkpoint(self) -> None:
+        super()._load_checkpoint()
+        # Games that were played or begun when this was saved go on: the dataset must not draw their tasks again.
+        prompts = [uid for uid, tag in (tq.kv_list("train") or {}).get("train", {}).items() if tag.get("is_prompt")]
+        if prompts:
+            rows = tq.kv_batch_get(keys=prompts, partition_id="train", select_fields=["index"])
+            self._drawn = dict(zip(prompts, map(int, tu.get(rows, "index")), strict=True))
+            dataset: Any = self.train_dataset
+            dataset.go_on_with(self._drawn.values())
+
+
 class GameLoopManager(AgentLoopManagerTQ):
     """verl's manager, with our workers."""
 
@@ -278,7 +314,7 @@ class GameLoopManager(AgentLoopManagerTQ):
 def _reward_of_reply(
     token_level_rewards: torch.Tensor, response_mask: torch.Tensor, **_: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """verl wants a function by this name; `GameTrainer` puts what `role_conditioned` says in its place."""
+    """verl wants a function by this name; `GameTraining` puts what `role_conditioned` says in its place."""
     rewards = token_level_rewards.sum(dim=-1, keepdim=True) * response_mask
     return rewards, rewards
 
