@@ -159,7 +159,9 @@ def compare_games(rounds: int, console: Console) -> None:
     """Print the part `games`."""
     peer = importlib.util.find_spec("textarena") is not None
     if not peer:
-        console.print("textarena is not installed: no comparison with it. pip install -e '.[bench]' brings it.")
+        console.print(
+            "textarena is not installed: no comparison with it. pip install -e '.[bench]' brings it.", markup=False
+        )
     table = _table("Whole games, steps/s", "case", "ours", "textarena", "ratio", "bare pyspiel", "share kept")
     for case in (*GAMES, *ALONE):
         games = moves_of(case, 100)

@@ -82,6 +82,7 @@ def test_every_group_composes(group: str, algorithm: str) -> None:
         ([], {"GAME_TYPES": "hexx"}, "did you mean"),
         ([], {"GAME_TYPES": "tic_tac_toe,nonsense"}, "nonsense"),
         ([f"{ADAPTER}.cases=['hex(board_size=99)']"], {}, "99"),
+        ([f"{ADAPTER}.cases=[hex(board_size=5)]"], {}, r"quotes of its own, such as .*\['hex\(board_size=5\)'\]"),
         ([f"{ADAPTER}.reward_mode=winning"], {}, "outcome"),
         (["data.custom_cls.config.env=chesss"], {}, "known: openspiel"),
         (["data.train_batch_size=100", "actor_rollout_ref.actor.ppo_mini_batch_size=32"], {}, "no multiple"),

@@ -132,3 +132,12 @@ def test_a_trainer_of_verls_own_is_refused(run: Run) -> None:
             run.configuration.trainer.v1.trainer_mode = mode
         with pytest.raises(UserError, match=rf"trainer_mode={mode} is none .* game_async \(verl's colocate_async\)"):
             preflight.check_trainer(run.configuration)
+
+
+def test_games_are_not_thrown_away(run: Run) -> None:
+    with open_dict(run.configuration):
+        run.configuration.trainer.v1.trainer_mode = "game_async"
+        preflight.check_trainer(run.configuration)
+        run.configuration.trainer.v1.sampler.max_off_policy_strategy = "drop"
+    with pytest.raises(UserError, match="max_off_policy_strategy=drop would throw games away"):
+        preflight.check_trainer(run.configuration)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from tensordict import TensorDict
+from verl.trainer.ppo import padding_utils
 from verl.utils import distributed, model, seqlen_balancing, tensordict_utils
 from verl.workers.utils import padding
 
@@ -87,3 +88,11 @@ def test_replies_are_padded_as_verl_pads_them() -> None:
     computed = nested(4, 5, 4)
     ours, theirs = padding.no_padding_2_padding, padding.no_padding_2_padding.__wrapped__  # pyright: ignore[reportFunctionMemberAccess]
     assert ours(computed, batch).tolist() == theirs(computed, batch).tolist()
+
+
+def test_what_fills_a_batch_is_short() -> None:
+    sample = {"prompts": torch.arange(5), "responses": torch.arange(3), "position_ids": torch.arange(8)}
+    made, tag = padding_utils.construct_minimal_padding_template(sample, {"seq_len": 8}, 7)
+    assert made["input_ids"].tolist() == [7, 7]
+    assert tag["seq_len"] == 2
+    assert not made["loss_mask"].any()

@@ -74,6 +74,18 @@ whole() {
     esac
 }
 
+# Bash heeds a signal only when the command in the foreground has ended: a stage runs in the background, and is told.
+running=
+stop() {
+    if [ -n "$running" ]; then
+        kill -TERM "$running" 2>/dev/null || true
+        wait "$running" || true
+    fi
+    exit "$1"
+}
+trap 'stop 143' TERM
+trap 'stop 130' INT
+
 # stage NAME RESULT COMMAND...: run the command, unless its result is there whole.
 stage() {
     local name=$1 result=$2 began=$SECONDS words
@@ -88,7 +100,10 @@ stage() {
         printf '%s: there already: %s\n' "$name" "$result"
         return
     fi
-    env -- "$@"
+    env -- "$@" &
+    running=$!
+    wait "$running"
+    running=
     whole "$result" || fail "$name left no $result"
     printf '%s: %d min %d s\n' "$name" $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60))
 }
@@ -106,10 +121,11 @@ if [ -z "$dry" ]; then
     ln -sfn -- "$logs"/trained-model-global_step_* "$folder/sft-model"
 fi
 
+# Half of the games stay with weaker players: against the strongest alone a model forgets how to beat them.
 stage RL "$folder/rl/run.json" \
     AGENT_MODEL_REPO_ID="$folder/sft-model" GAME_TYPES="$games" ENABLE_LORA=1 ALGORITHM="$algorithm" \
     bash train/scripts/openspiel-ppo-trainer.sh episode "trainer.total_training_steps=$steps" \
-    "data.custom_cls.config.adapter_config.prompt=$prompt" +data.custom_cls.config.curriculum.threshold=0.8 \
+    "data.custom_cls.config.adapter_config.prompt=$prompt" +data.custom_cls.config.curriculum.threshold=0.8 +data.custom_cls.config.curriculum.past_share=0.5 \
     "data.max_response_length=$tokens" \
     veritas_rl.evaluation=null "${rl[@]}" "trainer.default_local_dir=$folder/rl"
 

@@ -11,9 +11,12 @@ from veritas_rl.checkpoints.layout import whole_checkpoints
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.seeding import digest
 
+REMEMBERED = 4096
+"""Of so many games it is known who plays them: more than are played at once."""
+
 
 class PastPlayer:
-    """Plays each game with one of the checkpoints that there are, which the seed and the game's luck draw.
+    """Plays each game with one of the checkpoints that there are at its first turn; the seed and its luck draw it.
 
     Args:
         folder: Where the run saves its checkpoints.
@@ -26,6 +29,8 @@ class PastPlayer:
         self.base = base
         self.settings = settings
         self._open: dict[str, NamedPlayer] = {}
+        self._drawn: dict[str | int, str] = {}
+        """Who plays a game, by its luck."""
 
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
         """One reply for each turn, in order.
@@ -33,23 +38,27 @@ class PastPlayer:
         Raises:
             UserError: A checkpoint cannot be played.
         """
-        names = self._names()
         shares: dict[str, list[int]] = defaultdict(list)
-        for index, turn in enumerate(turns):
-            luck, *_ = turn.dice
-            shares[names[digest("past", self.settings.seed, luck) % len(names)]].append(index)
+        for index, name in enumerate(self._draw([turn.dice[0] for turn in turns])):
+            shares[name].append(index)
+        # All are opened before one of them plays: the run goes on, and may remove a checkpoint meanwhile.
+        players = {name: self._player(name).player for name in shares}
         replies: dict[int, Reply] = {}
         for name, share in shares.items():
-            player = self._player(name)
-            replies |= zip(share, player.player.act([turns[index] for index in share]), strict=True)
+            replies |= zip(share, players[name].act([turns[index] for index in share]), strict=True)
         return [replies[index] for index in range(len(turns))]
 
-    def _names(self) -> list[str]:
-        """What can be drawn, the oldest first. Models of checkpoints that were removed are let go of."""
+    def _draw(self, lucks: Sequence[str | int]) -> list[str]:
+        """Who plays each game. Models of checkpoints that were removed are let go of when no game needs them."""
         names = [str(path) for path in whole_checkpoints(self.folder)] or [self.base]
-        for gone in self._open.keys() - set(names):
+        for luck in lucks:
+            self._drawn.setdefault(luck, names[digest("past", self.settings.seed, luck) % len(names)])
+        drawn = [self._drawn[luck] for luck in lucks]
+        for luck in list(self._drawn)[:-REMEMBERED]:
+            del self._drawn[luck]
+        for gone in self._open.keys() - {*names, *drawn, *self._drawn.values()}:
             self._open.pop(gone).close()
-        return names
+        return drawn
 
     def _player(self, name: str) -> NamedPlayer:
         if name not in self._open:

@@ -34,6 +34,7 @@ from veritas_rl.launch.forkserver import WORKER_PYTHON
 from veritas_rl.launch.hardware import Hardware, this_machine
 from veritas_rl.launch.progress import watch
 from veritas_rl.launch.variables import VARIABLES, quoted
+from veritas_rl.paths import experiment_name, outputs_folder
 
 LOG_TAIL_LINES = 30
 
@@ -133,7 +134,7 @@ def plan(typed: Sequence[str], environment: Mapping[str, str], hardware: Hardwar
     """
     wanted = conf.overrides_for(typed, environment, hardware)
     command = (*wanted, f"AGENT_MODEL_REPO_ID={environment.get('AGENT_MODEL_REPO_ID', '')}")
-    new = f"openspiel-{now:%Y%m%d-%H%M%S}"
+    new = experiment_name("openspiel", now)
     experiment = resume.interrupted(EXPERIMENTS, command) if resume.may_go_on(wanted) else None
     overrides = [f"trainer.experiment_name={experiment.name if experiment else new}", *wanted]
     configuration = conf.compose_configuration(overrides)
@@ -145,8 +146,7 @@ def plan(typed: Sequence[str], environment: Mapping[str, str], hardware: Hardwar
     if record is not None and start is not None and start.parent.resolve() == checkpoints.resolve():
         record = dataclasses.replace(record, command=command, finished=False)
     else:
-        folder = conf.ROOT / "train/outputs" / f"{now:%Y-%m-%d}" / f"{now:%H-%M-%S}"
-        record = resume.Record(command, str(folder), wandb_run_id=new)
+        record = resume.Record(command, str(outputs_folder(now)), wandb_run_id=new)
     overrides += [
         f"hydra.run.dir={quoted(record.folder)}",
         *resume.overrides(configuration, start, Path(record.folder)),

@@ -228,9 +228,11 @@ def check_trainer(configuration: DictConfig) -> None:
     """The trainer is one of ours: verl's own know nothing of curriculum, replay and whole checkpoints.
 
     Raises:
-        UserError: It is another.
+        UserError: It is another, or it would lose games.
     """
-    mode = configuration.trainer.v1.trainer_mode
+    mode, strategy = configuration.trainer.v1.trainer_mode, configuration.trainer.v1.sampler.max_off_policy_strategy
+    if mode == "game_async" and strategy != "wait":
+        raise UserError(f"trainer.v1.sampler.max_off_policy_strategy={strategy} would throw games away: wait is ours")
     if mode not in TRAINERS:
         ours = " or ".join(f"{name} (verl's {theirs})" for name, theirs in TRAINERS.items())
         raise UserError(f"trainer.v1.trainer_mode={mode} is none that plays games: {ours}")

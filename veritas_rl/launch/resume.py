@@ -249,6 +249,15 @@ def _check_fit(configuration: DictConfig, start: Path) -> None:
     ranks = configuration.trainer.n_gpus_per_node * configuration.trainer.nnodes
     if info.world_size != ranks:
         raise UserError(f"{start} was written by {info.world_size} ranks and {ranks} are to read it: use as many")
+    queue = start / "transfer_queue/simple_storage/storage_unit_info.json"
+    if configuration.trainer.v1.trainer_mode == "game_async" and queue.exists():
+        units, kept = (
+            configuration.transfer_queue.backend.SimpleStorage.num_data_storage_units,
+            json.loads(queue.read_text()),
+        )
+        if len(kept) != units:
+            key = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
+            raise UserError(f"{start} keeps its games in {len(kept)} storage units, and the run has {units}: set {key}")
     rank, written = configuration.actor_rollout_ref.model.lora_rank, info.lora.rank if info.lora else 0
     if rank != written:
         raise UserError(f"{start} was trained with LoRA rank {written} (0: none), and the run has {rank}: use the same")

@@ -28,6 +28,7 @@ from veritas_rl.launch.hardware import Hardware, this_machine
 from veritas_rl.launch.main import Run
 from veritas_rl.launch.sft_data import Data, check_batch, read_data
 from veritas_rl.launch.variables import VARIABLES, overrides_from, quoted
+from veritas_rl.paths import experiment_name, outputs_folder
 
 RECIPE = "openspiel_sft"
 GROUP = "sft_hardware"
@@ -97,7 +98,7 @@ def plan(
     """
     wanted = overrides_for(typed, environment, hardware)
     command = (*wanted, f"AGENT_MODEL_REPO_ID={environment.get('AGENT_MODEL_REPO_ID', '')}")
-    new = f"sft-{now:%Y%m%d-%H%M%S}"
+    new = experiment_name("sft", now)
     experiment = resume.interrupted(EXPERIMENTS, command) if resume.may_go_on(wanted) else None
     overrides = [f"trainer.experiment_name={experiment.name if experiment else new}", *wanted]
     configuration = conf.compose_configuration(overrides, RECIPE)
@@ -116,8 +117,7 @@ def plan(
     if record is not None and start is not None and start.parent.resolve() == checkpoints.resolve():
         record = dataclasses.replace(record, command=command, finished=False)
     else:
-        folder = conf.ROOT / "train/outputs" / f"{now:%Y-%m-%d}" / f"{now:%H-%M-%S}"
-        record = resume.Record(command, str(folder), wandb_run_id=new)
+        record = resume.Record(command, str(outputs_folder(now)), wandb_run_id=new)
     overrides += [f"hydra.run.dir={quoted(record.folder)}", *length_of(configuration, data)]
     if start is None:
         overrides.append("trainer.resume_mode=disable")

@@ -20,7 +20,6 @@ from uuid import uuid4
 import ray
 import torch
 import transfer_queue as tq
-from tensordict import TensorDict
 from verl.experimental.agent_loop.agent_loop import (
     AgentLoopBase,
     AgentLoopOutput,
@@ -42,6 +41,9 @@ from veritas_rl.verl_plugin.rollout import BatchingClient
 
 KEPT = ("uid", "data_source", "reward_model")
 """What verl reads of a row after its sample was played."""
+
+NEEDED = (*KEPT, "extra_info")
+"""What is needed of a row to play it."""
 
 logger = logging.getLogger(__name__)
 
@@ -256,31 +258,31 @@ class GameLoopWorker(AgentLoopWorker):
         taken, self._games = self._games, []
         return taken
 
-    async def generate_sequences(self, batch: TensorDict) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Begin to play a batch, and return at once: what comes of it is written to TransferQueue.
+    async def play(self, rows: list[dict[str, Any]], step: int, validate: bool) -> None:
+        """Begin to play, and return at once: what comes of it is written to TransferQueue.
 
         Args:
-            batch: Rows of `DynamicEnvDataset` with a `uid` each; "validate" says for which partition.
+            rows: `NEEDED` of rows of `DynamicEnvDataset`.
+            step: That is trained or validated.
+            validate: Whether it is validated.
         """
         # Asynchronous training takes whichever games have ended: there, none may wait for the others.
-        together = self.config.trainer.v1.trainer_mode == "sync" or tu.get(batch, "validate", default=False)
-        for part in [batch] if together else batch.chunk(len(batch)):
-            playing = asyncio.create_task(self._play_or_fail(part))
+        together = validate or self.config.trainer.v1.trainer_mode == "sync"
+        for part in [rows] if together else [[row] for row in rows]:
+            playing = asyncio.create_task(self._play_or_fail(part, step, validate))
             self._playing.add(playing)
             playing.add_done_callback(self._playing.discard)
 
-    async def _play_or_fail(self, batch: TensorDict) -> None:
-        """Play a batch. Whatever fails, its rows are marked: verl waits for ever for rows without a status."""
+    async def _play_or_fail(self, rows: list[dict[str, Any]], step: int, validate: bool) -> None:
+        """Play rows. Whatever fails, they are marked: verl waits for ever for rows without a status."""
         try:
-            await self._play(batch)
+            await self._play(rows, step, validate)
         except Exception:
             logger.exception("Error in playing a batch")
-            partition = "val" if tu.get(batch, "validate", default=False) else "train"
-            uids = list(tu.get(batch, "uid"))
+            uids, partition = [row["uid"] for row in rows], "val" if validate else "train"
             await tq.async_kv_batch_put(keys=uids, tags=[{"status": "failure"}] * len(uids), partition_id=partition)
 
-    async def _play(self, batch: TensorDict) -> None:
-        validate = bool(tu.get(batch, "validate", default=False))
+    async def _play(self, rows: list[dict[str, Any]], step: int, validate: bool) -> None:
         config, partition = self.rollout_config, "val" if validate else "train"
         drawn = config.val_kwargs if validate else config
         params = {
@@ -290,10 +292,7 @@ class GameLoopWorker(AgentLoopWorker):
             "repetition_penalty": 1.0,
             "logprobs": config.calculate_log_probs,
         }
-        step = int(tu.get(batch, "global_steps"))
-        kept = (tu.get(batch, name) for name in KEPT)
-        rows = [dict(zip(KEPT, values, strict=True)) for values in zip(*kept, strict=True)]
-        tasks = [task_of(info) for info in tu.get(batch, "extra_info")]
+        tasks = [task_of(row["extra_info"]) for row in rows]
         sessions = [(index, copy) for index in range(len(rows)) for copy in range(drawn.n)]
         started = await asyncio.to_thread(lambda: [start(tasks[index]) for index, _ in sessions])
         shown: list[RecordedSession] = []
@@ -324,7 +323,7 @@ class GameLoopWorker(AgentLoopWorker):
                 continue
             for number, output in enumerate(outputs):
                 keys.append(f"{uid}_{copy}_{number}")
-                fields.append({**rows[index], **columns(output)})
+                fields.append({**{name: rows[index][name] for name in KEPT}, **columns(output)})
                 tags.append(tag(output, step))
         if keys:
             await tq.async_kv_batch_put(

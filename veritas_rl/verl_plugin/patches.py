@@ -108,6 +108,14 @@ def whole_batches(module: Any) -> None:
     module.index_select_tensor_dict = select
 
 
+def short_padding(module: Any) -> None:
+    """What fills a batch is 128 tokens long, and all rows of a micro-batch are computed as long as the longest."""
+    _require_fault(
+        module.construct_minimal_padding_template, "prompts = torch.full((SYNTHETIC_PADDING_SEQ_LEN - 1,), eos_token_id"
+    )
+    module.SYNTHETIC_PADDING_SEQ_LEN = 2
+
+
 def one_part(module: Any) -> None:
     """Rows are dealt to parts of the same work by long sorting, also where there is one part: give it all of them."""
     original = module.get_seqlen_balanced_partitions

@@ -63,4 +63,5 @@ when_imported("verl.utils.tracking")(patches.metrics_file)
 if os.environ.get("VERL_PLATFORM") == "cpu":
     when_imported("verl.utils.tensordict_utils")(patches.whole_batches)
     when_imported("verl.utils.seqlen_balancing")(patches.one_part)
+    when_imported("verl.trainer.ppo.padding_utils")(patches.short_padding)
     when_imported("verl.workers.utils.padding")(patches.padded_responses)

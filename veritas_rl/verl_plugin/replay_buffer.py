@@ -18,10 +18,15 @@ POLL_SECONDS = 0.05
 
 
 class GameReplayBuffer(ReplayBuffer):
-    """Samples as verl does, and adds `game/...` metrics to each training batch."""
+    """Samples as verl does, and adds `game/...` metrics to each training batch.
+
+    Attributes:
+        infos: Key and `reward_info` of each reply of the last training batch.
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(poll_interval=POLL_SECONDS, **kwargs)
+        self.infos: list[tuple[str, dict[str, Any]]] = []
 
     def _sync_metadata_from_transfer_queue(self) -> None:
         super()._sync_metadata_from_transfer_queue()
@@ -36,17 +41,13 @@ class GameReplayBuffer(ReplayBuffer):
         """A batch as verl samples it, with the metrics of its games."""
         batch, metrics = super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
         if partition_id == "train":
-            metrics |= self._game_metrics(batch.keys, partition_id)
+            columns = ["extra_fields", "data_source", "rm_scores"]
+            data = tq.kv_batch_get(keys=batch.keys, partition_id=partition_id, select_fields=columns)
+            rewards = [scores.sum().item() for scores in data.get("rm_scores").unbind()]
+            fields, games = data.get("extra_fields").tolist(), data.get("data_source").tolist()
+            metrics |= game_metrics(batch.keys, games, fields, rewards)
+            self.infos = [(key, said["reward_extra_info"]) for key, said in zip(batch.keys, fields, strict=True)]
         return batch, metrics
-
-    @staticmethod
-    def _game_metrics(keys: list[str], partition_id: str) -> dict[str, float]:
-        """The measures of a batch, from its samples in TransferQueue."""
-        columns = ["extra_fields", "data_source", "rm_scores"]
-        data = tq.kv_batch_get(keys=keys, partition_id=partition_id, select_fields=columns)
-        rewards = [scores.sum().item() for scores in data.get("rm_scores").unbind()]
-        fields, games = data.get("extra_fields").tolist(), data.get("data_source").tolist()
-        return game_metrics(keys, games, fields, rewards)
 
 
 class AsyncGameReplayBuffer(GameReplayBuffer, ReplayBufferAsync):

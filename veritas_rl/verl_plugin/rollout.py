@@ -27,10 +27,13 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.torch_dtypes import PrecisionType
 from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.base import BaseRollout
-from verl.workers.rollout.replica import CONTROL_METHOD_CONCURRENCY, RolloutReplica, TokenOutput
+from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.sampling import SamplingParams
+
+CALLS = 100_000
+"""How many calls a server takes at once. While it is paused each waits, and the order to go on must get through."""
 
 GATHER_SECONDS = 0.002
 """How long a first request waits for others to be sent with it."""
@@ -235,6 +238,8 @@ class BatchingClient:
     def __init__(self, servers: int) -> None:
         self._servers: list[Any] = []
         self._count = servers
+        self._first = 0
+        """The server to which the next request is dealt."""
         self._waiting: list[tuple[list[int], dict[str, Any], asyncio.Future[TokenOutput]]] = []
         self._sending: set[asyncio.Task[None]] = set()
 
@@ -260,8 +265,9 @@ class BatchingClient:
         waiting, self._waiting = self._waiting, []
         if not self._servers:
             self._servers = [ray.get_actor(server_name(rank)) for rank in range(self._count)]
+        first, self._first = self._first, (self._first + len(waiting)) % self._count
         for rank, server in enumerate(self._servers):
-            if share := waiting[rank :: self._count]:
+            if share := waiting[(rank - first) % self._count :: self._count]:
                 sending = asyncio.create_task(self._send_to(server, share))
                 self._sending.add(sending)
                 sending.add_done_callback(self._sending.discard)
@@ -292,14 +298,12 @@ class TransformersReplica(RolloutReplica):
         trainer, rollout = config.trainer, config.actor_rollout_ref.rollout
         if rollout.name == "transformers" and trainer.device == "cpu" and trainer.nnodes == 1:
             for rank in range(trainer.n_gpus_per_node):
-                cls.started[rank] = cls._made(rank, rollout.max_num_seqs)
+                cls.started[rank] = cls._made(rank)
 
     @staticmethod
-    def _made(rank: int, max_num_seqs: int, **options: Any) -> Any:
+    def _made(rank: int, **options: Any) -> Any:
         remote: Any = ray.remote(GenerationServer)
-        # Each request in flight waits in a call, and verl's orders must get through.
-        concurrency = max(1000, max_num_seqs + CONTROL_METHOD_CONCURRENCY)
-        return remote.options(name=server_name(rank), max_concurrency=concurrency, num_cpus=0, **options).remote()
+        return remote.options(name=server_name(rank), max_concurrency=CALLS, num_cpus=0, **options).remote()
 
     async def launch_servers(self) -> None:
         if self.world_size != 1:
@@ -330,7 +334,6 @@ class TransformersReplica(RolloutReplica):
             runtime_env["env_vars"] = {**env_vars, platform.visible_devices_envvar(): ",".join(devices)}
         return self._made(
             self.replica_rank,
-            self.config.max_num_seqs,
             scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=node_id, soft=False),
             runtime_env=runtime_env,
         )

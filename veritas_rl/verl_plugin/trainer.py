@@ -12,6 +12,8 @@ add to verl's own:
 - A model that earns nothing at all ends the run with words, instead of a flat curve.
 - The dataset learns what came of its tasks, before a checkpoint is saved; curriculum and failure replay live there.
 - Some games of each validation are written down, for a person to look at, see `arena.games_page`.
+- The replies of a step are divided evenly into mini-batches. Whole games give any number of them: verl fills the last
+  mini-batch with padding, and makes a whole update of the few that are left over.
 - The critic's values do not depend on the reference pass: verl leaves its flag "without the adapter" on the batch,
   which the critic then obeys.
 """
@@ -57,7 +59,7 @@ from veritas_rl.checkpoints.layout import (
 from veritas_rl.checkpoints.prune import keep_newest
 from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin.advantages import ESTIMATORS, Move, RoleBaselines, group_relative, role_conditioned
-from veritas_rl.verl_plugin.agent_loop import GameLoopWorker
+from veritas_rl.verl_plugin.agent_loop import NEEDED, GameLoopWorker
 from veritas_rl.verl_plugin.replay_buffer import AsyncGameReplayBuffer
 from veritas_rl.verl_plugin.rollout import TransformersReplica
 
@@ -102,6 +104,8 @@ class GameTraining(PPOTrainer):
         self._saved: int | None = None
         self._baselines = RoleBaselines()
         self._barren_steps = 0
+        self._learners = [config.actor_rollout_ref.actor, config.critic]
+        self._mini_batch_sizes = [learner.ppo_mini_batch_size for learner in self._learners]
         self._drawn: dict[str, int] = {}
         """The number of the dataset's draw, by the uid that verl gives each row."""
         GameLoopManager.start_workers(config)
@@ -141,14 +145,14 @@ class GameTraining(PPOTrainer):
         batch = super().step(metrics, timing_raw)
         broken = [name for name, value in metrics.items() if name.endswith(FINITE) and not math.isfinite(value)]
         if broken:
-            names = _task_ids(batch)
+            names = sorted({info["task_id"] for _, info in self._infos()})
             print(f"step {self.global_steps} trained on: {' '.join(names)}")
             more = f" and {len(names) - NAMED_TASKS} more, which the log names" if len(names) > NAMED_TASKS else ""
             numbers = ", ".join(f"{name} is {metrics[name]}" for name in broken)
             raise UserError(
                 f"step {self.global_steps}: {numbers}; its tasks were {', '.join(names[:NAMED_TASKS])}{more}"
             )
-        metrics |= self._record(batch)
+        metrics |= self._record()
         self._barren_steps = 0 if metrics.get("game/legal", 1.0) else self._barren_steps + 1
         if self._barren_steps == BARREN_STEPS:
             raise UserError(
@@ -157,6 +161,15 @@ class GameTraining(PPOTrainer):
                 "raise data.max_response_length if replies are cut (game/truncated)"
             )
         return batch
+
+    def _balance_batch(self, batch: KVBatchMeta, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> KVBatchMeta:
+        copies, trainer = self.config.actor_rollout_ref.rollout.n, self.config.trainer
+        ranks = trainer.n_gpus_per_node * trainer.nnodes
+        sizes = even_mini_batches(len(batch), self._mini_batch_sizes, copies, ranks)
+        with open_dict(self.config):
+            for learner, size in zip(self._learners, sizes, strict=True):
+                learner.ppo_mini_batch_size = size
+        return super()._balance_batch(batch, metrics, *args, **kwargs)
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         batch = super()._compute_advantage(batch, metrics)
@@ -190,10 +203,14 @@ class GameTraining(PPOTrainer):
         self._drawn |= zip(tu.get(batch, "uid"), map(int, tu.get(batch, "index")), strict=True)
         return super()._submit_batch_to_rollout(batch)
 
-    def _record(self, batch: KVBatchMeta) -> dict[str, float]:
+    def _infos(self) -> list[tuple[str, dict[str, Any]]]:
+        buffer: Any = self.replay_buffer
+        return buffer.infos
+
+    def _record(self) -> dict[str, float]:
         """Tell the dataset what came of a batch, and print what it says; its metrics."""
         dataset: Any = self.train_dataset
-        found = outcomes(_infos(batch))
+        found = outcomes(self._infos())
         for line in dataset.record({self._drawn.pop(uid): outcome for uid, outcome in found.items()}):
             print(line, flush=True)
         return dataset.metrics()
@@ -270,14 +287,26 @@ class AsyncGameTrainer(GameTraining, PPOTrainerColocateAsync):
     verl_mode = "colocate_async"
 
     def __init__(self, config: DictConfig) -> None:
+        correction = config.algorithm.rollout_correction
         with open_dict(config):
             config.trainer.v1.sampler.custom_sampler.name = AsyncGameReplayBuffer.__name__
+            if not correction.bypass_mode and correction.rollout_is is None:
+                # Replies may be of older weights, which log-probabilities that are computed anew do not tell.
+                correction.rollout_is = "token"
         super().__init__(config)
 
     def _load_checkpoint(self) -> None:
         super()._load_checkpoint()
-        # Games that were played or begun when this was saved go on: the dataset must not draw their tasks again.
-        prompts = [uid for uid, tag in (tq.kv_list("train") or {}).get("train", {}).items() if tag.get("is_prompt")]
+        saved = (tq.kv_list("train") or {}).get("train", {})
+        prompts = [uid for uid, tag in saved.items() if tag.get("is_prompt")]
+        # The replies that were trained on last are saved too, and nobody would ask for them again.
+        trained = [key for key in saved if key.partition("_")[0] not in prompts]
+        if trained:
+            tq.kv_clear(keys=trained, partition_id="train")
+        failed = [uid for uid in prompts if saved[uid]["status"] == "failure"]
+        if failed:
+            tq.kv_batch_put(keys=failed, tags=[{"status": "pending"}] * len(failed), partition_id="train")
+        # Games that were over are trained on, those that had begun begin once more: none of their tasks is drawn again.
         if prompts:
             rows = tq.kv_batch_get(keys=prompts, partition_id="train", select_fields=["index"])
             self._drawn = dict(zip(prompts, map(int, tu.get(rows, "index")), strict=True))
@@ -308,6 +337,19 @@ class GameLoopManager(AgentLoopManagerTQ):
         self.agent_loop_workers = self.started
         made_with = (self.config, self.llm_client, self.teacher_client, self.reward_loop_worker_handles)
         await asyncio.gather(*(worker.begin.remote(*made_with) for worker in self.agent_loop_workers))
+
+    def generate_sequences(self, prompts: TensorDict) -> None:
+        """Deal the rows of a batch to the workers, which begin to play.
+
+        verl sends them the batch itself, which takes as long as a small model takes to play it.
+        """
+        columns = (tu.get(prompts, name) for name in NEEDED)
+        rows = [dict(zip(NEEDED, values, strict=True)) for values in zip(*columns, strict=True)]
+        step, validate = int(tu.get(prompts, "global_steps")), bool(tu.get(prompts, "validate", default=False))
+        share = math.ceil(len(rows) / len(self.agent_loop_workers))
+        shares = (rows[first : first + share] for first in range(0, len(rows), share))
+        dealt = zip(self.agent_loop_workers, shares, strict=False)
+        ray.get([worker.play.remote(some, step, validate) for worker, some in dealt])
 
 
 @register_adv_est("rae")
@@ -350,14 +392,29 @@ def moves_of(
     ]
 
 
+def even_mini_batches(replies: int, sizes: Sequence[int], copies: int, ranks: int) -> list[int]:
+    """Sizes of mini-batches that divide a step with the least padding.
+
+    Args:
+        replies: In the step.
+        sizes: As they are wanted, in tasks with `copies` replies each; one for each learner.
+        copies: By which verl multiplies a size.
+        ranks: Into which a mini-batch must divide.
+
+    Returns:
+        One for each of `sizes`, close to it.
+    """
+    largest = max(sizes)
+    shares = [round(largest / size) for size in sizes]
+    unit = math.lcm(copies, ranks) * math.lcm(*shares)
+    parts = max(1, round(replies / (largest * copies)))
+    size = math.ceil(replies / (parts * unit)) * unit
+    return [size // (copies * share) for share in shares]
+
+
 def _with_tensors(batch: KVBatchMeta) -> KVBatchMeta:
     """The batch, of which a worker is sent what it computes with, instead of all that there is."""
     return dataclasses.replace(batch, fields=list(ENGINE_COLUMNS))
-
-
-def _task_ids(batch: KVBatchMeta) -> list[str]:
-    """The tasks of a batch, each once, without verl's padding."""
-    return sorted({info["task_id"] for _, info in _infos(batch)})
 
 
 def outcomes(replies: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, tuple[float, float]]:
@@ -377,11 +434,3 @@ def outcomes(replies: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, tuple[f
         uid: (fmean(info["value"] for info in infos), fmean(info["success"] for info in infos))
         for uid, infos in games.items()
     }
-
-
-def _infos(batch: KVBatchMeta) -> list[tuple[str, dict[str, Any]]]:
-    """Key and `reward_info` of each reply of a batch, without verl's padding."""
-    keys = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
-    data = tq.kv_batch_get(keys=keys, partition_id=str(batch.partition_id), select_fields=["extra_fields"])
-    infos = (fields["reward_extra_info"] for fields in data.get("extra_fields").tolist())
-    return list(zip(keys, infos, strict=True))
