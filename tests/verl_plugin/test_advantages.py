@@ -66,6 +66,13 @@ def test_the_advantage_of_a_seat_is_no_merit() -> None:
     assert lost == pytest.approx([-0.95], abs=1e-2)
 
 
+def test_in_self_play_a_reply_weighs_the_same_whatever_it_led_to() -> None:
+    baselines = RoleBaselines()
+    baselines.means = {"hex/self/0": 0.5}
+    moves = game("t", "long", 0, 4, 1.0) + game("t", "short", 0, 1, 1.0)
+    assert role_conditioned(moves, baselines) == pytest.approx([1.0 - baselines.means["hex/self/0"]] * 5)
+
+
 def test_a_mistake_is_compared_like_a_loss() -> None:
     baselines = RoleBaselines()
     baselines.means = {"hex/self/0": 0.5}

@@ -2,13 +2,14 @@
 
 `grpo` (Shao et al. 2024) compares the games that were played of one task, turn by turn of the same seat: the reward of
 a seat's t-th reply less the mean over the games that have one, divided by their standard deviation. Where only one game
-has a t-th reply there is nothing to compare with, and its advantage is 0.
+has a t-th reply there is nothing to compare with, and its advantage is 0. The replies of one seat in one game weigh as
+much together as those of any other, however long the game: each is divided by their number, and multiplied by the mean
+number of the batch.
 
 `rae`, role-conditioned advantage estimation (Liu et al. 2025, "SPIRAL"), compares a seat's result with a running mean
-of that seat's results in that game against the same opponent, so that moving first is no merit.
-
-Either way the replies of one seat in one game weigh as much together as those of any other, however long the game: each
-is divided by their number, and multiplied by the mean number of the batch.
+of that seat's results in that game against the same opponent, so that moving first is no merit. Every reply weighs the
+same: a weight by the game's length would depend on the reply itself, by what it led to, and self-play would come to
+another equilibrium.
 """
 
 import math
@@ -100,10 +101,7 @@ def role_conditioned(moves: Sequence[Move], baselines: RoleBaselines) -> list[fl
     A reply that was a mistake has earned nothing and is compared like a lost game.
     """
     baselines.advance(moves)
-    return [
-        weight * (move.reward - move.discount * baselines.of(move))
-        for move, weight in zip(moves, _weights(moves), strict=True)
-    ]
+    return [move.reward - move.discount * baselines.of(move) for move in moves]
 
 
 def _weights(moves: Sequence[Move]) -> list[float]:
