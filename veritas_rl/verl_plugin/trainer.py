@@ -60,7 +60,6 @@ from veritas_rl.checkpoints.prune import keep_newest
 from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin.advantages import ESTIMATORS, Move, RoleBaselines, group_relative, role_conditioned
 from veritas_rl.verl_plugin.agent_loop import NEEDED, GameLoopWorker
-from veritas_rl.verl_plugin.replay_buffer import AsyncGameReplayBuffer
 from veritas_rl.verl_plugin.rollout import TransformersReplica
 
 FINITE = ("loss", "grad_norm")
@@ -71,6 +70,9 @@ ENGINE_COLUMNS = (
     *("old_log_probs", "ref_log_prob", "rollout_is_weights", "advantages", "values", "returns"),
 )
 """What verl's engines read of each sample, as far as it is there."""
+
+ASYNC_REPLAY_BUFFER = "AsyncGameReplayBuffer"
+"""In the file that `custom_sampler` names. It is not imported here: importing it brings verl, which brings this."""
 
 BASELINES = "baselines.json"
 """The running means of `rae` in a checkpoint."""
@@ -289,7 +291,7 @@ class AsyncGameTrainer(GameTraining, PPOTrainerColocateAsync):
     def __init__(self, config: DictConfig) -> None:
         correction = config.algorithm.rollout_correction
         with open_dict(config):
-            config.trainer.v1.sampler.custom_sampler.name = AsyncGameReplayBuffer.__name__
+            config.trainer.v1.sampler.custom_sampler.name = ASYNC_REPLAY_BUFFER
             if not correction.bypass_mode and correction.rollout_is is None:
                 # Replies may be of older weights, which log-probabilities that are computed anew do not tell.
                 correction.rollout_is = "token"
