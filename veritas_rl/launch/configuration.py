@@ -127,7 +127,7 @@ def clean_environment(environment: Mapping[str, str], caller: Path) -> dict[str,
 def _plain(error: Exception) -> str:
     """Hydra's message as one line that says what to type."""
     text = " ".join(str(error).split())
-    call = re.search(r"while evaluating '((\w+)\(.*?\))' ?: Unknown function", text)
+    call = re.search(r"while evaluating '(\w+\(.*?\))' ?: Unknown function", text)
     if call is not None:
         return f"{call[1]} in an override needs quotes of its own, such as \"...=['{call[1]}']\"; GAME_TYPES needs none"
     unknown_key = re.match(r"Could not override '([^']+)'", text)

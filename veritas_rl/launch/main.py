@@ -34,7 +34,7 @@ from veritas_rl.launch.forkserver import WORKER_PYTHON
 from veritas_rl.launch.hardware import Hardware, this_machine
 from veritas_rl.launch.progress import watch
 from veritas_rl.launch.variables import VARIABLES, quoted
-from veritas_rl.paths import experiment_name, outputs_folder
+from veritas_rl.paths import experiment_name
 
 LOG_TAIL_LINES = 30
 
@@ -143,10 +143,7 @@ def plan(typed: Sequence[str], environment: Mapping[str, str], hardware: Hardwar
     start = resume.checkpoint_to_go_on_from(
         configuration, checkpoints, again=bool(record and record.command == command)
     )
-    if record is not None and start is not None and start.parent.resolve() == checkpoints.resolve():
-        record = dataclasses.replace(record, command=command, finished=False)
-    else:
-        record = resume.Record(command, str(outputs_folder(now)), wandb_run_id=new)
+    record = resume.record_of(record, start, checkpoints, command, new, now)
     overrides += [
         f"hydra.run.dir={quoted(record.folder)}",
         *resume.overrides(configuration, start, Path(record.folder)),

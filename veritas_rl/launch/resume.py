@@ -13,9 +13,10 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from veritas_rl.checkpoints.adapter import weights_fingerprint
 from veritas_rl.checkpoints.folder import write_whole
@@ -30,8 +31,11 @@ from veritas_rl.checkpoints.layout import (
 )
 from veritas_rl.errors import UserError
 from veritas_rl.launch.variables import quoted
+from veritas_rl.paths import outputs_folder
 
 LOCK = "run.lock"
+
+STORAGE_UNITS = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,24 @@ class Record:
             return Record(**{**values, "command": tuple(values["command"])})
         except (ValueError, TypeError, KeyError) as error:
             raise UserError(f"{file} is damaged ({error}): remove it to start anew beside its checkpoints") from error
+
+
+def record_of(
+    before: Record | None, start: Path | None, checkpoints: Path, command: tuple[str, ...], name: str, now: datetime
+) -> Record:
+    """The record of a run that begins now: that of the run with which it goes on, or a new one.
+
+    Args:
+        before: What stands beside the checkpoints.
+        start: The checkpoint with which it begins, or None.
+        checkpoints: Where it saves its own.
+        command: As `Record.command`.
+        name: A new run's, for Weights & Biases.
+        now: Names a new run's logs.
+    """
+    if before is not None and start is not None and start.parent.resolve() == checkpoints.resolve():
+        return dataclasses.replace(before, command=command, finished=False)
+    return Record(command, str(outputs_folder(now)), wandb_run_id=name)
 
 
 def interrupted(experiments: Path, command: Sequence[str]) -> Path | None:
@@ -251,13 +273,11 @@ def _check_fit(configuration: DictConfig, start: Path) -> None:
         raise UserError(f"{start} was written by {info.world_size} ranks and {ranks} are to read it: use as many")
     queue = start / "transfer_queue/simple_storage/storage_unit_info.json"
     if configuration.trainer.v1.trainer_mode == "game_async" and queue.exists():
-        units, kept = (
-            configuration.transfer_queue.backend.SimpleStorage.num_data_storage_units,
-            json.loads(queue.read_text()),
-        )
-        if len(kept) != units:
-            key = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
-            raise UserError(f"{start} keeps its games in {len(kept)} storage units, and the run has {units}: set {key}")
+        kept, units = len(json.loads(queue.read_text())), OmegaConf.select(configuration, STORAGE_UNITS)
+        if kept != units:
+            raise UserError(
+                f"{start} keeps its games in {kept} storage units, and the run has {units}: set {STORAGE_UNITS}"
+            )
     rank, written = configuration.actor_rollout_ref.model.lora_rank, info.lora.rank if info.lora else 0
     if rank != written:
         raise UserError(f"{start} was trained with LoRA rank {written} (0: none), and the run has {rank}: use the same")

@@ -28,7 +28,7 @@ from veritas_rl.launch.hardware import Hardware, this_machine
 from veritas_rl.launch.main import Run
 from veritas_rl.launch.sft_data import Data, check_batch, read_data
 from veritas_rl.launch.variables import VARIABLES, overrides_from, quoted
-from veritas_rl.paths import experiment_name, outputs_folder
+from veritas_rl.paths import experiment_name
 
 RECIPE = "openspiel_sft"
 GROUP = "sft_hardware"
@@ -113,11 +113,7 @@ def plan(
     check_batch(configuration, data)
     checkpoints = conf.ROOT / configuration.trainer.default_local_dir
     start = checkpoint_to_go_on_from(configuration, checkpoints)
-    record = resume.Record.read(checkpoints)
-    if record is not None and start is not None and start.parent.resolve() == checkpoints.resolve():
-        record = dataclasses.replace(record, command=command, finished=False)
-    else:
-        record = resume.Record(command, str(outputs_folder(now)), wandb_run_id=new)
+    record = resume.record_of(resume.Record.read(checkpoints), start, checkpoints, command, new, now)
     overrides += [f"hydra.run.dir={quoted(record.folder)}", *length_of(configuration, data)]
     if start is None:
         overrides.append("trainer.resume_mode=disable")

@@ -301,8 +301,9 @@ class AsyncGameTrainer(GameTraining, PPOTrainerColocateAsync):
         super()._load_checkpoint()
         saved = (tq.kv_list("train") or {}).get("train", {})
         prompts = [uid for uid, tag in saved.items() if tag.get("is_prompt")]
+        known = set(prompts)
         # The replies that were trained on last are saved too, and nobody would ask for them again.
-        trained = [key for key in saved if key.partition("_")[0] not in prompts]
+        trained = [key for key in saved if key.partition("_")[0] not in known]
         if trained:
             tq.kv_clear(keys=trained, partition_id="train")
         failed = [uid for uid in prompts if saved[uid]["status"] == "failure"]
