@@ -180,7 +180,9 @@ def test_whole_games_of_self_play_are_trained_on_validated_and_can_be_looked_at(
     assert len(ends) == 16
     assert second["val-core/tic_tac_toe/reward/mean@1"] == pytest.approx(fmean(end.value for end in ends))
     assert second["val-aux/tic_tac_toe/success/mean@1"] == fmean(end.success for end in ends)
-    assert second["val-aux/tic_tac_toe/illegal/mean@1"] == fmean(Reason(end.reason).is_mistake for end in ends)
+    assert second["val-aux/tic_tac_toe/illegal/mean@1"] == fmean(
+        Reason(end.reason).is_mistake and not Reason(end.reason).is_cut for end in ends
+    )
     assert "</html>" in (logs(tmp_path) / "games/step_2.html").read_text()
 
 

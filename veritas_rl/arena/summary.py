@@ -10,9 +10,6 @@ from veritas_rl.arena.statistics import Comparison, Estimate, compare_paired, me
 from veritas_rl.envs.base import Reason
 from veritas_rl.players.opponents import SIMULATIONS
 
-CUT = frozenset({Reason.TRUNCATED, Reason.OVERLONG})
-"""The mistakes that a token limit makes; all others are illegal answers."""
-
 VOID = frozenset({Reason.FORFEITED, Reason.UNFINISHED})
 """Games that another seat's mistake or the cap on moves has ended: neither won nor lost, and worth nothing."""
 
@@ -254,8 +251,8 @@ def _row(games: Sequence[Game], player: str, case: str, opponent: str, seat: str
         draws=share(game.reason in drawn for game in games),
         losses=share(game.reason not in won | drawn | VOID for game in games),
         success=share(game.success for game in games),
-        illegal=share(game.reason.is_mistake and game.reason not in CUT for game in games),
-        truncated=share(game.reason in CUT for game in games),
+        illegal=share(game.reason.is_mistake and not game.reason.is_cut for game in games),
+        truncated=share(game.reason.is_cut for game in games),
         score=mean_score([game.value for game in games], deals),
         reasons=dict(sorted(Counter(str(game.reason) for game in games).items())),
         moves=sum(game.moves for game in games),

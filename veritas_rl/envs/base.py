@@ -67,10 +67,14 @@ class Reason(StrEnum):
     def is_mistake(self) -> bool:
         return self in _MISTAKES
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the mistake is one of length: what was answered is not known."""
+        return self in _CUT
 
-_MISTAKES = frozenset(
-    {Reason.EMPTY, Reason.UNPARSEABLE, Reason.AMBIGUOUS, Reason.ILLEGAL, Reason.TRUNCATED, Reason.OVERLONG}
-)
+
+_CUT = frozenset({Reason.TRUNCATED, Reason.OVERLONG})
+_MISTAKES = _CUT | {Reason.EMPTY, Reason.UNPARSEABLE, Reason.AMBIGUOUS, Reason.ILLEGAL}
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def reward_info(task: Task, score: Score) -> dict[str, Any]:
         "value": score.value,
         "success": float(score.success),
         "legal": float(score.legal),
-        "illegal": float(not score.legal and score.reason not in (Reason.TRUNCATED, Reason.OVERLONG)),
+        "illegal": float(not score.legal and not score.reason.is_cut),
         "truncated": float(score.reason is Reason.TRUNCATED),
         "overlong": float(score.reason is Reason.OVERLONG),
         "reason": str(score.reason),
