@@ -4,6 +4,7 @@ import importlib.util
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,14 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs `evaluate.py --exact` in this process: its exit code, what it printed, and its errors."""
+def evaluate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs `evaluate.py` in this process: its exit code, what it printed, and its errors."""
     spec: Any = importlib.util.spec_from_file_location("evaluate_tool", TOOL)
     tool: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
 
     def call(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["evaluate.py", "--exact", *map(str, words)])
+        monkeypatch.setattr(sys, "argv", ["evaluate.py", *map(str, words)])
         monkeypatch.setenv("COLUMNS", "90")
         with pytest.raises(SystemExit) as ended:
             exit_on_user_error(tool.main)
@@ -32,6 +33,12 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         return int(ended.value.code or 0), told.out, told.err
 
     return call
+
+
+@pytest.fixture
+def run(evaluate: Run) -> Run:
+    """Runs `evaluate.py --exact`."""
+    return partial(evaluate, "--exact")
 
 
 def timeless(folder: Path) -> dict[str, Any]:
@@ -96,6 +103,31 @@ def test_a_model_without_temperature_is_asked_once(run: Run, tiny_model: Path, t
     assert (report["way"], report["samples"]) == ("samples", 1)
 
 
+def test_every_checkpoint_of_an_experiment_is_judged(
+    run: Run, tiny_model: Path, save_checkpoint: Callable[..., Path], tmp_path: Path
+) -> None:
+    words = ["--games", "kuhn_poker", "--prompt", "brief", "--max_tokens", 4, "--output", tmp_path / "out"]
+    experiment = tmp_path / "experiment"
+    checkpoints = [save_checkpoint(experiment, tiny_model, step, scale) for step, scale in ((2, 3.0), (10, -1.0))]
+    (experiment / "global_step_12").mkdir()  # cut off
+    code, out, _ = run("--checkpoint", experiment, "--every_step", "--compare", tiny_model, *words)
+    assert code == 0
+    found = timeless(tmp_path / "out")["cases"]["kuhn_poker"]
+    assert list(found) == [*map(str, checkpoints), str(tiny_model), "random", "exact"]
+    differ = [found[str(name)]["states"][0]["probabilities"] for name in (*checkpoints, tiny_model)]
+    assert len({str(probabilities) for probabilities in differ}) == 3
+    rows = [line.split()[:3] for line in out.splitlines() if line.lstrip().startswith("step")]
+    assert rows == [
+        ["step", step, f"{found[str(name)]['metrics']['nash_conv']:.4f}"]
+        for name, step in zip(checkpoints, ("2", "10"), strict=True)
+    ]
+    assert "kuhn_poker, " + str(checkpoints[1]) in out
+    assert "kuhn_poker, " + str(checkpoints[0]) not in out  # of the newest most is told
+    pictures = {path.name for path in (tmp_path / "out").glob("*.png")}
+    assert pictures == {f"exact-kuhn_poker{which}.png" for which in ("", "-compared", "-steps")}
+    assert not list((tmp_path / "out").rglob("*.safetensors"))  # no merged model is left
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -106,6 +138,10 @@ def test_a_model_without_temperature_is_asked_once(run: Run, tiny_model: Path, t
         (["--games", "kuhn_poker", "--relabelled"], "leave out --relabelled"),
         (["--games", "kuhn_poker", "--samples", "0"], "one sample at least"),
         (["--games", "kuhn_poker", "--compare", "random"], "compared with itself"),
+        (
+            ["--games", "kuhn_poker", "--every_step"],
+            "random holds no whole checkpoint: --every_step takes an experiment",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*has no description of its own")
@@ -116,15 +152,8 @@ def test_a_mistake_is_one_line(run: Run, tmp_path: Path, words: list[str], told:
     assert len(err.splitlines()) == 1
 
 
-def test_samples_alone_say_nothing(
-    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("--checkpoint", "random", "--games", "kuhn_poker", "--samples", 1, "--num_episodes", 7)[0] == 2
-    monkeypatch.setattr(sys, "argv", ["evaluate.py", "--checkpoint", "random", "--samples", "3"])
-    spec: Any = importlib.util.spec_from_file_location("evaluate_tool", TOOL)
-    tool: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    with pytest.raises(SystemExit) as ended:
-        exit_on_user_error(tool.main)
-    assert ended.value.code == 2
-    assert "--samples is for --exact" in capsys.readouterr().err
+@pytest.mark.parametrize("option", [["--samples", "3"], ["--every_step"]])
+def test_without_exact_its_options_say_nothing(option: list[str], evaluate: Run) -> None:
+    code, _, err = evaluate("--checkpoint", "random", *option)
+    assert code == 2
+    assert f"{option[0]} is for --exact" in err

@@ -1,15 +1,11 @@
 """A run's own past as an opponent: each game has one of its checkpoints, and the base plays before there is any."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import torch
-from transformers import AutoModelForCausalLM
 
 from veritas_rl.arena.loading import ReplySettings, open_player
 from veritas_rl.arena.past import PastPlayer
-from veritas_rl.checkpoints.layout import CheckpointInfo, write_info
 from veritas_rl.envs.base import Turn
 
 SETTINGS = ReplySettings(max_tokens=6)
@@ -21,19 +17,6 @@ def turns(batch: str) -> list[Turn]:
     return [Turn(0, MESSAGES, (), dice=(batch + luck, ply, 0)) for luck in "abcdefghijkl" for ply in (0, 2)]
 
 
-def save(run: Path, base: Path, number: int, scale: float) -> None:
-    """A whole checkpoint of one rank, as a trainer writes it: the base with its head scaled."""
-    model: Any = AutoModelForCausalLM.from_pretrained(base)
-    with torch.no_grad():
-        model.lm_head.weight.mul_(scale)
-    actor = run / f"global_step_{number}/actor"
-    actor.mkdir(parents=True)
-    torch.save(model.state_dict(), actor / "model_world_size_1_rank_0.pt")
-    own = shutil.copytree(base, actor / "huggingface")
-    (own / "model.safetensors").unlink()
-    write_info(actor.parent, CheckpointInfo(number, str(base), 1))
-
-
 def said(player: PastPlayer, batch: str) -> list[str]:
     return [reply.text for reply in player.act(turns(batch))]
 
@@ -42,14 +25,16 @@ def text_of(name: Path, tmp_path: Path) -> str:
     return open_player(str(name), SETTINGS, tmp_path / "merged").player.act(turns("any")[:1])[0].text
 
 
-def test_each_game_has_one_of_the_checkpoints(tiny_model: Path, tmp_path: Path) -> None:
+def test_each_game_has_one_of_the_checkpoints(
+    tiny_model: Path, save_checkpoint: Callable[..., Path], tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     player = PastPlayer(run, str(tiny_model), SETTINGS)
     base = text_of(tiny_model, tmp_path)
     assert set(said(player, "first")) == {base}
-    save(run, tiny_model, 1, 1.0)  # nothing has changed: it plays as its base does
+    save_checkpoint(run, tiny_model, 1, 1.0)  # nothing has changed: it plays as its base does
     assert set(said(player, "second")) == {base}
-    save(run, tiny_model, 2, -1.0)
+    save_checkpoint(run, tiny_model, 2, -1.0)
     other = text_of(run / "global_step_2", tmp_path)
     assert other != base
     # Games that are in play go on with whom they began.

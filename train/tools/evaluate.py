@@ -2,7 +2,7 @@
 
     python train/tools/evaluate.py --checkpoint CHECKPOINT --num_episodes 200 --opponent random,mcts \\
         --games "tic_tac_toe,hex(board_size=5)" --seed 42 [--compare OTHER] [--relabelled] [--output FOLDER]
-    python train/tools/evaluate.py --checkpoint CHECKPOINT --exact --games kuhn_poker [--samples N]
+    python train/tools/evaluate.py --checkpoint CHECKPOINT --exact --games kuhn_poker [--samples N] [--every_step]
 
 CHECKPOINT is a folder (a model, an adapter, global_step_N, or an experiment), a hub id, the address of an
 OpenAI-compatible server (http://localhost:8000/v1), or a bot. An opponent is random, mcts, mcts:SIMS, mcts:full, exact,
@@ -10,7 +10,8 @@ or again one of these. The report goes to the output folder as report.json, repo
 look at as shown.html. The same command goes on after an interruption, and takes finished games from there.
 
 With --exact no game is played: in small games the checkpoint is asked in every information state, at temperature 1
-unless told, and its whole policy is scored. The report goes to exact.json and a picture of each policy.
+unless told, and its whole policy is scored. The report goes to exact.json and a picture of each policy. --every_step
+judges all checkpoints of an experiment, and draws their NashConv against the training steps.
 """
 
 import argparse
@@ -49,6 +50,9 @@ def main() -> None:
     parser.add_argument(
         "--samples", type=int, help="with --exact: answers in each state, instead of the probabilities of the answers"
     )
+    parser.add_argument(
+        "--every_step", action="store_true", help="with --exact: all checkpoints of an experiment, not its newest alone"
+    )
     parser.add_argument("--opening", type=int, help="random moves at the start; default: 0 against bots, else 2")
     parser.add_argument("--games_to_show", type=int, default=8, help="games that are written down to be looked at")
     add_options(parser)
@@ -59,6 +63,8 @@ def main() -> None:
             raise UserError(f"--exact plays no games: leave out --{name}")
     if given.samples is not None and not given.exact:
         raise UserError("--samples is for --exact: games are counted by --num_episodes")
+    if given.every_step and not given.exact:
+        raise UserError("--every_step is for --exact: name one checkpoint")
     if given.temperature is None:
         given.temperature = float(given.exact)
     # What follows imports pyspiel, scipy and matplotlib: help and a wrong option need none of them.
@@ -94,6 +100,7 @@ def _judge_exactly(given: argparse.Namespace, replies: "ReplySettings", console:
     settings = ExactSettings(
         checkpoint=given.checkpoint,
         compare=given.compare,
+        every_step=given.every_step,
         cases=given.games,
         prompt=given.prompt,
         samples=given.samples,

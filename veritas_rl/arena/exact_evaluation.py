@@ -4,15 +4,19 @@
 """
 
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rich.console import Console
 
 from veritas_rl.arena.evaluation import folder_of, progress
 from veritas_rl.arena.exact import ExactReport, judge, judge_reference, questions_of
-from veritas_rl.arena.loading import NamedPlayer, ReplySettings, open_player
+from veritas_rl.arena.loading import NamedPlayer, ReplySettings, check_player, is_bot, open_player
+from veritas_rl.checkpoints.layout import step_of, whole_checkpoints
 from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, select, split_list
 from veritas_rl.errors import UserError
 from veritas_rl.players.opponents import check_bot
@@ -33,6 +37,7 @@ class ExactSettings:
     Attributes:
         checkpoint: Who is judged, see `loading`.
         compare: Who is judged beside it; None for nobody.
+        every_step: Judge all whole checkpoints of an experiment instead of its newest; `checkpoint` is its folder.
         cases: Games by short name and cases, with commas; "" for `DEFAULT_GAMES`.
         prompt: "full", "unlisted" or "brief".
         samples: Answers in each state, see `judge`; None for probabilities where they are to be had.
@@ -42,6 +47,7 @@ class ExactSettings:
 
     checkpoint: str
     compare: str | None = None
+    every_step: bool = False
     cases: str = ""
     prompt: str = "full"
     samples: int | None = None
@@ -67,16 +73,33 @@ class ExactEvaluation:
     Attributes:
         settings: How it was made.
         players: The judged players, by name, with their identities.
+        steps: With `every_step`, the training step of each checkpoint by its name, in order; else empty.
         reports: For each case the report of each player by name, and then those of `REFERENCES`.
-        notes: What a reader must know, a sentence each.
         seconds: How long each case took.
     """
 
     settings: ExactSettings
     players: dict[str, str]
+    steps: dict[str, int]
     reports: dict[str, dict[str, ExactReport]]
-    notes: list[str]
     seconds: dict[str, float]
+
+    @property
+    def last(self) -> list[str]:
+        """The players of whom most is told: of an experiment its newest checkpoint alone."""
+        earlier = list(self.steps)[:-1]
+        return [name for name in self.players if name not in earlier]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know, a sentence each."""
+        return [
+            note
+            for case, found in self.reports.items()
+            for name in self.last
+            if name not in REFERENCES
+            for note in _notes(f"{case}, {name}", found[name])
+        ]
 
 
 def evaluate_exactly(settings: ExactSettings, folder: Path, console: Console) -> ExactEvaluation:
@@ -91,45 +114,56 @@ def evaluate_exactly(settings: ExactSettings, folder: Path, console: Console) ->
         UserError: A player does not exist, or a game is unknown, too large or of a kind without exact values.
     """
     cases = select(DEFAULT_CASES, split_list(settings.cases, "games") or DEFAULT_GAMES)
-    names = [settings.checkpoint, *([settings.compare] if settings.compare else ())]
-    for case in cases:  # before a model is loaded
-        questions_of(case, settings.prompt)
-    reports: dict[str, dict[str, ExactReport]] = {}
-    seconds: dict[str, float] = {}
-    with ExitStack() as stack:
-        players: list[NamedPlayer] = []
+    states = sum(len(questions_of(case, settings.prompt)) for case in cases)  # before a model is loaded
+    steps = {str(path): step_of(path) for path in _checkpoints(settings)}
+    names = [*(steps or [settings.checkpoint]), *([settings.compare] if settings.compare else ())]
+    for name in names:
+        check_player(name)
+        if is_bot(name):
+            check_bot(name, cases)
+    reports: dict[str, dict[str, ExactReport]] = {case: {} for case in cases}
+    seconds = dict.fromkeys(cases, 0.0)
+    identities: dict[str, str] = {}
+    asked = [name for name in names if name not in REFERENCES]
+    with progress(console, len(asked) * states, 0, "state") as advance:
         for name in names:
-            player = open_player(name, settings.replies, folder / "models", settings.base)
-            stack.callback(player.close)
-            if not player.is_model:
-                check_bot(name, cases)
-            players.append(player)
-        for case in cases:
-            started = time.monotonic()
-            asked = [player for player in players if player.name not in REFERENCES]
-            total = len(asked) * len(questions_of(case, settings.prompt))
-            found: dict[str, ExactReport] = {}
-            if asked:
-                console.print(f"{case}: {total} states", highlight=False)
-                with progress(console, total, 0, "state") as advance:
-                    for player in asked:
-                        found[player.name] = judge(
-                            player.player,
-                            case,
-                            prompt=settings.prompt,
-                            samples=_samples(settings, player),
-                            advance=advance,
-                        )
-            for name, which in REFERENCES.items():
-                found[name] = judge_reference(which, case, settings.prompt)
-            reports[case], seconds[case] = found, time.monotonic() - started
-    return ExactEvaluation(
-        settings=settings,
-        players={player.name: player.identity for player in players},
-        reports=reports,
-        notes=_notes(reports),
-        seconds=seconds,
-    )
+            with _opened(name, settings, folder) as player:
+                identities[name] = player.identity
+                for case in cases if name in asked else ():
+                    started = time.monotonic()
+                    reports[case][name] = judge(
+                        player.player,
+                        case,
+                        prompt=settings.prompt,
+                        samples=_samples(settings, player),
+                        advance=advance,
+                    )
+                    seconds[case] += time.monotonic() - started
+    for case, (name, which) in product(cases, REFERENCES.items()):
+        reports[case][name] = judge_reference(which, case, settings.prompt)
+    return ExactEvaluation(settings, identities, steps, reports, seconds)
+
+
+def _checkpoints(settings: ExactSettings) -> list[Path]:
+    """With `every_step` all that there are now."""
+    if not settings.every_step:
+        return []
+    found = whole_checkpoints(Path(settings.checkpoint).expanduser())
+    if not found:
+        raise UserError(f"{settings.checkpoint} holds no whole checkpoint: --every_step takes an experiment's folder")
+    return found
+
+
+@contextmanager
+def _opened(name: str, settings: ExactSettings, folder: Path) -> Iterator[NamedPlayer]:
+    with TemporaryDirectory(dir=folder) as passing:
+        # Of a whole experiment no merged models are kept: they would take as much room as it does.
+        merged = Path(passing) if settings.every_step else folder / "models"
+        player = open_player(name, settings.replies, merged, settings.base)
+        try:
+            yield player
+        finally:
+            player.close()
 
 
 def _samples(settings: ExactSettings, player: NamedPlayer) -> int | None:
@@ -137,36 +171,31 @@ def _samples(settings: ExactSettings, player: NamedPlayer) -> int | None:
     return 1 if player.is_model and settings.replies.temperature == 0 else settings.samples
 
 
-def _notes(reports: dict[str, dict[str, ExactReport]]) -> list[str]:
-    notes = []
-    for case, found in reports.items():
-        for name, report in found.items():
-            if name in REFERENCES:
-                continue
-            metrics = report.metrics
-            told = f"{case}, {name}: all {metrics['states']} states asked"
-            if report.way == "probabilities":
-                told += "; a policy of probabilities: each legal action by its number alone, as the whole reply"
-                rest = "illegal or other"
-            else:
-                told += f"; a policy of {report.samples} answers in each state, read as in games"
-                rest = "illegal"
-            told += (
-                f"; {rest}: mean {metrics['illegal_mean']:.4f}, max {metrics['illegal_max']:.4f};"
-                f" {metrics['states_without_legal_answer']} states without any legal answer (taken as uniform there)."
-            )
-            notes.append(told)
-            if report.mistakes:
-                counts = ", ".join(f"{count} {reason}" for reason, count in report.mistakes.items())
-                notes.append(f"{case}, {name}: {counts}.")
-            if report.floor:
-                notes.append(
-                    f"{case}, {name}: with so many answers in each state the optimum itself shows a NashConv of"
-                    f" {report.floor:.4f}: less of a difference is noise, and more --samples lower it."
-                )
-            if report.way == "probabilities" and metrics["illegal_mean"] > OTHER:
-                notes.append(
-                    f"{case}, {name}: most of what it says is something else, and NashConv is that of the little that"
-                    " is left: if it thinks before it answers, or names its moves, judge it with --samples N."
-                )
+def _notes(who: str, report: ExactReport) -> list[str]:
+    metrics = report.metrics
+    told = f"{who}: all {metrics['states']} states asked"
+    if report.way == "probabilities":
+        told += "; a policy of probabilities: each legal action by its number alone, as the whole reply"
+        rest = "illegal or other"
+    else:
+        told += f"; a policy of {report.samples} answers in each state, read as in games"
+        rest = "illegal"
+    told += (
+        f"; {rest}: mean {metrics['illegal_mean']:.4f}, max {metrics['illegal_max']:.4f};"
+        f" {metrics['states_without_legal_answer']} states without any legal answer (taken as uniform there)."
+    )
+    notes = [told]
+    if report.mistakes:
+        counts = ", ".join(f"{count} {reason}" for reason, count in report.mistakes.items())
+        notes.append(f"{who}: {counts}.")
+    if report.floor:
+        notes.append(
+            f"{who}: with so many answers in each state the optimum itself shows a NashConv of {report.floor:.4f}: less"
+            " of a difference is noise, and more --samples lower it."
+        )
+    if report.way == "probabilities" and metrics["illegal_mean"] > OTHER:
+        notes.append(
+            f"{who}: most of what it says is something else, and NashConv is that of the little that is left: if it"
+            " thinks before it answers, or names its moves, judge it with --samples N."
+        )
     return notes

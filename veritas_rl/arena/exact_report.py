@@ -69,9 +69,12 @@ def write(evaluation: ExactEvaluation, folder: Path) -> list[Path]:
     label = _labels(evaluation)
     for case, found in evaluation.reports.items():
         plain = re.sub(r"[^\w.-]+", "-", case).strip("-")
-        for number, name in enumerate(evaluation.players):
+        for number, name in enumerate(evaluation.last):
             paths.append(folder / (f"exact-{plain}.png" if number == 0 else f"exact-{plain}-compared.png"))
             draw(found[name], label[name], paths[-1])
+        if evaluation.steps:
+            paths.append(folder / f"exact-{plain}-steps.png")
+            draw_steps({step: found[name] for name, step in evaluation.steps.items()}, found["random"], paths[-1])
     return paths
 
 
@@ -121,6 +124,29 @@ def draw(report: ExactReport, name: str, path: Path) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower left", ncols=5, frameon=False, fontsize=9)
     # Without the version of the library, which would differ from machine to machine.
+    figure.savefig(path, dpi=130, metadata={"Software": None})
+
+
+def draw_steps(reports: Mapping[int, ExactReport], uniform: ExactReport, path: Path) -> None:
+    """Draw the NashConv of an experiment's checkpoints against their steps, as a PNG."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(list(reports), [report.nash_conv for report in reports.values()], marker="o", markersize=4)
+    axes.axhline(uniform.nash_conv, color="0.4", linestyle="--", linewidth=1)
+    axes.annotate(
+        "uniform play",
+        (1.0, uniform.nash_conv),
+        xycoords=("axes fraction", "data"),
+        ha="right",
+        va="bottom",
+        color="0.3",
+        fontsize=9,
+    )
+    axes.set(xlabel="training step", ylabel="NashConv, in units of return", ylim=(0, None))
+    axes.set_title(f"{uniform.case}: exploitability of each checkpoint, an equilibrium has 0", loc="left", fontsize=10)
+    axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=130, metadata={"Software": None})
 
 
@@ -191,5 +217,6 @@ def _labels(evaluation: ExactEvaluation) -> dict[str, str]:
     """A short name for each player: the last part of a folder's path, where that tells them apart."""
     names = [*evaluation.players, *(name for name in REFERENCES if name not in evaluation.players)]
     parts = {name: name if "://" in name else name.rstrip("/").rpartition("/")[2] for name in names}
+    parts |= {name: f"step {step}" for name, step in evaluation.steps.items()}
     taken = list(parts.values())
     return {name: part if taken.count(part) == 1 else name for name, part in parts.items()}
