@@ -90,6 +90,16 @@ def test_replies_are_padded_as_verl_pads_them() -> None:
     assert ours(computed, batch).tolist() == theirs(computed, batch).tolist()
 
 
+def test_replies_are_cut_out_as_verl_cuts_them_out() -> None:
+    mask, computed = nested(1, 4, 2), nested(4, 5, 4)
+    rows = torch.arange(12.0).reshape(3, 4)
+    for ours, given in ((padding.response_from_nested, computed), (padding.response_to_nested, rows)):
+        theirs = ours.__wrapped__  # pyright: ignore[reportFunctionMemberAccess]
+        found, wanted = ours(given, mask), theirs(given, mask)
+        assert [row.tolist() for row in found.unbind()] == [row.tolist() for row in wanted.unbind()]
+        assert found.to_padded_tensor(0).tolist() == wanted.to_padded_tensor(0).tolist()
+
+
 def test_what_fills_a_batch_is_short() -> None:
     sample = {"prompts": torch.arange(5), "responses": torch.arange(3), "position_ids": torch.arange(8)}
     made, tag = padding_utils.construct_minimal_padding_template(sample, {"seq_len": 8}, 7)

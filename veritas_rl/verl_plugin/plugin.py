@@ -65,3 +65,4 @@ if os.environ.get("VERL_PLATFORM") == "cpu":
     when_imported("verl.utils.seqlen_balancing")(patches.one_part)
     when_imported("verl.trainer.ppo.padding_utils")(patches.short_padding)
     when_imported("verl.workers.utils.padding")(patches.padded_responses)
+    when_imported("verl.workers.utils.padding")(patches.nested_responses)
