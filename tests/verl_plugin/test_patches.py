@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import torch
 from tensordict import TensorDict
+from transfer_queue.storage.managers import simple_storage_manager
+from transfer_queue.utils import serial_utils
 from verl.trainer.ppo import padding_utils
 from verl.utils import distributed, model, seqlen_balancing, tensordict_utils
 from verl.workers.utils import padding
@@ -106,3 +108,41 @@ def test_what_fills_a_batch_is_short() -> None:
     assert made["input_ids"].tolist() == [7, 7]
     assert tag["seq_len"] == 2
     assert not made["loss_mask"].any()
+
+
+def travelled(column: Any, places: list[int]) -> Any:
+    """Cells of a column as the storage keeps them: what came over the wire."""
+    manager: Any = simple_storage_manager.AsyncSimpleStorageManager
+    return serial_utils.decode(serial_utils.encode(manager._select_by_positions(column, places)))
+
+
+def test_cells_travel_as_bytes_and_come_back_as_they_were() -> None:
+    manager: Any = simple_storage_manager.AsyncSimpleStorageManager
+    columns: list[Any] = [
+        nested(3, 1, 2),
+        nested(1, 4, 2).to(torch.int64),
+        nested(0, 0, 0).to(torch.bfloat16),
+        torch.arange(6).reshape(3, 2).T.contiguous().T,
+    ]
+    for column in columns:
+        stored = travelled(column, [2, 0])
+        assert all(isinstance(cell, bytes) for cell in stored)
+        found: Any = manager._pack_field_values(stored)
+        assert found.dtype == column.dtype
+        rows = column.unbind()
+        assert [row.tolist() for row in found.unbind()] == [rows[2].tolist(), rows[0].tolist()]
+        assert found.to_padded_tensor(0).shape == (2, max(len(rows[2]), len(rows[0])))
+
+
+def test_other_cells_travel_as_ever() -> None:
+    manager: Any = simple_storage_manager.AsyncSimpleStorageManager
+    assert manager._select_by_positions(["a", "b", "c"], [2, 0]) == ["c", "a"]
+    assert manager._select_by_positions(torch.arange(6).reshape(3, 1, 2), [0, 1]).tolist() == [[[0, 1]], [[2, 3]]]
+    for values in ([b"bytes", b"more"], ["text", "more"], [{"a": 1}, None]):
+        assert manager._pack_field_values(values).tolist() == values
+    # Where a process without the patch has written some of them.
+    cell, tensor = travelled(nested(3), [0])[0], torch.arange(2.0)
+    assert [row.tolist() for row in manager._pack_field_values([cell, tensor]).unbind()] == [
+        nested(3).unbind()[0].tolist(),
+        [0.0, 1.0],
+    ]

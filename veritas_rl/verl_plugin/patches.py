@@ -181,6 +181,33 @@ def nested_responses(module: Any) -> None:
     module.response_from_nested, module.response_to_nested = response_from_nested, response_to_nested
 
 
+def small_cells(module: Any) -> None:
+    """TransferQueue carries each cell as a tensor of its own, about 10 µs to write and again to read: carry bytes.
+
+    A step writes and reads some 60 columns, with a cell for each reply.
+    """
+    from veritas_rl.verl_plugin import cells
+
+    manager = module.AsyncSimpleStorageManager
+    select, pack = manager._select_by_positions, manager._pack_field_values
+    _require_fault(select, "unbound = field_data.unbind()")
+    _require_fault(pack, "return torch.nested.as_nested_tensor(values, layout=torch.jagged)")
+
+    @functools.wraps(select)
+    def select_by_positions(field_data: Any, positions: list[int]) -> Any:
+        return cells.pack(field_data, positions) if cells.is_plain(field_data) else select(field_data, positions)
+
+    @functools.wraps(pack)
+    def pack_field_values(values: list[Any]) -> Any:
+        if not any(map(cells.is_cell, values)):
+            return pack(values)
+        column = cells.unpack(values) if all(map(cells.is_cell, values)) else None
+        return column if column is not None else pack([cells.tensor_of(value) for value in values])
+
+    manager._select_by_positions = staticmethod(select_by_positions)
+    manager._pack_field_values = staticmethod(pack_field_values)
+
+
 def critic_head(module: Any) -> None:
     """The critic is loaded with flash attention whatever the configuration says: use the attention it names.
 

@@ -1,0 +1,61 @@
+"""Columns of a batch as byte strings, one for each sample, and back.
+
+TransferQueue sends and stores each cell of a column as a tensor of its own. Making, framing and describing that tensor
+takes many times as long as copying the few tokens that are in it.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import torch
+
+MARK = b"tensor of "
+"""How a cell begins. The name of its dtype follows, a colon, and its elements."""
+
+
+def is_plain(column: Any) -> bool:
+    """Whether a column holds a sequence of numbers for each sample: (samples, any length), on the CPU."""
+    if not isinstance(column, torch.Tensor) or column.dim() != 2 or column.device.type != "cpu":
+        return False
+    if not column.is_nested:
+        return column.layout == torch.strided
+    # Lengths beside the offsets mean that there are gaps between the sequences.
+    return column.layout == torch.jagged and column._lengths is None  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def pack(column: Any, places: Sequence[int]) -> list[bytes]:
+    """The cells of a plain column at these places."""
+    values = (column.values() if column.is_nested else column.flatten()).detach().contiguous()
+    head = MARK + str(values.dtype).removeprefix("torch.").encode() + b":"
+    data = values.view(torch.uint8).numpy().tobytes()
+    if column.is_nested:
+        starts = (column.offsets() * values.element_size()).tolist()
+    else:
+        starts = [place * column.shape[1] * values.element_size() for place in range(len(column) + 1)]
+    return [head + data[starts[place] : starts[place + 1]] for place in places]
+
+
+def is_cell(value: Any) -> bool:
+    """Whether `pack` has made this."""
+    return isinstance(value, bytes) and value.startswith(MARK)
+
+
+def unpack(cells: Sequence[bytes]) -> torch.Tensor | None:
+    """The column of cells from `pack`: (samples, jagged); None if they have several dtypes."""
+    head = cells[0][: cells[0].index(b":") + 1]
+    if not all(cell.startswith(head) for cell in cells):
+        return None
+    dtype: torch.dtype = getattr(torch, head[len(MARK) : -1].decode())
+    data = bytearray().join(cell[len(head) :] for cell in cells)
+    values = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
+    lengths = [(len(cell) - len(head)) // dtype.itemsize for cell in cells]
+    offsets = torch.tensor([0, *accumulate(lengths)])
+    # Without the bounds torch pads a column to the length of all rows together.
+    return torch.nested.nested_tensor_from_jagged(values, offsets, min_seqlen=min(lengths), max_seqlen=max(lengths))
+
+
+def tensor_of(value: Any) -> Any:
+    """The sequence of one cell; anything else as it is."""
+    column = unpack([value]) if is_cell(value) else None
+    return value if column is None else column.values()
