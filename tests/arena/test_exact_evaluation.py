@@ -126,6 +126,8 @@ def test_every_checkpoint_of_an_experiment_is_judged(
     pictures = {path.name for path in (tmp_path / "out").glob("*.png")}
     assert pictures == {f"exact-kuhn_poker{which}.png" for which in ("", "-compared", "-steps")}
     assert not list((tmp_path / "out").rglob("*.safetensors"))  # no merged model is left
+    code, _, err = run("--checkpoint", experiment, "--every_step", "--compare", checkpoints[0], *words)
+    assert (code, "compared with itself" in err) == (2, True)
 
 
 @pytest.mark.parametrize(

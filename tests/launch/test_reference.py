@@ -15,7 +15,7 @@ from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import reference, sft
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.variables import VARIABLES, overrides_from
-from veritas_rl.verl_plugin.patches import required_verl
+from veritas_rl.verl_plugin.patches import required_version
 
 PAGE = reference.PAGE.read_text(encoding="utf-8")
 YAML_FILES = sorted(conf.CONFIG_DIR.rglob("*.yaml"))
@@ -344,4 +344,4 @@ def test_what_is_not_there_yet_is_not_there() -> None:
 def test_what_is_said_of_verl_is_said_of_the_pinned_one() -> None:
     for page in (PAGE, RECIPES_PAGE.read_text(encoding="utf-8")):
         named = set(re.findall(r"verl (\d+\.\d+\.\d+)", page))
-        assert named == {required_verl()}, "look at the new verl's source, whether it still is so"
+        assert named == {required_version("verl")}, "look at the new verl's source, whether it still is so"

@@ -1,6 +1,7 @@
 """Patches apply to the pinned verl, and refuse anything else."""
 
 import importlib.metadata
+import inspect
 import types
 from typing import Any
 
@@ -17,8 +18,9 @@ from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.verl_plugin import patches
 
 
-def test_the_pin_is_read_from_the_package() -> None:
-    assert patches.required_verl() == importlib.metadata.version("verl")
+@pytest.mark.parametrize("package", ["verl", "TransferQueue"])
+def test_the_pin_is_read_from_the_package(package: str) -> None:
+    assert patches.required_version(package) == importlib.metadata.version(package)
 
 
 def test_patches_are_in_place() -> None:
@@ -50,9 +52,11 @@ def test_the_critic_takes_the_attention_that_is_configured(tmp_path) -> None:
 
 
 def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patches, "required_verl", lambda: "9.9.9")
-    with pytest.raises(patches.PatchRefused, match=r"9\.9\.9"):
+    monkeypatch.setattr(patches, "required_version", lambda package: "9.9.9")
+    with pytest.raises(patches.PatchRefused, match=r"for verl 9\.9\.9"):
         patches.gloo_process_group(distributed)
+    with pytest.raises(patches.PatchRefused, match=r"for TransferQueue 9\.9\.9"):
+        patches.small_cells(simple_storage_manager)
 
 
 def test_a_fault_that_is_gone_is_refused() -> None:
@@ -132,6 +136,20 @@ def test_cells_travel_as_bytes_and_come_back_as_they_were() -> None:
         rows = column.unbind()
         assert [row.tolist() for row in found.unbind()] == [rows[2].tolist(), rows[0].tolist()]
         assert found.to_padded_tensor(0).shape == (2, max(len(rows[2]), len(rows[0])))
+
+
+def test_columns_are_described_as_transfer_queue_describes_them() -> None:
+    columns: Any = {
+        "tokens": nested(1, 4, 2),
+        "dense": torch.ones(3, 2),
+        "words": ["a", "b", "c"],
+        "nothing": nested(0, 0, 0),
+    }
+    batch = TensorDict(columns, batch_size=[3])
+    ours = simple_storage_manager.extract_field_schema
+    assert ours(batch) == inspect.unwrap(ours)(batch)
+    assert list(ours(batch)) == list(batch.keys())
+    assert ours(TensorDict({"dense": torch.ones(0, 2)}, batch_size=[0])) == {}
 
 
 def test_other_cells_travel_as_ever() -> None:

@@ -245,7 +245,7 @@ def _scored(
     )
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=32)
 def questions_of(case: str, prompt: str) -> tuple[Question, ...]:
     """Every information state of a canonical case, as its own session shows it.
 

@@ -4,8 +4,8 @@
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -107,7 +107,7 @@ def evaluate_exactly(settings: ExactSettings, folder: Path, console: Console) ->
 
     Args:
         settings: What to judge.
-        folder: Where models that are merged for it are kept.
+        folder: Where models that are merged for it are kept, but those of `every_step`.
         console: Where to tell.
 
     Raises:
@@ -117,31 +117,31 @@ def evaluate_exactly(settings: ExactSettings, folder: Path, console: Console) ->
     states = sum(len(questions_of(case, settings.prompt)) for case in cases)  # before a model is loaded
     steps = {str(path): step_of(path) for path in _checkpoints(settings)}
     names = [*(steps or [settings.checkpoint]), *([settings.compare] if settings.compare else ())]
+    if len(set(names)) < len(names):
+        raise UserError(f"{settings.compare} is compared with itself: name another checkpoint")
     for name in names:
         check_player(name)
         if is_bot(name):
             check_bot(name, cases)
-    reports: dict[str, dict[str, ExactReport]] = {case: {} for case in cases}
-    seconds = dict.fromkeys(cases, 0.0)
-    identities: dict[str, str] = {}
+    evaluation = ExactEvaluation(settings, {}, steps, {case: {} for case in cases}, dict.fromkeys(cases, 0.0))
     asked = [name for name in names if name not in REFERENCES]
-    with progress(console, len(asked) * states, 0, "state") as advance:
+    with ExitStack() as stack, progress(console, len(asked) * states, 0, "state") as advance:
+        # One that cannot be opened is known before any other is judged; of many checkpoints, one at a time fits.
+        kept = {
+            name: stack.enter_context(_opened(name, settings, folder / "models")) for name in names if name not in steps
+        }
         for name in names:
-            with _opened(name, settings, folder) as player:
-                identities[name] = player.identity
-                for case in cases if name in asked else ():
-                    started = time.monotonic()
-                    reports[case][name] = judge(
-                        player.player,
-                        case,
-                        prompt=settings.prompt,
-                        samples=_samples(settings, player),
-                        advance=advance,
-                    )
-                    seconds[case] += time.monotonic() - started
+            if name in kept:
+                _judge(evaluation, kept[name], advance)
+                continue
+            with TemporaryDirectory(dir=folder) as passing, _opened(name, settings, Path(passing)) as player:
+                _judge(evaluation, player, advance)
+            del player
     for case, (name, which) in product(cases, REFERENCES.items()):
-        reports[case][name] = judge_reference(which, case, settings.prompt)
-    return ExactEvaluation(settings, identities, steps, reports, seconds)
+        started = time.monotonic()
+        evaluation.reports[case][name] = judge_reference(which, case, settings.prompt)
+        evaluation.seconds[case] += time.monotonic() - started
+    return evaluation
 
 
 def _checkpoints(settings: ExactSettings) -> list[Path]:
@@ -155,15 +155,26 @@ def _checkpoints(settings: ExactSettings) -> list[Path]:
 
 
 @contextmanager
-def _opened(name: str, settings: ExactSettings, folder: Path) -> Iterator[NamedPlayer]:
-    with TemporaryDirectory(dir=folder) as passing:
-        # Of a whole experiment no merged models are kept: they would take as much room as it does.
-        merged = Path(passing) if settings.every_step else folder / "models"
-        player = open_player(name, settings.replies, merged, settings.base)
-        try:
-            yield player
-        finally:
-            player.close()
+def _opened(name: str, settings: ExactSettings, merged: Path) -> Iterator[NamedPlayer]:
+    player = open_player(name, settings.replies, merged, settings.base)
+    try:
+        yield player
+    finally:
+        player.close()
+
+
+def _judge(evaluation: ExactEvaluation, player: NamedPlayer, advance: Callable[[int], None]) -> None:
+    """Put the reports of a player into an evaluation."""
+    settings = evaluation.settings
+    evaluation.players[player.name] = player.identity
+    if player.name in REFERENCES:
+        return
+    for case, found in evaluation.reports.items():
+        started = time.monotonic()
+        found[player.name] = judge(
+            player.player, case, prompt=settings.prompt, samples=_samples(settings, player), advance=advance
+        )
+        evaluation.seconds[case] += time.monotonic() - started
 
 
 def _samples(settings: ExactSettings, player: NamedPlayer) -> int | None:

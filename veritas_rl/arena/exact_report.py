@@ -63,7 +63,7 @@ def values_of(evaluation: ExactEvaluation) -> dict[str, Any]:
 
 
 def write(evaluation: ExactEvaluation, folder: Path) -> list[Path]:
-    """Write exact.json and a picture of each judged policy, and return where they are."""
+    """Write exact.json, a picture of each judged policy and, of an experiment, of its newest and of its steps."""
     paths = [folder / "exact.json"]
     write_whole(paths[0], json.dumps(values_of(evaluation), indent=2) + "\n")
     label = _labels(evaluation)

@@ -69,7 +69,7 @@ class Reason(StrEnum):
 
     @property
     def is_cut(self) -> bool:
-        """Whether the mistake is one of length: what was answered is not known."""
+        """Whether the mistake is one of length."""
         return self in _CUT
 
 

@@ -50,7 +50,18 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_t
 """Keeps numpy, scipy and pyarrow from starting threads when they are imported. On x86-64 torch computes with MKL, not
 with OpenBLAS, which would be left with one thread."""
 
-READ_AT_START = ("PYTHON", "LD_", "OMP_", "OPENBLAS_", "MKL_", "CUDA_VISIBLE", "TORCH_", "HF_", "VERL_PLATFORM")
+READ_AT_START = (
+    "PYTHON",
+    "LD_",
+    "OMP_",
+    "GOMP_",
+    "OPENBLAS_",
+    "MKL_",
+    "CUDA_VISIBLE",
+    "TORCH_",
+    "HF_",
+    "VERL_PLATFORM",
+)
 """How the names of variables begin that the server's imports have read."""
 
 REFUSED = b"0\n"

@@ -18,7 +18,7 @@ from veritas_rl.errors import UserError
 from veritas_rl.launch.configuration import catalogue_of, dataset_settings
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.players.opponents import ALL_SEATS, CHECKPOINT, PAST, SELF, check_bot, is_model, stand_in
-from veritas_rl.verl_plugin.patches import required_verl
+from veritas_rl.verl_plugin.patches import required_version
 
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
 
@@ -42,7 +42,7 @@ def check_verl() -> None:
     plugins = importlib.metadata.entry_points(group="verl.plugins", name="veritas_rl")
     if not plugins:
         raise UserError("verl cannot find the plugin of this package: pip install -e . in the repository's root")
-    required = required_verl()
+    required = required_version("verl")
     try:
         installed = importlib.metadata.version("verl")
     except importlib.metadata.PackageNotFoundError:

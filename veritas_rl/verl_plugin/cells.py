@@ -59,3 +59,15 @@ def tensor_of(value: Any) -> Any:
     """The sequence of one cell; anything else as it is."""
     column = unpack([value]) if is_cell(value) else None
     return value if column is None else column.values()
+
+
+def describe(column: Any) -> dict[str, Any]:
+    """What TransferQueue's `extract_field_schema` says of a plain jagged column that is not empty."""
+    shapes = [(length,) for length in column.offsets().diff().tolist()]
+    return {
+        "dtype": column.dtype,
+        "shape": torch.Size(shapes[0]),
+        "is_nested": True,
+        "is_non_tensor": False,
+        "per_sample_shapes": shapes,
+    }

@@ -1,6 +1,6 @@
-"""Where verl's behaviour is changed: one small function for each fault.
+"""Where the behaviour of verl, or of TransferQueue, is changed: one small function for each fault.
 
-Each names the fault, looks that the fault is still there, and refuses on a verl that it was not written for, so that
+Each names the fault, looks that the fault is still there, and refuses on a version that it was not written for, so that
 an upgrade can never leave a stale patch at work unseen.
 """
 
@@ -16,25 +16,25 @@ from packaging.requirements import Requirement
 
 
 class PatchRefused(RuntimeError):
-    """verl is not the version that a patch was written for, or the fault that it mends is gone."""
+    """A package is not the version that a patch was written for, or the fault that it mends is gone."""
 
 
-def required_verl() -> str:
-    """The verl version that this package pins (train/verl/REQUIRED_VERL.txt, read through the package's metadata)."""
+def required_version(package: str) -> str:
+    """The version of a package that this one pins (train/verl/*.txt, read through the metadata)."""
     for line in importlib.metadata.requires("veritas-rl") or []:
         requirement = Requirement(line)
-        if requirement.name == "verl":
+        if requirement.name == package:
             return str(requirement.specifier).removeprefix("==")
-    raise PatchRefused("the installed veritas-rl names no verl: install it again, with pip install -e .")
+    raise PatchRefused(f"the installed veritas-rl names no {package}: install it again, with pip install -e .")
 
 
-def _require_fault(function: Callable[..., Any], line: str) -> None:
-    """Refuse unless this is the pinned verl and `line` stands in the source of `function`."""
-    installed, required = importlib.metadata.version("verl"), required_verl()
+def _require_fault(function: Callable[..., Any], line: str, package: str = "verl") -> None:
+    """Refuse unless this is the pinned version and `line` stands in the source of `function`."""
+    installed, required, name = importlib.metadata.version(package), required_version(package), function.__name__
     if installed != required:
-        raise PatchRefused(f"verl {installed} is installed, the patch of {function.__name__} is for verl {required}")
+        raise PatchRefused(f"{package} {installed} is installed, the patch of {name} is for {package} {required}")
     if line not in inspect.getsource(function):
-        raise PatchRefused(f"{function.__name__} of verl {installed} no longer has the fault: {line}")
+        raise PatchRefused(f"{name} of {package} {installed} no longer has the fault: {line}")
 
 
 def gloo_process_group(module: Any) -> None:
@@ -189,9 +189,14 @@ def small_cells(module: Any) -> None:
     from veritas_rl.verl_plugin import cells
 
     manager = module.AsyncSimpleStorageManager
-    select, pack = manager._select_by_positions, manager._pack_field_values
-    _require_fault(select, "unbound = field_data.unbind()")
-    _require_fault(pack, "return torch.nested.as_nested_tensor(values, layout=torch.jagged)")
+    metadata: Any = inspect.getmodule(module.extract_field_schema)
+    select, pack, schema = manager._select_by_positions, manager._pack_field_values, metadata.extract_field_schema
+    for function, line in (
+        (select, "unbound = field_data.unbind()"),
+        (pack, "return torch.nested.as_nested_tensor(values, layout=torch.jagged)"),
+        (schema, "[tuple(t.shape) for t in value.unbind()]"),
+    ):
+        _require_fault(function, line, "TransferQueue")
 
     @functools.wraps(select)
     def select_by_positions(field_data: Any, positions: list[int]) -> Any:
@@ -204,8 +209,17 @@ def small_cells(module: Any) -> None:
         column = cells.unpack(values) if all(map(cells.is_cell, values)) else None
         return column if column is not None else pack([cells.tensor_of(value) for value in values])
 
+    @functools.wraps(schema)
+    def extract_field_schema(data: Any) -> dict[str, dict[str, Any]]:
+        if not len(data):
+            return schema(data)
+        plain = {name for name, column in data.items() if cells.is_plain(column) and column.is_nested}
+        rest = schema(data.exclude(*plain))
+        return {name: cells.describe(column) if name in plain else rest[name] for name, column in data.items()}
+
     manager._select_by_positions = staticmethod(select_by_positions)
     manager._pack_field_values = staticmethod(pack_field_values)
+    module.extract_field_schema = metadata.extract_field_schema = extract_field_schema
 
 
 def critic_head(module: Any) -> None:
