@@ -273,6 +273,10 @@ class GameLoopWorker(AgentLoopWorker):
             self._playing.add(playing)
             playing.add_done_callback(self._playing.discard)
 
+    async def finish(self) -> None:
+        """Return when nothing is played any more."""
+        await asyncio.gather(*self._playing)
+
     async def _play_or_fail(self, rows: list[dict[str, Any]], step: int, validate: bool) -> None:
         """Play rows. Whatever fails, they are marked: verl waits for ever for rows without a status."""
         try:

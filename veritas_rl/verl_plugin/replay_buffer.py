@@ -13,7 +13,7 @@ import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
-POLL_SECONDS = 0.02
+POLL_SECONDS = 0.05
 """How often the queue is asked; one question costs about a millisecond."""
 
 

@@ -281,6 +281,11 @@ class GameTrainer(GameTraining, PPOTrainerSync):
 
     verl_mode = "sync"
 
+    def on_sample_begin(self) -> None:
+        """Wait for the games: to ask the queue for them again and again takes time from playing them."""
+        super().on_sample_begin()
+        ray.get([worker.finish.remote() for worker in self.agent_loop_manager.agent_loop_workers])
+
 
 @register_trainer("game_async")
 class AsyncGameTrainer(GameTraining, PPOTrainerColocateAsync):
