@@ -4,8 +4,8 @@
 """
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -57,8 +57,6 @@ class ExactSettings:
     def __post_init__(self) -> None:
         if self.samples is not None and self.samples < 1:
             raise UserError(f"one sample at least is drawn in each state, {self.samples} were given")
-        if self.compare == self.checkpoint:
-            raise UserError(f"{self.compare} is compared with itself: name another checkpoint")
 
     @property
     def folder(self) -> Path:
@@ -117,7 +115,7 @@ def evaluate_exactly(settings: ExactSettings, folder: Path, console: Console) ->
     states = sum(len(questions_of(case, settings.prompt)) for case in cases)  # before a model is loaded
     steps = {str(path): step_of(path) for path in _checkpoints(settings)}
     names = [*(steps or [settings.checkpoint]), *([settings.compare] if settings.compare else ())]
-    if len(set(names)) < len(names):
+    if settings.compare in (settings.checkpoint, *steps):
         raise UserError(f"{settings.compare} is compared with itself: name another checkpoint")
     for name in names:
         check_player(name)
@@ -128,13 +126,18 @@ def evaluate_exactly(settings: ExactSettings, folder: Path, console: Console) ->
     with ExitStack() as stack, progress(console, len(asked) * states, 0, "state") as advance:
         # One that cannot be opened is known before any other is judged; of many checkpoints, one at a time fits.
         kept = {
-            name: stack.enter_context(_opened(name, settings, folder / "models")) for name in names if name not in steps
+            name: stack.enter_context(closing(open_player(name, settings.replies, folder / "models", settings.base)))
+            for name in names
+            if name not in steps
         }
         for name in names:
             if name in kept:
                 _judge(evaluation, kept[name], advance)
                 continue
-            with TemporaryDirectory(dir=folder) as passing, _opened(name, settings, Path(passing)) as player:
+            with (
+                TemporaryDirectory(dir=folder) as merged,
+                closing(open_player(name, settings.replies, Path(merged), settings.base)) as player,
+            ):
                 _judge(evaluation, player, advance)
             del player
     for case, (name, which) in product(cases, REFERENCES.items()):
@@ -152,15 +155,6 @@ def _checkpoints(settings: ExactSettings) -> list[Path]:
     if not found:
         raise UserError(f"{settings.checkpoint} holds no whole checkpoint: --every_step takes an experiment's folder")
     return found
-
-
-@contextmanager
-def _opened(name: str, settings: ExactSettings, merged: Path) -> Iterator[NamedPlayer]:
-    player = open_player(name, settings.replies, merged, settings.base)
-    try:
-        yield player
-    finally:
-        player.close()
 
 
 def _judge(evaluation: ExactEvaluation, player: NamedPlayer, advance: Callable[[int], None]) -> None:

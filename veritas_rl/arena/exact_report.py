@@ -18,6 +18,7 @@ from rich.table import Table
 
 from veritas_rl.arena.exact import ExactReport, StatePolicy
 from veritas_rl.arena.exact_evaluation import REFERENCES, ExactEvaluation
+from veritas_rl.arena.report import draw_level
 from veritas_rl.checkpoints.folder import write_whole
 
 matplotlib.use("Agg")
@@ -134,16 +135,7 @@ def draw_steps(reports: Mapping[int, ExactReport], uniform: ExactReport, path: P
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     axes.plot(list(reports), [report.nash_conv for report in reports.values()], marker="o", markersize=4)
-    axes.axhline(uniform.nash_conv, color="0.4", linestyle="--", linewidth=1)
-    axes.annotate(
-        "uniform play",
-        (1.0, uniform.nash_conv),
-        xycoords=("axes fraction", "data"),
-        ha="right",
-        va="bottom",
-        color="0.3",
-        fontsize=9,
-    )
+    draw_level(axes, "uniform play", uniform.nash_conv)
     axes.set(xlabel="training step", ylabel="NashConv, in units of return", ylim=(0, None))
     axes.set_title(f"{uniform.case}: exploitability of each checkpoint, an equilibrium has 0", loc="left", fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)

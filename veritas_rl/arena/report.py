@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from rich.table import Table
@@ -34,6 +35,14 @@ def table_of(judgements: Mapping[str, Judgement], title: str) -> Table:
     return table
 
 
+def draw_level(axes: Any, name: str, level: float) -> None:
+    """Draw a named horizontal line to compare with."""
+    axes.axhline(level, color="0.4", linestyle="--", linewidth=1)
+    axes.annotate(
+        name, (1.0, level), xycoords=("axes fraction", "data"), ha="right", va="bottom", color="0.3", fontsize=9
+    )
+
+
 def draw_learning_curve(
     path: Path, steps: Sequence[int], curves: Mapping[str, Sequence[float]], levels: Mapping[str, float]
 ) -> None:
@@ -55,10 +64,7 @@ def draw_learning_curve(
         (line,) = axes.plot(at, values, alpha=0.25, linewidth=1)
         axes.plot(at, smoothed(values), color=line.get_color(), linewidth=2, label=name)
     for name, level in levels.items():
-        axes.axhline(level, color="0.4", linestyle="--", linewidth=1)
-        axes.annotate(
-            name, (1.0, level), xycoords=("axes fraction", "data"), ha="right", va="bottom", color="0.3", fontsize=9
-        )
+        draw_level(axes, name, level)
     axes.set(xlabel="training step", ylabel="mean over the batch", ylim=(0, 1.03))
     axes.margins(x=0.01)
     axes.spines[["top", "right"]].set_visible(False)

@@ -29,10 +29,8 @@ def pack(column: Any, places: Sequence[int]) -> list[bytes]:
     values = (column.values() if column.is_nested else column.flatten()).detach().contiguous()
     head = MARK + str(values.dtype).removeprefix("torch.").encode() + b":"
     data = values.view(torch.uint8).numpy().tobytes()
-    if column.is_nested:
-        starts = (column.offsets() * values.element_size()).tolist()
-    else:
-        starts = [place * column.shape[1] * values.element_size() for place in range(len(column) + 1)]
+    offsets = column.offsets() if column.is_nested else torch.arange(len(column) + 1) * column.shape[1]
+    starts = (offsets * values.element_size()).tolist()
     return [head + data[starts[place] : starts[place + 1]] for place in places]
 
 
@@ -50,9 +48,15 @@ def unpack(cells: Sequence[bytes]) -> torch.Tensor | None:
     data = bytearray().join(cell[len(head) :] for cell in cells)
     values = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
     lengths = [(len(cell) - len(head)) // dtype.itemsize for cell in cells]
-    offsets = torch.tensor([0, *accumulate(lengths)])
+    return jagged(values, torch.tensor([0, *accumulate(lengths)]))
+
+
+def jagged(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """Sequences that stand one after the other as a column: (samples, jagged)."""
+    lengths = offsets.diff()
     # Without the bounds torch pads a column to the length of all rows together.
-    return torch.nested.nested_tensor_from_jagged(values, offsets, min_seqlen=min(lengths), max_seqlen=max(lengths))
+    least, most = int(lengths.min()), int(lengths.max())
+    return torch.nested.nested_tensor_from_jagged(values, offsets, min_seqlen=least, max_seqlen=most)
 
 
 def tensor_of(value: Any) -> Any:

@@ -154,14 +154,11 @@ def padded_responses(module: Any) -> None:
 
 def nested_responses(module: Any) -> None:
     """The same twice more, for what is carried without padding."""
+    from veritas_rl.verl_plugin.cells import jagged
+
     from_nested, to_nested = module.response_from_nested, module.response_to_nested
     _require_fault(from_nested, "for resp_len, seq_offset in zip(response_lens, offsets[1:], strict=True):")
     _require_fault(to_nested, "for i in range(tensor.shape[0]):")
-
-    def nested(values: Any, response_mask: Any, lengths: Any) -> Any:
-        # Without the bounds torch pads to the length of all rows together.
-        bounds = {"min_seqlen": int(lengths.min()), "max_seqlen": int(lengths.max())}
-        return module.torch.nested.nested_tensor_from_jagged(values, response_mask.offsets(), **bounds)
 
     @functools.wraps(from_nested)
     def response_from_nested(tensor: Any, response_mask: Any) -> Any:
@@ -170,13 +167,13 @@ def nested_responses(module: Any) -> None:
         # A token is predicted one place before it stands.
         shifts = (tensor.offsets()[1:] - lengths - 1 - offsets[:-1]).repeat_interleave(lengths)
         places = module.torch.arange(len(shifts), device=shifts.device) + shifts
-        return nested(tensor.values()[places], response_mask, lengths)
+        return jagged(tensor.values()[places], offsets)
 
     @functools.wraps(to_nested)
     def response_to_nested(tensor: Any, response_mask: Any) -> Any:
-        lengths = response_mask.offsets().diff()
-        inside = module.torch.arange(tensor.shape[1], device=tensor.device) < lengths[:, None]
-        return nested(tensor[inside], response_mask, lengths)
+        offsets = response_mask.offsets()
+        inside = module.torch.arange(tensor.shape[1], device=tensor.device) < offsets.diff()[:, None]
+        return jagged(tensor[inside], offsets)
 
     module.response_from_nested, module.response_to_nested = response_from_nested, response_to_nested
 
