@@ -6,7 +6,8 @@
 #   DRY_RUN=1 ./docker_run_verl.sh           # print the command and start nothing
 #
 # IMAGE names another image, such as one with SGLang. .env travels with the repository, and the variables of
-# .env.example that are set in this shell are passed on by name: no secret stands in the command.
+# .env.example that are set in this shell are passed on by name: no secret stands in the command. Folders that they name
+# are seen in the container too: those of this repository at their place there, others at their own, to be read.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")" && pwd)
@@ -14,6 +15,7 @@ root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")" && pwd)
 # them, in a folder of its own: the host's .venv is for another Python.
 image=${IMAGE:-verlai/verl:vllm024.dev2}
 cache=${HF_HOME:-$HOME/.cache/huggingface}
+inside=/workspace/veritas-rl
 
 command=(
     docker run --rm
@@ -23,14 +25,23 @@ command=(
     --ipc host
     --ulimit memlock=-1
     --ulimit stack=67108864
-    --volume "$root:/workspace/veritas-rl"
+    --volume "$root:$inside"
     --volume "$cache:/root/.cache/huggingface"
-    --workdir /workspace/veritas-rl
-    --env VENV=/workspace/veritas-rl/.venv-container
+    --workdir "$inside"
+    --env "VENV=$inside/.venv-container"
 )
 if [ -t 0 ] && [ -t 1 ]; then command+=(--interactive --tty); fi
 while IFS= read -r name; do
-    if [ -n "${!name:-}" ]; then command+=(--env "$name"); fi
+    value=${!name:-}
+    if [[ $name =~ ^(AGENT_MODEL_REPO_ID|LORA_ADAPTER_PATH|RESUME_FROM|CHECKPOINT_BASE)$ && -d $value ]]; then
+        folder=$(cd -- "$value" && pwd -P)
+        case $folder/ in
+        "$root"/*) command+=(--env "$name=$inside${folder#"$root"}") ;;
+        *) command+=(--env "$name=$folder" --volume "$folder:$folder:ro") ;;
+        esac
+    elif [ -n "$value" ]; then
+        command+=(--env "$name")
+    fi
 done < <(sed -n 's/^#\{0,1\} \{0,1\}\([A-Z_]*\)=.*/\1/p' "$root/.env.example" | grep -vxE 'IMAGE|PYTHON|VENV|DRY_RUN')
 command+=("$image")
 if [ $# -gt 0 ]; then command+=("$@"); else command+=(bash); fi

@@ -1,6 +1,7 @@
 """The scripts that people type: checked by shellcheck, and run as far as they go without training."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -86,6 +87,41 @@ def test_the_container_command_holds_no_secret(path: str) -> None:
     assert f"{ROOT}:/workspace/veritas-rl" in done.stdout
     assert "--env HF_TOKEN" in done.stdout
     assert "hf_secret" not in done.stdout
+
+
+def test_the_container_sees_the_folders_that_are_named(tmp_path: Path) -> None:
+    (tmp_path / "base").mkdir()
+    named = {"AGENT_MODEL_REPO_ID": "base", "LORA_ADAPTER_PATH": f"{ROOT}/train/scripts", "RESUME_FROM": "no/folder"}
+    command = shlex.split(bash(f"{ROOT}/docker_run_verl.sh", tmp_path, DRY_RUN="1", **named).stdout)
+    assert f"{tmp_path}/base:{tmp_path}/base:ro" in command
+    assert {item for item in command if item.startswith(tuple(named))} == {
+        f"AGENT_MODEL_REPO_ID={tmp_path}/base",
+        "LORA_ADAPTER_PATH=/workspace/veritas-rl/train/scripts",
+        "RESUME_FROM",
+    }
+
+
+def test_an_image_with_a_rollout_backend_is_built_upon_without_a_second_pip(tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    subprocess.run([sys.executable, "-m", "venv", image], check=True)
+    packages = next(image.glob("lib/python*/site-packages"))
+    for name in ("sglang", "torch"):
+        there = packages / f"{name}-1.2.3.dist-info"
+        there.mkdir()
+        (there / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2.3\n")
+    venv = tmp_path / "venv"
+    # The installation itself fails at once: no index is asked.
+    said = bash(
+        "bash train/scripts/setup.sh",
+        ROOT,
+        VENV=str(venv),
+        PYTHON=f"{image}/bin/python",
+        PIP_NO_INDEX="1",
+        PIP_FIND_LINKS="",
+    )
+    assert said.returncode == 2
+    assert "include-system-site-packages = true" in (venv / "pyvenv.cfg").read_text()
+    assert not list(venv.glob("lib/python*/site-packages/pip"))
 
 
 @pytest.mark.parametrize("name", ["openspiel-SFT-trainer.sh", "lgc-v2-SFT-trainer.sh"])

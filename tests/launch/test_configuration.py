@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 from omegaconf import DictConfig
+from verl.utils.config import omega_conf_to_dataclass
 
 from veritas_rl.errors import UserError
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.main import plan
 from veritas_rl.launch.preflight import check_devices
+from veritas_rl.launch.tiny_model import build_tiny_model
 
 CPU = Hardware(cores=2, gpus=0, gpu_bytes=0)
 ONE_GPU = Hardware(cores=16, gpus=1, gpu_bytes=141 << 30)
@@ -60,6 +62,43 @@ def test_one_seed_reaches_all() -> None:
     assert conf.catalogue_of(made, "train")[0].seed == 7
     assert (made.data.seed, made.actor_rollout_ref.rollout.seed) == (7, 7)
     assert made.actor_rollout_ref.actor.fsdp_config.seed == 7
+
+
+def test_hardware_that_is_named_brings_what_suits_it() -> None:
+    made = configured("hardware=h200x2")
+    assert (made.actor_rollout_ref.rollout.name, made.actor_rollout_ref.model.lora_rank) == ("vllm", 32)
+    made = configured("hardware=cpu", hardware=ONE_GPU)
+    assert (made.actor_rollout_ref.rollout.name, made.actor_rollout_ref.model.lora_rank) == ("transformers", 0)
+
+
+@pytest.mark.parametrize(("typed", "context"), [([], 2048 + 1024 + 1), (["rollout.max_model_len=9000"], 9000)])
+def test_the_rollout_has_memory_for_a_prompt_and_a_reply_and_not_for_the_models_whole_context(
+    typed: list[str], context: int
+) -> None:
+    made = configured(*(f"actor_rollout_ref.{item}" for item in typed), hardware=ONE_GPU)
+    assert made.actor_rollout_ref.rollout.max_model_len == context
+
+
+@pytest.mark.parametrize("hardware", ["h200x1", "h200x8", "rtx24g", "cpu"])
+def test_verls_critic_computes_as_many_tokens_at_once_as_is_said(hardware: str, tmp_path: Path) -> None:
+    named = f"actor_rollout_ref.model.path={build_tiny_model(tmp_path / 'model', seed=0)}"
+    made = configured(f"hardware={hardware}", named, "critic.ppo_max_token_len_per_gpu=5000")
+    # PPOTrainer gives this to the critic's engine, in its passes and in its updates.
+    assert omega_conf_to_dataclass(made.critic).ppo_infer_max_token_len_per_gpu == 5000
+
+
+@pytest.mark.parametrize(("hardware", "waits"), [("h200x1", True), ("h200x2", True), ("h200x4", False), ("cpu", False)])
+def test_whole_models_wait_in_the_machines_memory_where_they_do_not_fit_beside_the_rollout(
+    hardware: str, waits: bool
+) -> None:
+    made = configured(f"hardware={hardware}", "lora=off")
+    for settings in (made.actor_rollout_ref.actor.fsdp_config, made.critic.fsdp):
+        assert (settings.param_offload, settings.optimizer_offload) == (waits, waits)
+
+
+def test_a_run_has_a_ray_of_its_own_unless_it_is_for_several_nodes() -> None:
+    assert configured().ray_kwargs.ray_init.address == "local"
+    assert configured("hardware=multinode").ray_kwargs.ray_init.address == "auto"
 
 
 @pytest.mark.parametrize("group", sorted(path.stem for path in (conf.CONFIG_DIR / "hardware").glob("*.yaml")))

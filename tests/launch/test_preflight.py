@@ -5,9 +5,12 @@ import sys
 from collections import namedtuple
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import open_dict
+from transformers import AutoConfig
 
 from veritas_rl.arena.games_page import GAMES_FOLDER
 from veritas_rl.errors import UserError
@@ -15,6 +18,7 @@ from veritas_rl.launch import preflight
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.main import Run, plan
 from veritas_rl.launch.tiny_model import build_tiny_model
+from veritas_rl.launch.variables import VARIABLES
 
 CPU = Hardware(cores=2, gpus=0, gpu_bytes=0)
 Usage = namedtuple("Usage", "total used free")
@@ -48,6 +52,16 @@ def test_a_model_folder_passes(tmp_path: Path) -> None:
     preflight.check_model(str(build_tiny_model(tmp_path / "model", seed=0)))
 
 
+def test_a_model_that_reads_too_little_is_named(tmp_path: Path) -> None:
+    folder = build_tiny_model(tmp_path / "model", seed=0)
+    limit = AutoConfig.from_pretrained(folder).max_position_embeddings
+    preflight.check_model(str(folder), limit)
+    with pytest.raises(
+        UserError, match=rf"reads {limit} tokens and {limit + 1} are wanted: set data.max_prompt_length"
+    ):
+        preflight.check_model(str(folder), limit + 1)
+
+
 def test_a_full_disk_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     preflight.check_disk(run.configuration, None)
     monkeypatch.setattr(preflight.shutil, "disk_usage", lambda path: Usage(10 << 30, 10 << 30, 100 << 20))
@@ -78,6 +92,23 @@ def test_the_command_and_its_environment_hold_what_verl_needs(run: Run) -> None:
     assert environment[GAMES_FOLDER] == str(run.games)
 
 
+def test_ray_tells_its_workers_what_a_run_says_and_no_secret(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in VARIABLES:
+        monkeypatch.delenv(variable.name, raising=False)
+    monkeypatch.setenv("WANDB_PROJECT", "it's {mine}, $HOME")
+    monkeypatch.setenv("WANDB_API_KEY", "key-secret")
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    command = run.command()
+    assert not any("secret" in item for item in command)
+    said = OverridesParser.create().parse_override(command[-1])
+    assert said.key_or_group == "ray_kwargs.ray_init.runtime_env.env_vars"
+    told: Any = said.value()
+    assert {str(name): str(value) for name, value in told.items()} == {
+        **run.environment(),
+        "WANDB_PROJECT": "it's {mine}, $HOME",
+    }
+
+
 @pytest.mark.parametrize(
     ("variables", "typed", "said"),
     [
@@ -91,6 +122,12 @@ def test_the_command_and_its_environment_hold_what_verl_needs(run: Run) -> None:
         ({"RESUME_FROM": "/no/such/global_step_3"}, [], "there is no checkpoint /no/such/global_step_3"),
         ({}, ["data.train_batch_size=10", "actor_rollout_ref.actor.ppo_mini_batch_size=4"], "is no multiple of"),
         ({}, ["trainer.n_gpus_per_node=3"], "does not divide into 3 ranks"),
+        (
+            {},
+            ["data.max_response_length=40000"],
+            "actor.ppo_max_token_len_per_gpu=32768 is less than one prompt and reply",
+        ),
+        ({}, ["critic.ppo_max_token_len_per_gpu=9"], "critic.ppo_max_token_len_per_gpu=9 is less than one prompt"),
         ({}, ["trainer.total_training_steps=null"], "trainer.total_training_steps=None is no whole number above 0"),
         ({"ALGORITHM": "grpo"}, ["actor_rollout_ref.rollout.n=1"], "compares several games of one task"),
         ({"ALGORITHM": "rae"}, ["algorithm.use_kl_in_reward=true"], "use_kl_in_reward is for ALGORITHM=ppo"),

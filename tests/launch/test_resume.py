@@ -136,6 +136,11 @@ def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path: Path) -> None:
         named(tmp_path, "trainer.n_gpus_per_node=2")
     with pytest.raises(UserError, match="was trained with LoRA rank 0"):
         named(tmp_path, ENABLE_LORA="1")
+    write_info(made, CheckpointInfo(5, "base", 1, device="cuda"))
+    with pytest.raises(UserError, match=r"was trained on trainer\.device=cuda, and the run has cpu: merge it"):
+        named(tmp_path)
+    write_info(made, CheckpointInfo(5, "base", 1, device="cpu"))
+    assert named(tmp_path).start == made
     (made / "actor/optim_world_size_1_rank_0.pt").write_bytes(b"PK")
     with pytest.raises(UserError, match="has a damaged shard"):
         named(tmp_path)

@@ -11,7 +11,7 @@ from tensordict import TensorDict
 from transfer_queue.storage.managers import simple_storage_manager
 from transfer_queue.utils import serial_utils
 from verl.trainer.ppo import padding_utils
-from verl.utils import distributed, model, seqlen_balancing, tensordict_utils
+from verl.utils import distributed, model, seqlen_balancing, tensordict_utils, torch_functional
 from verl.workers.utils import padding
 
 from veritas_rl.launch.tiny_model import build_tiny_model
@@ -65,6 +65,26 @@ def test_a_fault_that_is_gone_is_refused() -> None:
     mended = types.SimpleNamespace(initialize_global_process_group_ray=initialize_global_process_group_ray)
     with pytest.raises(patches.PatchRefused, match="no longer has the fault"):
         patches.gloo_process_group(mended)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_log_probabilities_are_made_in_fp32_many_at_once(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patches, "CHUNK_ELEMENTS", 70)  # four rows and a rest
+    random = torch.Generator().manual_seed(0)
+    logits = (5 * torch.randn(3, 5, 17, generator=random)).to(dtype).requires_grad_()
+    labels, weights = torch.randint(17, (3, 5), generator=random), torch.randn(3, 5, generator=random)
+    log_probabilities: Any = torch_functional.logprobs_from_logits_v2
+    made = log_probabilities(logits, labels)
+    (made * weights).sum().backward()
+
+    exact = logits.detach().double().requires_grad_()
+    expected = exact.log_softmax(dim=-1).gather(-1, labels[..., None])[..., 0]
+    (expected * weights).sum().backward()
+    assert made.dtype == torch.float32
+    torch.testing.assert_close(made.double(), expected, atol=1e-5, rtol=1e-5)
+    assert logits.grad is not None
+    # A gradient has the type of its logits.
+    torch.testing.assert_close(logits.grad.double(), exact.grad, atol=1e-5, rtol=1e-5 if dtype.itemsize == 4 else 2**-7)
 
 
 def nested(*lengths: int) -> Any:

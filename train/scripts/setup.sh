@@ -5,8 +5,8 @@
 #   bash train/scripts/setup.sh dev      # and what the tests need
 #
 # An active environment that has the pinned verl is used as it is. Otherwise a virtual environment is made in .venv
-# (VENV=folder makes it elsewhere, PYTHON=interpreter makes it with another Python); where that interpreter has vLLM
-# already, as in verl's container image, the environment is laid over it instead of installing torch again.
+# (VENV=folder makes it elsewhere, PYTHON=interpreter makes it with another Python); where that interpreter has vLLM or
+# SGLang already, as in verl's container images, the environment is laid over it instead of installing torch again.
 # Everything but the path goes to standard error. Run again at will: it is quick when nothing is missing.
 set -euo pipefail
 
@@ -26,6 +26,16 @@ mkdir -p train/artifacts train/outputs train/models train/parquet
 version_of() { "$1" -c "import importlib.metadata as m; print(m.version('$2'))" 2>/dev/null; }
 
 if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then hardware=gpu; else hardware=cpu; fi
+
+# What generates in an environment that is there: vllm, sglang or nothing.
+backend_of() {
+    for backend in vllm sglang; do
+        if [ -n "$(version_of "$1" $backend)" ]; then
+            echo $backend
+            return
+        fi
+    done
+}
 
 # What was installed is remembered as a hash of the pins, one line for each extra.
 stamp_of() { printf '%s %s' "$hardware" "$1" | cat - pyproject.toml train/verl/*.txt | sha256sum | cut -d' ' -f1; }
@@ -51,12 +61,14 @@ else
         done
         [ -n "$maker" ] || fail "Python 3.11 or 3.12 is needed and neither was found: install one, or set PYTHON=/path/to/python"
         layered=()
-        if [ -n "$(version_of "$maker" vllm)" ]; then layered=(--system-site-packages); fi
+        # The images have pip, and not what venv would make another from.
+        if [ -n "$(backend_of "$maker")" ]; then layered=(--system-site-packages --without-pip); fi
         say "making a virtual environment in $venv"
         "$maker" -m venv "${layered[@]}" "$venv" || fail "$maker could not make a virtual environment in $venv"
     fi
     python=$venv/bin/python
     stamp=$venv/.installed
+    if [ "$hardware" = gpu ] && [ "$(backend_of "$python")" = sglang ]; then hardware=sglang; fi
     install() {
         say "installing verl $required and what it needs ($hardware): some minutes the first time"
         "$python" -m pip install --editable ".[$hardware${extra:+,$extra}]" | sed -u '/^Requirement already satisfied/d' >&2
@@ -66,7 +78,7 @@ fi
 if ! grep -qxF "$(stamp_of "$extra")" "$stamp" 2>/dev/null; then
     install || fail "the installation failed: its last lines are above; run the same command again to go on"
     "$python" -c 'import pyspiel' 2>/dev/null || fail "OpenSpiel cannot be imported (import pyspiel): pip install open_spiel, or build it from source"
-    if [ "$hardware" = gpu ]; then
+    if [ "$hardware" != cpu ]; then
         "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' || fail "there is a GPU, but this torch cannot use it: the driver and torch's CUDA do not fit"
     fi
     # What serves the tests serves training too.

@@ -69,6 +69,7 @@ class CheckpointInfo:
         world_size: How many ranks wrote a shard each.
         lora: The adapter; None if every parameter was trained.
         base_fingerprint: `adapter.weights_fingerprint` of the base; None if nobody took it.
+        device: verl's `trainer.device`, which its shards name; None if nobody wrote it down.
     """
 
     global_step: int
@@ -76,6 +77,7 @@ class CheckpointInfo:
     world_size: int
     lora: LoraInfo | None = None
     base_fingerprint: str | None = None
+    device: str | None = None
 
     def to_json(self) -> str:
         """As it stands in the file."""

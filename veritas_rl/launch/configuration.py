@@ -50,8 +50,9 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
         UserError: A variable's value is not understood.
     """
     named = [*overrides_from(environment), *map(_as_hydra_means, typed)]
-    if "hardware=cpu" in named:
-        hardware = dataclasses.replace(hardware, gpus=0)
+    if chosen := [override for override in named if group_of(override) == "hardware"]:
+        # What suits a machine without a GPU does not suit the one that was named, and the other way round.
+        hardware = dataclasses.replace(hardware, gpus=0 if chosen[-1] == "hardware=cpu" else max(hardware.gpus, 1))
     return last_choices([*hardware.overrides(), *named])
 
 
@@ -89,6 +90,23 @@ def compose_configuration(overrides: Sequence[str], recipe: str = RECIPE) -> Dic
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(_plain(error)) from error
     return configuration
+
+
+def context_tokens(configuration: DictConfig) -> int:
+    """How many tokens a model reads at most: a prompt, a reply, and the one that verl keeps free under SGLang."""
+    rollout = configuration.actor_rollout_ref.rollout
+    return rollout.prompt_length + rollout.response_length + 1
+
+
+def context_overrides(configuration: DictConfig) -> list[str]:
+    """The override that bounds the rollout's context, where nobody has said it.
+
+    verl takes the model's own context, which may be 262,144 tokens, and vLLM refuses to start without memory for one
+    request of that length.
+    """
+    if configuration.actor_rollout_ref.rollout.max_model_len is not None:
+        return []
+    return [f"actor_rollout_ref.rollout.max_model_len={context_tokens(configuration)}"]
 
 
 def catalogue_of(configuration: DictConfig, split: str, **changes: Any) -> Sequence[Task]:

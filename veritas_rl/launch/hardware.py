@@ -4,7 +4,9 @@ import os
 from dataclasses import dataclass
 from functools import cache
 
-SMALL_GPU_BYTES = 40 << 30
+SMALL_GPU_BYTES = 70 << 30
+"""Below it a GPU is a small one: the settings for one of 80 GB do not fit."""
+
 NODE_SIZES = (8, 4, 2, 1)
 
 

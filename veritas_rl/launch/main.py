@@ -15,7 +15,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -92,6 +92,7 @@ class Run:
 
     def command(self) -> list[str]:
         """The command that trains."""
+        variables = ",".join(f"{name}:{quoted(value)}" for name, value in self._of_workers())
         return [
             sys.executable,
             "-m",
@@ -99,7 +100,15 @@ class Run:
             f"--config-path={conf.CONFIG_DIR}",
             f"--config-name={conf.RECIPE}",
             *self.overrides,
+            # Daemons of Ray that were started before, on several nodes, have another environment.
+            f"++ray_kwargs.ray_init.runtime_env.env_vars={{{variables}}}",
         ]
+
+    def _of_workers(self) -> Iterator[tuple[str, str]]:
+        yield from self.environment().items()
+        for variable in VARIABLES:
+            if variable.workers and (value := os.environ.get(variable.name)):
+                yield variable.name, value
 
     def environment(self) -> dict[str, str]:
         """The variables that verl's processes need beside those that are set already."""
@@ -147,6 +156,7 @@ def plan(typed: Sequence[str], environment: Mapping[str, str], hardware: Hardwar
     overrides += [
         f"hydra.run.dir={quoted(record.folder)}",
         *resume.overrides(configuration, start, Path(record.folder)),
+        *conf.context_overrides(configuration),
     ]
     configuration = conf.compose_configuration(overrides)
     preflight.check(configuration, wanted)
@@ -272,7 +282,7 @@ def main() -> None:
 
     path = run.configuration.actor_rollout_ref.model.path
     if path is not None:
-        preflight.check_model(path)
+        preflight.check_model(path, run.configuration.actor_rollout_ref.rollout.max_model_len)
     preflight.check_disk(run.configuration, Path(path) if path and Path(path).is_dir() else None)
     # Whoever ends the launcher ends the run: without this, verl and Ray would go on alone. A background job of a script
     # starts with SIGINT ignored.

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from veritas_rl.arena.loading import check_player
 from veritas_rl.checkpoints.adapter import base_name
@@ -138,16 +138,37 @@ def check_batch(configuration: DictConfig) -> None:
         )
 
 
-def check_model(path: str) -> None:
-    """A model's configuration and tokenizer can be read from a local folder or the hub.
+def check_lengths(configuration: DictConfig) -> None:
+    """One prompt with its reply fits into what is computed at once.
 
     Raises:
-        UserError: They cannot.
+        UserError: It does not.
+    """
+    rollout = configuration.actor_rollout_ref.rollout
+    longest = rollout.prompt_length + rollout.response_length
+    for role in ("actor_rollout_ref.actor", *(["critic"] if configuration.algorithm.adv_estimator == "gae" else [])):
+        name = f"{role}.ppo_max_token_len_per_gpu"
+        if OmegaConf.select(configuration, name) < longest:
+            raise UserError(
+                f"{name}={OmegaConf.select(configuration, name)} is less than one prompt and reply, "
+                f"data.max_prompt_length + data.max_response_length = {longest}: set it to that or more"
+            )
+
+
+def check_model(path: str, context: int = 0) -> None:
+    """A model's configuration and tokenizer can be read from a local folder or the hub.
+
+    Args:
+        path: The folder, or the hub id.
+        context: How many tokens it has to read.
+
+    Raises:
+        UserError: They cannot, or it reads fewer.
     """
     from transformers import AutoConfig, AutoTokenizer
 
     try:
-        AutoConfig.from_pretrained(path)
+        config = AutoConfig.from_pretrained(path)
         AutoTokenizer.from_pretrained(path)
     except (OSError, ValueError, KeyError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -155,6 +176,12 @@ def check_model(path: str) -> None:
             f"{path} is no model that can be read ({reason}): set AGENT_MODEL_REPO_ID to a hub id or to a folder with "
             "config.json, weights and a tokenizer"
         ) from error
+    limit = getattr(config.get_text_config(), "max_position_embeddings", None)
+    if limit is not None and limit < context:
+        raise UserError(
+            f"{path} reads {limit} tokens and {context} are wanted: set data.max_prompt_length and "
+            "data.max_response_length to less"
+        )
 
 
 def check_disk(configuration: DictConfig, model: Path | None) -> None:
@@ -264,6 +291,7 @@ def check(configuration: DictConfig, overrides: Sequence[str]) -> None:
     check_games_to_show(configuration)
     check_switches(configuration, overrides)
     check_batch(configuration)
+    check_lengths(configuration)
     catalogues = [catalogue_of(configuration, split) for split in SPLITS]
     # Validation meets the opponent of the configuration, training that of each stage.
     stages = open_source(dataset_settings(configuration)).tasks.values()

@@ -271,6 +271,11 @@ def _check_fit(configuration: DictConfig, start: Path) -> None:
     ranks = configuration.trainer.n_gpus_per_node * configuration.trainer.nnodes
     if info.world_size != ranks:
         raise UserError(f"{start} was written by {info.world_size} ranks and {ranks} are to read it: use as many")
+    if info.device not in (None, device := configuration.trainer.device):
+        raise UserError(
+            f"{start} was trained on trainer.device={info.device}, and the run has {device}: merge it "
+            "(bash train/scripts/merge-ppo.sh), and begin with the merged model"
+        )
     queue = start / "transfer_queue/simple_storage/storage_unit_info.json"
     if configuration.trainer.v1.trainer_mode == "game_async" and queue.exists():
         kept, units = len(json.loads(queue.read_text())), OmegaConf.select(configuration, STORAGE_UNITS)

@@ -20,12 +20,14 @@ class Variable:
         meaning: One line for `.env.example` and the documentation.
         overrides: Makes Hydra overrides of a value; None where a program reads the variable itself.
         sft: The same for supervised fine-tuning; None where it has no use for the variable.
+        workers: Whether verl's processes read it too, and it is no secret.
     """
 
     name: str
     meaning: str
     overrides: Callable[[str], list[str]] | None = None
     sft: Callable[[str], list[str]] | None = None
+    workers: bool = False
 
 
 def quoted(text: str) -> str:
@@ -94,7 +96,7 @@ VARIABLES = (
         "Games to train on, by short name or full case, as in hex,go,chess; unset: all.",
         lambda value: [f"data.custom_cls.config.adapter_config.game_types={quoted(value)}"],
     ),
-    Variable("AGENT_MODEL_REPO_ID", "The model to train: a hub id or a local folder."),
+    Variable("AGENT_MODEL_REPO_ID", "The model to train: a hub id or a local folder.", workers=True),
     Variable(
         "ALGORITHM",
         "ppo (with a critic), grpo (games of one task compared) or rae (for self-play).",
@@ -142,11 +144,11 @@ VARIABLES = (
     Variable("TARGET_DIR", "merge-ppo.sh: the model folder to make; unset: train/models/<experiment>-step-<N>."),
     Variable("DRY_RUN", "1: print the command and the whole configuration, and start nothing."),
     Variable("HF_TOKEN", "The Hugging Face token, for gated models. Never printed."),
-    Variable("HF_HUB_OFFLINE", "1: never ask the Hugging Face hub."),
+    Variable("HF_HUB_OFFLINE", "1: never ask the Hugging Face hub.", workers=True),
     Variable("WANDB_API_KEY", "The Weights & Biases key. Never printed."),
-    Variable("WANDB_MODE", "online, offline or disabled."),
-    Variable("WANDB_PROJECT", "The Weights & Biases project."),
-    Variable("WANDB_ENTITY", "The Weights & Biases team."),
+    Variable("WANDB_MODE", "online, offline or disabled.", workers=True),
+    Variable("WANDB_PROJECT", "The Weights & Biases project.", workers=True),
+    Variable("WANDB_ENTITY", "The Weights & Biases team.", workers=True),
     Variable("IMAGE", "docker_run_verl.sh: the container image, instead of the pinned verl's."),
     Variable("PYTHON", "setup.sh: the interpreter that makes .venv."),
     Variable("VENV", "setup.sh: where the virtual environment is made, instead of .venv."),

@@ -368,12 +368,15 @@ def columns(output: AgentLoopOutput) -> dict[str, Any]:
 def tag(output: AgentLoopOutput, step: int) -> dict[str, Any]:
     """By what verl's replay buffer and its balancing of ranks know a reply; lengths in tokens."""
     prompt, response = len(output.prompt_ids), len(output.response_ids)
+    weights = {
+        name: step - 1 if (made_by := output.extra_fields.get(name)) is None else made_by
+        for name in ("min_global_steps", "max_global_steps")
+    }
     return {
         "status": "success",
         "prompt_len": prompt,
         "response_len": response,
         "seq_len": prompt + response,
         "global_steps": step,
-        "min_global_steps": output.extra_fields.get("min_global_steps") or step - 1,
-        "max_global_steps": output.extra_fields.get("max_global_steps") or step - 1,
+        **weights,
     }

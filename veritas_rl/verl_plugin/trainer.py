@@ -272,6 +272,7 @@ class GameTraining(PPOTrainer):
             world_size=trainer.n_gpus_per_node * trainer.nnodes,
             lora=lora if model.lora_rank > 0 else None,
             base_fingerprint=self._base_fingerprint,
+            device=trainer.device,
         )
 
 
