@@ -46,7 +46,6 @@ def test_the_lists_of_cases_are_where_users_import_them() -> None:
 def test_a_row_carries_its_task_as_plain_values() -> None:
     row = open_dataset("val", cases="leduc_poker", reward_mode="legal")[3]
     assert row["data_source"] == "leduc_poker"
-    assert row["agent_name"] == "game_agent"
     assert row["extra_info"]["env"] == "openspiel"
     task = task_of(row["extra_info"])
     assert task.id == row["extra_info"]["task_id"] == row["reward_model"]["ground_truth"]

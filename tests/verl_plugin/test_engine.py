@@ -73,6 +73,24 @@ def test_log_probabilities_and_entropy_are_those_of_verl(model: Path, temperatur
     assert both_agree(engine_of(CpuEngineWithLMHead, module), data) == {"log_probs", "entropy"}
 
 
+def test_no_logits_are_made_of_prompts(model: Path) -> None:
+    module = AutoModelForCausalLM.from_pretrained(model)
+    data, lengths = batch(temperature=0.7, calculate_entropy=True), (3, 6, 2)
+    predicted = torch.tensor(
+        [place >= start - 1 for start, end in zip(lengths, (5, 9, 2), strict=True) for place in range(end)]
+    )
+    without, _ = computed(engine_of(CpuEngineWithLMHead, module), data, by_verl=True)
+    data["prompts"] = torch.nested.as_nested_tensor([torch.zeros(length) for length in lengths], layout=torch.jagged)
+    engine = engine_of(CpuEngineWithLMHead, module)
+    inputs, _ = engine.prepare_model_inputs(data)
+    assert module(**inputs).logits.shape[1] == 9 - (2 - 1)
+    found, gradient = computed(engine, data, by_verl=False)
+    for name, values in found.items():
+        assert values.shape == without[name].shape
+        torch.testing.assert_close(values[predicted], without[name][predicted], rtol=1e-5, atol=1e-5)
+    assert gradient.abs().sum() > 0
+
+
 def test_values_are_those_of_verl(model: Path) -> None:
     module = AutoModelForTokenClassification.from_pretrained(model, num_labels=1)
     assert both_agree(engine_of(CpuEngineWithValueHead, module), batch(temperature=1.0)) == {"values"}

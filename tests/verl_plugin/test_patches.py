@@ -5,9 +5,11 @@ import inspect
 import types
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from tensordict import TensorDict
+from transfer_queue.metadata import BatchMeta
 from transfer_queue.storage.managers import simple_storage_manager
 from transfer_queue.utils import serial_utils
 from verl.trainer.ppo import padding_utils
@@ -90,6 +92,28 @@ def test_log_probabilities_are_made_in_fp32_many_at_once(dtype: torch.dtype, mon
 def nested(*lengths: int) -> Any:
     rows = [torch.randn(length, generator=torch.Generator().manual_seed(length)) for length in lengths]
     return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+
+
+def test_one_rank_gets_the_descriptions_that_there_are() -> None:
+    rows = BatchMeta(
+        global_indexes=[3, 5],
+        partition_ids=["train", "train"],
+        field_schema={"ids": {"dtype": torch.int64, "per_sample_shapes": [(2,), (1,)], "is_nested": True}},
+        production_status=numpy.ones(2, dtype=numpy.int8),
+    )
+    (same,) = rows.chunk(1)
+    assert same is rows
+    assert [part.global_indexes for part in rows.chunk(2)] == [[3], [5]]
+
+
+def test_padding_leaves_words_as_they_are() -> None:
+    words: Any = tensordict_utils.get_tensordict({"rows": nested(3, 1), "words": ["a", {"b": 1}]})
+    padded = words.to_padded_tensor()
+    assert padded["rows"].shape == (2, 3)
+    assert padded["rows"][1, 1:].tolist() == [0.0, 0.0]
+    assert padded.get("words") is words.get("words")
+    assert padded["words"] == ["a", {"b": 1}]
+    assert padded.batch_size == words.batch_size
 
 
 def test_all_rows_in_their_order_are_handed_out_as_they_are() -> None:

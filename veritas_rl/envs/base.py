@@ -166,7 +166,7 @@ class Task:
 
     def to_dict(self) -> dict[str, str | int | float]:
         """The task as a flat dict of strings and numbers, as it travels through parquet, Ray and a replay buffer."""
-        return dataclasses.asdict(self)
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:

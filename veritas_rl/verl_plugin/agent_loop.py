@@ -11,7 +11,7 @@ reward of the last.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from uuid import uuid4
 import ray
 import torch
 import transfer_queue as tq
+from tensordict import TensorDict
 from verl.experimental.agent_loop.agent_loop import (
     AgentLoopBase,
     AgentLoopOutput,
@@ -34,6 +35,7 @@ from veritas_rl.arena.recording import PlayedGame, RecordedSession
 from veritas_rl.envs.base import Reply, Score, Session, Task, Turn, shape
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.players.opponents import ALL_SEATS, is_model, stand_in
+from veritas_rl.verl_plugin.cells import column
 from veritas_rl.verl_plugin.chat import Chat
 from veritas_rl.verl_plugin.opponents import ModelSettings, Opponent
 from veritas_rl.verl_plugin.reward import reward_info, task_of
@@ -317,8 +319,7 @@ class GameLoopWorker(AgentLoopWorker):
             self._games += [session.game() for session in shown]
         failed: set[str] = set()
         keys: list[str] = []
-        fields: list[dict[str, Any]] = []
-        tags: list[dict[str, Any]] = []
+        replies: list[tuple[dict[str, Any], AgentLoopOutput]] = []
         for (index, copy), outputs in zip(sessions, played, strict=True):
             uid = rows[index]["uid"]
             if isinstance(outputs, BaseException):
@@ -327,12 +328,10 @@ class GameLoopWorker(AgentLoopWorker):
                 continue
             for number, output in enumerate(outputs):
                 keys.append(f"{uid}_{copy}_{number}")
-                fields.append({**{name: rows[index][name] for name in KEPT}, **columns(output)})
-                tags.append(tag(output, step))
+                replies.append((rows[index], output))
         if keys:
-            await tq.async_kv_batch_put(
-                keys=keys, fields=tu.list_of_dict_to_tensordict(fields), tags=tags, partition_id=partition
-            )
+            tags = [tag(output, step) for _, output in replies]
+            await tq.async_kv_batch_put(keys=keys, fields=columns(replies), tags=tags, partition_id=partition)
         uids = [row["uid"] for row in rows]
         done = [{"status": "failure" if uid in failed else "finished"} for uid in uids]
         await tq.async_kv_batch_put(keys=uids, tags=done, partition_id=partition)
@@ -343,26 +342,34 @@ def start(task: Task) -> Session:
     return get_environment(task.env).start(task)
 
 
-def columns(output: AgentLoopOutput) -> dict[str, Any]:
-    """What verl's trainer and engines read of one reply, as unpadded tensors; numbers and dicts as they are."""
-    prompt, response = torch.tensor(output.prompt_ids), torch.tensor(output.response_ids)
-    mask = torch.tensor(output.response_mask)
-    scores = torch.zeros(len(response))
-    scores[-1] = output.reward_score or 0.0
+def columns(replies: Sequence[tuple[dict[str, Any], AgentLoopOutput]]) -> TensorDict:
+    """What verl's trainer and engines read of replies, a sample for each: tokens as (samples, jagged).
+
+    Args:
+        replies: The row of the task, `KEPT` of it at least, and what became of it.
+    """
+    rows, outputs = zip(*replies, strict=True)
+    whole = [[*output.prompt_ids, *output.response_ids] for output in outputs]
+    mask = column([output.response_mask for output in outputs], torch.int64)
     made = {
-        "prompts": prompt,
-        "responses": response,
-        "input_ids": torch.cat([prompt, response]),
-        "position_ids": torch.arange(len(prompt) + len(response)),
+        **{name: [row[name] for row in rows] for name in KEPT},
+        "prompts": column([output.prompt_ids for output in outputs], torch.int64),
+        "responses": column([output.response_ids for output in outputs], torch.int64),
+        "input_ids": column(whole, torch.int64),
+        "position_ids": column([range(len(tokens)) for tokens in whole], torch.int64),
         "response_mask": mask,
         "loss_mask": mask,
-        "rm_scores": scores,
-        "num_turns": output.num_turns,
-        "extra_fields": output.extra_fields,
+        # verl wants a reward for each token: a reply's stands at its last.
+        "rm_scores": column(
+            [[*[0.0] * (len(output.response_ids) - 1), output.reward_score or 0.0] for output in outputs], torch.float32
+        ),
+        "num_turns": [output.num_turns for output in outputs],
+        "extra_fields": [output.extra_fields for output in outputs],
     }
-    if output.response_logprobs is not None:
-        made["rollout_log_probs"] = torch.tensor(output.response_logprobs)
-    return made
+    log_probs = [output.response_logprobs for output in outputs if output.response_logprobs is not None]
+    if len(log_probs) == len(outputs):
+        made["rollout_log_probs"] = column(log_probs, torch.float32)
+    return tu.get_tensordict(made)
 
 
 def tag(output: AgentLoopOutput, step: int) -> dict[str, Any]:

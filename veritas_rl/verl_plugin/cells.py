@@ -5,7 +5,7 @@ takes many times as long as copying the few tokens that are in it.
 """
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import torch
@@ -49,6 +49,12 @@ def unpack(cells: Sequence[bytes]) -> torch.Tensor | None:
     values = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
     lengths = [(len(cell) - len(head)) // dtype.itemsize for cell in cells]
     return jagged(values, torch.tensor([0, *accumulate(lengths)]))
+
+
+def column(rows: Sequence[Sequence[float]], dtype: torch.dtype) -> torch.Tensor:
+    """Sequences as a column: (samples, jagged)."""
+    offsets = torch.tensor([0, *accumulate(map(len, rows))])
+    return jagged(torch.tensor([*chain.from_iterable(rows)], dtype=dtype), offsets)
 
 
 def jagged(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:

@@ -19,8 +19,6 @@ from veritas_rl.envs.registry import get_environment, open_catalogue
 from veritas_rl.errors import UserError
 from veritas_rl.permutation import Permutation
 
-AGENT_LOOP = "game_agent"
-
 
 def split_of(data_files: str | Sequence[str]) -> str:
     """Which split `data.train_files` or `data.val_files` names: the words "train" and "val" stand in their place.
@@ -53,7 +51,6 @@ def row_of(task: Task, index: int, **drawn: str) -> dict[str, Any]:
         "raw_prompt": [dict(message) for message in turn.messages],
         "reward_model": {"style": "rule", "ground_truth": task.id},
         "extra_info": {**task.to_dict(), "task_id": task.id, "index": index, **drawn},
-        "agent_name": AGENT_LOOP,
         "index": index,
     }
 

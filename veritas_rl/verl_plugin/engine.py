@@ -1,8 +1,9 @@
 """verl's FSDP engines for a CPU, for which verl registers none.
 
 verl's own cut logits and values into one tensor for each sample and join them again, forwards and backwards. For a
-small model that takes as long as the arithmetic: here the places that are read are picked at once. Nothing else
-differs. Inputs are padded on the right under a causal mask, so no place that is read sees padding: no mask is needed.
+small model that takes as long as the arithmetic: here the places that are read are picked at once, and where prompts
+are known no logits are made of them. Nothing else differs. Inputs are padded on the right under a causal mask, so no
+place that is read sees padding: no mask is needed.
 """
 
 from typing import Any
@@ -43,23 +44,36 @@ class CpuEngineWithLMHead(LMHead):
 
     def prepare_model_inputs(self, micro_batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         inputs, output_args = super().prepare_model_inputs(micro_batch)
-        return _inputs(inputs, micro_batch), output_args
+        made = _inputs(inputs, micro_batch)
+        if _known(micro_batch) and "prompts" in micro_batch:
+            # The last token of a prompt predicts the first of its reply.
+            first = int(micro_batch["prompts"].offsets().diff().min()) - 1
+            made["logits_to_keep"] = made["input_ids"].shape[1] - first
+        return made, output_args
 
     def prepare_model_outputs(
         self, output: Any, output_args: dict[str, Any], micro_batch: Any, logits_processor_func: Any
     ) -> dict[str, torch.Tensor]:
+        """As verl's, with zeros at the places of prompts that have no logits."""
         if not _known(micro_batch):
             return super().prepare_model_outputs(output, output_args, micro_batch, logits_processor_func)
-        real = _real(micro_batch, output.logits.shape[1])
-        logits = output.logits[real]
+        offsets = micro_batch["input_ids"].offsets()
+        width, kept = int(offsets.diff().max()), output.logits.shape[1]
+        real = _real(micro_batch, width)
+        with_logits = (torch.arange(width) >= width - kept).expand_as(real)[real]
+        logits = output.logits[real[:, width - kept :]]
         if not output_args["temperature_is_one"]:
-            logits = logits / output_args["temperature"].clamp(min=1e-8).repeat_interleave(real.sum(1))[:, None]
-        labels = output_args["input_ids_rmpad_rolled"]
+            temperature = output_args["temperature"].clamp(min=1e-8)
+            logits = logits / temperature.repeat_interleave(real[:, width - kept :].sum(1))[:, None]
+        labels = output_args["input_ids_rmpad_rolled"][with_logits]
         made = {"log_probs": torch_functional.logprobs_from_logits(logits=logits, labels=labels)}
         if tu.get_non_tensor_data(micro_batch, "calculate_entropy", default=False):
             made["entropy"] = torch_functional.entropy_from_logits(logits)
-        offsets = micro_batch["input_ids"].offsets()
-        return {name: torch.nested.nested_tensor_from_jagged(flat, offsets) for name, flat in made.items()}
+        everywhere = torch.zeros(len(with_logits), dtype=logits.dtype)
+        return {
+            name: torch.nested.nested_tensor_from_jagged(everywhere.masked_scatter(with_logits, flat), offsets)
+            for name, flat in made.items()
+        }
 
 
 @EngineRegistry.register(model_type="value_model", backend=["fsdp", "fsdp2"], device="cpu")

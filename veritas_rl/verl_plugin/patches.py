@@ -1,4 +1,4 @@
-"""Where the behaviour of verl, or of TransferQueue, is changed: one small function for each fault.
+"""Where the behaviour of verl, TransferQueue or tensordict is changed: one small function for each fault.
 
 Each names the fault, looks that the fault is still there, and refuses on a version that it was not written for, so that
 an upgrade can never leave a stale patch at work unseen.
@@ -221,12 +221,43 @@ def small_cells(module: Any) -> None:
         if not len(data):
             return schema(data)
         plain = {name for name, column in data.items() if cells.is_plain(column) and column.is_nested}
-        rest = schema(data.exclude(*plain))
+        rest = schema(data.select(*(name for name, _ in data.items() if name not in plain)))
         return {name: cells.describe(column) if name in plain else rest[name] for name, column in data.items()}
 
     manager._select_by_positions = staticmethod(select_by_positions)
     manager._pack_field_values = staticmethod(pack_field_values)
     module.extract_field_schema = metadata.extract_field_schema = extract_field_schema
+
+
+def whole_descriptions(module: Any) -> None:
+    """What is known of each row is copied, entry by entry, to divide it among ranks: one rank gets what there is."""
+    original = module.BatchMeta.chunk
+    _require_fault(original, "chunk = self.select_samples(indices)", "TransferQueue")
+
+    @functools.wraps(original)
+    def chunk(self: Any, chunks: int) -> list[Any]:
+        return [self] if chunks == 1 else original(self, chunks)
+
+    module.BatchMeta.chunk = chunk
+
+
+def padded_tensors(module: Any) -> None:
+    """Padding the tensors of a batch makes every word and dict in it anew, one at a time: leave them as they are."""
+    original = module.TensorDictBase.to_padded_tensor
+    _require_fault(original, "result = self._apply_nest(", "tensordict")
+
+    @functools.wraps(original)
+    def to_padded_tensor(self: Any, padding: float = 0.0, mask_key: Any = None) -> Any:
+        tensors = {name for name, column in self.items() if isinstance(column, module.Tensor)}
+        if len(tensors) == len(self.keys()):
+            return original(self, padding, mask_key)
+        made = original(self.select(*tensors), padding, mask_key)
+        for name, column in self.items():
+            if name not in tensors:
+                made.set(name, column)
+        return made
+
+    module.TensorDictBase.to_padded_tensor = to_padded_tensor
 
 
 def critic_head(module: Any) -> None:

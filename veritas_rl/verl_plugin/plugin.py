@@ -62,6 +62,8 @@ when_imported("verl.utils.tracking")(patches.metrics_file)
 # What only a small batch on a CPU notices is left alone elsewhere.
 if os.environ.get("VERL_PLATFORM") == "cpu":
     when_imported("transfer_queue.storage.managers.simple_storage_manager")(patches.small_cells)
+    when_imported("transfer_queue.metadata")(patches.whole_descriptions)
+    when_imported("tensordict.base")(patches.padded_tensors)
     when_imported("verl.utils.tensordict_utils")(patches.whole_batches)
     when_imported("verl.utils.seqlen_balancing")(patches.one_part)
     when_imported("verl.trainer.ppo.padding_utils")(patches.short_padding)
