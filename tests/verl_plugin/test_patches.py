@@ -94,16 +94,21 @@ def nested(*lengths: int) -> Any:
     return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
 
 
-def test_one_rank_gets_the_descriptions_that_there_are() -> None:
-    rows = BatchMeta(
+def described(*partitions: str) -> BatchMeta:
+    return BatchMeta(
         global_indexes=[3, 5],
-        partition_ids=["train", "train"],
+        partition_ids=list(partitions),
         field_schema={"ids": {"dtype": torch.int64, "per_sample_shapes": [(2,), (1,)], "is_nested": True}},
         production_status=numpy.ones(2, dtype=numpy.int8),
     )
-    (same,) = rows.chunk(1)
-    assert same is rows
-    assert [part.global_indexes for part in rows.chunk(2)] == [[3], [5]]
+
+
+def test_one_part_gets_the_descriptions_that_there_are() -> None:
+    rows = described("train", "train")
+    for (same,) in (rows.chunk(1), rows.chunk_by_partition()):
+        assert same is rows
+    for parts in (rows.chunk(2), described("train", "val").chunk_by_partition()):
+        assert [part.global_indexes for part in parts] == [[3], [5]]
 
 
 def test_padding_leaves_words_as_they_are() -> None:

@@ -230,15 +230,20 @@ def small_cells(module: Any) -> None:
 
 
 def whole_descriptions(module: Any) -> None:
-    """What is known of each row is copied, entry by entry, to divide it among ranks: one rank gets what there is."""
-    original = module.BatchMeta.chunk
-    _require_fault(original, "chunk = self.select_samples(indices)", "TransferQueue")
+    """What is known of each row is copied, entry by entry, to divide it among parts: one part gets what there is."""
+    among_ranks, among_partitions = module.BatchMeta.chunk, module.BatchMeta.chunk_by_partition
+    _require_fault(among_ranks, "chunk = self.select_samples(indices)", "TransferQueue")
+    _require_fault(among_partitions, "[self.select_samples(idx) for idx in", "TransferQueue")
 
-    @functools.wraps(original)
+    @functools.wraps(among_ranks)
     def chunk(self: Any, chunks: int) -> list[Any]:
-        return [self] if chunks == 1 else original(self, chunks)
+        return [self] if chunks == 1 else among_ranks(self, chunks)
 
-    module.BatchMeta.chunk = chunk
+    @functools.wraps(among_partitions)
+    def chunk_by_partition(self: Any) -> list[Any]:
+        return [self] if len(set(self.partition_ids)) == 1 else among_partitions(self)
+
+    module.BatchMeta.chunk, module.BatchMeta.chunk_by_partition = chunk, chunk_by_partition
 
 
 def padded_tensors(module: Any) -> None:
