@@ -6,8 +6,9 @@
 #   DRY_RUN=1 ./docker_run_verl.sh           # print the command and start nothing
 #
 # IMAGE names another image, such as one with SGLang. .env travels with the repository, and the variables of
-# .env.example that are set in this shell are passed on by name: no secret stands in the command. Folders that they name
-# are seen in the container too: those of this repository at their place there, others at their own, to be read.
+# .env.example that are set in this shell are passed on by name: no secret stands in the command. Models and checkpoints
+# that they name are seen in the container too: those of this repository and of the cache at their place there, others at
+# their own, to be read. TARGET_DIR is a place in the repository.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")" && pwd)
@@ -16,6 +17,7 @@ root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")" && pwd)
 image=${IMAGE:-verlai/verl:vllm024.dev2}
 cache=${HF_HOME:-$HOME/.cache/huggingface}
 inside=/workspace/veritas-rl
+cached=/root/.cache/huggingface
 
 command=(
     docker run --rm
@@ -26,9 +28,9 @@ command=(
     --ulimit memlock=-1
     --ulimit stack=67108864
     --volume "$root:$inside"
-    --volume "$cache:/root/.cache/huggingface"
+    --volume "$cache:$cached"
     --workdir "$inside"
-    --env "VENV=$inside/.venv-container"
+    --env "VENV=$inside/.venv-container-${image//[^A-Za-z0-9.]/-}"
 )
 if [ -t 0 ] && [ -t 1 ]; then command+=(--interactive --tty); fi
 while IFS= read -r name; do
@@ -37,6 +39,8 @@ while IFS= read -r name; do
         folder=$(cd -- "$value" && pwd -P)
         case $folder/ in
         "$root"/*) command+=(--env "$name=$inside${folder#"$root"}") ;;
+        # A model in the cache is made of links to other folders there.
+        "$(realpath -m -- "$cache")"/*) command+=(--env "$name=$cached${folder#"$(realpath -m -- "$cache")"}") ;;
         *) command+=(--env "$name=$folder" --volume "$folder:$folder:ro") ;;
         esac
     elif [ -n "$value" ]; then

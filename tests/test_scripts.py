@@ -91,35 +91,39 @@ def test_the_container_command_holds_no_secret(path: str) -> None:
 
 def test_the_container_sees_the_folders_that_are_named(tmp_path: Path) -> None:
     (tmp_path / "base").mkdir()
-    named = {"AGENT_MODEL_REPO_ID": "base", "LORA_ADAPTER_PATH": f"{ROOT}/train/scripts", "RESUME_FROM": "no/folder"}
-    command = shlex.split(bash(f"{ROOT}/docker_run_verl.sh", tmp_path, DRY_RUN="1", **named).stdout)
+    (tmp_path / "cache/hub/checkpoints").mkdir(parents=True)
+    named = {
+        "AGENT_MODEL_REPO_ID": "base",
+        "LORA_ADAPTER_PATH": f"{ROOT}/train/scripts",
+        "CHECKPOINT_BASE": "cache/hub/checkpoints",
+        "RESUME_FROM": "no/folder",
+    }
+    variables = {**named, "DRY_RUN": "1", "HF_HOME": f"{tmp_path}/cache"}
+    command = shlex.split(bash(f"{ROOT}/docker_run_verl.sh", tmp_path, **variables).stdout)
     assert f"{tmp_path}/base:{tmp_path}/base:ro" in command
     assert {item for item in command if item.startswith(tuple(named))} == {
         f"AGENT_MODEL_REPO_ID={tmp_path}/base",
         "LORA_ADAPTER_PATH=/workspace/veritas-rl/train/scripts",
+        "CHECKPOINT_BASE=/root/.cache/huggingface/hub/checkpoints",
         "RESUME_FROM",
     }
 
 
-def test_an_image_with_a_rollout_backend_is_built_upon_without_a_second_pip(tmp_path: Path) -> None:
-    image = tmp_path / "image"
-    subprocess.run([sys.executable, "-m", "venv", image], check=True)
-    packages = next(image.glob("lib/python*/site-packages"))
-    for name in ("sglang", "torch"):
-        there = packages / f"{name}-1.2.3.dist-info"
-        there.mkdir()
-        (there / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2.3\n")
+def test_an_image_with_a_rollout_backend_is_built_upon(tmp_path: Path) -> None:
+    # An interpreter with SGLang, and as Debian has it without what makes another pip.
+    packages = tmp_path / "packages"
+    (packages / "sglang-1.2.3.dist-info").mkdir(parents=True)
+    (packages / "sglang-1.2.3.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: sglang\nVersion: 1.2.3\n")
+    (packages / "ensurepip.py").write_text("raise ImportError\n")
+    image = tmp_path / "python"
+    image.write_text(f'#!/bin/sh\nPYTHONPATH={packages} exec {sys.base_prefix}/bin/python3 "$@"\n')
+    image.chmod(0o755)
     venv = tmp_path / "venv"
     # The installation itself fails at once: no index is asked.
-    said = bash(
-        "bash train/scripts/setup.sh",
-        ROOT,
-        VENV=str(venv),
-        PYTHON=f"{image}/bin/python",
-        PIP_NO_INDEX="1",
-        PIP_FIND_LINKS="",
+    done = bash(
+        "bash train/scripts/setup.sh", ROOT, VENV=str(venv), PYTHON=str(image), PIP_NO_INDEX="1", PIP_FIND_LINKS=""
     )
-    assert said.returncode == 2
+    assert "error: the installation failed" in done.stderr
     assert "include-system-site-packages = true" in (venv / "pyvenv.cfg").read_text()
     assert not list(venv.glob("lib/python*/site-packages/pip"))
 

@@ -71,12 +71,17 @@ def test_hardware_that_is_named_brings_what_suits_it() -> None:
     assert (made.actor_rollout_ref.rollout.name, made.actor_rollout_ref.model.lora_rank) == ("transformers", 0)
 
 
-@pytest.mark.parametrize(("typed", "context"), [([], 2048 + 1024 + 1), (["rollout.max_model_len=9000"], 9000)])
+@pytest.mark.parametrize(("typed", "context"), [([], 2048 + 1024), (["rollout.max_model_len=9000"], 9000)])
 def test_the_rollout_has_memory_for_a_prompt_and_a_reply_and_not_for_the_models_whole_context(
     typed: list[str], context: int
 ) -> None:
     made = configured(*(f"actor_rollout_ref.{item}" for item in typed), hardware=ONE_GPU)
     assert made.actor_rollout_ref.rollout.max_model_len == context
+
+
+def test_sglang_gets_the_token_that_verl_keeps_free_under_it() -> None:
+    made = configured(hardware=ONE_GPU, ROLLOUT_BACKEND="sglang")
+    assert made.actor_rollout_ref.rollout.max_model_len == 2048 + 1024 + 1
 
 
 @pytest.mark.parametrize("hardware", ["h200x1", "h200x8", "rtx24g", "cpu"])

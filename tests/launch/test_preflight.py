@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import open_dict
+from omegaconf import OmegaConf, open_dict
 from transformers import AutoConfig
 
 from veritas_rl.arena.games_page import GAMES_FOLDER
@@ -21,6 +21,7 @@ from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.variables import VARIABLES
 
 CPU = Hardware(cores=2, gpus=0, gpu_bytes=0)
+AWKWARD = "it's {mine}, $HOME, ${x}, a\\b and a\\"
 Usage = namedtuple("Usage", "total used free")
 
 
@@ -95,7 +96,7 @@ def test_the_command_and_its_environment_hold_what_verl_needs(run: Run) -> None:
 def test_ray_tells_its_workers_what_a_run_says_and_no_secret(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in VARIABLES:
         monkeypatch.delenv(variable.name, raising=False)
-    monkeypatch.setenv("WANDB_PROJECT", "it's {mine}, $HOME")
+    monkeypatch.setenv("WANDB_PROJECT", AWKWARD)
     monkeypatch.setenv("WANDB_API_KEY", "key-secret")
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     command = run.command()
@@ -103,9 +104,12 @@ def test_ray_tells_its_workers_what_a_run_says_and_no_secret(run: Run, monkeypat
     said = OverridesParser.create().parse_override(command[-1])
     assert said.key_or_group == "ray_kwargs.ray_init.runtime_env.env_vars"
     told: Any = said.value()
-    assert {str(name): str(value) for name, value in told.items()} == {
+    # OmegaConf reads what Hydra has parsed.
+    assert OmegaConf.to_container(
+        OmegaConf.create({str(name): value for name, value in told.items()}), resolve=True
+    ) == {
         **run.environment(),
-        "WANDB_PROJECT": "it's {mine}, $HOME",
+        "WANDB_PROJECT": AWKWARD,
     }
 
 
@@ -127,6 +131,7 @@ def test_ray_tells_its_workers_what_a_run_says_and_no_secret(run: Run, monkeypat
             ["data.max_response_length=40000"],
             "actor.ppo_max_token_len_per_gpu=32768 is less than one prompt and reply",
         ),
+        ({}, ["actor_rollout_ref.rollout.max_model_len=1000"], "max_model_len=1000 is less than one prompt and reply"),
         ({}, ["critic.ppo_max_token_len_per_gpu=9"], "critic.ppo_max_token_len_per_gpu=9 is less than one prompt"),
         ({}, ["trainer.total_training_steps=null"], "trainer.total_training_steps=None is no whole number above 0"),
         ({"ALGORITHM": "grpo"}, ["actor_rollout_ref.rollout.n=1"], "compares several games of one task"),

@@ -73,22 +73,42 @@ def test_log_probabilities_and_entropy_are_those_of_verl(model: Path, temperatur
     assert both_agree(engine_of(CpuEngineWithLMHead, module), data) == {"log_probs", "entropy"}
 
 
-def test_no_logits_are_made_of_prompts(model: Path) -> None:
-    module = AutoModelForCausalLM.from_pretrained(model)
-    data, lengths = batch(temperature=0.7, calculate_entropy=True), (3, 6, 2)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_no_logits_are_made_of_prompts(model: Path, dtype: torch.dtype) -> None:
+    module = AutoModelForCausalLM.from_pretrained(model, dtype=dtype)
+    data, prompts, replies = batch(temperature=1.0, calculate_entropy=True), (3, 6, 1), (2, 3, 1)
+    # The last row fills the batch: nothing is learned from its reply.
+    masks = [torch.full((length,), int(length > 1)) for length in replies]
     predicted = torch.tensor(
-        [place >= start - 1 for start, end in zip(lengths, (5, 9, 2), strict=True) for place in range(end)]
+        [
+            prompt - 1 <= place < prompt - 1 + reply and reply > 1
+            for prompt, reply in zip(prompts, replies, strict=True)
+            for place in range(prompt + reply)
+        ]
     )
-    without, _ = computed(engine_of(CpuEngineWithLMHead, module), data, by_verl=True)
-    data["prompts"] = torch.nested.as_nested_tensor([torch.zeros(length) for length in lengths], layout=torch.jagged)
-    engine = engine_of(CpuEngineWithLMHead, module)
-    inputs, _ = engine.prepare_model_inputs(data)
-    assert module(**inputs).logits.shape[1] == 9 - (2 - 1)
-    found, gradient = computed(engine, data, by_verl=False)
-    for name, values in found.items():
-        assert values.shape == without[name].shape
-        torch.testing.assert_close(values[predicted], without[name][predicted], rtol=1e-5, atol=1e-5)
-    assert gradient.abs().sum() > 0
+
+    def made(*, by_verl: bool) -> tuple[dict[str, Any], Any]:
+        engine = engine_of(CpuEngineWithLMHead, module)
+        module.zero_grad()
+        verl: Any = super(CpuEngineWithLMHead, engine) if by_verl else engine
+        inputs, output_args = verl.prepare_model_inputs(data)
+        output = module(**inputs, use_cache=False)
+        assert output.logits.shape[1] == (9 if by_verl else 9 - (3 - 1))
+        found = verl.prepare_model_outputs(output, output_args, data, None)
+        flat = {name: nested.values()[predicted] for name, nested in found.items()}
+        sum((values.float() ** 2).sum() for values in flat.values()).backward()  # pyright: ignore[reportAttributeAccessIssue]
+        return flat, module.model.layers[0].mlp.up_proj.weight.grad.clone()
+
+    theirs, their_gradient = made(by_verl=True)
+    for name, values in (("prompts", [torch.zeros(n) for n in prompts]), ("response_mask", masks)):
+        data[name] = torch.nested.as_nested_tensor(values, layout=torch.jagged)
+    ours, our_gradient = made(by_verl=False)
+    off = 1e-5 if dtype == torch.float32 else 2e-2
+    assert ours.keys() == theirs.keys() == {"log_probs", "entropy"}
+    for name, values in ours.items():
+        torch.testing.assert_close(values, theirs[name], rtol=off, atol=off)
+    if dtype == torch.float32:
+        torch.testing.assert_close(our_gradient, their_gradient, rtol=1e-3, atol=1e-4)
 
 
 def test_values_are_those_of_verl(model: Path) -> None:

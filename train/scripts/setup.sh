@@ -61,8 +61,12 @@ else
         done
         [ -n "$maker" ] || fail "Python 3.11 or 3.12 is needed and neither was found: install one, or set PYTHON=/path/to/python"
         layered=()
-        # The images have pip, and not what venv would make another from.
-        if [ -n "$(backend_of "$maker")" ]; then layered=(--system-site-packages --without-pip); fi
+        # Nothing can be laid over an environment that is a virtual one itself.
+        if [ -n "$(backend_of "$maker")" ] && "$maker" -c 'import sys; sys.exit(sys.prefix != sys.base_prefix)'; then
+            layered=(--system-site-packages)
+            # The images have pip, and not what venv would make another from.
+            "$maker" -c 'import ensurepip' 2>/dev/null || layered+=(--without-pip)
+        fi
         say "making a virtual environment in $venv"
         "$maker" -m venv "${layered[@]}" "$venv" || fail "$maker could not make a virtual environment in $venv"
     fi

@@ -93,9 +93,9 @@ def compose_configuration(overrides: Sequence[str], recipe: str = RECIPE) -> Dic
 
 
 def context_tokens(configuration: DictConfig) -> int:
-    """How many tokens a model reads at most: a prompt, a reply, and the one that verl keeps free under SGLang."""
+    """How many tokens a model reads at most: a prompt, a reply, and under SGLang the one that verl keeps free."""
     rollout = configuration.actor_rollout_ref.rollout
-    return rollout.prompt_length + rollout.response_length + 1
+    return rollout.prompt_length + rollout.response_length + (rollout.name == "sglang")
 
 
 def context_overrides(configuration: DictConfig) -> list[str]:

@@ -15,7 +15,7 @@ from veritas_rl.curriculum.sampler import open_source
 from veritas_rl.envs.base import SPLITS, Task
 from veritas_rl.envs.openspiel.env import Catalogue
 from veritas_rl.errors import UserError
-from veritas_rl.launch.configuration import catalogue_of, dataset_settings
+from veritas_rl.launch.configuration import catalogue_of, context_tokens, dataset_settings
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.players.opponents import ALL_SEATS, CHECKPOINT, PAST, SELF, check_bot, is_model, stand_in
 from veritas_rl.verl_plugin.patches import required_version
@@ -139,19 +139,24 @@ def check_batch(configuration: DictConfig) -> None:
 
 
 def check_lengths(configuration: DictConfig) -> None:
-    """One prompt with its reply fits into what is computed at once.
+    """One prompt with its reply fits into the rollout's context, and into what is computed at once.
 
     Raises:
         UserError: It does not.
     """
     rollout = configuration.actor_rollout_ref.rollout
     longest = rollout.prompt_length + rollout.response_length
+    least = {"actor_rollout_ref.rollout.max_model_len": context_tokens(configuration)}
     for role in ("actor_rollout_ref.actor", *(["critic"] if configuration.algorithm.adv_estimator == "gae" else [])):
-        name = f"{role}.ppo_max_token_len_per_gpu"
-        if OmegaConf.select(configuration, name) < longest:
+        settings = OmegaConf.select(configuration, role)
+        if settings.use_dynamic_bsz:
+            # verl computes so many times more at once where a sequence is divided among ranks.
+            least[f"{role}.ppo_max_token_len_per_gpu"] = -(-longest // settings.ulysses_sequence_parallel_size)
+    for name, tokens in least.items():
+        if (given := OmegaConf.select(configuration, name)) < tokens:
             raise UserError(
-                f"{name}={OmegaConf.select(configuration, name)} is less than one prompt and reply, "
-                f"data.max_prompt_length + data.max_response_length = {longest}: set it to that or more"
+                f"{name}={given} is less than one prompt and reply need, "
+                f"data.max_prompt_length + data.max_response_length = {longest}: set it to {tokens} or more"
             )
 
 
@@ -180,7 +185,7 @@ def check_model(path: str, context: int = 0) -> None:
     if limit is not None and limit < context:
         raise UserError(
             f"{path} reads {limit} tokens and {context} are wanted: set data.max_prompt_length and "
-            "data.max_response_length to less"
+            "data.max_response_length to less (and rollout.max_model_len, where you named it)"
         )
 
 

@@ -3,6 +3,7 @@
 A variable becomes a Hydra override. What stands at the end of the command line wins over it.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,9 @@ class Variable:
 
 def quoted(text: str) -> str:
     """`text` as a Hydra string, whatever it holds."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    # A backslash means another character only before a quote; `${` would be an interpolation.
+    escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), text)
+    return "'" + escaped.replace("${", "\\${") + "'"
 
 
 def choice(name: str, value: str, known: Mapping[str, str]) -> str:

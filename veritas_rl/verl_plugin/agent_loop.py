@@ -35,7 +35,7 @@ from veritas_rl.arena.recording import PlayedGame, RecordedSession
 from veritas_rl.envs.base import Reply, Score, Session, Task, Turn, shape
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.players.opponents import ALL_SEATS, is_model, stand_in
-from veritas_rl.verl_plugin.cells import column
+from veritas_rl.verl_plugin.cells import from_rows
 from veritas_rl.verl_plugin.chat import Chat
 from veritas_rl.verl_plugin.opponents import ModelSettings, Opponent
 from veritas_rl.verl_plugin.reward import reward_info, task_of
@@ -350,17 +350,17 @@ def columns(replies: Sequence[tuple[dict[str, Any], AgentLoopOutput]]) -> Tensor
     """
     rows, outputs = zip(*replies, strict=True)
     whole = [[*output.prompt_ids, *output.response_ids] for output in outputs]
-    mask = column([output.response_mask for output in outputs], torch.int64)
+    mask = from_rows([output.response_mask for output in outputs], torch.int64)
     made = {
         **{name: [row[name] for row in rows] for name in KEPT},
-        "prompts": column([output.prompt_ids for output in outputs], torch.int64),
-        "responses": column([output.response_ids for output in outputs], torch.int64),
-        "input_ids": column(whole, torch.int64),
-        "position_ids": column([range(len(tokens)) for tokens in whole], torch.int64),
+        "prompts": from_rows([output.prompt_ids for output in outputs], torch.int64),
+        "responses": from_rows([output.response_ids for output in outputs], torch.int64),
+        "input_ids": from_rows(whole, torch.int64),
+        "position_ids": from_rows([range(len(tokens)) for tokens in whole], torch.int64),
         "response_mask": mask,
         "loss_mask": mask,
         # verl wants a reward for each token: a reply's stands at its last.
-        "rm_scores": column(
+        "rm_scores": from_rows(
             [[*[0.0] * (len(output.response_ids) - 1), output.reward_score or 0.0] for output in outputs], torch.float32
         ),
         "num_turns": [output.num_turns for output in outputs],
@@ -368,7 +368,7 @@ def columns(replies: Sequence[tuple[dict[str, Any], AgentLoopOutput]]) -> Tensor
     }
     log_probs = [output.response_logprobs for output in outputs if output.response_logprobs is not None]
     if len(log_probs) == len(outputs):
-        made["rollout_log_probs"] = column(log_probs, torch.float32)
+        made["rollout_log_probs"] = from_rows(log_probs, torch.float32)
     return tu.get_tensordict(made)
 
 

@@ -51,7 +51,7 @@ def unpack(cells: Sequence[bytes]) -> torch.Tensor | None:
     return jagged(values, torch.tensor([0, *accumulate(lengths)]))
 
 
-def column(rows: Sequence[Sequence[float]], dtype: torch.dtype) -> torch.Tensor:
+def from_rows(rows: Sequence[Sequence[float]], dtype: torch.dtype) -> torch.Tensor:
     """Sequences as a column: (samples, jagged)."""
     offsets = torch.tensor([0, *accumulate(map(len, rows))])
     return jagged(torch.tensor([*chain.from_iterable(rows)], dtype=dtype), offsets)

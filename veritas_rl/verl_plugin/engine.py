@@ -33,6 +33,14 @@ def _real(batch: Any, width: int) -> torch.Tensor:
     return torch.arange(width) < batch["input_ids"].offsets().diff()[:, None]
 
 
+def _shortest_prompt(batch: Any) -> int:
+    """Tokens of the shortest prompt of which a reply is learned: what fills a batch has a prompt of one token."""
+    lengths, mask = batch["prompts"].offsets().diff(), batch["response_mask"]
+    before = torch.nn.functional.pad(mask.values().cumsum(0), (1, 0))[mask.offsets()]
+    learned = before.diff() > 0
+    return int((lengths[learned] if learned.any() else lengths).min())
+
+
 def _inputs(inputs: dict[str, Any], batch: Any) -> dict[str, Any]:
     """What the model takes: positions that count from zero need no saying."""
     return {"input_ids": inputs["input_ids"]} if _known(batch) else inputs
@@ -47,8 +55,7 @@ class CpuEngineWithLMHead(LMHead):
         made = _inputs(inputs, micro_batch)
         if _known(micro_batch) and "prompts" in micro_batch:
             # The last token of a prompt predicts the first of its reply.
-            first = int(micro_batch["prompts"].offsets().diff().min()) - 1
-            made["logits_to_keep"] = made["input_ids"].shape[1] - first
+            made["logits_to_keep"] = made["input_ids"].shape[1] - (_shortest_prompt(micro_batch) - 1)
         return made, output_args
 
     def prepare_model_outputs(
@@ -69,9 +76,10 @@ class CpuEngineWithLMHead(LMHead):
         made = {"log_probs": torch_functional.logprobs_from_logits(logits=logits, labels=labels)}
         if tu.get_non_tensor_data(micro_batch, "calculate_entropy", default=False):
             made["entropy"] = torch_functional.entropy_from_logits(logits)
-        everywhere = torch.zeros(len(with_logits), dtype=logits.dtype)
         return {
-            name: torch.nested.nested_tensor_from_jagged(everywhere.masked_scatter(with_logits, flat), offsets)
+            name: torch.nested.nested_tensor_from_jagged(
+                flat.new_zeros(len(with_logits)).masked_scatter(with_logits, flat), offsets
+            )
             for name, flat in made.items()
         }
 

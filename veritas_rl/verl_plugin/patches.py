@@ -253,13 +253,10 @@ def padded_tensors(module: Any) -> None:
 
     @functools.wraps(original)
     def to_padded_tensor(self: Any, padding: float = 0.0, mask_key: Any = None) -> Any:
-        tensors = {name for name, column in self.items() if isinstance(column, module.Tensor)}
-        if len(tensors) == len(self.keys()):
-            return original(self, padding, mask_key)
-        made = original(self.select(*tensors), padding, mask_key)
-        for name, column in self.items():
-            if name not in tensors:
-                made.set(name, column)
+        words = {name: column for name, column in self.items() if module.is_non_tensor(column)}
+        made = original(self.select(*(name for name, _ in self.items() if name not in words)), padding, mask_key)
+        for name, column in words.items():
+            made.set(name, column)
         return made
 
     module.TensorDictBase.to_padded_tensor = to_padded_tensor
