@@ -15,7 +15,7 @@ root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")" && pwd)
 # The image with vLLM 0.24, torch 2.11 and CUDA 13, which verl 0.9.1 pins. setup.sh lays an environment with verl over
 # them, in a folder of its own: the host's .venv is for another Python.
 image=${IMAGE:-verlai/verl:vllm024.dev2}
-cache=${HF_HOME:-$HOME/.cache/huggingface}
+cache=$(realpath -m -- "${HF_HOME:-$HOME/.cache/huggingface}")
 inside=/workspace/veritas-rl
 cached=/root/.cache/huggingface
 
@@ -40,7 +40,7 @@ while IFS= read -r name; do
         case $folder/ in
         "$root"/*) command+=(--env "$name=$inside${folder#"$root"}") ;;
         # A model in the cache is made of links to other folders there.
-        "$(realpath -m -- "$cache")"/*) command+=(--env "$name=$cached${folder#"$(realpath -m -- "$cache")"}") ;;
+        "$cache"/*) command+=(--env "$name=$cached${folder#"$cache"}") ;;
         *) command+=(--env "$name=$folder" --volume "$folder:$folder:ro") ;;
         esac
     elif [ -n "$value" ]; then
