@@ -34,8 +34,8 @@ from veritas_rl.envs.base import Reply, Task, Turn
 from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import AVAILABLE_CASES, load
 from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment
+from veritas_rl.envs.openspiel.players.mcts import EXPLORATION, MCTSPlayer
 from veritas_rl.envs.openspiel.text import answer
-from veritas_rl.players.mcts import EXPLORATION, MCTSPlayer
 
 ENVIRONMENT = OpenSpielEnvironment()
 GAMES = {"tic_tac_toe": "TicTacToe-v0", "kuhn_poker": "KuhnPoker-v0", "connect_four": "ConnectFour-v0"}

@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from veritas_rl.arena.loading import ReplySettings, open_player
-from veritas_rl.arena.matches import Game, Pairing, Rules, pair, play_all
 from veritas_rl.checkpoints.models import quiet
 from veritas_rl.envs.base import Task
+from veritas_rl.judging.matches import Game, Pairing, Rules, pair, play_all
 from veritas_rl.launch.journey import example
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.warmup import warm_up
+from veritas_rl.players.loading import ReplySettings, open_player
 
 STEPS, BATCH = 60, 64
 

@@ -24,15 +24,15 @@ from transformers import AutoTokenizer
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.utils.config import omega_conf_to_dataclass
 
-from veritas_rl.arena.loading import ReplySettings, open_player
 from veritas_rl.envs.base import Task, play
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.main import plan
-from veritas_rl.players.opponents import make_bot
+from veritas_rl.players.loading import ReplySettings, open_player
+from veritas_rl.players.registry import make_bot
 from veritas_rl.verl_plugin.agent_loop import GameAgentLoop, start
+from veritas_rl.verl_plugin.cpu.rollout import BatchingClient, GenerationServer, server_name
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 from veritas_rl.verl_plugin.opponents import Opponent
-from veritas_rl.verl_plugin.rollout import BatchingClient, GenerationServer, server_name
 
 AT_ONCE = (1, 8, 64)
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,6 +31,30 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from veritas_rl.launch.tiny_model import build_tiny_model
 
     return build_tiny_model(tmp_path_factory.mktemp("models") / "tiny", seed=0)
+
+
+@pytest.fixture(scope="session")
+def save_checkpoint() -> Callable[[Path, Path, int, float], Path]:
+    """Writes a whole checkpoint of one rank, as a trainer does: the base with its head scaled."""
+
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from veritas_rl.checkpoints.layout import CheckpointInfo, write_info
+
+    def save(run: Path, base: Path, number: int, scale: float) -> Path:
+        model: Any = AutoModelForCausalLM.from_pretrained(base)
+        with torch.no_grad():
+            model.lm_head.weight.mul_(scale)
+        folder = run / f"global_step_{number}"
+        (folder / "actor").mkdir(parents=True)
+        torch.save(model.state_dict(), folder / "actor/model_world_size_1_rank_0.pt")
+        own = shutil.copytree(base, folder / "actor/huggingface")
+        (own / "model.safetensors").unlink()
+        write_info(folder, CheckpointInfo(number, str(base), 1))
+        return folder
+
+    return save
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import psutil
 import pytest
 from transformers import AutoModelForCausalLM
 
-from veritas_rl.arena.positions import judge
 from veritas_rl.envs.registry import open_catalogue
+from veritas_rl.judging.held_out import judge
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.language_model import LanguageModelPlayer, load_language_model

@@ -19,11 +19,11 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from transformers import AutoModelForCausalLM
 
-from veritas_rl.arena.games_page import read_games
 from veritas_rl.envs.base import Reason, Task
 from veritas_rl.launch.configuration import compose_configuration
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
+from veritas_rl.viewing.games_page import read_games
 
 ROOT = Path(__file__).resolve().parents[1]
 

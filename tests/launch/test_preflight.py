@@ -12,13 +12,13 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf, open_dict
 from transformers import AutoConfig
 
-from veritas_rl.arena.games_page import GAMES_FOLDER
 from veritas_rl.errors import UserError
 from veritas_rl.launch import preflight
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.main import Run, plan
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.variables import VARIABLES
+from veritas_rl.viewing.games_page import GAMES_FOLDER
 
 CPU = Hardware(cores=2, gpus=0, gpu_bytes=0)
 AWKWARD = "it's {mine}, $HOME, ${x}, a\\b and a\\"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from veritas_rl.arena.exact import Question, judge, questions_of
+from veritas_rl.exact.policies import Question, judge, questions_of
 from veritas_rl.launch.warmup import warm_up
 from veritas_rl.players import answer_probabilities
 from veritas_rl.players.answer_probabilities import Candidates, log_probabilities

@@ -10,12 +10,12 @@ from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput, DictConfigWrap
 from verl.workers.rollout.replica import TokenOutput
 
-from veritas_rl.arena.recording import RecordedSession
 from veritas_rl.envs.base import Task
 from veritas_rl.launch.tiny_model import byte_tokenizer
 from veritas_rl.verl_plugin import agent_loop
 from veritas_rl.verl_plugin.agent_loop import GameAgentLoop, recorded
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
+from veritas_rl.viewing.recording import RecordedSession
 
 TOKENIZER: Any = byte_tokenizer()
 LIMIT = 8

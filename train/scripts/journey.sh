@@ -149,7 +149,7 @@ stage "logits of the merged model" "$folder/agreement.json" \
 
 if [ -n "$dry" ]; then exit; fi
 printf '\n==== verdicts, after %d min %d s ====\n' $((SECONDS / 60)) $((SECONDS % 60))
-"$python" -m veritas_rl.arena.verdicts "$folder/evaluation/report.json" "$folder/merged-evaluation/report.json" "$folder/agreement.json"
+"$python" -m veritas_rl.judging.verdicts "$folder/evaluation/report.json" "$folder/merged-evaluation/report.json" "$folder/agreement.json"
 printf '\n'
 printf '%24s  %s\n' \
     demonstrations "$folder/demonstrations" "model after SFT" "$folder/sft-model" "checkpoints of RL" "$folder/rl" \

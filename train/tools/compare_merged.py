@@ -21,10 +21,10 @@ def main() -> None:
     parser.add_argument("--output", required=True, type=Path, help="the JSON file to write")
     given = parser.parse_args()
     # These import torch: help and a wrong option need not wait for it.
-    from veritas_rl.arena.games_page import read_games
-    from veritas_rl.arena.verdicts import of_agreement
     from veritas_rl.checkpoints import agreement, models
     from veritas_rl.checkpoints.folder import write_whole
+    from veritas_rl.judging.verdicts import of_agreement
+    from veritas_rl.viewing.games_page import read_games
 
     try:
         games = read_games(given.games)

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from veritas_rl.arena.options import add_options, replies_of
 from veritas_rl.envs.openspiel.cases import split_list
 from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.judging.options import add_options, replies_of
 
 if TYPE_CHECKING:
-    from veritas_rl.arena.loading import ReplySettings
+    from veritas_rl.players.loading import ReplySettings
 
 OF_GAMES = ("num_episodes", "opponent", "relabelled", "opening", "max_moves", "games_to_show")
 """The options that say nothing where no game is played."""
@@ -72,8 +72,8 @@ def main() -> None:
 
 
 def _play_games(given: argparse.Namespace, replies: "ReplySettings", console: Console) -> None:
-    from veritas_rl.arena import evaluation_report
-    from veritas_rl.arena.evaluation import Settings, evaluate
+    from veritas_rl.judging import evaluation_report
+    from veritas_rl.judging.evaluation import Settings, evaluate
 
     settings = Settings(
         checkpoint=given.checkpoint,
@@ -94,8 +94,8 @@ def _play_games(given: argparse.Namespace, replies: "ReplySettings", console: Co
 
 
 def _judge_exactly(given: argparse.Namespace, replies: "ReplySettings", console: Console) -> None:
-    from veritas_rl.arena import exact_report
-    from veritas_rl.arena.exact_evaluation import ExactSettings, evaluate_exactly
+    from veritas_rl.exact import report as exact_report
+    from veritas_rl.exact.evaluation import ExactSettings, evaluate_exactly
 
     settings = ExactSettings(
         checkpoint=given.checkpoint,

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from veritas_rl.arena.options import add_options, replies_of
 from veritas_rl.errors import exit_on_user_error
+from veritas_rl.judging.options import add_options, replies_of
 
 
 def main() -> None:
@@ -30,8 +30,8 @@ def main() -> None:
     add_options(parser)
     given = parser.parse_args()
     # What follows imports pyspiel, scipy and matplotlib: help and a wrong option need none of them.
-    from veritas_rl.arena import tournament_report
-    from veritas_rl.arena.tournament import Settings, hold
+    from veritas_rl.rating import report as tournament_report
+    from veritas_rl.rating.tournament import Settings, hold
 
     settings = Settings(
         players=tuple(given.players),

@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from transformers import AutoTokenizer
 
-from veritas_rl.arena.recording import PlayedGame
 from veritas_rl.checkpoints.adapter import base_name, check_adapter
 from veritas_rl.checkpoints.assemble import ADAPTER
 from veritas_rl.checkpoints.compare import AGREEMENT, LOGIT_TOLERANCE, logits_of
 from veritas_rl.checkpoints.models import Base, dtype_name, load_adapter, load_model, saved_dtype
 from veritas_rl.errors import UserError
 from veritas_rl.players.language_model import prompt_ids
+from veritas_rl.viewing.recording import PlayedGame
 
 Asked = tuple[tuple[tuple[str, str], ...], str]
 """The role and content of each message, and the reply."""

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from veritas_rl.arena.loading import ReplySettings, is_bot, open_player
 from veritas_rl.envs.base import Player
-from veritas_rl.players.opponents import check_bot, make_bot
+from veritas_rl.players.loading import ReplySettings, is_bot, open_player
+from veritas_rl.players.registry import check_bot, make_bot
 
 
 def make_expert(name: str, seed: str, cases: Iterable[str]) -> Player:
-    """The player that a person named: a bot, or what `arena.loading.open_player` takes.
+    """The player that a person named: a bot, or what `players.loading.open_player` takes.
 
     Args:
         name: As it was typed.

@@ -19,11 +19,6 @@ from rich.console import Console
 from rich.progress import Progress
 from transformers.utils.logging import disable_progress_bar
 
-from veritas_rl.arena import evaluation_report
-from veritas_rl.arena.evaluation import Settings, evaluate
-from veritas_rl.arena.loading import ReplySettings
-from veritas_rl.arena.positions import Judgement, distinct, judge, judge_uniform
-from veritas_rl.arena.report import draw_learning_curve, measure_of, percent, table_of
 from veritas_rl.checkpoints.adapter import check_adapter
 from veritas_rl.checkpoints.assemble import merge_checkpoint
 from veritas_rl.checkpoints.layout import whole_checkpoints
@@ -32,6 +27,10 @@ from veritas_rl.envs.base import Message, Task
 from veritas_rl.envs.openspiel.env import Catalogue
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
+from veritas_rl.judging import evaluation_report
+from veritas_rl.judging.evaluation import Settings, evaluate
+from veritas_rl.judging.held_out import Judgement, distinct, judge, judge_uniform
+from veritas_rl.judging.report import draw_learning_curve, measure_of, percent, table_of
 from veritas_rl.launch.configuration import catalogue_of
 from veritas_rl.launch.progress import MetricsFile
 from veritas_rl.launch.resume import check_base, trim
@@ -41,6 +40,7 @@ from veritas_rl.launch.warmup import warm_up
 from veritas_rl.permutation import Permutation
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.language_model import LanguageModelPlayer, load_language_model
+from veritas_rl.players.loading import ReplySettings
 from veritas_rl.players.random import RandomPlayer
 from veritas_rl.players.sampling import SamplingParams
 

@@ -25,16 +25,16 @@ from dotenv import load_dotenv
 from omegaconf import DictConfig
 from rich.console import Console
 
-from veritas_rl.arena.games_page import GAMES_FOLDER
 from veritas_rl.checkpoints.layout import EXPERIMENTS, STOP, step_of
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import preflight, resume
-from veritas_rl.launch.forkserver import WORKER_PYTHON
 from veritas_rl.launch.hardware import Hardware, this_machine
 from veritas_rl.launch.progress import watch
 from veritas_rl.launch.variables import VARIABLES, quoted
 from veritas_rl.paths import experiment_name
+from veritas_rl.verl_plugin.cpu.forkserver import WORKER_PYTHON
+from veritas_rl.viewing.games_page import GAMES_FOLDER
 
 LOG_TAIL_LINES = 30
 
@@ -173,7 +173,7 @@ def train(run: Run, console: Console) -> bool:
         UserError: verl ended with an error, and the message says where its log is; or Ray has too little for it.
     """
     # Ray's modules come with verl, which is known to be there only now.
-    from veritas_rl.launch.shortage import Shortage
+    from veritas_rl.launch.resource_watchdog import Shortage
 
     stop = run.checkpoints / STOP
     stop.unlink(missing_ok=True)
@@ -193,7 +193,7 @@ def train(run: Run, console: Console) -> bool:
         run.configuration.trainer.device == "cpu"
         and not run.configuration.ray_kwargs.ray_init.runtime_env.py_executable
     ):
-        command[1:1] = ["-m", "veritas_rl.launch.forkserver"]
+        command[1:1] = ["-m", "veritas_rl.verl_plugin.cpu.forkserver"]
         command.append(f"ray_kwargs.ray_init.runtime_env.py_executable={quoted(WORKER_PYTHON)}")
     with run.log.open("ab") as log:
         process = subprocess.Popen(

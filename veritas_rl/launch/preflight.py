@@ -9,7 +9,6 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from veritas_rl.arena.loading import check_player
 from veritas_rl.checkpoints.adapter import base_name
 from veritas_rl.curriculum.sampler import open_source
 from veritas_rl.envs.base import SPLITS, Task
@@ -17,7 +16,8 @@ from veritas_rl.envs.openspiel.env import Catalogue
 from veritas_rl.errors import UserError
 from veritas_rl.launch.configuration import catalogue_of, context_tokens, dataset_settings
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.players.opponents import ALL_SEATS, CHECKPOINT, PAST, SELF, check_bot, is_model, stand_in
+from veritas_rl.players.loading import check_player
+from veritas_rl.players.registry import ALL_SEATS, CHECKPOINT, PAST, SELF, check_bot, is_model, stand_in
 from veritas_rl.verl_plugin.patches import required_version
 
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"

@@ -15,14 +15,14 @@ from rich.console import Console
 from transformers import AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
-from veritas_rl.arena.positions import Judgement, distinct, judge, judge_uniform
-from veritas_rl.arena.report import measure_of, percent, table_of
 from veritas_rl.checkpoints.assemble import merge_checkpoint
 from veritas_rl.checkpoints.layout import step_folder
 from veritas_rl.checkpoints.models import Base
 from veritas_rl.envs.base import Task
 from veritas_rl.envs.registry import open_catalogue
 from veritas_rl.errors import UserError
+from veritas_rl.judging.held_out import Judgement, distinct, judge, judge_uniform
+from veritas_rl.judging.report import measure_of, percent, table_of
 from veritas_rl.launch.journey import UNIFORM, shuffled
 from veritas_rl.launch.main import LOG_TAIL_LINES, die_with_parent, end
 from veritas_rl.launch.progress import MetricsFile, watch

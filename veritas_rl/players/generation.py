@@ -26,8 +26,8 @@ from typing import Any
 import torch
 from transformers import DynamicCache
 
-from veritas_rl.players.kv_slots import KVSlots, read_slots_in_place
 from veritas_rl.players.sampling import Completion, Sampler, SamplingParams
+from veritas_rl.players.slot_kv_cache import KVSlots, read_slots_in_place
 
 GATHER_SECONDS = 0.003
 """How long an idle engine waits after a first request, so that requests sent together are prefilled together."""

@@ -30,16 +30,16 @@ from verl.experimental.agent_loop.agent_loop import (
 )
 from verl.utils import tensordict_utils as tu
 
-from veritas_rl.arena.loading import ReplySettings
-from veritas_rl.arena.recording import PlayedGame, RecordedSession
 from veritas_rl.envs.base import Reply, Score, Session, Task, Turn, shape
 from veritas_rl.envs.registry import get_environment
-from veritas_rl.players.opponents import ALL_SEATS, is_model, stand_in
-from veritas_rl.verl_plugin.cells import from_rows
+from veritas_rl.players.loading import ReplySettings
+from veritas_rl.players.registry import ALL_SEATS, is_model, stand_in
 from veritas_rl.verl_plugin.chat import Chat
+from veritas_rl.verl_plugin.cpu.cells import from_rows
+from veritas_rl.verl_plugin.cpu.rollout import BatchingClient
 from veritas_rl.verl_plugin.opponents import ModelSettings, Opponent
 from veritas_rl.verl_plugin.reward import reward_info, task_of
-from veritas_rl.verl_plugin.rollout import BatchingClient
+from veritas_rl.viewing.recording import PlayedGame, RecordedSession
 
 KEPT = ("uid", "data_source", "reward_model")
 """What verl reads of a row after its sample was played."""

@@ -13,10 +13,10 @@ from typing import Any
 
 import ray
 
-from veritas_rl.arena.loading import ReplySettings, open_player
-from veritas_rl.arena.past import PastPlayer
 from veritas_rl.envs.base import Player, Reply, Turn
-from veritas_rl.players.opponents import CHECKPOINT, PAST, make_bot
+from veritas_rl.players.loading import ReplySettings, open_player
+from veritas_rl.players.past import PastPlayer
+from veritas_rl.players.registry import CHECKPOINT, PAST, make_bot
 
 GATHER_SECONDS = 0.002
 """How long a first turn waits for others to be sent with it."""
@@ -61,7 +61,7 @@ class Opponent:
     """One player of that name, asked by many games at once.
 
     Args:
-        name: As in `veritas_rl.players.opponents`.
+        name: As in `veritas_rl.players.registry`.
         models: For an opponent that is a model.
     """
 

@@ -11,7 +11,9 @@ from types import ModuleType
 
 from wrapt import when_imported
 
-from veritas_rl.verl_plugin import patches, platform
+from veritas_rl.verl_plugin import patches
+from veritas_rl.verl_plugin.cpu import patches as cpu_patches
+from veritas_rl.verl_plugin.cpu import platform
 
 platform.register()
 
@@ -23,18 +25,18 @@ if os.environ.get("VERITAS_RL_DIE_WITH_PARENT") == "1":
 
 @when_imported("verl.workers.engine.fsdp.transformer_impl")
 def _register_fsdp_engines_for_cpu(module: ModuleType) -> None:
-    from veritas_rl.verl_plugin import engine  # noqa: F401 (it registers itself)
+    from veritas_rl.verl_plugin.cpu import engine  # noqa: F401 (it registers itself)
 
 
 @when_imported("verl.workers.rollout.base")
 def _register_rollout(module: ModuleType) -> None:
-    module._ROLLOUT_REGISTRY[("transformers", "async")] = "veritas_rl.verl_plugin.rollout.TransformersRollout"
+    module._ROLLOUT_REGISTRY[("transformers", "async")] = "veritas_rl.verl_plugin.cpu.rollout.TransformersRollout"
 
 
 @when_imported("verl.workers.rollout.replica")
 def _register_replica(module: ModuleType) -> None:
     def load() -> type:
-        from veritas_rl.verl_plugin.rollout import TransformersReplica
+        from veritas_rl.verl_plugin.cpu.rollout import TransformersReplica
 
         return TransformersReplica
 
@@ -61,11 +63,11 @@ when_imported("verl.utils.tracking")(patches.metrics_file)
 
 # What only a small batch on a CPU notices is left alone elsewhere.
 if os.environ.get("VERL_PLATFORM") == "cpu":
-    when_imported("transfer_queue.storage.managers.simple_storage_manager")(patches.small_cells)
-    when_imported("transfer_queue.metadata")(patches.whole_descriptions)
-    when_imported("tensordict.base")(patches.padded_tensors)
-    when_imported("verl.utils.tensordict_utils")(patches.whole_batches)
-    when_imported("verl.utils.seqlen_balancing")(patches.one_part)
-    when_imported("verl.trainer.ppo.padding_utils")(patches.short_padding)
-    when_imported("verl.workers.utils.padding")(patches.padded_responses)
-    when_imported("verl.workers.utils.padding")(patches.nested_responses)
+    when_imported("transfer_queue.storage.managers.simple_storage_manager")(cpu_patches.small_cells)
+    when_imported("transfer_queue.metadata")(cpu_patches.whole_descriptions)
+    when_imported("tensordict.base")(cpu_patches.padded_tensors)
+    when_imported("verl.utils.tensordict_utils")(cpu_patches.whole_batches)
+    when_imported("verl.utils.seqlen_balancing")(cpu_patches.one_part)
+    when_imported("verl.trainer.ppo.padding_utils")(cpu_patches.short_padding)
+    when_imported("verl.workers.utils.padding")(cpu_patches.padded_responses)
+    when_imported("verl.workers.utils.padding")(cpu_patches.nested_responses)

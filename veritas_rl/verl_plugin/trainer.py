@@ -11,7 +11,7 @@ add to verl's own:
 - The estimators `grpo` and `rae` compare whole games, seat by seat, see `advantages`.
 - A model that earns nothing at all ends the run with words, instead of a flat curve.
 - The dataset learns what came of its tasks, before a checkpoint is saved; curriculum and failure replay live there.
-- Some games of each validation are written down, for a person to look at, see `arena.games_page`.
+- Some games of each validation are written down, for a person to look at, see `viewing.games_page`.
 - The replies of a step are divided evenly into mini-batches. Whole games give any number of them: verl fills the last
   mini-batch with padding, and makes a whole update of the few that are left over.
 - The critic's values do not depend on the reference pass: verl leaves its flag "without the adapter" on the batch,
@@ -45,7 +45,6 @@ from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
 
-from veritas_rl.arena.games_page import GAMES_FOLDER, write_games
 from veritas_rl.checkpoints.adapter import weights_fingerprint
 from veritas_rl.checkpoints.layout import (
     STOP,
@@ -60,7 +59,8 @@ from veritas_rl.checkpoints.prune import keep_newest
 from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin.advantages import ESTIMATORS, Move, RoleBaselines, group_relative, role_conditioned
 from veritas_rl.verl_plugin.agent_loop import NEEDED, GameLoopWorker
-from veritas_rl.verl_plugin.rollout import TransformersReplica
+from veritas_rl.verl_plugin.cpu.rollout import TransformersReplica
+from veritas_rl.viewing.games_page import GAMES_FOLDER, write_games
 
 FINITE = ("loss", "grad_norm")
 """How the names of those metrics end that must be finite numbers."""

@@ -1,0 +1,152 @@
+"""Another guise: the same game, read by the new labels alone, and worth the same."""
+
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from veritas_rl.envs.base import Reason, Reply, Session, Task, Turn, play
+from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
+from veritas_rl.envs.openspiel.perturbation import MIRRORED, Disguised, start_disguised
+from veritas_rl.envs.openspiel.players.exact import ExactPlayer
+from veritas_rl.errors import UserError
+from veritas_rl.judging.held_out import judge
+from veritas_rl.players.random import RandomPlayer
+
+TASK = Task("openspiel", "tic_tac_toe", 5, reward="optimal")
+
+
+def start_relabelled(task: Task, seed: int = 0) -> Session:
+    return start_disguised(task, "labels", seed)
+
+
+def start_mirrored(task: Task) -> Session:
+    return start_disguised(task, "mirrored")
+
+
+def listed(session: Session) -> dict[str, tuple[str, str]]:
+    """By its number as the prompt shows it, each action's new name and its own one."""
+    (turn,) = session.turns()
+    lines = re.findall(r"^(\d+): (\w+) \((\w+)\)$", turn.messages[0]["content"], re.MULTILINE)
+    return {number: (name, own) for number, name, own in lines}
+
+
+def one(session: Session) -> Turn:
+    (turn,) = session.turns()
+    return turn
+
+
+def test_every_action_has_another_label_and_means_what_it_says() -> None:
+    plain = one(OpenSpielEnvironment().start(TASK))
+    shown = listed(start_relabelled(TASK))
+    own = re.findall(r"^(\d+): (\w+)$", plain.messages[0]["content"], re.MULTILINE)
+    assert sorted(name for _, name in own) == sorted(name for _, name in shown.values())
+    assert len({name for name, _ in shown.values()}) == len(shown) == len(own)
+    assert [int(number) for number in shown] == sorted(map(int, shown))
+    for number, (name, means) in shown.items():
+        for said in (number, name, name.upper()):
+            session = start_relabelled(TASK)
+            session.step({one(session).seat: Reply(f"\\boxed{{{said}}}")})
+            assert session.scores()[plain.seat].details["action"] == means
+
+
+def test_the_own_labels_are_not_read() -> None:
+    shown = listed(start_relabelled(TASK))
+    wrong = 0
+    for _, (_, means) in shown.items():
+        session = start_relabelled(TASK)
+        seat = one(session).seat
+        session.step({seat: Reply(f"\\boxed{{{means}}}")})
+        wrong += session.scores()[seat].reason is Reason.ILLEGAL
+    assert wrong == len(shown)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", Reason.EMPTY),
+        ("a1", Reason.UNPARSEABLE),
+        ("\\boxed{1} \\boxed{2}", Reason.AMBIGUOUS),
+        ("\\boxed{99}", Reason.ILLEGAL),
+        ("x" * 100_001, Reason.OVERLONG),
+    ],
+)
+def test_mistakes_keep_their_reasons(text: str, reason: Reason) -> None:
+    session = start_relabelled(TASK)
+    seat = one(session).seat
+    session.step({seat: Reply(text)})
+    assert session.scores()[seat].reason is reason
+    cut = start_relabelled(TASK)
+    cut.step({seat: Reply("\\boxed{1}", truncated=True)})
+    assert cut.scores()[seat].reason is Reason.TRUNCATED
+
+
+def test_labels_depend_on_the_seed_and_the_task_alone() -> None:
+    assert listed(start_relabelled(TASK, 1)) == listed(start_relabelled(TASK, 1))
+    assert listed(start_relabelled(TASK, 1)) != listed(start_relabelled(TASK, 2))
+
+
+@pytest.mark.parametrize("case", ["tic_tac_toe", "kuhn_poker", "hex(board_size=5)"])
+@pytest.mark.parametrize("guise", ["labels", "mirrored"])
+def test_whole_games_go_on_as_they_would(case: str, guise: str) -> None:
+    """Bots choose by place in the list, so the same dice lead to the same game in any guise."""
+    if guise == "mirrored" and case not in ("tic_tac_toe", "hex(board_size=5)"):
+        with pytest.raises(UserError, match="needs one of connect_four, hex, tic_tac_toe"):
+            start_mirrored(Task("openspiel", case, 0))
+        return
+    for k in range(4):
+        task = Task("openspiel", case, k, mode="episode")
+        plain = play([OpenSpielEnvironment().start(task)], RandomPlayer(1))
+        assert play([start_disguised(task, guise)], RandomPlayer(1)) == plain
+
+
+@pytest.mark.parametrize("case", ["tic_tac_toe", "connect_four", "hex(board_size=5)", "hex(num_cols=4,num_rows=6)"])
+@pytest.mark.parametrize("prompt", ["full", "brief"])
+def test_a_mirror_image_is_the_same_problem(case: str, prompt: str) -> None:
+    """By the game's own key of symmetry, which is made from the board and knows nothing of the actions."""
+    changed = 0
+    for k in range(12):
+        task = Task("openspiel", case, k, prompt=prompt, reward="optimal")
+        plain, session = one(OpenSpielEnvironment().start(task)), start_mirrored(task)
+        shown = one(session)
+        assert isinstance(session, Disguised)
+        image = session.shown_state(plain.view.state)
+        game = load(case)
+        assert game.symmetry_key(image, plain.seat) == game.symmetry_key(plain.view.state, plain.seat)
+        assert len(image.legal_actions()) == len(plain.answers)
+        changed += shown.messages != plain.messages
+        # The i-th answer of both is the same move.
+        session.step({shown.seat: Reply(shown.answers[0])})
+        same = OpenSpielEnvironment().start(task)
+        same.step({plain.seat: Reply(plain.answers[0])})
+        assert session.scores() == same.scores()
+    assert changed > 6
+    assert case.partition("(")[0] in MIRRORED
+
+
+def test_who_knows_the_game_loses_nothing_and_who_knows_answers_by_heart_does() -> None:
+    class ByHeart:
+        """Answers each position as it was answered in training: by the action's own number."""
+
+        def act(self, turns: Sequence[Turn]) -> list[Reply]:
+            views = [turn.view.actions for turn in turns]
+            told = ExactPlayer().act(turns)
+            return [
+                Reply(f"\\boxed{{{view[turn.answers.index(reply.text)]}}}")
+                for turn, view, reply in zip(turns, views, told, strict=True)
+            ]
+
+    tasks = [Task("openspiel", "tic_tac_toe", k, reward="optimal") for k in range(40)]
+    for player, loses in ((ExactPlayer(), False), (ByHeart(), True)):
+        plain = judge(player, tasks)
+        assert plain.optimal_rate.mean == 1.0
+        for guise in (start_relabelled, start_mirrored):
+            assert (judge(player, tasks, session_of=guise).gain_over(plain).high < 0) == loses
+
+
+def test_a_prompt_without_a_list_is_refused() -> None:
+    with pytest.raises(UserError, match="prompt=full, and not brief"):
+        start_relabelled(Task("openspiel", "tic_tac_toe", 0, prompt="brief"))
+    with pytest.raises(UserError, match="unknown guise"):
+        start_disguised(TASK, "mask")

@@ -1,0 +1,159 @@
+"""The command line: a report of the same bytes, games that are played once, and one line for a mistake."""
+
+import importlib.util
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from veritas_rl.errors import exit_on_user_error
+
+TOOL = Path(__file__).resolve().parents[2] / "train/tools/evaluate.py"
+BOTS = ["--checkpoint", "random", "--games", "tic_tac_toe,kuhn_poker", "--num_episodes", "12"]
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*has no description of its own")
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs the command line in this process: its exit code, what it printed, and its errors."""
+    spec: Any = importlib.util.spec_from_file_location("evaluate_tool", TOOL)
+    tool: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+
+    def call(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["evaluate.py", *map(str, words)])
+        monkeypatch.setenv("COLUMNS", "80")
+        with pytest.raises(SystemExit) as ended:
+            exit_on_user_error(tool.main)
+        told = capsys.readouterr()
+        return int(ended.value.code or 0), told.out, told.err
+
+    return call
+
+
+def timeless(folder: Path) -> tuple[dict[str, Any], str, bytes]:
+    values = json.loads((folder / "report.json").read_text())
+    del values["times"]
+    page = re.sub(r'<span class="times">.*?</span>', "", (folder / "report.html").read_text())
+    return values, page, (folder / "report.png").read_bytes()
+
+
+def test_the_report_says_what_was_played(run: Callable[..., Any], tmp_path: Path) -> None:
+    code, out, _ = run(*BOTS, "--opponent", "random,mcts:5", "--compare", "exact", "--output", tmp_path)
+    assert code == 0
+    values, page, picture = timeless(tmp_path)
+    games = [json.loads(line) for line in (tmp_path / "games.jsonl").read_text().splitlines()]
+    assert len(games) == 2 * 2 * 2 * 12
+    for row in values["rows"]:
+        mine = [
+            game
+            for game in games
+            if game["player"] == row["player"]
+            and game["opponent"] == row["opponent"]
+            and row["case"] in ("all", game["case"])
+            and row["seat"] in ("all", str(game["seat"]))
+        ]
+        assert row["games"] == len(mine) > 0
+        assert row["success"]["mean"] == pytest.approx(sum(game["success"] for game in mine) / len(mine))
+        assert row["success"]["low"] < row["success"]["high"]
+        assert row["score"]["mean"] == pytest.approx(sum(game["value"] for game in mine) / len(mine))
+    assert {(row["case"], row["seat"]) for row in values["rows"]} == {
+        ("all", "all"),
+        *((case, seat) for case in ("tic_tac_toe", "kuhn_poker") for seat in ("all", "0", "1")),
+    }
+    stages = [(stage["player"], stage["stage"], stage["threshold"]) for stage in values["stages"]]
+    assert stages == [(player, *stage) for player in ("random", "exact") for stage in (("easy", 0.5), ("medium", 0.4))]
+    (toe,) = [
+        found for found in values["comparisons"] if (found["case"], found["opponent"]) == ("tic_tac_toe", "random")
+    ]
+    assert toe["score"]["difference"]["high"] < 0
+    assert "random less exact, against mcts:5" in out
+    assert all(word in page for word in ("mcts:5", "random less exact", "tic_tac_toe", "data:image/png;base64,"))
+    assert not re.search(r'(src|href)="(?!data:)|https?://|@import|<script', page)
+    assert picture.startswith(b"\x89PNG")
+    assert max(map(len, out.splitlines()[:40])) <= 80
+
+
+def test_the_same_seed_gives_the_same_bytes_and_finished_games_are_kept(
+    run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from veritas_rl.judging import matches
+
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert run(*BOTS, "--output", first)[0] == 0
+    played = matches.play
+
+    def interrupted(sessions: Any, players: Any) -> Any:
+        played(sessions[:7], players[:7])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(matches, "play", interrupted)
+        code, _, err = run(*BOTS, "--output", second)
+    assert (code, err) == (130, "interrupted\n")
+    assert len((second / "games.jsonl").read_text().splitlines()) == 7
+    _, out, _ = run(*BOTS, "--output", second)
+    assert "7 of 24 games are finished already" in out
+    assert timeless(first) == timeless(second)
+    _, out, _ = run(*BOTS, "--output", second)
+    assert "24 of 24 games are finished already" in out
+    assert timeless(first) == timeless(second)
+    assert run(*BOTS, "--output", tmp_path / "third", "--seed", 1)[0] == 0
+    assert timeless(tmp_path / "third")[0]["rows"] != timeless(first)[0]["rows"]
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_a_model_plays_the_same_here_and_behind_a_server(
+    run: Callable[..., Any], chat_server: Callable[..., Any], tiny_model: Path, tmp_path: Path, temperature: int
+) -> None:
+    words = ["--games", "tic_tac_toe", "--num_episodes", 6, "--prompt", "brief", "--max_tokens", 4]
+    words += ["--temperature", temperature]
+    for name, checkpoint in (("here", tiny_model), ("again", tiny_model), ("there", chat_server().url)):
+        assert run("--checkpoint", checkpoint, *words, "--output", tmp_path / name)[0] == 0
+    here, again, there = (timeless(tmp_path / name) for name in ("here", "again", "there"))
+    assert here == again
+    row, far = here[0]["rows"][0], there[0]["rows"][0]
+    assert row["illegal"]["mean"] + row["truncated"]["mean"] == 1.0
+    assert (row["tokens"], row["prompt_tokens"]) == (here[0]["tokens"]["written"], here[0]["tokens"]["read"])
+    assert row["prompt_tokens"] > row["tokens"] >= row["moves"] == 6
+    if temperature == 0:
+        assert {**far, "player": ""} == {**row, "player": ""}
+
+
+def test_models_against_models_and_in_another_guise(run: Callable[..., Any], tiny_model: Path, tmp_path: Path) -> None:
+    words = ["--checkpoint", tiny_model, "--opponent", tiny_model, "--games", "tic_tac_toe", "--num_episodes", 4]
+    code, out, _ = run(*words, "--max_tokens", 4, "--relabelled", "--output", tmp_path)
+    assert code == 0
+    values, page, _ = timeless(tmp_path)
+    assert [found["guise"] for found in values["relabelled"]] == ["labels", "mirrored"]
+    for found in values["relabelled"]:
+        assert (found["positions"], found["exact"]) == (4, True)
+        assert found["difference"]["mean"] == found["other"]["good"]["mean"] - found["plain"]["good"]["mean"]
+    assert "with other labels" in out
+    assert "with other labels" in page
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--checkpoint", "/no/such/folder"], "there is no such folder"),
+        (["--checkpoint", "random", "--games", "tic_tac_to"], "unknown game 'tic_tac_to': did you mean tic_tac_toe"),
+        (["--checkpoint", "random", "--games", "goofspiel", "--opponent", "mcts"], "its players move at once"),
+        (["--checkpoint", "exact", "--games", "hearts"], "too large|cannot be solved"),
+        (["--checkpoint", "random", "--opponent", "mtcs", "--games", "tic_tac_toe"], "no player 'mtcs'"),
+        (["--checkpoint", "random", "--compare", "random"], "is compared with itself"),
+        (["--checkpoint", "random", "--num_episodes", "0"], "one episode at least"),
+        (["--checkpoint", "http://127.0.0.1:9/v1", "--games", "tic_tac_toe"], "no server answers at"),
+    ],
+)
+def test_a_mistake_is_one_line(run: Callable[..., Any], tmp_path: Path, words: list[str], message: str) -> None:
+    code, _, err = run(*words, "--output", tmp_path)
+    assert code == 2
+    (line,) = err.strip().splitlines()
+    assert line.startswith("error: ")
+    assert re.search(message, line)

@@ -1,0 +1,64 @@
+"""What the journey's verdicts say, of reports as an evaluation of bots leaves them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from veritas_rl.errors import UserError
+from veritas_rl.judging.evaluation import Settings, evaluate
+from veritas_rl.judging.evaluation_report import tell, write
+from veritas_rl.judging.verdicts import of_agreement, of_improvement, of_sameness
+
+
+def report_of(folder: Path, checkpoint: str, compare: str) -> Path:
+    settings = Settings(checkpoint, compare, ("random",), games=60, cases="tic_tac_toe")
+    console = Console(width=200)
+    with console.capture() as told:
+        found = evaluate(settings, folder, console)
+        tell(found, console)
+    assert f"{len(found.versus[0].differing)} of 60 games went otherwise" in told.get()
+    return write(found, folder)[0]
+
+
+def test_who_is_better_is_said_with_an_interval(tmp_path: Path) -> None:
+    (better,) = of_improvement(report_of(tmp_path / "better", "exact", "random"))
+    (worse,) = of_improvement(report_of(tmp_path / "worse", "random", "exact"))
+    assert better.startswith("RL against SFT: tic_tac_toe against random: better, mean score +0.")
+    assert worse.startswith("RL against SFT: tic_tac_toe against random: worse, mean score -0.")
+    assert "paired by 30 deals" in better
+
+
+def test_games_that_differ_are_named(tmp_path: Path) -> None:
+    report = report_of(tmp_path, "exact", "mcts:2000")
+    (line,) = of_sameness(report)
+    ((listed,),) = [[found["differing"] for found in json.loads(report.read_text())["comparisons"]]]
+    assert f"{len(listed)} of 60 games went otherwise" in line
+    assert listed
+    first = listed[0]
+    assert f"deal {first['deal']} from seat {first['seat']} ({first['first']}, {first['second']})" in line
+
+
+@pytest.mark.parametrize(("holds", "word"), [(True, ": the same: "), (False, ": NOT the same: ")])
+def test_whether_logits_agree(holds: bool, word: str, tmp_path: Path) -> None:
+    values: dict[str, Any] = {"holds": holds, "largest": 1e-5, "tolerance": 2e-3, "dtype": "float32", "wanted": 0.999}
+    values |= {"agreeing": 1999, "places": 2000, "prompts": 40, "disagreeing": [{}]}
+    (tmp_path / "agreement.json").write_text(json.dumps(values))
+    line = of_agreement(tmp_path / "agreement.json")
+    assert word in line
+    assert "1999 of 2000 places (99.950%, 99.9% are wanted) of 40 prompts; prompts that differ: 1" in line
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="evaluate again"):
+        of_agreement(tmp_path / "none.json")
+    command = [sys.executable, "-m", "veritas_rl.judging.verdicts", "one.json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: three files are needed: the reports of both evaluations, and what compare_merged.py wrote\n",
+    )

@@ -1,0 +1,153 @@
+"""What a run waits for and will not get is named, and nothing else is."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from veritas_rl.launch.resource_watchdog import Shortage
+
+PATIENCE = 1.0
+
+# Starts or joins a Ray, and then does what it is told, line by line. Two CPUs and one GPU, all of them logical.
+DRIVER = """
+import sys
+import ray
+from ray.util.placement_group import placement_group, remove_placement_group
+
+address = sys.argv[1] if sys.argv[1:] else None
+given = {} if address else dict(num_cpus=2, num_gpus=1, include_dashboard=False)
+ray.init(address=address or "local", **given)
+
+@ray.remote(num_cpus=1)
+class Actor:
+    def __init__(self, seconds=0):
+        import time
+        time.sleep(seconds)
+
+    def ready(self):
+        return True
+
+kept = {}
+print("driver:", ray.get_runtime_context().gcs_address, flush=True)
+for line in sys.stdin:
+    exec(line)
+    print("driver: done", flush=True)
+"""
+
+
+class Driver:
+    """A process that uses Ray, as verl does."""
+
+    def __init__(self, address: str | None = None) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", DRIVER, *([address] if address else [])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            # The Ray that is started asks for its token; who joins it must be told to show it.
+            env={**os.environ, **({"RAY_AUTH_MODE": "token"} if address else {})},
+        )
+        self.address = self._line()
+
+    def do(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        assert self._line() == "done"
+
+    def end(self) -> None:
+        family = psutil.Process(self.process.pid).children(recursive=True)
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(timeout=30)
+        for child in psutil.wait_procs(family, timeout=10)[1]:
+            child.kill()
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        # Ray's own messages stand among them.
+        return next(line for line in self.process.stdout if line.startswith("driver:")).split()[1]
+
+
+@pytest.fixture(scope="module")
+def verl() -> Iterator[Driver]:
+    driver = Driver()
+    yield driver
+    driver.end()
+
+
+def looked(shortage: Callable[[], str | None], seconds: float) -> str | None:
+    """The first shortage that is found within so many seconds."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if message := shortage():
+            return message
+        time.sleep(0.1)
+    return None
+
+
+def watching(driver: Driver, address: str | None = None) -> Shortage:
+    return Shortage(driver.process.pid, {"address": address}, patience=PATIENCE, poll=0.5)
+
+
+def test_an_actor_that_finds_no_cpu_is_named_and_those_that_start_slowly_are_not(verl: Driver, tmp_path: Path) -> None:
+    python = tmp_path / "slow-python"
+    python.write_text("#!/bin/sh\nexec sleep 600\n")
+    python.chmod(0o755)
+    verl.do(f"kept['process'] = Actor.options(runtime_env={{'py_executable': '{python}'}}).remote()")
+    verl.do("kept['init'] = Actor.remote(600)")
+    assert looked(watching(verl), 3 * PATIENCE) is None
+    verl.do("kept['third'] = Actor.remote()")
+    started = time.monotonic()
+    assert looked(watching(verl), 20) == (
+        "Ray waits for 1 CPU and has none left (2 of 2 in use): set ray_kwargs.ray_init.num_cpus to a larger number "
+        "(they are logical: 64 costs nothing)"
+    )
+    assert PATIENCE <= time.monotonic() - started < PATIENCE + 5
+    # Once it has its CPU, nothing is short.
+    verl.do("ray.kill(kept['init']); ray.get(kept['third'].ready.remote())")
+    assert looked(watching(verl), 2 * PATIENCE) is None
+    verl.do("ray.kill(kept['third']); ray.kill(kept['process'])")
+
+
+def test_a_placement_group_that_finds_no_gpus_is_named(verl: Driver) -> None:
+    verl.do("kept['pg'] = placement_group([{'CPU': 0.1, 'GPU': 1}] * 2, strategy='STRICT_PACK')")
+    verl.do("kept['ready'] = kept['pg'].ready()")
+    message = looked(watching(verl), 20)
+    assert message is not None
+    assert message.startswith("Ray waits for 2 GPU and has 1 left (0 of 1 in use): lower trainer.n_gpus_per_node")
+    verl.do("remove_placement_group(kept.pop('pg')); kept.pop('ready')")
+
+
+def test_on_a_cluster_with_others_only_what_this_run_waits_for_counts(verl: Driver) -> None:
+    joined = Driver(verl.address)
+    try:
+        verl.do("kept['big'] = Actor.options(num_cpus=9).remote(); kept['pg'] = placement_group([{'GPU': 3}])")
+        assert looked(watching(joined, verl.address), 3 * PATIENCE) is None
+        joined.do("kept['pg'] = placement_group([{'GPU': 4}])")
+        message = looked(watching(joined, verl.address), 20)
+        assert message is not None
+        assert message.startswith("Ray waits for 4 GPU and has 1 left (0 of 1 in use): ask for less, wait until others")
+        joined.do("remove_placement_group(kept.pop('pg')); kept['big'] = Actor.options(num_cpus=7).remote()")
+        message = looked(watching(joined, verl.address), 20)
+        assert message is not None
+        assert message.startswith("Ray waits for 7 CPU and has ")
+    finally:
+        joined.end()
+
+
+def test_a_ray_that_does_not_answer_is_no_shortage(free_port: int) -> None:
+    driver = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    started = time.monotonic()
+    shortage = Shortage(driver.pid, {"address": f"127.0.0.1:{free_port}"}, patience=0, poll=0.1)
+    assert looked(shortage, 2) is None
+    assert time.monotonic() - started < 5
+    driver.communicate(b"\n")
+    assert looked(shortage, 1) is None

@@ -1,0 +1,140 @@
+"""Speed patches give what verl, TransferQueue and tensordict give."""
+
+import inspect
+from typing import Any
+
+import numpy
+import torch
+from tensordict import TensorDict
+from transfer_queue.metadata import BatchMeta
+from transfer_queue.storage.managers import simple_storage_manager
+from transfer_queue.utils import serial_utils
+from verl.trainer.ppo import padding_utils
+from verl.utils import seqlen_balancing, tensordict_utils
+from verl.workers.utils import padding
+
+
+def nested(*lengths: int) -> Any:
+    rows = [torch.randn(length, generator=torch.Generator().manual_seed(length)) for length in lengths]
+    return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+
+
+def described(*partitions: str) -> BatchMeta:
+    return BatchMeta(
+        global_indexes=[3, 5],
+        partition_ids=list(partitions),
+        field_schema={"ids": {"dtype": torch.int64, "per_sample_shapes": [(2,), (1,)], "is_nested": True}},
+        production_status=numpy.ones(2, dtype=numpy.int8),
+    )
+
+
+def test_one_part_gets_the_descriptions_that_there_are() -> None:
+    rows = described("train", "train")
+    for (same,) in (rows.chunk(1), rows.chunk_by_partition()):
+        assert same is rows
+    for parts in (rows.chunk(2), described("train", "val").chunk_by_partition()):
+        assert [part.global_indexes for part in parts] == [[3], [5]]
+
+
+def test_padding_leaves_words_as_they_are() -> None:
+    words: Any = tensordict_utils.get_tensordict({"rows": nested(3, 1), "words": ["a", {"b": 1}]})
+    padded = words.to_padded_tensor()
+    assert padded["rows"].shape == (2, 3)
+    assert padded["rows"][1, 1:].tolist() == [0.0, 0.0]
+    assert padded.get("words") is words.get("words")
+    assert padded["words"] == ["a", {"b": 1}]
+    assert padded.batch_size == words.batch_size
+
+
+def test_all_rows_in_their_order_are_handed_out_as_they_are() -> None:
+    batch: Any = TensorDict({"rows": nested(3, 1, 2)}, batch_size=[3])
+    whole = tensordict_utils.index_select_tensor_dict(batch, torch.arange(3))
+    assert whole["rows"] is batch["rows"]
+    whole["more"] = torch.ones(3)
+    assert "more" not in batch
+    for indices in ([2, 0, 1], [0, 1]):
+        rows: Any = tensordict_utils.index_select_tensor_dict(batch, indices)["rows"]
+        assert [row.tolist() for row in rows.unbind()] == [batch["rows"][index].tolist() for index in indices]
+
+
+def test_one_part_is_all_and_two_are_balanced() -> None:
+    balanced: Any = seqlen_balancing.get_seqlen_balanced_partitions
+    assert balanced([5, 1, 4], 1, equal_size=False) == [[0, 1, 2]]
+    assert sorted(balanced([5, 1, 4], 2, equal_size=False)) == [[0], [1, 2]]
+
+
+def test_replies_are_padded_as_verl_pads_them() -> None:
+    batch = TensorDict({"prompts": nested(3, 1, 2), "responses": nested(1, 4, 2)}, batch_size=[3])
+    computed = nested(4, 5, 4)
+    ours, theirs = padding.no_padding_2_padding, padding.no_padding_2_padding.__wrapped__  # pyright: ignore[reportFunctionMemberAccess]
+    assert ours(computed, batch).tolist() == theirs(computed, batch).tolist()
+
+
+def test_replies_are_cut_out_as_verl_cuts_them_out() -> None:
+    mask, computed = nested(1, 4, 2), nested(4, 5, 4)
+    rows = torch.arange(12.0).reshape(3, 4)
+    for ours, given in ((padding.response_from_nested, computed), (padding.response_to_nested, rows)):
+        theirs = ours.__wrapped__  # pyright: ignore[reportFunctionMemberAccess]
+        found, wanted = ours(given, mask), theirs(given, mask)
+        assert [row.tolist() for row in found.unbind()] == [row.tolist() for row in wanted.unbind()]
+        assert found.to_padded_tensor(0).tolist() == wanted.to_padded_tensor(0).tolist()
+
+
+def test_what_fills_a_batch_is_short() -> None:
+    sample = {"prompts": torch.arange(5), "responses": torch.arange(3), "position_ids": torch.arange(8)}
+    made, tag = padding_utils.construct_minimal_padding_template(sample, {"seq_len": 8}, 7)
+    assert made["input_ids"].tolist() == [7, 7]
+    assert tag["seq_len"] == 2
+    assert not made["loss_mask"].any()
+
+
+def travelled(column: Any, places: list[int]) -> Any:
+    """Cells of a column as the storage keeps them: what came over the wire."""
+    manager: Any = simple_storage_manager.AsyncSimpleStorageManager
+    return serial_utils.decode(serial_utils.encode(manager._select_by_positions(column, places)))
+
+
+def test_cells_travel_as_bytes_and_come_back_as_they_were() -> None:
+    manager: Any = simple_storage_manager.AsyncSimpleStorageManager
+    columns: list[Any] = [
+        nested(3, 1, 2),
+        nested(1, 4, 2).to(torch.int64),
+        nested(0, 0, 0).to(torch.bfloat16),
+        torch.arange(6).reshape(3, 2).T.contiguous().T,
+    ]
+    for column in columns:
+        stored = travelled(column, [2, 0])
+        assert all(isinstance(cell, bytes) for cell in stored)
+        found: Any = manager._pack_field_values(stored)
+        assert found.dtype == column.dtype
+        rows = column.unbind()
+        assert [row.tolist() for row in found.unbind()] == [rows[2].tolist(), rows[0].tolist()]
+        assert found.to_padded_tensor(0).shape == (2, max(len(rows[2]), len(rows[0])))
+
+
+def test_columns_are_described_as_transfer_queue_describes_them() -> None:
+    columns: Any = {
+        "tokens": nested(1, 4, 2),
+        "dense": torch.ones(3, 2),
+        "words": ["a", "b", "c"],
+        "nothing": nested(0, 0, 0),
+    }
+    batch = TensorDict(columns, batch_size=[3])
+    ours = simple_storage_manager.extract_field_schema
+    assert ours(batch) == inspect.unwrap(ours)(batch)
+    assert list(ours(batch)) == list(batch.keys())
+    assert ours(TensorDict({"dense": torch.ones(0, 2)}, batch_size=[0])) == {}
+
+
+def test_other_cells_travel_as_ever() -> None:
+    manager: Any = simple_storage_manager.AsyncSimpleStorageManager
+    assert manager._select_by_positions(["a", "b", "c"], [2, 0]) == ["c", "a"]
+    assert manager._select_by_positions(torch.arange(6).reshape(3, 1, 2), [0, 1]).tolist() == [[[0, 1]], [[2, 3]]]
+    for values in ([b"bytes", b"more"], ["text", "more"], [{"a": 1}, None]):
+        assert manager._pack_field_values(values).tolist() == values
+    # Where a process without the patch has written some of them.
+    cell, tensor = travelled(nested(3), [0])[0], torch.arange(2.0)
+    assert [row.tolist() for row in manager._pack_field_values([cell, tensor]).unbind()] == [
+        nested(3).unbind()[0].tolist(),
+        [0.0, 1.0],
+    ]

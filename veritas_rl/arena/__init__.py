@@ -1,1 +1,0 @@
-"""Judging players: matches, statistics with intervals, and the reports that people read."""

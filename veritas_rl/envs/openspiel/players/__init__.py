@@ -1,0 +1,1 @@
+"""Players of OpenSpiel games: tree search and exact solutions."""

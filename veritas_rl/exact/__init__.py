@@ -1,0 +1,1 @@
+"""Whole policies of small games, scored exactly."""

@@ -1,0 +1,206 @@
+"""An exact evaluation: players made, and each judged in every information state of some small games.
+
+`train/tools/evaluate.py --exact` is its command line.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rich.console import Console
+
+from veritas_rl.checkpoints.layout import step_of, whole_checkpoints
+from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, select, split_list
+from veritas_rl.errors import UserError
+from veritas_rl.exact.policies import ExactReport, judge, judge_reference, questions_of
+from veritas_rl.judging.evaluation import folder_of, progress
+from veritas_rl.players.loading import NamedPlayer, ReplySettings, check_player, is_bot, open_player
+from veritas_rl.players.registry import check_bot
+
+DEFAULT_GAMES = ("kuhn_poker", "leduc_poker", "tic_tac_toe")
+
+REFERENCES = {"random": "uniform", "exact": "optimum"}
+"""The bots whose policies are known without asking them."""
+
+OTHER = 0.5
+"""Above this share of other replies, the policy that is judged is the lesser part of what the player says."""
+
+
+@dataclass(frozen=True)
+class ExactSettings:
+    """What is judged exactly, and how.
+
+    Attributes:
+        checkpoint: Who is judged, see `loading`.
+        compare: Who is judged beside it; None for nobody.
+        every_step: Judge all whole checkpoints of an experiment instead of its newest; `checkpoint` is its folder.
+        cases: Games by short name and cases, with commas; "" for `DEFAULT_GAMES`.
+        prompt: "full", "unlisted" or "brief".
+        samples: Answers in each state, see `judge`; None for probabilities where they are to be had.
+        replies: How models write.
+        base: See `open_player`.
+    """
+
+    checkpoint: str
+    compare: str | None = None
+    every_step: bool = False
+    cases: str = ""
+    prompt: str = "full"
+    samples: int | None = None
+    replies: ReplySettings = field(default_factory=lambda: ReplySettings(temperature=1.0))
+    base: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.samples is not None and self.samples < 1:
+            raise UserError(f"one sample at least is drawn in each state, {self.samples} were given")
+
+    @property
+    def folder(self) -> Path:
+        """Where the report goes, unless told."""
+        return folder_of(self.checkpoint, self)
+
+
+@dataclass(frozen=True)
+class ExactEvaluation:
+    """Everything that an exact evaluation found.
+
+    Attributes:
+        settings: How it was made.
+        players: The judged players, by name, with their identities.
+        steps: With `every_step`, the training step of each checkpoint by its name, in order; else empty.
+        reports: For each case the report of each player by name, and then those of `REFERENCES`.
+        seconds: How long each case took.
+    """
+
+    settings: ExactSettings
+    players: dict[str, str]
+    steps: dict[str, int]
+    reports: dict[str, dict[str, ExactReport]]
+    seconds: dict[str, float]
+
+    @property
+    def last(self) -> list[str]:
+        """The players of whom most is told: of an experiment its newest checkpoint alone."""
+        earlier = list(self.steps)[:-1]
+        return [name for name in self.players if name not in earlier]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know, a sentence each."""
+        return [
+            note
+            for case, found in self.reports.items()
+            for name in self.last
+            if name not in REFERENCES
+            for note in _notes(f"{case}, {name}", found[name])
+        ]
+
+
+def evaluate_exactly(settings: ExactSettings, folder: Path, console: Console) -> ExactEvaluation:
+    """Judge each player in each case.
+
+    Args:
+        settings: What to judge.
+        folder: Where models that are merged for it are kept, but those of `every_step`.
+        console: Where to tell.
+
+    Raises:
+        UserError: A player does not exist, or a game is unknown, too large or of a kind without exact values.
+    """
+    cases = select(DEFAULT_CASES, split_list(settings.cases, "games") or DEFAULT_GAMES)
+    states = sum(len(questions_of(case, settings.prompt)) for case in cases)  # before a model is loaded
+    steps = {str(path): step_of(path) for path in _checkpoints(settings)}
+    names = [*(steps or [settings.checkpoint]), *([settings.compare] if settings.compare else ())]
+    if settings.compare in (settings.checkpoint, *steps):
+        raise UserError(f"{settings.compare} is compared with itself: name another checkpoint")
+    for name in names:
+        check_player(name)
+        if is_bot(name):
+            check_bot(name, cases)
+    evaluation = ExactEvaluation(settings, {}, steps, {case: {} for case in cases}, dict.fromkeys(cases, 0.0))
+    asked = [name for name in names if name not in REFERENCES]
+    with ExitStack() as stack, progress(console, len(asked) * states, 0, "state") as advance:
+        # One that cannot be opened is known before any other is judged; of many checkpoints, one at a time fits.
+        kept = {
+            name: stack.enter_context(closing(open_player(name, settings.replies, folder / "models", settings.base)))
+            for name in names
+            if name not in steps
+        }
+        for name in names:
+            if name in kept:
+                _judge(evaluation, kept[name], advance)
+                continue
+            with (
+                TemporaryDirectory(dir=folder) as merged,
+                closing(open_player(name, settings.replies, Path(merged), settings.base)) as player,
+            ):
+                _judge(evaluation, player, advance)
+            del player
+    for case, (name, which) in product(cases, REFERENCES.items()):
+        started = time.monotonic()
+        evaluation.reports[case][name] = judge_reference(which, case, settings.prompt)
+        evaluation.seconds[case] += time.monotonic() - started
+    return evaluation
+
+
+def _checkpoints(settings: ExactSettings) -> list[Path]:
+    """With `every_step` all that there are now."""
+    if not settings.every_step:
+        return []
+    found = whole_checkpoints(Path(settings.checkpoint).expanduser())
+    if not found:
+        raise UserError(f"{settings.checkpoint} holds no whole checkpoint: --every_step takes an experiment's folder")
+    return found
+
+
+def _judge(evaluation: ExactEvaluation, player: NamedPlayer, advance: Callable[[int], None]) -> None:
+    """Put the reports of a player into an evaluation."""
+    settings = evaluation.settings
+    evaluation.players[player.name] = player.identity
+    if player.name in REFERENCES:
+        return
+    for case, found in evaluation.reports.items():
+        started = time.monotonic()
+        found[player.name] = judge(
+            player.player, case, prompt=settings.prompt, samples=_samples(settings, player), advance=advance
+        )
+        evaluation.seconds[case] += time.monotonic() - started
+
+
+def _samples(settings: ExactSettings, player: NamedPlayer) -> int | None:
+    """A model without temperature answers the same each time: one answer is its whole policy."""
+    return 1 if player.is_model and settings.replies.temperature == 0 else settings.samples
+
+
+def _notes(who: str, report: ExactReport) -> list[str]:
+    metrics = report.metrics
+    told = f"{who}: all {metrics['states']} states asked"
+    if report.way == "probabilities":
+        told += "; a policy of probabilities: each legal action by its number alone, as the whole reply"
+        rest = "illegal or other"
+    else:
+        told += f"; a policy of {report.samples} answers in each state, read as in games"
+        rest = "illegal"
+    told += (
+        f"; {rest}: mean {metrics['illegal_mean']:.4f}, max {metrics['illegal_max']:.4f};"
+        f" {metrics['states_without_legal_answer']} states without any legal answer (taken as uniform there)."
+    )
+    notes = [told]
+    if report.mistakes:
+        counts = ", ".join(f"{count} {reason}" for reason, count in report.mistakes.items())
+        notes.append(f"{who}: {counts}.")
+    if report.floor:
+        notes.append(
+            f"{who}: with so many answers in each state the optimum itself shows a NashConv of {report.floor:.4f}: less"
+            " of a difference is noise, and more --samples lower it."
+        )
+    if report.way == "probabilities" and metrics["illegal_mean"] > OTHER:
+        notes.append(
+            f"{who}: most of what it says is something else, and NashConv is that of the little that is left: if it"
+            " thinks before it answers, or names its moves, judge it with --samples N."
+        )
+    return notes

@@ -1,0 +1,1 @@
+"""Judging: positions and games, statistics, reports."""

@@ -1,0 +1,238 @@
+"""What a person reads of an evaluation: a table on the terminal, and report.json, report.html and report.png.
+
+The same evaluation gives the same bytes, but for what stands under "times". The page holds its picture and its style,
+and asks no other machine for anything.
+"""
+
+import base64
+import dataclasses
+import json
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from jinja2 import Environment
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from veritas_rl.checkpoints.folder import write_whole
+from veritas_rl.judging.evaluation import Evaluation, Relabelled
+from veritas_rl.judging.report import percent
+from veritas_rl.judging.statistics import Comparison, Estimate
+from veritas_rl.judging.summary import ALL, THRESHOLDS, Row, grouped, stage_of, told_partings
+
+matplotlib.use("Agg")
+
+CAPTION = (
+    "95% intervals: of a rate the span of Wilson's and of one resampled by deal, of a mean score resampled by deal."
+)
+GUISE = {"labels": "with other labels", "mirrored": "mirrored"}
+NEEDED = "games that this difference would need for a power of 80%"
+
+
+def values_of(evaluation: Evaluation) -> dict[str, Any]:
+    """The whole report as plain values."""
+    settings = dataclasses.asdict(evaluation.settings)
+    total = [row for row in evaluation.rows if row.seat == ALL and row.case != ALL]
+    seconds = evaluation.seconds
+    return {
+        "settings": settings,
+        "players": evaluation.players,
+        "notes": evaluation.notes,
+        "rows": [dataclasses.asdict(row) for row in evaluation.rows],
+        "stages": [dataclasses.asdict(stage) for stage in evaluation.stages],
+        "comparisons": [dataclasses.asdict(versus) for versus in evaluation.versus],
+        "relabelled": [_relabelled_values(found) for found in evaluation.relabelled],
+        "tokens": {
+            "read": sum(row.prompt_tokens for row in total),
+            "written": sum(row.tokens for row in total),
+            "answers": sum(row.moves for row in total),
+        },
+        "times": {
+            "seconds": round(seconds, 3),
+            "games_played_now": evaluation.played,
+            "games_per_second": round(evaluation.played / seconds, 3) if evaluation.played and seconds else None,
+        },
+    }
+
+
+def write(evaluation: Evaluation, folder: Path) -> list[Path]:
+    """Write the three files of the report, and return where they are."""
+    values = values_of(evaluation)
+    picture = folder / "report.png"
+    draw(evaluation, picture)
+    page = render(
+        "report.html.jinja",
+        evaluation=evaluation,
+        label=labels_of(evaluation),
+        values=values,
+        gains=[(found, found.other.gain_over(found.plain)) for found in evaluation.relabelled],
+        settings=json.dumps(values["settings"], indent=2),
+        picture=base64.b64encode(picture.read_bytes()).decode(),
+        caption=CAPTION,
+        needed=NEEDED,
+        guises=GUISE,
+    )
+    write_whole(folder / "report.json", json.dumps(values, indent=2) + "\n")
+    write_whole(folder / "report.html", page)
+    return [folder / "report.json", folder / "report.html", picture]
+
+
+def render(template: str, *, package: str = "veritas_rl.judging", **values: Any) -> str:
+    """A page of a package's template, in the style that all reports share."""
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"percent": percent, "change": change, "p": p_value}
+    style = files("veritas_rl.judging").joinpath("report.css").read_text("utf-8")
+    return environment.from_string(files(package).joinpath(template).read_text("utf-8")).render(style=style, **values)
+
+
+def tell(evaluation: Evaluation, console: Console) -> None:
+    """Print the tables."""
+    label = labels_of(evaluation)
+    for (player, opponent), rows in grouped(evaluation.rows, lambda row: (row.player, row.opponent)):
+        table = _table(
+            f"{label[player]} against {label[opponent]}",
+            ("games", "won/drawn/\nlost %", "score", "success %", "illegal/\ncut %"),
+        )
+        for row in rows:
+            table.add_row(*_cells(row), style="" if row.seat == ALL else "dim")
+        console.print(table)
+    console.print(CAPTION, style="dim")
+    for stage in evaluation.stages:
+        console.print(
+            f"{stage.stage} (against {', '.join(label[name] for name in stage.opponents)}): "
+            f"success over {stage.threshold} asked, {percent(stage.success)} reached by {label[stage.player]}: "
+            f"{stage.verdict}",
+            soft_wrap=True,
+            highlight=False,
+        )
+    for opponent, found in grouped(evaluation.versus, lambda versus: versus.opponent):
+        table = _table(
+            f"{label[found[0].first]} less {label[found[0].second]}, against {label[opponent]}",
+            ("measure", "difference", "p", "games for\n80% power"),
+        )
+        for versus in found:
+            for case, what, made in ((versus.case, "score", versus.score), ("", "success", versus.success)):
+                table.add_row(case, what, change(made.difference), p_value(made), str(made.values_needed or "-"))
+        console.print(table)
+        for versus in (versus for versus in found if versus.case != ALL):
+            line = told_partings(versus.case, versus.games, versus.differing)
+            console.print(line, soft_wrap=True, highlight=False)
+    for found in evaluation.relabelled:
+        console.print(
+            f"{label[found.player]} on {len(found.plain.classes)} positions of {found.case}: {_good(found)} "
+            f"{percent(found.plain.optimal_rate)}, {GUISE[found.guise]} {percent(found.other.optimal_rate)}; "
+            f"difference {change(found.other.gain_over(found.plain))}, legal {percent(found.plain.legal_rate)} and "
+            f"{percent(found.other.legal_rate)}",
+            soft_wrap=True,
+            highlight=False,
+        )
+    for note in evaluation.notes:
+        console.print(f"note: {note}", soft_wrap=True, highlight=False)
+    told = values_of(evaluation)
+    tokens, times = told["tokens"], told["times"]
+    speed = f"; {evaluation.played} games in {evaluation.seconds:.1f} s" if evaluation.played else ""
+    console.print(
+        f"{tokens['answers']} answers, {tokens['read']} tokens read, {tokens['written']} written{speed}"
+        + (f", {times['games_per_second']:.1f} a second" if times["games_per_second"] else ""),
+        highlight=False,
+    )
+
+
+def _table(title: str, columns: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("game", overflow="fold")
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    won, drawn, lost, illegal, cut = (
+        f"{100 * share.mean:.0f}" for share in (row.wins, row.draws, row.losses, row.illegal, row.truncated)
+    )
+    return (
+        row.case if row.seat == ALL else f"  seat {row.seat}",
+        str(row.games),
+        f"{won}/{drawn}/{lost}",
+        f"{row.score.mean:.2f} [{row.score.low:.2f}, {row.score.high:.2f}]",
+        f"{100 * row.success.mean:.0f} [{100 * row.success.low:.1f}, {100 * row.success.high:.1f}]",
+        f"{illegal}/{cut}",
+    )
+
+
+def draw(evaluation: Evaluation, path: Path) -> None:
+    """Draw the success rates with their intervals, and what the stages ask for, as a PNG."""
+    from matplotlib.figure import Figure
+
+    label = labels_of(evaluation)
+    rows = [row for row in evaluation.rows if row.seat == ALL]
+    labels = list(dict.fromkeys((row.case, row.opponent) for row in rows))
+    players = list(evaluation.players)
+    figure = Figure(figsize=(8, 1.5 + 0.6 * len(labels) + 0.25 * len(players)), layout="constrained")
+    axes = figure.subplots()
+    for number, player in enumerate(players):
+        shift = 0.18 * (number - (len(players) - 1) / 2)
+        mine = [row for row in rows if row.player == player]
+        rates = [row.success for row in mine]
+        ends = [[rate.mean - rate.low for rate in rates], [rate.high - rate.mean for rate in rates]]
+        places = [labels.index((row.case, row.opponent)) + shift for row in mine]
+        axes.errorbar([rate.mean for rate in rates], places, xerr=ends, fmt="o", capsize=3, label=label[player])
+    for place, (_, opponent) in enumerate(labels):
+        stage = stage_of(opponent)
+        if stage is not None:
+            asked = "what the stage asks for" if place == 0 else None
+            axes.plot([THRESHOLDS[stage]] * 2, [place - 0.4, place + 0.4], color="0.4", linestyle="--", label=asked)
+    axes.set(xlim=(-0.01, 1.01), ylim=(len(labels) - 0.4, -0.6), xlabel="success rate, 95% interval")
+    axes.set_yticks(range(len(labels)), [f"{case}\nagainst {label[opponent]}" for case, opponent in labels])
+    axes.grid(axis="x", alpha=0.3)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    figure.legend(loc="outside upper left", ncols=1, frameon=False)
+    # Without the version of the library, which would differ from machine to machine.
+    figure.savefig(path, dpi=130, metadata={"Software": None})
+
+
+def change(estimate: Estimate) -> str:
+    """A difference of means or rates, with its interval."""
+    return f"{estimate.mean:+.3f} [{estimate.low:+.3f}, {estimate.high:+.3f}]"
+
+
+def p_value(comparison: Comparison) -> str:
+    """The p-value, as it is printed."""
+    return f"{comparison.p_value:.4f}"
+
+
+def _good(found: Relabelled) -> str:
+    return "optimal moves" if found.plain.exact and found.other.exact else "good moves"
+
+
+def _relabelled_values(found: Relabelled) -> dict[str, Any]:
+    return {
+        "player": found.player,
+        "case": found.case,
+        "guise": found.guise,
+        "positions": len(found.plain.classes),
+        "exact": found.plain.exact and found.other.exact,
+        "plain": {name: dataclasses.asdict(made) for name, made in _rates(found.plain)},
+        "other": {name: dataclasses.asdict(made) for name, made in _rates(found.other)},
+        "difference": dataclasses.asdict(found.other.gain_over(found.plain)),
+    }
+
+
+def _rates(judgement: Any) -> Sequence[tuple[str, Estimate]]:
+    return (("legal", judgement.legal_rate), ("good", judgement.optimal_rate))
+
+
+def labels_of(evaluation: Evaluation) -> dict[str, str]:
+    """A short name for each player and opponent."""
+    return short_names([*evaluation.players, *(row.opponent for row in evaluation.rows)])
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """A short name for each: the last part of a folder's path, where that tells them apart."""
+    parts = {name: name if "://" in name else name.rstrip("/").rpartition("/")[2] for name in names}
+    taken = list(parts.values())
+    return {name: part if taken.count(part) == 1 else name for name, part in parts.items()}

@@ -1,0 +1,337 @@
+"""Whole games between players: pairing, playing, and a ledger of what is finished.
+
+A deal is all that chance decides: cards, dice, the random opening, and the dice of the bots. Every deal is played from
+each seat, and by each of the players that are compared, with the same luck. So what differs between two results of a
+deal is the player.
+
+All games run at once: each call of a model answers the waiting turns of all of them. Each finished game is a line in
+the ledger, so that an evaluation which was cut off goes on where it was. What a game comes to depends on its own task
+and players alone, so it does not matter when it was played, or beside which others.
+"""
+
+import dataclasses
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from veritas_rl.envs.base import Player, Reason, Reply, Score, Session, Task, Turn, play
+from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.registry import get_environment
+from veritas_rl.errors import UserError
+from veritas_rl.players.loading import NamedPlayer
+from veritas_rl.players.random import RandomPlayer
+from veritas_rl.seeding import digest
+
+ALONE = "nobody"
+"""The opponent in a game for one."""
+
+LEDGER = "games.jsonl"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What holds in every game of an evaluation.
+
+    Attributes:
+        seed: The seed of the deals.
+        prompt: What a model is shown, see `Task`.
+        opening: How many random moves each game begins with.
+        max_moves: After how many moves, all seats together, a game that is not over ends as `Reason.UNFINISHED`.
+    """
+
+    seed: int = 42
+    prompt: str = "full"
+    opening: int = 0
+    max_moves: int = 1000
+
+    def __post_init__(self) -> None:
+        if self.opening < 0 or self.max_moves < 1:
+            raise UserError(
+                f"opening is at least 0 and max_moves at least 1: {self.opening}, {self.max_moves} were given"
+            )
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """One game to be played.
+
+    Attributes:
+        task: The game, the deal and the judged seat.
+        player: Who is judged.
+        opponent: Who sits on every other seat; None in a game for one.
+        rules: What else holds.
+    """
+
+    task: Task
+    player: NamedPlayer
+    opponent: NamedPlayer | None
+    rules: Rules
+
+    @property
+    def key(self) -> str:
+        """Equal for games that come to the same."""
+        opponent = self.opponent.identity if self.opponent else ALONE
+        words = (self.task.id, self.player.identity, opponent, self.rules.opening)
+        return f"{digest(*words):016x}"
+
+    def session(self) -> Session:
+        """The game after its opening."""
+        environment = get_environment(self.task.env)
+        bot = RandomPlayer("opening")
+        # An opening must leave something to play.
+        for moves in range(self.rules.opening, -1, -1):
+            session = environment.start(self.task)
+            for _ in range(moves):
+                turns = session.turns()
+                session.step({turn.seat: reply for turn, reply in zip(turns, bot.act(turns), strict=True)})
+                if not session.turns():
+                    break
+            if session.turns():
+                return session
+        raise UserError(f"{self.task.case} is over before anybody is asked")
+
+    def seating(self) -> Mapping[int, Player]:
+        """Who sits where."""
+        others = self.opponent.player if self.opponent else self.player.player
+        seats = range(load(self.task.case).players)
+        return {seat: self.player.player if seat == self.task.seat else others for seat in seats}
+
+
+@dataclass(frozen=True)
+class Game:
+    """A finished game, as it stands in the ledger.
+
+    Attributes:
+        key: See `Pairing.key`.
+        task: The task's id.
+        case: What was played.
+        deal: Which deal of the case.
+        seat: The judged seat.
+        player: Who was judged, as a person named it.
+        opponent: Who sat on the other seats.
+        value: The judged seat's score in [0, 1].
+        success: Whether it won.
+        reason: How the game ended for it.
+        moves: How often the judged player was asked.
+        prompt_tokens: What it read.
+        tokens: What it wrote.
+        course: A digest of everything that was shown: equal for games that went alike.
+    """
+
+    key: str
+    task: str
+    case: str
+    deal: int
+    seat: int
+    player: str
+    opponent: str
+    value: float
+    success: bool
+    reason: Reason
+    moves: int
+    prompt_tokens: int
+    tokens: int
+    course: str
+
+    def to_json(self) -> str:
+        """As one line."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Game":
+        """The opposite of `to_json`.
+
+        Raises:
+            ValueError: It is no game.
+        """
+        try:
+            values = json.loads(text)
+            return cls(**{**values, "reason": Reason(values["reason"])})
+        except (KeyError, TypeError) as error:
+            raise ValueError(str(error)) from error
+
+
+def pair(
+    cases: Sequence[str],
+    games: int,
+    players: Sequence[NamedPlayer],
+    opponents: Sequence[NamedPlayer],
+    rules: Rules,
+) -> list[Pairing]:
+    """The games of an evaluation: each deal of each case, from each seat, by each player, against each opponent.
+
+    Args:
+        cases: What is played.
+        games: Of each case, against each opponent; rounded up to whole deals.
+        players: Who is judged.
+        opponents: Against whom. A game for one is played once.
+        rules: What holds in every game.
+
+    Raises:
+        UserError: A game does not exist, or there is nothing to play.
+    """
+    if games < 1 or not cases or not opponents:
+        raise UserError(f"nothing to play: {games} games of {len(cases)} cases against {len(opponents)} opponents")
+    made: list[Pairing] = []
+    for case in cases:
+        seats = load(case).players
+        for opponent in opponents if seats > 1 else [None]:
+            for deal in range(-(-games // seats)):
+                for seat in range(seats):
+                    # The weights of a model are its identity, and not the folder where they are.
+                    name = "none" if opponent is None else "model" if opponent.is_model else opponent.name
+                    task = Task(
+                        env="openspiel",
+                        case=load(case).case,
+                        k=deal,
+                        mode="episode",
+                        opponent=name,
+                        seat=seat,
+                        seed=rules.seed,
+                        split="val",
+                        prompt=rules.prompt,
+                        max_moves=rules.max_moves,
+                    )
+                    made += [Pairing(task, player, opponent, rules) for player in players]
+    return made
+
+
+def play_all(
+    pairings: Sequence[Pairing],
+    at_once: int,
+    on_end: Callable[[Pairing, Game], None],
+    watch: Callable[[Pairing, Session], Session] = lambda pairing, session: session,
+) -> None:
+    """Play games, so many at a time.
+
+    Args:
+        pairings: The games.
+        at_once: The most games that run together, which bounds the memory.
+        on_end: Called with each game as it ends.
+        watch: Puts something around a game's session that sees what is said in it.
+    """
+    for start in range(0, len(pairings), at_once):
+        sessions = [_Watched(pairing, on_end, watch) for pairing in pairings[start : start + at_once]]
+        play(sessions, [session.pairing.seating() for session in sessions])
+
+
+class _Watched(Session):
+    """A game that is counted, and tells of its end."""
+
+    def __init__(
+        self,
+        pairing: Pairing,
+        on_end: Callable[[Pairing, Game], None],
+        watch: Callable[[Pairing, Session], Session],
+    ) -> None:
+        self.pairing = pairing
+        self.task = pairing.task
+        self._inner = watch(pairing, pairing.session())
+        self._on_end = on_end
+        self._moves = self._prompt_tokens = self._tokens = 0
+        self._shown = hashlib.sha256()
+        self._over = False
+
+    def turns(self) -> Sequence[Turn]:
+        turns = self._inner.turns()
+        if not turns and not self._over:
+            self._over = True
+            self._on_end(self.pairing, self._record())
+        return turns
+
+    def step(self, replies: Mapping[int, Reply]) -> None:
+        for turn in self._inner.turns():
+            self._shown.update(repr((turn.seat, turn.messages)).encode())
+        mine = replies.get(self.task.seat)
+        if mine is not None:
+            self._moves += 1
+            self._prompt_tokens += mine.prompt_tokens
+            self._tokens += mine.tokens
+        self._inner.step(replies)
+
+    def scores(self) -> dict[int, Score]:
+        return self._inner.scores()
+
+    def _record(self) -> Game:
+        score = self.scores()[self.task.seat]
+        self._shown.update(repr((score.value, score.reason)).encode())
+        return Game(
+            key=self.pairing.key,
+            task=self.task.id,
+            case=self.task.case,
+            deal=self.task.k,
+            seat=self.task.seat,
+            player=self.pairing.player.name,
+            opponent=self.pairing.opponent.name if self.pairing.opponent else ALONE,
+            value=score.value,
+            success=score.success,
+            reason=score.reason,
+            moves=self._moves,
+            prompt_tokens=self._prompt_tokens,
+            tokens=self._tokens,
+            course=self._shown.hexdigest()[:16],
+        )
+
+
+class Ledger:
+    """The finished games of an output folder, one JSON object a line.
+
+    A line that was cut off, as by a loss of power, is dropped: its game is played again.
+
+    Args:
+        path: The file; it need not exist yet, nor its folder.
+
+    Raises:
+        UserError: It cannot be read or written, or is something else.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.games: dict[str, Game] = {}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+            whole = [line for line in lines if line.endswith(b"\n")]
+            for line in whole:
+                game = Game.from_json(line.decode())
+                self.games[game.key] = game
+            self._file = path.open("ab")
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._file.truncate(sum(map(len, whole)))
+        except BlockingIOError as error:
+            raise UserError(f"another evaluation writes to {path.parent}: wait, or give another --output") from error
+        except (OSError, ValueError) as error:
+            raise UserError(
+                f"{path} cannot be read as the finished games of an evaluation ({error}): "
+                "remove it, or give another --output"
+            ) from error
+
+    def add(self, game: Game) -> None:
+        """Keep a finished game."""
+        self.games[game.key] = game
+        self._file.write(game.to_json().encode() + b"\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Put everything on the disk."""
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+    def of(self, pairings: Iterable[Pairing]) -> list[Game]:
+        """The finished games among these, in their order, by the names that hold now.
+
+        A player that is the same under another name keeps its games.
+        """
+        return [
+            dataclasses.replace(
+                self.games[pairing.key],
+                player=pairing.player.name,
+                opponent=pairing.opponent.name if pairing.opponent else ALONE,
+            )
+            for pairing in pairings
+            if pairing.key in self.games
+        ]

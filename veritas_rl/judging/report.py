@@ -1,0 +1,82 @@
+"""What a person reads at the end of a run: a table of rates with intervals, and a picture of the learning curve."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from rich.table import Table
+
+from veritas_rl.judging.held_out import Judgement
+from veritas_rl.judging.statistics import Estimate
+
+matplotlib.use("Agg")
+
+
+def percent(estimate: Estimate) -> str:
+    """An estimate of a rate, as a percentage with its 95% interval."""
+    return f"{100 * estimate.mean:.1f}%  [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
+
+
+def measure_of(judgements: Mapping[str, Judgement]) -> str:
+    """What is counted: moves that are optimal by exact values, or moves that playouts say are good."""
+    return "optimal moves" if all(judgement.exact for judgement in judgements.values()) else "moves worth over 1/2"
+
+
+def table_of(judgements: Mapping[str, Judgement], title: str) -> Table:
+    """A row for each player: legal moves and `measure_of`, with 95% intervals resampled by symmetry class."""
+    table = Table(title=title, title_justify="left", caption="95% intervals, resampled by symmetry class")
+    table.add_column("player")
+    table.add_column("legal moves", justify="right")
+    table.add_column(measure_of(judgements), justify="right")
+    for name, judgement in judgements.items():
+        table.add_row(name, percent(judgement.legal_rate), percent(judgement.optimal_rate))
+    return table
+
+
+def draw_level(axes: Any, name: str, level: float) -> None:
+    """Draw a named horizontal line to compare with."""
+    axes.axhline(level, color="0.4", linestyle="--", linewidth=1)
+    axes.annotate(
+        name, (1.0, level), xycoords=("axes fraction", "data"), ha="right", va="bottom", color="0.3", fontsize=9
+    )
+
+
+def draw_learning_curve(
+    path: Path, steps: Sequence[int], curves: Mapping[str, Sequence[float]], levels: Mapping[str, float]
+) -> None:
+    """Draw metrics of a run against its steps, as a PNG.
+
+    Args:
+        path: Where to.
+        steps: The training step of each point.
+        curves: The points of each curve by its name, as rates in [0, 1]; NaN where it has none.
+        levels: Horizontal lines to compare with, by name.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for name, points in curves.items():
+        there = [(step, value) for step, value in zip(steps, points, strict=True) if not math.isnan(value)]
+        at, values = [step for step, _ in there], [value for _, value in there]
+        (line,) = axes.plot(at, values, alpha=0.25, linewidth=1)
+        axes.plot(at, smoothed(values), color=line.get_color(), linewidth=2, label=name)
+    for name, level in levels.items():
+        draw_level(axes, name, level)
+    axes.set(xlabel="training step", ylabel="mean over the batch", ylim=(0, 1.03))
+    axes.margins(x=0.01)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, loc="lower right")
+    figure.savefig(path, dpi=150)
+
+
+def smoothed(values: Sequence[float], weight: float = 0.8) -> list[float]:
+    """An exponential moving average with its start corrected for bias (Kingma and Ba 2015, section 3)."""
+    average, total, result = 0.0, 0.0, []
+    for value in values:
+        average = weight * average + (1 - weight) * value
+        total = weight * total + (1 - weight)
+        result.append(average / total)
+    return result

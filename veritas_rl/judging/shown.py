@@ -1,0 +1,88 @@
+"""Some of an evaluation's games, kept move by move, for a person to look at: shown.html, and shown.jsonl for programs.
+
+Both are written anew with each such game that ends, and before it counts as finished. So they are there while the
+others are still played, and an interruption loses none.
+"""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+
+from veritas_rl.envs.base import Session
+from veritas_rl.errors import UserError
+from veritas_rl.judging.matches import Ledger, Pairing
+from veritas_rl.judging.summary import grouped
+from veritas_rl.viewing.games_page import read_games, write_games
+from veritas_rl.viewing.recording import PlayedGame, RecordedSession
+
+NAME = "shown"
+
+
+class Shown:
+    """The games to look at. They are chosen by the command alone: the first ones of each player, opponent and case.
+
+    Args:
+        folder: Where the page goes.
+        title: What it is called.
+        pairings: All games of the evaluation.
+        count: How many are shown.
+        ledger: Those that are finished. A finished game of which nothing was kept is not shown.
+
+    Raises:
+        UserError: The kept games cannot be read, or `count` is below 0.
+    """
+
+    def __init__(self, folder: Path, title: str, pairings: Sequence[Pairing], count: int, ledger: Ledger) -> None:
+        if count < 0:
+            raise UserError(f"games_to_show={count} is no number of games: 0 shows none")
+        self.path = folder / f"{NAME}.html"
+        self._title = title
+        self._chosen = {pairing.key: pairing for pairing in _spread(pairings, count)}
+        self._recorded: dict[str, RecordedSession] = {}
+        kept = _kept(folder / f"{NAME}.jsonl")
+        # A game that is not finished is played again, and perhaps by other weights.
+        self._games = {
+            key: kept[_names(pairing)]
+            for key, pairing in self._chosen.items()
+            if key in ledger.games and _names(pairing) in kept
+        }
+
+    def watch(self, pairing: Pairing, session: Session) -> Session:
+        """The session to play: one that is recorded, where the game is among the chosen."""
+        if pairing.key not in self._chosen:
+            return session
+        others = pairing.opponent.name if pairing.opponent else ""
+        self._recorded[pairing.key] = RecordedSession(
+            session, lambda seat: pairing.player.name if seat == pairing.task.seat else others
+        )
+        return self._recorded[pairing.key]
+
+    def ended(self, pairing: Pairing) -> None:
+        """A game is over: keep it, if it is among the chosen."""
+        recorded = self._recorded.pop(pairing.key, None)
+        if recorded is not None:
+            self._games[pairing.key] = recorded.game()
+            games = [self._games[key] for key in self._chosen if key in self._games]
+            write_games(self.path.parent, NAME, games, self._title)
+
+
+def _spread(pairings: Sequence[Pairing], count: int) -> list[Pairing]:
+    """So many games, in turn of each player, opponent and case."""
+    groups = grouped(pairings, lambda game: (game.player.name, game.opponent and game.opponent.name, game.task.case))
+    in_turn = itertools.chain(*itertools.zip_longest(*(group for _, group in groups)))
+    return list(itertools.islice((pairing for pairing in in_turn if pairing is not None), count))
+
+
+def _names(pairing: Pairing) -> tuple[str, str, str]:
+    return pairing.task.id, pairing.player.name, pairing.opponent.name if pairing.opponent else ""
+
+
+def _kept(path: Path) -> dict[tuple[str, str, str], PlayedGame]:
+    if not path.exists():
+        return {}
+    try:
+        games = read_games(path)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UserError(f"{path} cannot be read as recorded games ({error}): remove it") from error
+    judged = ({ending.seat: ending.player for ending in game.endings}[game.seat] for game in games)
+    return {(game.task_id, player, game.opponent): game for game, player in zip(games, judged, strict=True)}

@@ -1,0 +1,212 @@
+"""Whatever a person names as a player, made one: a bot, a server, a model's folder, a checkpoint, an adapter, a hub id.
+
+random, mcts:50, exact              a bot, see `opponents`
+http://host:8000/v1                 an OpenAI-compatible chat server; http://host:8000/v1#NAME where it serves several
+a folder with config.json           a Hugging Face model
+a folder with adapter_config.json   an adapter, on the base that it names and not merged into it
+.../global_step_N                   a checkpoint of verl, merged into a folder first
+a folder of global_step_N           an experiment: its newest whole checkpoint
+Qwen/Qwen3-4B-Instruct-2507         a model on the Hugging Face hub
+"""
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from veritas_rl.checkpoints.adapter import SETTINGS, WEIGHTS, base_name, check_adapter, weights_fingerprint
+from veritas_rl.checkpoints.layout import check_shards, shard_files, step_folders, step_of, whole_checkpoints
+from veritas_rl.envs.base import Player
+from veritas_rl.errors import UserError
+from veritas_rl.players.registry import BOTS, make_bot
+from veritas_rl.seeding import digest
+
+LONGEST_PROMPT = 16384
+"""The most tokens of a prompt: what a game shows is far shorter, and a longer context takes memory."""
+
+_ADDRESS = re.compile(r"https?://")
+_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+
+
+@dataclass(frozen=True)
+class ReplySettings:
+    """How a model writes its replies.
+
+    Attributes:
+        max_tokens: The most tokens of one.
+        temperature: Of sampling; 0 takes the likeliest token.
+        top_p: Of sampling.
+        seed: With the turn's dice it seeds each reply.
+        concurrency: How many a server, or the engine, writes at once.
+        timeout: The most seconds that a server may take for one.
+    """
+
+    max_tokens: int = 1024
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int = 42
+    concurrency: int = 64
+    timeout: float = 600.0
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1 or self.concurrency < 1:
+            raise UserError(f"max_tokens and concurrency are at least 1: {self.max_tokens}, {self.concurrency}")
+        if not 0 <= self.temperature < float("inf") or not 0 < self.top_p <= 1:
+            raise UserError(
+                f"temperature is at least 0 and top_p lies in (0, 1]: {self.temperature}, {self.top_p} were given"
+            )
+
+    @property
+    def sampling(self) -> str:
+        """What a reply depends on beside the model."""
+        return f"max_tokens={self.max_tokens},temperature={self.temperature},top_p={self.top_p},seed={self.seed}"
+
+
+@dataclass(frozen=True)
+class NamedPlayer:
+    """A player, and who it is.
+
+    Attributes:
+        name: As a person named it.
+        identity: Equal for players that play alike: a fingerprint of the weights, and how replies are sampled.
+        player: Who plays.
+        is_model: Whether it reads messages and writes text.
+        close: Ends what runs behind it.
+    """
+
+    name: str
+    identity: str
+    player: Player
+    is_model: bool
+    close: Callable[[], None] = lambda: None
+
+
+def is_bot(name: str) -> bool:
+    """Whether a name is that of a bot, or was meant to be."""
+    return re.fullmatch(r"random|exact|mcts(:.*)?", name) is not None
+
+
+def open_player(name: str, settings: ReplySettings, merged: Path, base: str | None = None) -> NamedPlayer:
+    """Make the player that a person named.
+
+    Args:
+        name: See the head of this file.
+        settings: How a model writes.
+        merged: A folder in which merged checkpoints are kept.
+        base: The base of a checkpoint or an adapter, where it records none, or its own is gone.
+
+    Raises:
+        UserError: There is no such player, or it cannot be made; the message says why.
+    """
+    if is_bot(name):
+        return NamedPlayer(name, f"{name},seed={settings.seed}", make_bot(name, settings.seed), is_model=False)
+    if _ADDRESS.match(name):
+        from veritas_rl.players.server import ServerPlayer
+
+        player = ServerPlayer(
+            name,
+            max_tokens=settings.max_tokens,
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+            seed=settings.seed,
+            concurrency=settings.concurrency,
+            timeout=settings.timeout,
+        )
+        return NamedPlayer(name, f"{player.url}#{player.model},{settings.sampling}", player, is_model=True)
+    check_player(name)
+    folder = Path(name).expanduser()
+    if folder.exists():
+        return _from_folder(name, folder.resolve(), settings, merged, base)
+    from veritas_rl.checkpoints.models import Base
+
+    try:
+        found = Base.find(name)
+    except UserError as error:
+        why = str(error).removeprefix("the base ")
+        raise UserError(f"no player {name!r}: there is no such folder, and on the hub {why}") from error
+    return _from_model(name, found.folder, None, settings)
+
+
+def check_player(name: str) -> None:
+    """Refuse what cannot be the name of a player.
+
+    Raises:
+        UserError: It is no bot, no address, no folder and no hub id.
+    """
+    if is_bot(name) or _ADDRESS.match(name) or _HUB_ID.fullmatch(name) or Path(name).expanduser().exists():
+        return
+    raise UserError(
+        f"no player {name!r}: there is no such folder, and it is no hub id such as Qwen/Qwen3-4B-Instruct-2507, no "
+        f"http address, and no bot ({', '.join(BOTS)})"
+    )
+
+
+def _from_folder(name: str, folder: Path, settings: ReplySettings, merged: Path, base: str | None) -> NamedPlayer:
+    if (folder / "config.json").is_file():
+        return _from_model(name, folder, None, settings)
+    if (folder / SETTINGS).is_file():
+        from veritas_rl.checkpoints.models import Base
+
+        found = Base.find(base or base_name(folder)).folder
+        check_adapter(folder, found)
+        return _from_model(name, found, folder, settings)
+    if re.fullmatch(r"global_step_\d+", folder.name):
+        return _from_model(name, _merge(folder, merged, base), None, settings)
+    if steps := step_folders(folder):
+        newest = (whole_checkpoints(folder) or steps)[-1]
+        return _from_model(name, _merge(newest, merged, base), None, settings)
+    raise UserError(
+        f"{folder} is no checkpoint: it holds neither config.json (a model), nor {SETTINGS} (an adapter), nor "
+        "global_step_N (a trainer's checkpoints)"
+    )
+
+
+def _merge(checkpoint: Path, merged: Path, base: str | None) -> Path:
+    """The model folder of a trainer's checkpoint, made unless it was made before."""
+    check_shards(checkpoint)
+    # A checkpoint that was written anew has other times, and gets a folder of its own.
+    files = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in shard_files(checkpoint)]
+    version = f"{digest(checkpoint, base, files):016x}"[:8]
+    target = merged / f"{checkpoint.parent.name}-step-{step_of(checkpoint)}-{version}"
+    if not target.exists():
+        from veritas_rl.checkpoints.assemble import merge_checkpoint
+        from veritas_rl.checkpoints.models import quiet
+
+        quiet()
+        merge_checkpoint(checkpoint, target, base)
+    return target
+
+
+def _from_model(name: str, folder: Path, adapter: Path | None, settings: ReplySettings) -> NamedPlayer:
+    """A player of a model's folder, with or without an adapter on it."""
+    # These import torch: a bot and a server need none.
+    import torch
+
+    from veritas_rl.checkpoints.models import load_adapter, quiet
+    from veritas_rl.players.generation import GenerationEngine
+    from veritas_rl.players.language_model import LanguageModelPlayer, load_language_model
+    from veritas_rl.players.sampling import SamplingParams
+
+    quiet()
+    model, tokenizer = load_language_model(folder, "cuda" if torch.cuda.is_available() else "cpu")
+    identity = weights_fingerprint(folder)
+    if adapter is not None:
+        model = load_adapter(model, adapter).get_base_model()
+        identity += hashlib.sha256((adapter / WEIGHTS).read_bytes()).hexdigest()
+    ends = model.generation_config.eos_token_id
+    ends = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
+    longest = model.config.get_text_config(decoder=True).max_position_embeddings
+    try:
+        engine = GenerationEngine(
+            model,
+            sorted(ends),
+            min(ends) if tokenizer.pad_token_id is None else tokenizer.pad_token_id,
+            max_batch_size=settings.concurrency,
+            max_model_len=min(longest, LONGEST_PROMPT + settings.max_tokens),
+        )
+    except ValueError as error:
+        raise UserError(f"{folder} cannot be played here ({error}): serve it with vLLM and give its address") from error
+    params = SamplingParams(settings.max_tokens, settings.temperature, settings.top_p)
+    player = LanguageModelPlayer(engine, tokenizer, params, settings.seed)
+    return NamedPlayer(name, f"{identity},{settings.sampling}", player, is_model=True, close=engine.close)

@@ -1,0 +1,71 @@
+"""A run's own past as an opponent: its earlier checkpoints, one of them in each game."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from veritas_rl.checkpoints.assemble import NothingTrained
+from veritas_rl.checkpoints.layout import whole_checkpoints
+from veritas_rl.envs.base import Reply, Turn
+from veritas_rl.players.loading import NamedPlayer, ReplySettings, open_player
+from veritas_rl.seeding import digest
+
+REMEMBERED = 4096
+"""Of so many games it is known who plays them: more than are played at once."""
+
+
+class PastPlayer:
+    """Plays each game with one of the checkpoints that there are at its first turn; the seed and its luck draw it.
+
+    Args:
+        folder: Where the run saves its checkpoints.
+        base: The model that the run began with: it plays as long as nothing is saved.
+        settings: How the models write.
+    """
+
+    def __init__(self, folder: Path, base: str, settings: ReplySettings) -> None:
+        self.folder = folder
+        self.base = base
+        self.settings = settings
+        self._open: dict[str, NamedPlayer] = {}
+        self._drawn: dict[str | int, str] = {}
+        """Who plays a game, by its luck."""
+
+    def act(self, turns: Sequence[Turn]) -> list[Reply]:
+        """One reply for each turn, in order.
+
+        Raises:
+            UserError: A checkpoint cannot be played.
+        """
+        shares: dict[str, list[int]] = defaultdict(list)
+        for index, name in enumerate(self._draw([turn.dice[0] for turn in turns])):
+            shares[name].append(index)
+        # All are opened before one of them plays: the run goes on, and may remove a checkpoint meanwhile.
+        players = {name: self._player(name).player for name in shares}
+        replies: dict[int, Reply] = {}
+        for name, share in shares.items():
+            replies |= zip(share, players[name].act([turns[index] for index in share]), strict=True)
+        return [replies[index] for index in range(len(turns))]
+
+    def _draw(self, lucks: Sequence[str | int]) -> list[str]:
+        """Who plays each game. Models of checkpoints that were removed are let go of when no game needs them."""
+        names = [str(path) for path in whole_checkpoints(self.folder)] or [self.base]
+        for luck in lucks:
+            self._drawn.setdefault(luck, names[digest("past", self.settings.seed, luck) % len(names)])
+        drawn = [self._drawn[luck] for luck in lucks]
+        for luck in list(self._drawn)[:-REMEMBERED]:
+            del self._drawn[luck]
+        for gone in self._open.keys() - {*names, *drawn, *self._drawn.values()}:
+            self._open.pop(gone).close()
+        return drawn
+
+    def _player(self, name: str) -> NamedPlayer:
+        if name not in self._open:
+            # Merged for the time of reading: the weights are in memory afterwards.
+            with TemporaryDirectory(prefix="past-") as merged:
+                try:
+                    self._open[name] = open_player(name, self.settings, Path(merged), self.base)
+                except NothingTrained:  # it was saved while the critic alone learned
+                    self._open[name] = open_player(self.base, self.settings, Path(merged))
+        return self._open[name]

@@ -1,0 +1,165 @@
+"""The cross table of finished games for two: who scored how much against whom, and everybody's rating."""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from veritas_rl.envs.base import Reason
+from veritas_rl.judging.matches import Game
+from veritas_rl.judging.statistics import Estimate, mean_score
+from veritas_rl.judging.summary import ALL, grouped
+from veritas_rl.rating.ratings import Result, ratings_of
+
+POINTS = {Reason.WON: 1.0, Reason.FORFEITED: 1.0, Reason.DRAWN: 0.5, Reason.UNFINISHED: 0.5}
+"""What a game's end is worth to the seat whose end it is; everything else is lost. What one does not get, the other
+gets: who makes a mistake loses, and a game that is too long is drawn."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """All games between two players, of one case or of all, as the first one saw them.
+
+    Attributes:
+        first: A player.
+        second: The other.
+        games: How many there were.
+        wins: Of the first.
+        draws: Games that were too long among them.
+        losses: Of the first.
+        score: The mean points of the first, with an interval resampled by deal.
+        mistakes: How many games ended by a mistake of the first, and of the second.
+        distinct: How many of the games went unlike every other.
+    """
+
+    first: str
+    second: str
+    games: int
+    wins: int
+    draws: int
+    losses: int
+    score: Estimate
+    mistakes: tuple[int, int]
+    distinct: int
+
+    def turned(self) -> "Match":
+        """As the second one saw them."""
+        score = dataclasses.replace(
+            self.score, mean=1 - self.score.mean, low=1 - self.score.high, high=1 - self.score.low
+        )
+        return Match(
+            self.second,
+            self.first,
+            self.games,
+            self.losses,
+            self.draws,
+            self.wins,
+            score,
+            (self.mistakes[1], self.mistakes[0]),
+            self.distinct,
+        )
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One player's place.
+
+    Attributes:
+        player: Who.
+        rating: In Elo points, see `ratings`.
+        games: How many games it played.
+        wins: Won.
+        draws: Drawn.
+        losses: Lost, mistakes included.
+        mistakes: How many games ended by a mistake of its own.
+    """
+
+    player: str
+    rating: Estimate
+    games: int
+    wins: int
+    draws: int
+    losses: int
+    mistakes: int
+
+    @property
+    def points(self) -> float:
+        """A point for a win, half a point for a draw."""
+        return self.wins + self.draws / 2
+
+
+@dataclass(frozen=True)
+class CrossTable:
+    """Who scored how much against whom, in one case or in all.
+
+    Attributes:
+        case: What was played, or "all".
+        standings: Everybody, best first.
+        matches: By row and column: each match twice, once as each of the two saw it.
+    """
+
+    case: str
+    standings: list[Standing]
+    matches: dict[tuple[str, str], Match]
+
+
+def tables_of(games: Sequence[Game]) -> list[CrossTable]:
+    """The cross tables of finished games: of all cases, where there are several, and then of each.
+
+    Args:
+        games: As `Ledger.of` gives them. All games of two players stand under the same one of them.
+    """
+    tables = [_table_of(case, inside) for case, inside in grouped(games, lambda game: game.case)]
+    return [_table_of(ALL, games), *tables] if len(tables) > 1 else tables
+
+
+def points_of(game: Game) -> float:
+    """What the judged player of a game gets; its opponent gets the rest of 1."""
+    return POINTS.get(game.reason, 0.0)
+
+
+def _table_of(case: str, games: Sequence[Game]) -> CrossTable:
+    matches: dict[tuple[str, str], Match] = {}
+    for (first, second), played in grouped(games, lambda game: (game.player, game.opponent)):
+        match = _match_of(first, second, played)
+        matches |= {(first, second): match, (second, first): match.turned()}
+    ratings = ratings_of([Result(game.player, game.opponent, points_of(game), _deal(game)) for game in games])
+    standings = [
+        _standing(name, rating, (match for (mine, _), match in matches.items() if mine == name))
+        for name, rating in ratings.items()
+    ]
+    return CrossTable(case, standings, matches)
+
+
+def _match_of(first: str, second: str, games: Sequence[Game]) -> Match:
+    points = [points_of(game) for game in games]
+    return Match(
+        first=first,
+        second=second,
+        games=len(games),
+        wins=points.count(1.0),
+        draws=points.count(0.5),
+        losses=points.count(0.0),
+        score=mean_score(points, [_deal(game) for game in games]),
+        mistakes=(
+            sum(game.reason.is_mistake for game in games),
+            sum(game.reason == Reason.FORFEITED for game in games),
+        ),
+        distinct=len({game.course for game in games}),
+    )
+
+
+def _standing(player: str, rating: Estimate, matches: Iterable[Match]) -> Standing:
+    mine = list(matches)
+    return Standing(
+        player=player,
+        rating=rating,
+        games=sum(match.games for match in mine),
+        wins=sum(match.wins for match in mine),
+        draws=sum(match.draws for match in mine),
+        losses=sum(match.losses for match in mine),
+        mistakes=sum(match.mistakes[0] for match in mine),
+    )
+
+
+def _deal(game: Game) -> tuple[str, int]:
+    return game.case, game.deal

@@ -1,0 +1,260 @@
+"""A tournament: everybody meets everybody else, on the same deals and from both seats, and is rated.
+
+The games are those of `matches`, and stand in the same ledger: each as it ends. So an interrupted tournament goes on
+where it was, and a player that joins later plays its own games alone. `settings.json` beside the ledger keeps two
+tournaments of other games apart. `train/tools/tournament.py` is the command line.
+"""
+
+import itertools
+import json
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from veritas_rl.checkpoints.folder import write_whole
+from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, load, select, split_list
+from veritas_rl.envs.openspiel.players.mcts import sees_hidden
+from veritas_rl.errors import UserError
+from veritas_rl.judging.evaluation import AT_ONCE, MODEL_OPENING, progress
+from veritas_rl.judging.matches import LEDGER, Game, Ledger, Pairing, Rules, pair, play_all
+from veritas_rl.players.loading import NamedPlayer, ReplySettings, open_player
+from veritas_rl.players.registry import SIMULATIONS, check_bot
+from veritas_rl.rating.cross_table import CrossTable, tables_of
+
+SETTINGS = "settings.json"
+
+MOST_CASES = 5
+"""How many cases an error lists."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is played, and by whom.
+
+    Attributes:
+        players: Everybody, see `loading`.
+        games: Of each case in each match; rounded up to whole deals.
+        cases: Games by short name and cases, with commas; "" for every described game for two.
+        seed: Of the deals, the bots and the replies.
+        prompt: "full", "unlisted" or "brief".
+        opening: How many random moves each game begins with; None for `MODEL_OPENING` between two models, else none.
+        max_moves: See `Rules`.
+        replies: How models write.
+        base: See `open_player`.
+    """
+
+    players: tuple[str, ...]
+    games: int = 100
+    cases: str = ""
+    seed: int = 42
+    prompt: str = "full"
+    opening: int | None = None
+    max_moves: int = 1000
+    replies: ReplySettings = field(default_factory=ReplySettings)
+    base: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.games < 1:
+            raise UserError(f"one episode at least is needed, {self.games} were given")
+        if len(self.players) < 2:
+            raise UserError(f"a tournament needs two players at least, given: {', '.join(self.players) or 'nobody'}")
+        if twice := [name for name in self.players if self.players.count(name) > 1]:
+            raise UserError(f"{twice[0]} is named twice: name each player once")
+        if {"mcts", f"mcts:{SIMULATIONS}"} <= {*self.players}:
+            raise UserError(f"mcts and mcts:{SIMULATIONS} are the same player: name each player once")
+
+    def played(self) -> dict[str, Any]:
+        """What a game's result depends on beside the players, by the options' names."""
+        return {
+            "games": sorted(cases_of(self)),
+            "num_episodes": self.games,
+            "seed": self.seed,
+            "prompt": self.prompt,
+            "opening": self.opening,
+            "max_moves": self.max_moves,
+            "max_tokens": self.replies.max_tokens,
+            "temperature": self.replies.temperature,
+            "top_p": self.replies.top_p,
+        }
+
+
+@dataclass(frozen=True)
+class Tournament:
+    """Everything that a tournament found.
+
+    Attributes:
+        settings: How it was made.
+        players: Everybody by name, with their identities.
+        tables: The cross table; with several cases that of all comes first, and then one for each.
+        notes: What a reader must know, a sentence each.
+        seconds: How long the games took that were played now.
+        played: How many were played now; the others were in the ledger.
+    """
+
+    settings: Settings
+    players: dict[str, str]
+    tables: list[CrossTable]
+    notes: list[str]
+    seconds: float
+    played: int
+
+
+def cases_of(settings: Settings) -> tuple[str, ...]:
+    """The canonical cases that are played.
+
+    Raises:
+        UserError: A name is no game, or one that is not for two.
+    """
+    named = split_list(settings.cases, "games")
+    if not named:
+        return tuple(case for case in DEFAULT_CASES if load(case).players == 2)
+    cases = select(DEFAULT_CASES, named)
+    for case in cases:
+        if (seats := load(case).players) != 2:
+            raise UserError(f"{case} has {seats} seat{'s' * (seats > 1)}: a tournament is of games for two")
+    return cases
+
+
+def hold(settings: Settings, folder: Path, console: Console) -> Tournament:
+    """Play what is not played yet, and rate.
+
+    Args:
+        settings: What is played.
+        folder: Where finished games, and models that are merged for it, are kept.
+        console: Where to tell.
+
+    Raises:
+        UserError: A player or a game does not exist, or cannot be played, or the folder holds another tournament. Games
+            that are finished are kept.
+    """
+    cases = cases_of(settings)
+    with ExitStack() as stack:
+        ledger = Ledger(folder / LEDGER)
+        stack.callback(ledger.close)
+        _check_folder(settings, folder, ledger)
+        players: list[NamedPlayer] = []
+        for name in settings.players:
+            players.append(open_player(name, settings.replies, folder / "models", settings.base))
+            stack.callback(players[-1].close)
+            if not players[-1].is_model:
+                check_bot(name, cases)
+        # Who is named first must not change what is played.
+        players.sort(key=lambda player: player.identity)
+        for one, other in itertools.pairwise(players):
+            if one.identity == other.identity:
+                raise UserError(f"{one.name} and {other.name} are the same player: name each player once")
+        write_whole(folder / SETTINGS, json.dumps(settings.played(), indent=2) + "\n")
+        matches = [
+            _games_between(first, second, cases, settings) for first, second in itertools.combinations(players, 2)
+        ]
+        seconds, played = _play(matches, ledger, console)
+        games = ledger.of(itertools.chain(*matches))
+    tables = tables_of(games)
+    return Tournament(
+        settings=settings,
+        players={player.name: player.identity for player in players},
+        tables=tables,
+        notes=_notes(settings, cases, players, tables),
+        seconds=seconds,
+        played=played,
+    )
+
+
+def _check_folder(settings: Settings, folder: Path, ledger: Ledger) -> None:
+    path = folder / SETTINGS
+    if not path.exists():
+        if ledger.games:
+            raise UserError(f"{folder} holds the games of an evaluation: give another --output")
+        return
+    try:
+        held = dict(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(f"{path} cannot be read ({error}): remove it, or give another --output") from error
+    for name, value in settings.played().items():
+        if held.get(name) != value:
+            before, now = _typed(name, held.get(name)), _typed(name, value)
+            raise UserError(
+                f"{folder} holds a tournament with {before}, and not {now}: type it as before, or give another --output"
+            )
+
+
+def _typed(name: str, value: Any) -> str:
+    if value is None:
+        return f"no --{name}"
+    if isinstance(value, list):
+        value = ",".join(value) if len(value) <= MOST_CASES else f"of {len(value)} cases"
+    return f"--{name} {value}"
+
+
+def _games_between(first: NamedPlayer, second: NamedPlayer, cases: Sequence[str], settings: Settings) -> list[Pairing]:
+    opening = settings.opening
+    if opening is None:
+        opening = MODEL_OPENING if first.is_model and second.is_model else 0
+    rules = Rules(settings.seed, settings.prompt, opening, settings.max_moves)
+    return pair(cases, settings.games, [first], [second], rules)
+
+
+def _play(matches: Sequence[Sequence[Pairing]], ledger: Ledger, console: Console) -> tuple[float, int]:
+    """Play what the ledger lacks; the seconds that it took, and how many games it was."""
+    total = sum(map(len, matches))
+    missing = [[game for game in match if game.key not in ledger.games] for match in matches]
+    done = total - sum(map(len, missing))
+    if done:
+        console.print(f"{done} of {total} games are finished already: {ledger.path}", soft_wrap=True, highlight=False)
+    started = time.monotonic()
+
+    def kept() -> str:
+        finished = len(ledger.of(itertools.chain(*matches)))
+        return f"{finished} of {total} games are finished and kept, the same command goes on with the others"
+
+    try:
+        with progress(console, total, done, "game") as advance:
+
+            def ended(_: Pairing, game: Game) -> None:
+                ledger.add(game)
+                advance()
+
+            # One match after the other: an interruption loses the unfinished games of one, not of all.
+            for games in missing:
+                play_all(games, AT_ONCE, ended)
+    except KeyboardInterrupt:
+        console.print(kept(), soft_wrap=True, highlight=False)
+        raise
+    except UserError as error:
+        raise UserError(f"{error}; {kept()}") from error
+    return time.monotonic() - started, total - done
+
+
+def _notes(
+    settings: Settings, cases: Sequence[str], players: Sequence[NamedPlayer], tables: Sequence[CrossTable]
+) -> list[str]:
+    notes = []
+    if settings.games % 2:
+        notes.append(
+            f"{settings.games + 1} games of each case in each match instead of {settings.games}, so that each deal is "
+            "played from both seats."
+        )
+    if any(player.name.startswith("mcts") and not player.is_model for player in players):
+        notes += [
+            f"{case}: the tree search sees what its seat may not know, and is stronger than is fair."
+            for case in cases
+            if sees_hidden(case)
+        ]
+    models = {player.name for player in players if player.is_model}
+    alike = [
+        match
+        for (first, second), match in tables[0].matches.items()
+        if settings.replies.temperature == 0 and {first, second} <= models and first < second
+        if match.distinct < match.games
+    ]
+    notes += [
+        f"only {match.distinct} of {match.games} games of {match.first} against {match.second} are different, and the "
+        "intervals are too narrow: play with another --opening or --temperature."
+        for match in alike
+    ]
+    return notes

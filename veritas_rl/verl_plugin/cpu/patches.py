@@ -1,0 +1,172 @@
+"""Speed patches that only a small batch on a CPU notices: they apply under VERL_PLATFORM=cpu alone.
+
+Each names what costs time in verl, TransferQueue or tensordict, and refuses on a version that it was not written for,
+as those of `veritas_rl.verl_plugin.patches` do. docs/benchmarks.md has the gain of each.
+"""
+
+import functools
+import inspect
+from typing import Any
+
+from veritas_rl.verl_plugin.patches import require_fault
+
+
+def whole_batches(module: Any) -> None:
+    """Rows are selected by taking nested tensors apart, also where all are wanted in their order: hand out the same.
+
+    verl does so twice an epoch, and a small batch is one mini-batch and one micro-batch.
+    """
+    original = module.index_select_tensor_dict
+    require_fault(original, "selected_tensors = [tensor_lst[idx] for idx in indices]")
+
+    @functools.wraps(original)
+    def select(batch: Any, indices: Any) -> Any:
+        if batch is not None and [int(index) for index in indices] == list(range(len(batch))):
+            return batch.copy()
+        return original(batch, indices)
+
+    module.index_select_tensor_dict = select
+
+
+def short_padding(module: Any) -> None:
+    """What fills a batch is 128 tokens long, and all rows of a micro-batch are computed as long as the longest."""
+    require_fault(
+        module.construct_minimal_padding_template, "prompts = torch.full((SYNTHETIC_PADDING_SEQ_LEN - 1,), eos_token_id"
+    )
+    module.SYNTHETIC_PADDING_SEQ_LEN = 2
+
+
+def one_part(module: Any) -> None:
+    """Rows are dealt to parts of the same work by long sorting, also where there is one part: give it all of them."""
+    original = module.get_seqlen_balanced_partitions
+    require_fault(original, "partitions = karmarkar_karp(")
+
+    @functools.wraps(original)
+    def partitions(seqlen_list: Any, k_partitions: int, equal_size: bool) -> list[list[int]]:
+        if k_partitions == 1:
+            return [list(range(len(seqlen_list)))]
+        return original(seqlen_list, k_partitions, equal_size)
+
+    module.get_seqlen_balanced_partitions = partitions
+
+
+def padded_responses(module: Any) -> None:
+    """What was computed for a reply is cut out and padded one sample at a time: index all of them at once."""
+    original = module.no_padding_2_padding
+    require_fault(original, "for resp_len, seq_offset in zip(response_lens, sequence_offsets, strict=True):")
+
+    @functools.wraps(original)
+    def pad(tensor: Any, data: Any) -> Any:
+        torch = module.torch
+        values = tensor.values() if tensor.is_nested else tensor
+        if values.ndim > 1 or not data["prompts"].is_nested or "max_response_len" in data:
+            return original(tensor, data)
+        lengths = data["responses"].offsets().diff()
+        ends = (data["prompts"].offsets().diff() + lengths).cumsum(0)
+        places = torch.arange(int(lengths.max()), device=values.device)
+        inside = places < lengths[:, None]
+        # A token is predicted one place before it stands.
+        sources = torch.where(inside, (ends - lengths - 1)[:, None] + places, 0)
+        return torch.where(inside, values[sources], 0.0)
+
+    module.no_padding_2_padding = pad
+
+
+def nested_responses(module: Any) -> None:
+    """The same twice more, for what is carried without padding."""
+    from veritas_rl.verl_plugin.cpu.cells import jagged
+
+    from_nested, to_nested = module.response_from_nested, module.response_to_nested
+    require_fault(from_nested, "for resp_len, seq_offset in zip(response_lens, offsets[1:], strict=True):")
+    require_fault(to_nested, "for i in range(tensor.shape[0]):")
+
+    @functools.wraps(from_nested)
+    def response_from_nested(tensor: Any, response_mask: Any) -> Any:
+        offsets = response_mask.offsets()
+        lengths = offsets.diff()
+        # A token is predicted one place before it stands.
+        shifts = (tensor.offsets()[1:] - lengths - 1 - offsets[:-1]).repeat_interleave(lengths)
+        places = module.torch.arange(len(shifts), device=shifts.device) + shifts
+        return jagged(tensor.values()[places], offsets)
+
+    @functools.wraps(to_nested)
+    def response_to_nested(tensor: Any, response_mask: Any) -> Any:
+        offsets = response_mask.offsets()
+        inside = module.torch.arange(tensor.shape[1], device=tensor.device) < offsets.diff()[:, None]
+        return jagged(tensor[inside], offsets)
+
+    module.response_from_nested, module.response_to_nested = response_from_nested, response_to_nested
+
+
+def small_cells(module: Any) -> None:
+    """TransferQueue carries each cell as a tensor of its own, about 10 µs to write and again to read: carry bytes.
+
+    A step writes and reads some 60 columns, with a cell for each reply.
+    """
+    from veritas_rl.verl_plugin.cpu import cells
+
+    manager = module.AsyncSimpleStorageManager
+    metadata: Any = inspect.getmodule(module.extract_field_schema)
+    select, pack, schema = manager._select_by_positions, manager._pack_field_values, metadata.extract_field_schema
+    for function, line in (
+        (select, "unbound = field_data.unbind()"),
+        (pack, "return torch.nested.as_nested_tensor(values, layout=torch.jagged)"),
+        (schema, "[tuple(t.shape) for t in value.unbind()]"),
+    ):
+        require_fault(function, line, "TransferQueue")
+
+    @functools.wraps(select)
+    def select_by_positions(field_data: Any, positions: list[int]) -> Any:
+        return cells.pack(field_data, positions) if cells.is_plain(field_data) else select(field_data, positions)
+
+    @functools.wraps(pack)
+    def pack_field_values(values: list[Any]) -> Any:
+        if not any(map(cells.is_cell, values)):
+            return pack(values)
+        column = cells.unpack(values) if all(map(cells.is_cell, values)) else None
+        return column if column is not None else pack([cells.tensor_of(value) for value in values])
+
+    @functools.wraps(schema)
+    def extract_field_schema(data: Any) -> dict[str, dict[str, Any]]:
+        if not len(data):
+            return schema(data)
+        plain = {name for name, column in data.items() if cells.is_plain(column) and column.is_nested}
+        rest = schema(data.select(*(name for name, _ in data.items() if name not in plain)))
+        return {name: cells.describe(column) if name in plain else rest[name] for name, column in data.items()}
+
+    manager._select_by_positions = staticmethod(select_by_positions)
+    manager._pack_field_values = staticmethod(pack_field_values)
+    module.extract_field_schema = metadata.extract_field_schema = extract_field_schema
+
+
+def whole_descriptions(module: Any) -> None:
+    """What is known of each row is copied, entry by entry, to divide it among parts: one part gets what there is."""
+    among_ranks, among_partitions = module.BatchMeta.chunk, module.BatchMeta.chunk_by_partition
+    require_fault(among_ranks, "chunk = self.select_samples(indices)", "TransferQueue")
+    require_fault(among_partitions, "[self.select_samples(idx) for idx in", "TransferQueue")
+
+    @functools.wraps(among_ranks)
+    def chunk(self: Any, chunks: int) -> list[Any]:
+        return [self] if chunks == 1 else among_ranks(self, chunks)
+
+    @functools.wraps(among_partitions)
+    def chunk_by_partition(self: Any) -> list[Any]:
+        return [self] if len(set(self.partition_ids)) == 1 else among_partitions(self)
+
+    module.BatchMeta.chunk, module.BatchMeta.chunk_by_partition = chunk, chunk_by_partition
+
+
+def padded_tensors(module: Any) -> None:
+    """Padding the tensors of a batch makes every word and dict in it anew, one at a time: leave them as they are."""
+    original = module.TensorDictBase.to_padded_tensor
+    require_fault(original, "result = self._apply_nest(", "tensordict")
+
+    @functools.wraps(original)
+    def to_padded_tensor(self: Any, padding: float = 0.0, mask_key: Any = None) -> Any:
+        words = {name: column for name, column in self.items() if module.is_non_tensor(column)}
+        made = original(self.select(*(name for name, _ in self.items() if name not in words)), padding, mask_key)
+        for name, column in words.items():
+            made.set(name, column)
+        return made
+
+    module.TensorDictBase.to_padded_tensor = to_padded_tensor

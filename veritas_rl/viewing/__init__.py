@@ -1,0 +1,1 @@
+"""Recorded games, and the pages that show them."""

@@ -1,0 +1,69 @@
+"""Played games as two files: a JSON object a line for programs, and one HTML page for a person.
+
+The page holds all that it needs, the games too. It opens from the disk and asks no server for anything. What players
+wrote is only ever text in it: it stands there as JSON without a single <, and the page's script makes text nodes of it.
+Should that ever fail, the page's own policy lets no script and no style run but its own two, by their hashes.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined
+
+from veritas_rl.checkpoints.folder import write_whole
+from veritas_rl.viewing.recording import PlayedGame
+
+GAMES_FOLDER = "VERITAS_RL_GAMES_FOLDER"
+"""The environment variable by which the launcher tells verl's processes where the games of a run are written."""
+
+
+def write_games(folder: Path, name: str, games: Sequence[PlayedGame], title: str) -> Path:
+    """Write games to `name`.jsonl and `name`.html, each of which appears whole and replaces one of that name.
+
+    Args:
+        folder: Where to; it is made.
+        name: The files' name.
+        games: What was played.
+        title: What the page is called.
+
+    Returns:
+        The page.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = (json.dumps(game.to_dict()) + "\n" for game in games)
+    write_whole(folder / f"{name}.jsonl", "".join(lines))
+    page = folder / f"{name}.html"
+    write_whole(page, render(games, title))
+    return page
+
+
+def read_games(path: Path) -> list[PlayedGame]:
+    """The games of a `.jsonl` file that `write_games` wrote."""
+    return [PlayedGame.from_dict(json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+
+
+def render(games: Iterable[PlayedGame], title: str) -> str:
+    """The page as HTML."""
+    parts = {name: _file(f"games.{name}") for name in ("css", "js")}
+    template = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    ).from_string(_file("games.html.jinja"))
+    return template.render(
+        title=title,
+        games=[game.to_dict() for game in games],
+        **parts,
+        hashes={name: _hash(text) for name, text in parts.items()},
+    )
+
+
+def _file(name: str) -> str:
+    return files("veritas_rl.viewing").joinpath(name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    """As a content security policy names a script or a style: https://www.w3.org/TR/CSP3/#grammardef-hash-source."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
