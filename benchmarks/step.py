@@ -31,10 +31,11 @@ from rich.console import Console
 from rich.table import Table
 from transformers import AutoConfig, AutoModelForTokenClassification
 
+from veritas_rl.chat_template import prompt_ids
 from veritas_rl.launch.configuration import compose_configuration
 from veritas_rl.paths import ROOT
 from veritas_rl.players.generation import GenerationEngine
-from veritas_rl.players.language_model import load_language_model, prompt_ids
+from veritas_rl.players.language_model import load_language_model
 from veritas_rl.players.sampling import Completion, SamplingParams
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 

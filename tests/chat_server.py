@@ -6,8 +6,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from veritas_rl.chat_template import prompt_ids
 from veritas_rl.players.generation import GenerationEngine
-from veritas_rl.players.language_model import load_language_model, prompt_ids
+from veritas_rl.players.language_model import load_language_model
 from veritas_rl.players.sampling import SamplingParams
 
 

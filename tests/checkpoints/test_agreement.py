@@ -13,13 +13,13 @@ from rich.console import Console
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
-from veritas_rl.checkpoints.agreement import asked_in, compare_on
+from veritas_rl.checkpoints.agreement import compare_on
 from veritas_rl.checkpoints.assemble import merge_adapter
 from veritas_rl.checkpoints.compare import AGREEMENT
 from veritas_rl.errors import UserError
 from veritas_rl.judging.evaluation import Settings, evaluate
 from veritas_rl.players.loading import ReplySettings
-from veritas_rl.viewing.games_page import read_games
+from veritas_rl.viewing.games_page import asked_in, read_games
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 import torch
 
+from veritas_rl.chat_template import prompt_ids
 from veritas_rl.errors import UserError
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.warmup import IGNORED, _encode, _schedule, warm_up
 from veritas_rl.players.generation import GenerationEngine
-from veritas_rl.players.language_model import load_language_model, prompt_ids
+from veritas_rl.players.language_model import load_language_model
 from veritas_rl.players.sampling import SamplingParams
 
 EXAMPLES = [([{"role": "user", "content": f"say {word}"}], f"\\boxed{{{word}}}") for word in ("a", "b", "c", "d")]

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from veritas_rl.chat_template import prompt_ids
 from veritas_rl.envs.base import Turn
 from veritas_rl.errors import UserError
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.players.generation import GenerationEngine
-from veritas_rl.players.language_model import LanguageModelPlayer, load_language_model, prompt_ids
+from veritas_rl.players.language_model import LanguageModelPlayer, load_language_model
 from veritas_rl.players.sampling import SamplingParams
 
 

@@ -24,14 +24,14 @@ def main() -> None:
     from veritas_rl.checkpoints import agreement, models
     from veritas_rl.checkpoints.folder import write_whole
     from veritas_rl.judging.verdicts import of_agreement
-    from veritas_rl.viewing.games_page import read_games
+    from veritas_rl.viewing.games_page import asked_in, read_games
 
     try:
         games = read_games(given.games)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(f"{given.games} cannot be read as recorded games ({error}): name a shown.jsonl") from error
     models.quiet()
-    found = agreement.compare_on(given.merged.resolve(), agreement.asked_in(games))
+    found = agreement.compare_on(given.merged.resolve(), asked_in(games))
     try:
         write_whole(given.output, found.to_json())
     except OSError as error:

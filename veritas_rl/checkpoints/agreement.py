@@ -14,13 +14,12 @@ from typing import Any
 import torch
 from transformers import AutoTokenizer
 
+from veritas_rl.chat_template import prompt_ids
 from veritas_rl.checkpoints.adapter import base_name, check_adapter
 from veritas_rl.checkpoints.assemble import ADAPTER
 from veritas_rl.checkpoints.compare import AGREEMENT, LOGIT_TOLERANCE, logits_of
 from veritas_rl.checkpoints.models import Base, dtype_name, load_adapter, load_model, saved_dtype
 from veritas_rl.errors import UserError
-from veritas_rl.players.language_model import prompt_ids
-from veritas_rl.viewing.recording import PlayedGame
 
 Asked = tuple[tuple[tuple[str, str], ...], str]
 """The role and content of each message, and the reply."""
@@ -73,18 +72,6 @@ class Agreement:
     def to_json(self) -> str:
         """As it is kept."""
         return json.dumps({**dataclasses.asdict(self), "wanted": AGREEMENT, "holds": self.holds}, indent=2) + "\n"
-
-
-def asked_in(games: Sequence[PlayedGame]) -> list[Asked]:
-    """What the judged players of games were shown and said, each once, in the order of the games."""
-    return list(
-        dict.fromkeys(
-            (tuple((message["role"], message["content"]) for message in turn.messages), turn.reply)
-            for game in games
-            for turn in game.turns
-            if turn.seat == game.seat
-        )
-    )
 
 
 @torch.no_grad()

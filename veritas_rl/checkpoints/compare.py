@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from safetensors import safe_open
 
+from veritas_rl.chat_template import prompt_ids
 from veritas_rl.checkpoints.adapter import headers
 from veritas_rl.checkpoints.origin import Origin
 from veritas_rl.errors import UserError
-from veritas_rl.players.language_model import prompt_ids
 
 QUESTIONS = (
     "You play tic-tac-toe as x. The board is\nx.o\n.x.\n..o\nLegal actions: 1, 3, 5, 6, 7. Your move?",

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from veritas_rl.chat_template import prompt_ids
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.errors import UserError
 from veritas_rl.players.answer_probabilities import Candidates, log_probabilities
@@ -100,11 +101,6 @@ class LanguageModelPlayer:
         if self._seed is None or self._params.temperature == 0:
             return self._params
         return dataclasses.replace(self._params, seed=digest("reply", self._seed, *turn.dice))
-
-
-def prompt_ids(tokenizer: Any, messages: Sequence[dict[str, str]]) -> list[int]:
-    """The tokens that a model is shown before it answers these messages."""
-    return tokenizer.apply_chat_template(list(messages), tokenize=True, add_generation_prompt=True, return_dict=False)
 
 
 def load_language_model(

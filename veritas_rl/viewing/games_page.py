@@ -67,3 +67,19 @@ def _file(name: str) -> str:
 def _hash(text: str) -> str:
     """As a content security policy names a script or a style: https://www.w3.org/TR/CSP3/#grammardef-hash-source."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def asked_in(games: Sequence[PlayedGame]) -> list[tuple[tuple[tuple[str, str], ...], str]]:
+    """What the judged players of games were shown and replied, each pair once, in the order of the games.
+
+    Returns:
+        Pairs of the role and content of each message, and the reply.
+    """
+    return list(
+        dict.fromkeys(
+            (tuple((message["role"], message["content"]) for message in turn.messages), turn.reply)
+            for game in games
+            for turn in game.turns
+            if turn.seat == game.seat
+        )
+    )
