@@ -1,0 +1,1 @@
+"""Predict the exact output of a Python program."""

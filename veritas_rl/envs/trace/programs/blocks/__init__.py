@@ -1,0 +1,15 @@
+"""The blocks that programs are composed of, one module for each subject.
+
+A block writes definitions and statements of the main part into a draft. It may use variables that earlier blocks left,
+and leaves its own results to later ones. Importing this package fills the table in `registry`.
+"""
+
+from veritas_rl.envs.trace.programs.blocks import (
+    functions,
+    numbers,
+    statements,
+    texts,
+)
+from veritas_rl.envs.trace.programs.blocks.registry import BLOCKS, Block
+
+__all__ = ["BLOCKS", "Block", "functions", "numbers", "statements", "texts"]

@@ -1,0 +1,198 @@
+"""A form of a program that is equal for programs which differ only in names, comments and layout.
+
+Names are resolved as Python resolves them, scope by scope, and each binding is numbered where it first occurs. What the
+program does not define keeps its name: built-ins, attributes of built-in types, imported modules and what is imported
+from them. Strings keep their content.
+"""
+
+import ast
+
+from veritas_rl.envs.trace.programs.scopes import COMPREHENSIONS, FUNCTIONS, Scope, Survey, children, parameters
+
+_BUILTIN_ATTRIBUTES = frozenset(
+    name
+    for value in (0, 0.0, 0j, "", b"", bytearray(), [], (), {}, set(), range(0), slice(0), Exception(), (_ for _ in ()))
+    for name in dir(value)
+)
+
+
+def canonical(source: str) -> str:
+    """The canonical form of a program.
+
+    Two programs have the same form if one becomes the other by a consistent renaming of variables, functions,
+    parameters, classes and attributes that it defines, and by changes of comments, blank lines and layout. An attribute
+    that has the name of an attribute of a built-in type, such as `append`, keeps its name, because the type of the
+    object before the dot is not known; so does a name with two underscores on both sides.
+
+    Args:
+        source: The text of the program.
+
+    Returns:
+        A text that is meant to be compared or hashed, not to be run.
+
+    Raises:
+        SyntaxError: `source` is not Python.
+        ValueError: `source` holds a null byte.
+        RecursionError: `source` nests too deeply.
+    """
+    tree = ast.parse(source)
+    form = _Form(Survey(tree))
+    form.emit_all(tree.body, form.survey.scopes[tree])
+    return "".join(form.pieces)
+
+
+class _Form:
+    """Writes the canonical form of a program, node by node."""
+
+    def __init__(self, survey: Survey) -> None:
+        self.survey = survey
+        self.pieces: list[str] = []
+        self._numbers: dict[tuple[object, str], int] = {}
+
+    def _number(self, owner: object, name: str) -> str:
+        """The number of a binding, `owner` being its scope or the name of a table of names."""
+        return str(self._numbers.setdefault((owner, name), len(self._numbers)))
+
+    def _name(self, name: str, scope: Scope) -> str:
+        owner = scope.find(name)
+        if owner is None or _reserved(name):
+            return name
+        return self._attribute(name) if owner.kind == "class" else "$" + self._number(owner, name)
+
+    def _attribute(self, name: str) -> str:
+        if name not in self.survey.attributes or name in _BUILTIN_ATTRIBUTES or _reserved(name):
+            return name
+        return "." + self._number("attribute", name)
+
+    def _keyword(self, call: ast.Call, name: str, scope: Scope) -> str:
+        """A text for a keyword of a call that stays the same when the parameter is renamed."""
+        match call.func:
+            case ast.Name(id=function):
+                owner = scope.find(function)
+                if owner is None:
+                    return name
+                candidates = self.survey.callables.get((owner, function), [])
+            case ast.Attribute(attr=function):
+                candidates = self.survey.methods.get(function, [])
+                if not candidates and function not in self.survey.attributes:
+                    return name
+            case _:
+                candidates = []
+        for candidate in candidates:
+            if place := self._place(candidate, name, scope):
+                return place
+        return "=" + self._number("keyword", name) if not candidates and name in self.survey.parameters else name
+
+    def _place(self, node: ast.AST, name: str, scope: Scope, depth: int = 0) -> str:
+        """Which parameter of a function, or field of a class, a keyword names; empty if none."""
+        if isinstance(node, FUNCTIONS):
+            arguments = (*node.args.args, *node.args.kwonlyargs)
+            return next((f"#{place}" for place, argument in enumerate(arguments) if argument.arg == name), "")
+        if not isinstance(node, ast.ClassDef) or depth > 20:
+            return ""
+        for member in node.body:
+            if isinstance(member, ast.FunctionDef) and member.name == "__init__":
+                return self._place(member, name, scope)
+            if isinstance(member, ast.AnnAssign) and isinstance(member.target, ast.Name) and member.target.id == name:
+                return self._attribute(name)
+        for base in node.bases:
+            if isinstance(base, ast.Name) and (owner := scope.find(base.id)):
+                for found in self.survey.callables.get((owner, base.id), []):
+                    if place := self._place(found, name, scope, depth + 1):
+                        return place
+        return ""
+
+    def emit_all(self, nodes: list[ast.stmt], scope: Scope) -> None:
+        """Append the forms of statements, one a line."""
+        for node in nodes:
+            self._emit(node, scope)
+            self.pieces.append("\n")
+
+    def _emit(self, node: ast.AST, scope: Scope) -> None:
+        """Append the form of a node: its kind, its names and values, and the forms of its parts in brackets."""
+        add = self.pieces.append
+        match node:
+            case ast.Name(id=name):
+                add(self._name(name, scope))
+                if not isinstance(node.ctx, ast.Load):
+                    add("!")
+                return
+            case ast.Constant(value=value):
+                add(repr(value))
+                return
+            case ast.Call(func=function, args=arguments, keywords=keywords):
+                add("Call(")
+                self._emit(function, scope)
+                for argument in arguments:
+                    add(",")
+                    self._emit(argument, scope)
+                for keyword in keywords:
+                    add(",**" if keyword.arg is None else f",{self._keyword(node, keyword.arg, scope)}=")
+                    self._emit(keyword.value, scope)
+                add(")")
+                return
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                self._emit_import(node, aliases, scope)
+                return
+        inner = self.survey.scopes.get(node, scope)
+        add(type(node).__name__)
+        if inner is not scope:
+            self._emit_scope(node, scope, inner)
+            return
+        add("(")
+        for field, value in ast.iter_fields(node):
+            self._emit_field(field, value, scope)
+            add(";")
+        add(")")
+
+    def _emit_field(self, field: str, value: object, scope: Scope) -> None:
+        if isinstance(value, ast.AST):
+            self._emit(value, scope)
+        elif isinstance(value, list):
+            for part in value:
+                self._emit_field(field, part, scope)
+                self.pieces.append(",")
+        elif isinstance(value, str) and field in ("name", "names", "rest"):
+            self.pieces.append(self._name(value, scope))
+        elif isinstance(value, str) and field in ("attr", "kwd_attrs"):
+            self.pieces.append(self._attribute(value))
+        elif field != "type_comment":
+            self.pieces.append(repr(value))
+
+    def _emit_scope(self, node: ast.AST, scope: Scope, inner: Scope) -> None:
+        """Append what a function, a class or a comprehension consists of; see `children` for what is where."""
+        add = self.pieces.append
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            add(f" {self._name(node.name, scope)} {len(node.decorator_list)}")
+        if isinstance(node, ast.ClassDef):
+            add(f",{len(node.bases)},{[keyword.arg for keyword in node.keywords]}")
+        elif isinstance(node, FUNCTIONS):
+            self._emit_parameters(node, inner)
+        elif isinstance(node, COMPREHENSIONS):
+            add(f"{[(len(generator.ifs), generator.is_async) for generator in node.generators]}")
+        add("(")
+        for child, inside in children(node):
+            self._emit(child, inner if inside else scope)
+            add("\n" if isinstance(child, ast.stmt) else ",")
+        add(")")
+
+    def _emit_parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, inner: Scope) -> None:
+        arguments = node.args
+        counts = [len(arguments.posonlyargs), len(arguments.args), len(arguments.kwonlyargs), len(arguments.defaults)]
+        kinds = [arguments.vararg is not None, arguments.kwarg is not None]
+        kinds += [default is not None for default in arguments.kw_defaults]
+        kinds += [argument.annotation is not None for argument in parameters(arguments)]
+        returns = not isinstance(node, ast.Lambda) and node.returns is not None
+        names = [self._name(argument.arg, inner) for argument in parameters(arguments)]
+        self.pieces.append(f"{counts}{kinds}{returns}{names}")
+
+    def _emit_import(self, node: ast.Import | ast.ImportFrom, aliases: list[ast.alias], scope: Scope) -> None:
+        origin = f"{node.level}{node.module}" if isinstance(node, ast.ImportFrom) else ""
+        for alias in aliases:
+            bound = alias.asname or alias.name.partition(".")[0]
+            whole = alias.asname is not None or isinstance(node, ast.ImportFrom) or "." not in alias.name
+            self.pieces.append(f"Import({origin},{alias.name},{whole},{self._name(bound, scope)})")
+
+
+def _reserved(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")

@@ -1,0 +1,43 @@
+"""What each level allows: how long a program is, how often its loops run, how much it prints."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The sizes of a level's programs.
+
+    Attributes:
+        level: The level, 1 to 10.
+        lines: Least and greatest number of lines that the generator aims at, blank lines not counted.
+        turns: Least and greatest number of iterations of a loop.
+        size: Least and greatest length of a container written as a literal.
+        literal: Largest integer literal in expressions.
+        depth: How deep statements nest.
+        printed: Number of lines that the program may print, roughly.
+    """
+
+    level: int
+    lines: tuple[int, int]
+    turns: tuple[int, int]
+    size: tuple[int, int]
+    literal: int
+    depth: int
+    printed: int
+
+
+LIMITS = {
+    limits.level: limits
+    for limits in (
+        Limits(1, (2, 4), (2, 2), (2, 2), 12, 0, 1),
+        Limits(2, (4, 7), (2, 3), (2, 3), 9, 1, 2),
+        Limits(3, (7, 11), (2, 4), (3, 4), 12, 2, 4),
+        Limits(4, (12, 17), (3, 4), (3, 5), 15, 2, 6),
+        Limits(5, (18, 24), (3, 5), (3, 5), 20, 2, 9),
+        Limits(6, (26, 32), (3, 6), (4, 6), 20, 2, 12),
+        Limits(7, (35, 42), (4, 7), (4, 6), 30, 3, 16),
+        Limits(8, (44, 53), (4, 8), (4, 7), 30, 3, 20),
+        Limits(9, (55, 66), (5, 9), (5, 8), 50, 3, 25),
+        Limits(10, (68, 88), (6, 10), (6, 9), 50, 3, 31),
+    )
+}

@@ -1,0 +1,86 @@
+"""Measures how hard a program is: its length, the steps it takes, its output and the names it keeps alive.
+
+The program is executed in this process, so it must be one that `generate` made.
+"""
+
+import sys
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from types import CodeType, FrameType
+from typing import Any
+
+from veritas_rl.envs.trace.programs.program import Program
+
+_FILE = "<measured>"
+
+
+@dataclass(frozen=True)
+class Measures:
+    """How hard a program is.
+
+    Attributes:
+        lines: Lines of source that are not blank.
+        characters: Characters of source.
+        steps: Lines that were executed, repetitions counted.
+        output_lines: Lines that were printed.
+        output_characters: Characters that were printed.
+        live_names: The greatest number of names that were bound at one moment in the module and in the function that
+            ran.
+    """
+
+    lines: int
+    characters: int
+    steps: int
+    output_lines: int
+    output_characters: int
+    live_names: int
+
+
+def measure(program: Program) -> Measures:
+    """Run a generated program and measure it.
+
+    Args:
+        program: A program that `generate` made. Anything else must not be run here.
+    """
+    code = compile(program.source, _FILE, "exec")
+    counter = _Counter(code)
+    output = StringIO()
+    before = sys.gettrace()
+    sys.settrace(counter.called)
+    try:
+        with redirect_stdout(output):
+            exec(code, counter.module)
+    finally:
+        sys.settrace(before)
+    printed = output.getvalue()
+    return Measures(
+        lines=sum(bool(line.strip()) for line in program.source.splitlines()),
+        characters=len(program.source),
+        steps=counter.steps,
+        output_lines=printed.count("\n"),
+        output_characters=len(printed),
+        live_names=counter.live_names,
+    )
+
+
+class _Counter:
+    """Counts the executed lines of a program and the names that live at each."""
+
+    def __init__(self, code: CodeType) -> None:
+        self.module: dict[str, Any] = {"__name__": "__main__", "__builtins__": __builtins__}
+        self.steps = 0
+        self.live_names = 0
+        self._hidden = len(self.module)
+        self._code = code
+
+    def called(self, frame: FrameType, event: str, _: Any) -> Any:
+        """Follow the program's own frames."""
+        return self._line if frame.f_code.co_filename == self._code.co_filename else None
+
+    def _line(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line":
+            self.steps += 1
+            local = 0 if frame.f_locals is frame.f_globals else len(frame.f_locals)
+            self.live_names = max(self.live_names, len(self.module) - self._hidden + local)
+        return self._line
