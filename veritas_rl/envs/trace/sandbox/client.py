@@ -1,0 +1,200 @@
+"""Starts sandboxed servers and asks them to run programs."""
+
+import atexit
+import contextlib
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from veritas_rl.envs.trace.sandbox.inside import protocol
+from veritas_rl.envs.trace.sandbox.outcomes import Limits, Outcome, Status
+
+_START_SECONDS = 60.0
+_GRACE_SECONDS = 15.0
+"""How much longer than a program's wall time a server may take to answer, on a busy machine."""
+
+_BOOT = "import sys; sys.path[0] = sys.argv[1]; from inside import server; server.main(int(sys.argv[2]))"
+
+
+class SandboxError(RuntimeError):
+    """No sandboxed server starts on this machine."""
+
+
+class _Gone(Exception):
+    """The server ended, or gives no answer."""
+
+
+class Sandbox:
+    """One sandboxed server, started when it is first needed, and again when it died.
+
+    Threads may share it: they take turns. After a fork, the child gets a server of its own.
+    """
+
+    def __init__(self, limits: Limits | None = None, variant: int = 0) -> None:
+        """Make a client; no process is started yet.
+
+        Args:
+            limits: What each program may use.
+            variant: Which of the worlds that differ in hash seed, addresses, clock and process ids.
+        """
+        self.limits = limits or Limits()
+        self.variant = variant
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owner = 0
+        _sandboxes.add(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def run(self, source: str, stdin: str = "") -> Outcome:
+        """Run a program.
+
+        Args:
+            source: The program's text.
+            stdin: What it reads from standard input.
+
+        Returns:
+            Its whole output, or why there is none.
+
+        Raises:
+            SandboxError: If no server starts.
+        """
+        try:
+            program, given = source.encode(), stdin.encode()
+        except UnicodeEncodeError:
+            return Outcome(Status.SYNTAX, detail="the program or its input has a lone surrogate")
+        if len(program) > self.limits.source:
+            return Outcome(
+                Status.SYNTAX, detail=f"the program has {len(program)} bytes, more than {self.limits.source}"
+            )
+        limits = self.limits
+        # An empty text is the request for the layers.
+        request = protocol.Request(program or b"\n", given, limits.cpu, limits.wall, limits.memory, limits.output)
+        with self._lock:
+            for _ in range(2):
+                try:
+                    answer = self._ask(request)
+                    break
+                except _Gone:
+                    self._stop()
+            else:
+                return Outcome(Status.KILLED, detail="the sandbox itself ended twice", busy=True)
+        status = Status(answer.status)
+        if status is not Status.OK:
+            return Outcome(status, detail=answer.detail, busy=answer.busy)
+        try:
+            return Outcome(status, stdout=answer.stdout.decode())
+        except UnicodeDecodeError:
+            return Outcome(Status.ENCODING, detail="the output is not UTF-8")
+
+    def held_layers(self) -> dict[str, int]:
+        """Which layers hold, tried out in the server: a number above 0 each, Landlock's version among them."""
+        with self._lock:
+            try:
+                answer = self._ask(protocol.Request(b"", b"", 1, _START_SECONDS, 0, 0))
+            except _Gone as error:
+                self._stop()
+                raise SandboxError("the sandbox ended while its layers were tried") from error
+        held = (word.partition(":") for word in answer.detail.split())
+        return {name: int(version or 1) for name, _, version in held}
+
+    def close(self) -> None:
+        """End the server. The next `run` starts another."""
+        with self._lock:
+            self._stop()
+
+    def _ask(self, request: protocol.Request) -> protocol.Answer:
+        if self._process is None or self._owner != os.getpid():
+            self._start()
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            protocol.write(self._process.stdin.fileno(), request.encode())
+        except OSError as error:
+            raise _Gone from error
+        return self._read_answer(request.wall + _GRACE_SECONDS)
+
+    def _start(self) -> None:
+        # A server that this process inherited by a fork belongs to the parent: it is left alone.
+        self._process = None
+        seed = str(1 + 7919 * self.variant)
+        environment = {"PYTHONHASHSEED": seed, "PYTHONIOENCODING": "utf-8:strict", "PYTHONUTF8": "1", "LC_ALL": "C"}
+        folder = str(Path(__file__).parent)
+        self._process = subprocess.Popen(
+            [sys.executable, "-S", "-s", "-B", "-c", _BOOT, folder, str(self.variant)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            cwd="/",
+            bufsize=0,
+            start_new_session=True,
+        )
+        self._owner = os.getpid()
+        try:
+            self._read_answer(_START_SECONDS)
+        except _Gone as error:
+            assert self._process.stderr is not None
+            self._process.kill()
+            said = self._process.stderr.read().decode(errors="replace").strip().splitlines()
+            self._stop()
+            raise SandboxError(f"no sandboxed server starts: {said[-1] if said else 'it ended at once'}") from error
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+
+    def _read_answer(self, seconds: float) -> protocol.Answer:
+        deadline = time.monotonic() + seconds
+        header = self._read(protocol.ANSWER_HEADER, deadline)
+        words, stdout = protocol.answer_size(header)
+        texts = self._read(words + stdout, deadline)
+        return protocol.decode_answer(header, texts[:words], texts[words:])
+
+    def _read(self, count: int, deadline: float) -> bytes:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        handle = self._process.stdout.fileno()
+        pieces: list[bytes] = []
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        while count:
+            if not poll.poll(max(deadline - time.monotonic(), 0.0) * 1000):
+                raise _Gone
+            piece = os.read(handle, count)
+            if not piece:
+                raise _Gone
+            pieces.append(piece)
+            count -= len(piece)
+        return b"".join(pieces)
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None or self._owner != os.getpid():
+            return
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+        process.kill()
+        process.wait()
+
+
+_sandboxes: weakref.WeakSet[Sandbox] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for sandbox in list(_sandboxes):
+        sandbox.close()

@@ -1,0 +1,87 @@
+"""Runs one program in a process of its own, and leaves how it ended in memory shared with the server.
+
+The program may change the interpreter's modules as it likes: what is needed after its end is bound to names before.
+"""
+
+import builtins
+import mmap
+import os
+import sys
+import types
+
+__builtins__ = vars(builtins).copy()  # a program may empty the shared one: functions take this one when they are made
+
+REPORT_BYTES = 4096
+FINALIZERS = "__del__", "weakref", "atexit"
+"""Words of programs that may print while the interpreter shuts down. That takes milliseconds, so others skip it."""
+
+
+def clear_report(report: mmap.mmap) -> None:
+    report[:2] = bytes(2)
+
+
+def write_report(report: mmap.mmap, status: str, detail: str = "") -> None:
+    """Store how the program ended: the length of the text in two bytes, then the status and the detail in UTF-8."""
+    text = f"{status}\n{detail}".encode("utf-8", "replace")[: REPORT_BYTES - 2]
+    report[2 : 2 + len(text)] = text
+    report[:2] = len(text).to_bytes(2, "big")
+
+
+def read_report(report: mmap.mmap) -> tuple[str, str]:
+    """The status and the detail that `write_report` stored, both empty if the process ended without a word."""
+    length = int.from_bytes(report[:2], "big")
+    status, _, detail = bytes(report[2 : 2 + length]).decode("utf-8", "replace").partition("\n")
+    return status, detail
+
+
+def run(source: bytes, report: mmap.mmap) -> None:
+    """Compile and run a program whose standard streams are ready.
+
+    It ends the process, except where the program may print while the interpreter shuts down: then it returns, and the
+    caller should let the interpreter do so.
+    """
+    exit_now, system, stdout = os._exit, sys, sys.stdout
+    try:
+        text = source.decode()
+        code = compile(text, "<program>", "exec", dont_inherit=True)
+    except MemoryError:
+        write_report(report, "memory", "the program is too large to compile")
+        exit_now(0)
+    except BaseException as error:
+        write_report(report, "syntax", _describe(error))
+        exit_now(0)
+    module = types.ModuleType("__main__")
+    module.__dict__["__builtins__"] = builtins
+    sys.modules["__main__"] = module
+    finish = any(word in text for word in FINALIZERS)
+    del text, source
+    status, detail = "ok", ""
+    try:
+        exec(code, module.__dict__)
+    except MemoryError:
+        status, detail = "memory", "MemoryError"
+    except SystemExit as error:
+        if error.code is not None and error.code != 0:
+            status, detail = "error", "SystemExit"
+    except BaseException as error:
+        status, detail = "error", _describe(error)
+    try:
+        # Like the interpreter's own end: what the program made sys.stdout is flushed, then the first one.
+        if system.stdout is not None and not system.stdout.closed:
+            system.stdout.flush()
+        if not stdout.closed:
+            stdout.flush()
+    except BaseException as error:
+        if status == "ok":
+            status, detail = "error", f"{_describe(error)} while the output was flushed"
+    write_report(report, status, detail)
+    if status != "ok" or not finish:
+        exit_now(0)
+
+
+def _describe(error: BaseException) -> str:
+    """The type's name, which a program's metaclass may have made unreadable."""
+    try:
+        return str(type(error).__name__)
+    except BaseException:
+        return "an exception without a name"

@@ -1,0 +1,247 @@
+"""The sandboxed server: a small clean interpreter that walls itself in once, and forks a process for each program.
+
+It is started by `veritas_rl.envs.trace.sandbox.client`, reads requests from standard input and writes answers to
+standard output (`protocol` says in which form). In a pid namespace it is process 1: whatever a program leaves behind is
+its child, and dies with one signal.
+"""
+
+import contextlib
+import gc
+import importlib
+import mmap
+import os
+import resource
+import signal
+import sys
+import time
+from typing import NoReturn
+
+from . import filter as system_calls
+from . import kernel, probes, program, protocol, variant, watch
+
+PRELOADED = [
+    "abc",
+    "bisect",
+    "cmath",
+    "collections",
+    "contextlib",
+    "copy",
+    "dataclasses",
+    "datetime",
+    "decimal",
+    "enum",
+    "fractions",
+    "functools",
+    "heapq",
+    "itertools",
+    "json",
+    "math",
+    "operator",
+    "random",
+    "re",
+    "statistics",
+    "string",
+    "textwrap",
+    "types",
+    "typing",
+]
+"""Modules that programs often use, imported once here instead of in each program's process."""
+
+_MOST_FILES = 32
+_REQUESTS, _ANSWERS = 30, 31
+_PARENT_CHECK_SECONDS = 2.0
+
+
+class Server:
+    """Serves one program after another.
+
+    Attributes:
+        layers: Which layers of the sandbox hold, as the kernel's answers have it: 0 or 1, for Landlock its version.
+    """
+
+    def __init__(self, layers: dict[str, int], folders: list[str]) -> None:
+        self.layers = layers
+        self._report = mmap.mmap(-1, program.REPORT_BYTES)
+        self._filter = system_calls.compile_filter() if layers["privileges"] else None
+        self._watch = watch.forbid(folders, self._end_forbidden)
+
+    def _end_forbidden(self, what: str) -> NoReturn:
+        program.write_report(self._report, "forbidden", what)
+        os._exit(0)
+
+    def serve(self) -> None:
+        """Answer requests until the client closes its end, or, in a program's process, until the program is done."""
+        while (request := protocol.read_request(_REQUESTS)) is not None:
+            if not request.source:
+                protocol.write(_ANSWERS, protocol.Answer("layers", probes.probe(self.layers, self._filter)).encode())
+                continue
+            answer = self._run(request)
+            if answer is None:
+                return
+            protocol.write(_ANSWERS, answer.encode())
+
+    def _run(self, request: protocol.Request) -> protocol.Answer | None:
+        """Run a program in a process of its own.
+
+        Returns:
+            The answer. In the program's process None, once the program is done and the interpreter may shut down.
+        """
+        program.clear_report(self._report)
+        output = os.memfd_create("stdout")
+        start = time.monotonic()
+        child = os.fork()
+        if child == 0:
+            self._become_program(request, output)
+            program.run(request.source, self._report)
+            return None
+        try:
+            status, used = self._wait(child, request.wall)
+            # A program that had the CPU for less than half of its time may have waited for the machine.
+            busy = used < (time.monotonic() - start) / 2
+            size = os.fstat(output).st_size
+            stdout = os.pread(output, size, 0) if size <= request.output else None
+        finally:
+            os.close(output)
+        return self._answer(request, status, used, busy, stdout)
+
+    def _become_program(self, request: protocol.Request, output: int) -> None:
+        """In the new process: put the standard streams in place, then the limits, then the filter."""
+        os.dup2(output, 1)
+        if request.stdin:
+            given = os.memfd_create("stdin")
+            protocol.write(given, request.stdin)
+            os.lseek(given, 0, os.SEEK_SET)
+            os.dup2(given, 0)
+        os.closerange(3, _MOST_FILES)
+        os.setsid()
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        set_limits(request)
+        if self._filter is not None and not self._filter.install():
+            os._exit(70)
+        gc.enable()
+        self._watch()
+
+    def _wait(self, child: int, wall: float) -> tuple[int | None, float]:
+        """Wait for a process, and leave nothing of it alive.
+
+        Returns:
+            Its wait status, None if the time was over, and the CPU seconds that it used.
+        """
+        deadline = time.monotonic() + wall
+        over = False
+        while True:
+            # One signal may stand for several processes, so the program's own end is asked for by its number.
+            signal.sigtimedwait((signal.SIGCHLD,), max(deadline - time.monotonic(), 0.0) if not over else 1.0)
+            ended, status, usage = os.wait4(child, os.WNOHANG)
+            if ended:
+                self._kill_rest(child)
+                return None if over else status, usage.ru_utime + usage.ru_stime
+            if not over and time.monotonic() >= deadline:
+                over = True
+                os.kill(child, signal.SIGKILL)
+
+    def _kill_rest(self, child: int) -> None:
+        """Kill what the program's process left: all other processes of the pid namespace, or those of its session."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if self.layers["pid"]:
+                os.kill(-1, signal.SIGKILL)
+            else:
+                os.killpg(child, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, 0 if self.layers["pid"] else os.WNOHANG)[0]:
+                pass
+
+    def _answer(
+        self, request: protocol.Request, status: int | None, used: float, busy: bool, stdout: bytes | None
+    ) -> protocol.Answer:
+        """Say how the program ended, from its own report and from what the kernel says of its process."""
+        reported, detail = program.read_report(self._report)
+        if reported == "forbidden":
+            return protocol.Answer(reported, detail)
+        if status is None:
+            detail = f"{request.wall:g} s of wall time, {used:.1f} s of it on the CPU"
+            return protocol.Answer("timeout", detail, busy=busy)
+        if stdout is None:
+            return protocol.Answer("output", f"more than {request.output} bytes")
+        if os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            if number == signal.SIGXCPU or (number == signal.SIGKILL and used >= request.cpu):
+                return protocol.Answer("timeout", f"{request.cpu} s of CPU time")
+            if number == signal.SIGSYS:
+                return protocol.Answer("forbidden", "a system call that the sandbox forbids")
+            return protocol.Answer("killed", signal.Signals(number).name)
+        code = os.WEXITSTATUS(status)
+        if not reported:
+            return protocol.Answer("killed", f"the process ended itself with code {code}")
+        if reported == "ok" and code != 0:
+            return protocol.Answer("error", f"code {code} while the interpreter shut down")
+        return protocol.Answer(reported, detail, stdout if reported == "ok" else b"")
+
+
+def set_limits(request: protocol.Request) -> None:
+    """Set the kernel's limits on this process, for good."""
+    for kind, soft, hard in (
+        (resource.RLIMIT_CPU, request.cpu, request.cpu + 1),
+        (resource.RLIMIT_AS, request.memory, request.memory),
+        # One byte more than may be printed shows that it was too much.
+        (resource.RLIMIT_FSIZE, request.output + 1, request.output + 1),
+        (resource.RLIMIT_NPROC, 0, 0),
+        (resource.RLIMIT_NOFILE, _MOST_FILES, _MOST_FILES),
+        (resource.RLIMIT_CORE, 0, 0),
+    ):
+        resource.setrlimit(kind, (soft, hard))
+
+
+def main(number: int) -> None:
+    """Set up the layers and serve.
+
+    Args:
+        number: The variant: see `variant`.
+    """
+    os.dup2(0, _REQUESTS)
+    os.dup2(1, _ANSWERS)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    os.close(nothing)
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = os.getppid()
+    folders = kernel.readable_folders()
+    namespaces = kernel.enter_namespaces()
+    server = os.fork()
+    if server:
+        _guard(server, parent)
+    kernel.die_with_parent()
+    variant.apply(number)
+    for name in PRELOADED:
+        importlib.import_module(name)
+    sys.path[:] = [path for path in sys.path if path.startswith(tuple(folders))]
+    sys.argv[:] = ["program.py"]
+    for name in [name for name in sys.modules if name.partition(".")[0] == __name__.partition(".")[0]]:
+        del sys.modules[name]
+    layers = {name: int(name in namespaces) for name in ("user", "net", "mount", "pid", "ipc", "uts")}
+    layers["root"] = int("mount" in namespaces and kernel.leave_file_system(folders))
+    layers["landlock"] = kernel.restrict_files(folders)
+    layers["privileges"] = int(kernel.drop_privileges())
+    instance = Server(layers, folders)
+    os.dup2(0, 2)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    protocol.write(_ANSWERS, protocol.Answer("ready").encode())
+    instance.serve()
+
+
+def _guard(server: int, parent: int) -> NoReturn:
+    """Wait for the server, which is this process's child, and end both when the client's process is gone.
+
+    The end of the request pipe says so too, unless a process that the client forked still holds it open.
+    """
+    os.closerange(_REQUESTS, _ANSWERS + 1)
+    while os.getppid() == parent:
+        signal.sigtimedwait((signal.SIGCHLD,), _PARENT_CHECK_SECONDS)
+        if os.waitpid(server, os.WNOHANG)[0]:
+            break
+    os._exit(0)

@@ -1,0 +1,62 @@
+"""Makes one server's world differ from another's in what the output of a program must not depend on.
+
+A program's output is true only if two servers agree on it. They differ in the hash seed (which the client sets), the
+addresses of objects, the clock and the process ids.
+"""
+
+import functools
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+_BALLAST = 3 << 20
+_DAYS = 397.4
+_PID = 100_000
+
+
+def apply(number: int) -> None:
+    """Change this interpreter into variant `number`. Variant 0 is left as it is. Call it before `datetime` is imported.
+
+    A variant's clock runs `397.4 * number` days ahead. `datetime` reads the clock in C, so its Python twin, which the
+    standard library holds for interpreters without it, takes its place: it reads the clock of the `time` module.
+    """
+    if number == 0:
+        return
+    _ballast.append(bytearray(_BALLAST * number))
+    _ballast.extend(object() for _ in range(1000 * number))
+    sys.modules["_datetime"] = None  # type: ignore[assignment]
+    shift = _DAYS * 86400 * number
+    now, now_ns = time.time, time.time_ns
+    time.time = lambda: now() + shift
+    time.time_ns = lambda: now_ns() + int(shift * 1e9)
+    for name in ("localtime", "gmtime", "ctime"):
+        setattr(time, name, _with_shifted_default(getattr(time, name), time.time))
+    time.strftime = _with_default_tuple(time.strftime)
+    time.asctime = _with_default_tuple(time.asctime)
+    own_pid = os.getpid
+    os.getpid = lambda: own_pid() + _PID * number
+    if (posix := sys.modules.get("posix")) is not None:
+        posix.getpid = os.getpid  # type: ignore[attr-defined]
+
+
+_ballast: list[object] = []
+"""Objects that are only there to move those made after them to other addresses, where the kernel does not do so."""
+
+
+def _with_shifted_default(function: Callable[[float], Any], now: Callable[[], float]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def shifted(seconds: float | None = None) -> Any:
+        return function(now() if seconds is None else seconds)
+
+    return shifted
+
+
+def _with_default_tuple(function: Callable[..., str]) -> Callable[..., str]:
+    @functools.wraps(function)
+    def shifted(*arguments: Any) -> str:
+        wanted = 2 if function.__name__ == "strftime" else 1
+        return function(*arguments) if len(arguments) >= wanted else function(*arguments, time.localtime())
+
+    return shifted
