@@ -30,12 +30,14 @@ from open_spiel.python.algorithms import ismcts, mcts
 from rich.console import Console
 from rich.table import Table
 
-from veritas_rl.envs.base import Reply, Task, Turn
+from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import AVAILABLE_CASES, load
 from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment
 from veritas_rl.envs.openspiel.players.mcts import EXPLORATION, MCTSPlayer
 from veritas_rl.envs.openspiel.text import answer
+from veritas_rl.envs.registry import make_task
+from veritas_rl.envs.task import Task
 
 ENVIRONMENT = OpenSpielEnvironment()
 GAMES = {"tic_tac_toe": "TicTacToe-v0", "kuhn_poker": "KuhnPoker-v0", "connect_four": "ConnectFour-v0"}
@@ -98,7 +100,7 @@ def ours(case: str, games: Sequence[Sequence[int]]) -> Way:
     def play() -> int:
         seed = next(SEEDS)
         for k, texts in enumerate(said):
-            session = ENVIRONMENT.start(Task(ENVIRONMENT.name, case, k, mode="episode", seat=0, seed=seed))
+            session = ENVIRONMENT.start(make_task(ENVIRONMENT.name, case, k, mode="episode", seat=0, seed=seed))
             for text in texts:
                 (turn,) = session.turns()
                 session.step({turn.seat: Reply(text)})
@@ -179,7 +181,7 @@ def compare_rewards(rounds: int, console: Console) -> None:
     """Print the part `rewards`."""
     table = _table(f"Rewards/s, {PLAYOUTS} playouts each", "case", "ours", "Python loop", "ratio")
     for case in REWARDED:
-        tasks = [Task(ENVIRONMENT.name, case, k, playouts=PLAYOUTS) for k in range(40)]
+        tasks = [make_task(ENVIRONMENT.name, case, k, playouts=PLAYOUTS) for k in range(40)]
         asked = [ENVIRONMENT.start(task).turns()[0] for task in tasks]
 
         def through(tasks: Sequence[Task] = tasks) -> int:
@@ -277,7 +279,7 @@ def _catalogue_costs(cases: Sequence[str], tasks: int, seed: int) -> tuple[float
 
 
 def _first_turn(case: str, k: int) -> Turn:
-    return ENVIRONMENT.start(Task(ENVIRONMENT.name, case, k, mode="episode")).turns()[0]
+    return ENVIRONMENT.start(make_task(ENVIRONMENT.name, case, k, mode="episode")).turns()[0]
 
 
 def _table(title: str, *columns: str) -> Table:

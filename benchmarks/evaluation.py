@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 
 from veritas_rl.checkpoints.models import quiet
-from veritas_rl.envs.base import Task
+from veritas_rl.envs.registry import make_task
 from veritas_rl.judging.matches import Game, Pairing, Rules, pair, play_all
 from veritas_rl.launch.journey import example
 from veritas_rl.launch.tiny_model import build_tiny_model
@@ -29,7 +29,7 @@ STEPS, BATCH = 60, 64
 
 def warmed_up(folder: Path) -> Path:
     """A model that plays mostly legal moves."""
-    tasks = (Task("openspiel", "tic_tac_toe", k, prompt="brief") for k in itertools.count())
+    tasks = (make_task("openspiel", "tic_tac_toe", k, prompt="brief") for k in itertools.count())
     examples = [example(task, str(task.k)) for task in itertools.islice(tasks, STEPS * BATCH)]
     made = build_tiny_model(folder / "model", seed=0)
     told = warm_up(

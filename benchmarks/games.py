@@ -24,7 +24,9 @@ from transformers import AutoTokenizer
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.utils.config import omega_conf_to_dataclass
 
-from veritas_rl.envs.base import Task, play
+from veritas_rl.envs.base import play
+from veritas_rl.envs.registry import make_task
+from veritas_rl.envs.task import Task
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.main import plan
 from veritas_rl.players.loading import ReplySettings, open_player
@@ -102,7 +104,7 @@ async def measure(given: argparse.Namespace) -> None:
     alone = open_player(str(path), ReplySettings(node.rollout.response_length, 1.0), Path(folder.name))
     bot = make_bot(given.opponent)
     tasks = [
-        Task("openspiel", "tic_tac_toe", k, mode="episode", opponent=given.opponent, seat=k % 2, prompt="brief")
+        make_task("openspiel", "tic_tac_toe", k, mode="episode", opponent=given.opponent, seat=k % 2, prompt="brief")
         for k in range(given.games)
     ]
     rates: dict[str, list[float]] = {}
@@ -111,7 +113,7 @@ async def measure(given: argparse.Namespace) -> None:
     for _ in range(given.rounds):
         started = time.perf_counter()
         for task in tasks:
-            play([start(task)], {task.seat: alone.player, 1 - task.seat: bot})
+            play([start(task)], {task.manner.seat: alone.player, 1 - task.manner.seat: bot})
         rates.setdefault("one by one", []).append(60 * len(tasks) / (time.perf_counter() - started))
         for at_once in AT_ONCE:
             clock.busy, started = 0.0, time.perf_counter()

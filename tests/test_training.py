@@ -19,7 +19,8 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from transformers import AutoModelForCausalLM
 
-from veritas_rl.envs.base import Reason, Task
+from veritas_rl.envs.base import Reason
+from veritas_rl.envs.registry import task_from_dict
 from veritas_rl.launch.configuration import compose_configuration
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
@@ -302,7 +303,7 @@ def test_games_that_go_on_from_step_to_step_are_neither_lost_nor_played_twice(tm
     assert all(len(trained) == 1 for trained in steps.values())
     # What was drawn was trained on, or is still being played and saved as such.
     state = torch.load(folder / "global_step_4/data.pt", weights_only=False)["dataset_state"]
-    waiting = [Task.from_dict(draw["task"]).id for draw in state["waiting"]]
+    waiting = [task_from_dict(draw["task"]).id for draw in state["waiting"]]
     dataset = DynamicEnvDataset("train", None, compose_configuration(["hardware=cpu", *settings]).data)
     drawn = [dataset[0]["reward_model"]["ground_truth"] for _ in range(state["drawn"])]
     assert len(steps) == 64

@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
+from veritas_rl.configs import make_config
 from veritas_rl.curriculum.replay import FailureBuffer, FailureReplayConfig
-from veritas_rl.envs.base import Task, make_config
+from veritas_rl.envs.registry import make_task
+from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.seeding import generator
 
 
 def task(k: int) -> Task:
-    return Task("openspiel", "tic_tac_toe", k)
+    return make_task("openspiel", "tic_tac_toe", k)
 
 
 def buffer(**settings: Any) -> FailureBuffer:

@@ -66,7 +66,7 @@ def test_another_seed_is_another_order_and_a_limit_takes_a_part() -> None:
 def test_a_stage_plays_its_own_games_with_its_own_settings() -> None:
     tasks = source(curriculum={"stages": STAGES, "window": 8, "past_share": 0}, adapter_config={"prompt": "full"})
     seen = [draw for batch in simulate(tasks, 6, skill=1.0) for draw in batch]
-    played = {(draw.stage, draw.task.case.partition("(")[0], draw.task.prompt) for draw in seen}
+    played = {(draw.stage, draw.task.case.partition("(")[0], draw.task.manner.prompt) for draw in seen}
     assert played == {("easy", "tic_tac_toe", "full"), ("medium", "hex", "brief"), ("hard", "connect_four", "full")}
     assert [draw.stage for draw in seen] == sorted((draw.stage for draw in seen), key=["easy", "medium", "hard"].index)
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from veritas_rl.configs import make_config
 from veritas_rl.curriculum.stages import Curriculum, CurriculumConfig, Stage
-from veritas_rl.envs.base import make_config
 from veritas_rl.errors import UserError
 
 

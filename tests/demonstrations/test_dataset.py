@@ -9,10 +9,10 @@ import pytest
 
 from veritas_rl.demonstrations.dataset import check, met_again, split_rows, write, write_parquet
 from veritas_rl.demonstrations.generate import Counts, Demonstration, Settings, generate
-from veritas_rl.envs.base import Task
 from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.registry import get_environment, task_from_id
+from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin.reward import compute_score
 
@@ -44,7 +44,7 @@ def test_rl_rows_are_rewarded_by_the_reward_function(tmp_path: Path) -> None:
             *("data_source", "prompt", "reward_model", "extra_info", "task_id", "task_type", "seed"),
         ]
         assert isinstance(row["extra_info"], dict)
-        task = Task.from_id(row["task_id"])
+        task = task_from_id(row["task_id"])
         assert row["reward_model"]["ground_truth"] == row["task_id"]
         assert (row["task_type"], row["seed"]) == (task.mode, task.seed)
         (turn,) = get_environment(task.env).start(task).turns()

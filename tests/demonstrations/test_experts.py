@@ -3,13 +3,13 @@
 import pytest
 
 from veritas_rl.demonstrations.experts import make_expert
-from veritas_rl.envs.base import Task, Turn
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.base import Turn
+from veritas_rl.envs.registry import get_environment, make_task
 from veritas_rl.errors import UserError
 
 
 def turns(case: str) -> list[Turn]:
-    return list(get_environment("openspiel").start(Task("openspiel", case, 3)).turns())
+    return list(get_environment("openspiel").start(make_task("openspiel", case, 3)).turns())
 
 
 @pytest.mark.parametrize(

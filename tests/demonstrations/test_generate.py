@@ -69,7 +69,7 @@ def test_whole_games_give_the_experts_moves_alone_and_nothing_that_is_held_out()
     assert any(demonstration.said for demonstration in made)
     for demonstration in made:
         task, turn = met_again(row_of(demonstration, 0, chosen)["extra_info"])
-        assert (list(turn.messages), turn.seat) == ([*demonstration.messages], task.seat)
+        assert (list(turn.messages), turn.seat) == ([*demonstration.messages], task.manner.seat)
         assert positions.split_of(GAME, turn.view.state, turn.seat) == "train"
         assert demonstration.value >= 0.5
         best = SOLVER.optimal_actions(turn.view.state)

@@ -5,26 +5,28 @@ from dataclasses import replace
 
 import pytest
 
-from veritas_rl.envs.base import Reason, Reply, Score, Session, Task, Turn, make_config, play, shape
+from veritas_rl.configs import make_config
+from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn, play, shape
 from veritas_rl.envs.openspiel.env import OpenSpielConfig
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.registry import get_environment, make_task, task_from_dict, task_from_id
+from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 
 TASKS = [
-    Task("openspiel", "tic_tac_toe", 0),
-    Task("openspiel", "hex(board_size=5)", 17, seed=7, split="val"),
-    Task(
+    make_task("openspiel", "tic_tac_toe", 0),
+    make_task("openspiel", "hex(board_size=5)", 17, seed=7, split="val"),
+    make_task(
         "openspiel", "go(board_size=9,komi=7.5)", 3, mode="episode", opponent="random", seat=1, depth=4, prompt="brief"
     ),
-    Task("openspiel", "x", 1, reward="legal", gamma=0.5, retries=2, context="conversation"),
+    make_task("openspiel", "x", 1, reward="legal", gamma=0.5, retries=2, context="conversation"),
 ]
 TASK = TASKS[0]
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_survives_its_id_and_its_dict(task: Task) -> None:
-    assert Task.from_id(task.id) == task
-    assert Task.from_dict(task.to_dict()) == task
+    assert task_from_id(task.id) == task
+    assert task_from_dict(task.to_dict()) == task
     assert all(type(value) in (str, int, float) for value in task.to_dict().values())
 
 
@@ -39,7 +41,7 @@ def test_ids_are_told_apart_and_short() -> None:
 )
 def test_bad_ids(bad: str) -> None:
     with pytest.raises(UserError):
-        Task.from_id(bad)
+        task_from_id(bad)
 
 
 @pytest.mark.parametrize("opponent", ["a&b", "a&seat=0", "a#1", "models/a/move#3"])
@@ -51,13 +53,13 @@ def test_an_opponent_that_would_cut_the_id_is_refused(opponent: str) -> None:
 @pytest.mark.parametrize("opponent", ["models/step_5", "mcts:50", "a=b?c", "http://host:1/v1"])
 def test_any_other_opponent_survives_the_id(opponent: str) -> None:
     task = replace(TASK, mode="episode", opponent=opponent)
-    assert Task.from_id(task.id) == task
+    assert task_from_id(task.id) == task
 
 
 @pytest.mark.parametrize("field", ["mode", "reward", "split", "prompt"])
 def test_bad_values(field: str) -> None:
     with pytest.raises(UserError, match="nonsense"):
-        Task.from_dict({"env": "openspiel", "case": "hex", "k": 0, field: "nonsense"})
+        task_from_dict({"env": "openspiel", "case": "hex", "k": 0, field: "nonsense"})
 
 
 @pytest.mark.parametrize("reason", [reason for reason in Reason if reason.is_mistake])

@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from veritas_rl.envs.base import Reply, Task, Turn, play
-from veritas_rl.envs.openspiel.env import OpenSpielEnvironment, View
+from veritas_rl.envs.base import Reply, Turn, play
+from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.openspiel.players.exact import ExactPlayer
+from veritas_rl.envs.openspiel.view import View
+from veritas_rl.envs.registry import make_task
 from veritas_rl.errors import UserError
 from veritas_rl.exact.policies import SAMPLES, judge, judge_reference, questions_of
 from veritas_rl.exact.policy_values import decisions_of, worth_of
@@ -162,8 +164,8 @@ def test_what_is_asked_is_what_games_show(case: str, prompt: str) -> None:
     assert len(questions) == len(questions_of(case, prompt))
     environment = OpenSpielEnvironment()
     player = Scripted(lambda turn: RandomPlayer(1).act([turn])[0].text)
-    play([environment.start(Task("openspiel", case, k, mode="episode", prompt=prompt)) for k in range(60)], player)
-    single = [environment.start(Task("openspiel", case, k, prompt=prompt)).turns()[0] for k in range(60)]
+    play([environment.start(make_task("openspiel", case, k, mode="episode", prompt=prompt)) for k in range(60)], player)
+    single = [environment.start(make_task("openspiel", case, k, prompt=prompt)).turns()[0] for k in range(60)]
     assert len(player.asked) > 120
     for turn in [*player.asked, *single]:
         asked = questions[str(turn.messages)]  # word for word

@@ -46,11 +46,11 @@ def test_every_deal_is_played_from_each_seat_with_the_same_luck() -> None:
     for case, seats in (("hearts", 4), ("kuhn_poker", 2)):
         for deal in {game.task.k for game in by_case[case]}:
             same = [game for game in by_case[case] if game.task.k == deal]
-            assert {(game.task.seat, game.player.name) for game in same} == {
+            assert {(game.task.manner.seat, game.player.name) for game in same} == {
                 (seat, name) for seat in range(seats) for name in ("random", "exact")
             }
-            assert len({game.task.luck for game in same}) == 1
-    assert len({game.task.luck for game in made}) == 3 + 5
+            assert len({game.task.chance_seed for game in same}) == 1
+    assert len({game.task.chance_seed for game in made}) == 3 + 5
     assert len({game.key for game in made}) == len(made)
 
 
@@ -69,7 +69,7 @@ def test_all_games_run_at_once_and_come_out_as_one_by_one() -> None:
     judged = NamedPlayer("counting", "counting", counting, is_model=False)
     made = pair(["tic_tac_toe", "hearts"], 12, [judged], [bot("random")], Rules())
     together = played(made)
-    first = [pairing.session().turns()[0].seat == pairing.task.seat for pairing in made]
+    first = [pairing.session().turns()[0].seat == pairing.task.manner.seat for pairing in made]
     assert counting.calls[0] == sum(first) > 6
     assert sum(counting.calls) == sum(game.moves for game in together)
     assert all((game.prompt_tokens, game.tokens) == (3 * game.moves, 2 * game.moves) for game in together)

@@ -4,12 +4,13 @@ import random
 
 import pytest
 
-from veritas_rl.envs.base import Reason, Task, play
+from veritas_rl.envs.base import Reason, play
 from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment
 from veritas_rl.envs.openspiel.players.exact import ExactPlayer
 from veritas_rl.envs.openspiel.solver import ExactSolver
+from veritas_rl.envs.registry import make_task
 from veritas_rl.errors import UserError
 from veritas_rl.players.random import RandomPlayer
 
@@ -17,7 +18,7 @@ ENV = OpenSpielEnvironment()
 
 
 def games(count: int) -> list:
-    return [ENV.start(Task("openspiel", "tic_tac_toe", k, mode="episode")) for k in range(count)]
+    return [ENV.start(make_task("openspiel", "tic_tac_toe", k, mode="episode")) for k in range(count)]
 
 
 def test_a_random_move_in_tic_tac_toe_is_optimal_with_probability_0_580() -> None:
@@ -32,7 +33,7 @@ def test_a_random_move_in_tic_tac_toe_is_optimal_with_probability_0_580() -> Non
 
 
 def test_the_random_player_is_uniform_repeatable_and_leaves_the_global_generator_alone() -> None:
-    turns = ENV.start(Task("openspiel", "tic_tac_toe", 0, mode="episode")).turns()
+    turns = ENV.start(make_task("openspiel", "tic_tac_toe", 0, mode="episode")).turns()
     before = random.getstate()
     said = [RandomPlayer(seed).act(turns)[0].text for seed in range(1800)]
     assert random.getstate() == before
@@ -61,4 +62,4 @@ def test_the_exact_player_solves_every_task() -> None:
 
 def test_the_exact_player_refuses_large_games() -> None:
     with pytest.raises(UserError, match="connect_four is too large"):
-        play([ENV.start(Task("openspiel", "connect_four", 0, depth=2))], ExactPlayer(max_states=300))
+        play([ENV.start(make_task("openspiel", "connect_four", 0, depth=2))], ExactPlayer(max_states=300))

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput, DictConfigWrap
 from verl.workers.rollout.replica import TokenOutput
 
-from veritas_rl.envs.base import Task
+from veritas_rl.envs.task import Task
 from veritas_rl.launch.tiny_model import byte_tokenizer
 from veritas_rl.verl_plugin import agent_loop
 from veritas_rl.verl_plugin.agent_loop import GameAgentLoop, recorded

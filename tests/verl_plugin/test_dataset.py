@@ -49,7 +49,7 @@ def test_a_row_carries_its_task_as_plain_values() -> None:
     assert row["extra_info"]["env"] == "openspiel"
     task = task_of(row["extra_info"])
     assert task.id == row["extra_info"]["task_id"] == row["reward_model"]["ground_truth"]
-    assert (task.split, task.reward, task.case) == ("val", "legal", "leduc_poker")
+    assert (task.split, task.pay.reward, task.case) == ("val", "legal", "leduc_poker")
     assert all(isinstance(value, str | int | float) for value in row["extra_info"].values())
 
 

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from verl.utils.import_utils import load_extern_object
 
-from veritas_rl.envs.base import Task
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.registry import get_environment, make_task
 from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin.reward import compute_score
 
@@ -14,11 +13,11 @@ TOOL = "train/tools/reward-manager.py"
 
 
 def extra_info(**changes: Any) -> dict[str, Any]:
-    return {**Task("openspiel", "tic_tac_toe", 5).to_dict(), "task_id": "ignored", "index": 5, **changes}
+    return {**make_task("openspiel", "tic_tac_toe", 5).to_dict(), "task_id": "ignored", "index": 5, **changes}
 
 
 def answers(info: dict[str, Any]) -> tuple[str, ...]:
-    (turn,) = get_environment("openspiel").start(Task("openspiel", info["case"], info["k"])).turns()
+    (turn,) = get_environment("openspiel").start(make_task("openspiel", info["case"], info["k"])).turns()
     return turn.answers
 
 

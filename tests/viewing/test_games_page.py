@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from veritas_rl.envs.base import Task, play
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.base import play
+from veritas_rl.envs.registry import get_environment, make_task
 from veritas_rl.players.random import RandomPlayer
 from veritas_rl.viewing.games_page import read_games, render, write_games
 from veritas_rl.viewing.recording import Ending, PlayedGame, PlayedTurn, RecordedSession
@@ -67,7 +67,7 @@ def game_of(reply: str) -> PlayedGame:
 def games() -> list[PlayedGame]:
     sessions = []
     for k in range(3):
-        task = Task("openspiel", "tic_tac_toe", k, mode="episode", seat=k % 2)
+        task = make_task("openspiel", "tic_tac_toe", k, mode="episode", seat=k % 2)
         sessions.append(RecordedSession(get_environment("openspiel").start(task), lambda seat: f"bot {seat}"))
     play(sessions, RandomPlayer(1))
     return [session.game() for session in sessions]

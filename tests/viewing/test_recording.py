@@ -6,11 +6,12 @@ from collections.abc import Sequence
 import pyspiel
 import pytest
 
-from veritas_rl.envs.base import Player, Reply, Task, Turn, play
+from veritas_rl.envs.base import Player, Reply, Turn, play
 from veritas_rl.envs.openspiel import cases
 from veritas_rl.envs.openspiel.games import GAMES
 from veritas_rl.envs.openspiel.players.mcts import MCTSPlayer
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.registry import get_environment, make_task
+from veritas_rl.envs.task import Task
 from veritas_rl.players.random import RandomPlayer
 from veritas_rl.viewing.recording import PlayedGame, RecordedSession
 
@@ -27,7 +28,7 @@ class Saying:
 
 def recorded(task: Task) -> RecordedSession:
     session = get_environment(task.env).start(task)
-    return RecordedSession(session, lambda seat: "model" if seat == task.seat else "bot")
+    return RecordedSession(session, lambda seat: "model" if seat == task.manner.seat else "bot")
 
 
 def played(task: Task, *players: Player) -> PlayedGame:
@@ -36,7 +37,7 @@ def played(task: Task, *players: Player) -> PlayedGame:
     return session.game()
 
 
-TIC_TAC_TOE = Task("openspiel", "tic_tac_toe", 3, mode="episode", seat=1)
+TIC_TAC_TOE = make_task("openspiel", "tic_tac_toe", 3, mode="episode", seat=1)
 
 
 def test_a_game_between_bots_is_recorded_move_by_move() -> None:
@@ -67,7 +68,7 @@ def test_a_recorded_game_is_played_as_any_other() -> None:
 
 
 def test_a_mistake_stands_in_the_record_with_its_reason() -> None:
-    task = Task("openspiel", "tic_tac_toe", 0, mode="episode", seat=0, retries=1)
+    task = make_task("openspiel", "tic_tac_toe", 0, mode="episode", seat=0, retries=1)
     game = played(task, Saying("hm", "\\boxed{b2}", "\\boxed{b2}"), Saying("\\boxed{a1}"))
     assert [(turn.seat, turn.reply, turn.accepted, turn.action) for turn in game.turns] == [
         (0, "hm", False, "unparseable"),
@@ -80,7 +81,7 @@ def test_a_mistake_stands_in_the_record_with_its_reason() -> None:
 
 
 def test_a_chat_that_grows_is_recorded_as_it_grew() -> None:
-    task = Task("openspiel", "tic_tac_toe", 0, mode="episode", seat=0, context="conversation")
+    task = make_task("openspiel", "tic_tac_toe", 0, mode="episode", seat=0, context="conversation")
     game = played(task, RandomPlayer(1), RandomPlayer(2))
     mine = [turn.messages[0]["content"] for turn in game.turns if turn.seat == 0]
     assert "You are playing" in mine[0]
@@ -90,7 +91,7 @@ def test_a_chat_that_grows_is_recorded_as_it_grew() -> None:
 
 
 def test_moves_at_the_same_time_are_all_recorded() -> None:
-    task = Task("openspiel", cases.canonical("goofspiel(num_cards=4,imp_info=True)"), 0, mode="episode", seat=1)
+    task = make_task("openspiel", cases.canonical("goofspiel(num_cards=4,imp_info=True)"), 0, mode="episode", seat=1)
     game = played(task, RandomPlayer(1), RandomPlayer(2))
     assert [turn.seat for turn in game.turns] == [0, 1] * (len(game.turns) // 2)
     assert all(turn.action in turn.messages[0]["content"] for turn in game.turns)
@@ -104,7 +105,7 @@ def test_a_game_that_goes_on_has_no_record_yet() -> None:
 @pytest.mark.parametrize("name", GAMES)
 def test_every_game_can_be_drawn_to_its_end(name: str) -> None:
     case = cases.default_cases(name)[0]
-    task = Task("openspiel", case, 1, mode="episode", seat=0, max_moves=1000)
+    task = make_task("openspiel", case, 1, mode="episode", seat=0, max_moves=1000)
     game = played(task, *[RandomPlayer(1)] * cases.load(case).players)
     assert all(turn.board and turn.board in turn.messages[0]["content"] for turn in game.turns)
     assert all(end.board for end in game.endings)

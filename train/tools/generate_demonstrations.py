@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from veritas_rl.demonstrations import dataset
 from veritas_rl.demonstrations.generate import Settings, generate
-from veritas_rl.envs.base import MODES, PROMPTS
+from veritas_rl.envs.task import MODES, PROMPTS
 from veritas_rl.errors import UserError, exit_on_user_error
 
 

@@ -11,7 +11,8 @@ from random import Random
 from typing import Any
 
 from veritas_rl.curriculum.checks import probability, whole
-from veritas_rl.envs.base import Task
+from veritas_rl.envs.registry import task_from_dict
+from veritas_rl.envs.task import Task
 
 MASTERED_AFTER = 2
 """How many successes in a row a task leaves after."""
@@ -68,7 +69,7 @@ class Failure:
 
 
 class FailureBuffer:
-    """The latest failures, by task id. Every operation costs the same, however many there are.
+    """The latest failures, by task key. Every operation costs the same, however many there are.
 
     A task that was drawn is not drawn again until its outcome is known: a batch would else hold a few tasks many times
     over, and two successes of the same moment would count as two in a row.
@@ -82,11 +83,11 @@ class FailureBuffer:
         self.mastered = 0
         self.come_back = 0
         self._failures: OrderedDict[str, Failure] = OrderedDict()
-        """By task id, the one that failed longest ago first."""
+        """By task key, the one that failed longest ago first."""
         self._ready: list[Failure] = []
         """Those that may be drawn."""
         self._left: OrderedDict[str, None] = OrderedDict()
-        """The ids of the latest that were mastered, as many as are kept of failures."""
+        """The keys of the latest that were mastered, as many as are kept of failures."""
 
     def __len__(self) -> int:
         return len(self._failures)
@@ -115,25 +116,25 @@ class FailureBuffer:
             solved: Whether that counts as a success.
         """
         failed = score < self.config.failure_threshold
-        failure = self._failures.get(task.id)
+        failure = self._failures.get(task.key)
         if failure is None:
             if not failed:
                 return
-            if task.id in self._left:
+            if task.key in self._left:
                 self.come_back += 1
-                del self._left[task.id]
-            failure = self._failures[task.id] = Failure(task, stage, score)
+                del self._left[task.key]
+            failure = self._failures[task.key] = Failure(task, stage, score)
         failure.score = score
         failure.solved = failure.solved + 1 if solved else 0
         if failed:
-            self._failures.move_to_end(task.id)
+            self._failures.move_to_end(task.key)
         if failure.place < 0:
             failure.place = len(self._ready)
             self._ready.append(failure)
         if failure.solved >= MASTERED_AFTER:
             self.mastered += 1
-            self._remove(task.id)
-            self._left[task.id] = None
+            self._remove(task.key)
+            self._left[task.key] = None
             if len(self._left) > self.config.capacity:
                 self._left.popitem(last=False)
         elif len(self._failures) > self.config.capacity:
@@ -169,14 +170,14 @@ class FailureBuffer:
         """Hold what a state holds; of more than the capacity, the latest."""
         self.mastered, self.come_back = state["mastered"], state["come_back"]
         self._left = OrderedDict.fromkeys(state["left"])
-        failures = [Failure(**{**values, "task": Task.from_dict(values["task"])}) for values in state["failures"]]
-        self._failures = OrderedDict((failure.task.id, failure) for failure in failures)
+        failures = [Failure(**{**values, "task": task_from_dict(values["task"])}) for values in state["failures"]]
+        self._failures = OrderedDict((failure.task.key, failure) for failure in failures)
         self._ready = sorted((failure for failure in failures if failure.place >= 0), key=lambda failure: failure.place)
         while len(self._failures) > self.config.capacity:
             self._remove(next(iter(self._failures)))
 
-    def _remove(self, task_id: str) -> None:
-        failure = self._failures.pop(task_id)
+    def _remove(self, key: str) -> None:
+        failure = self._failures.pop(key)
         if failure.place >= 0:
             self._withdraw(failure)
 

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from veritas_rl.configs import make_config
 from veritas_rl.curriculum.replay import FailureBuffer, FailureReplayConfig
 from veritas_rl.curriculum.stages import EVERYTHING, STAGE_KEYS, Curriculum, CurriculumConfig, Stage
-from veritas_rl.envs.base import Task, make_config
-from veritas_rl.envs.registry import get_environment, open_catalogue
+from veritas_rl.envs.registry import get_environment, named_settings, open_catalogue, task_from_dict
+from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.permutation import Permutation
 from veritas_rl.seeding import generator
@@ -142,6 +143,14 @@ class TaskSource:
             return self.curriculum.record_fresh(draw.stage, success)
         return None
 
+    def upcoming(self, count: int) -> list[Draw]:
+        """So many tasks of the present stage's own order, which come next unless a failure or a past stage does."""
+        name = self.curriculum.stage.name
+        count = min(count, self._lengths[name])
+        places = range(self._seen[name], self._seen[name] + count)
+        tasks, order, length = self.tasks[name], self._orders[name], self._lengths[name]
+        return [Draw(-1, tasks[order[place % length]], FRESH, name) for place in places]
+
     def metrics(self) -> dict[str, float]:
         """Those of the curriculum and of the failures; nothing where a run has neither."""
         made = self.curriculum.metrics()
@@ -174,7 +183,7 @@ class TaskSource:
         if self.failures is not None and state["failures"] is not None:
             self.failures.load_state_dict(state["failures"])
         self.drawn, self._seen, self._played = state["drawn"], dict(state["seen"]), dict(state["played"])
-        draws = [Draw(**{**values, "task": Task.from_dict(values["task"])}) for values in state["waiting"]]
+        draws = [Draw(**{**values, "task": task_from_dict(values["task"])}) for values in state["waiting"]]
         self._waiting = {draw.number: draw for draw in draws}
         self._again = deque(draws)
 
@@ -191,7 +200,7 @@ class TaskSource:
 
 
 def open_source(settings: Mapping[str, Any], seed: object = 42, limit: int = -1) -> TaskSource:
-    """The tasks of a training run.
+    """The tasks of a training run in one environment.
 
     Args:
         settings: What `open_catalogue` takes; `curriculum` and `failure_replay` hold what `CurriculumConfig` and
@@ -210,9 +219,10 @@ def open_source(settings: Mapping[str, Any], seed: object = 42, limit: int = -1)
         source = {EVERYTHING.name: open_catalogue(settings, "train")}
         return TaskSource(source, Curriculum([EVERYTHING]), failures, seed, limit=limit)
     config = make_config(CurriculumConfig, _mapping("curriculum", settings), "curriculum")
+    stages = config.stages_of(get_environment(settings["env"]))
     return TaskSource(
-        {stage.name: _open_stage(settings, stage) for stage in config.stages},
-        Curriculum(config.stages, config.window, config.min_games),
+        {stage.name: _open_stage(settings, stage) for stage in stages},
+        Curriculum(stages, config.window, config.min_games),
         failures,
         seed,
         config.past_share,
@@ -228,11 +238,13 @@ def _mapping(name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _open_stage(settings: Mapping[str, Any], stage: Stage) -> Sequence[Task]:
-    known = {field.name for field in dataclasses.fields(get_environment(settings["env"]).config_type)}
-    for key, value in stage.settings.items():
-        if key not in known and value is not None:
-            raise unknown(f"key of stage {stage.name}", key, {*STAGE_KEYS, *known})
-    adapter = {**(settings.get("adapter_config") or {}), **stage.settings}
+    environment = get_environment(settings["env"])
+    known = {field.name for field in dataclasses.fields(environment.config_type)}
+    for key in stage.settings:
+        if key not in known:
+            raise unknown(f"key of stage {stage.name}", key, {*STAGE_KEYS, *known, *environment.user_keys})
+    # A setting that the stage unsets is None here, and counts as not set.
+    adapter = {**named_settings(environment, settings.get("adapter_config")), **stage.settings}
     try:
         return open_catalogue({**settings, "adapter_config": adapter}, "train")
     except UserError as error:

@@ -13,22 +13,15 @@ from statistics import fmean
 from typing import Any
 
 from veritas_rl.curriculum.checks import inside, probability, whole
+from veritas_rl.envs.environment import Environment
+from veritas_rl.envs.registry import named_settings
 from veritas_rl.errors import UserError
 
 DEFAULT_THRESHOLDS = (0.60, 0.50, 0.40)
 """What the first, the second and every later stage asks for where nothing is said."""
 
-DEFAULT_STAGES: tuple[Mapping[str, Any], ...] = (
-    {"name": "easy", "opponent": "random", "only_small": True},
-    {"name": "medium", "opponent": "random"},
-    {"name": "hard", "opponent": "mcts"},
-)
-
-STAGE_KEYS = ("name", "threshold", "games")
-"""What a stage may say besides the keys of the environment's configuration; `games` is short for `game_types`."""
-
-NAMING_KEYS = ("cases", "game_list", "game_configs", "game_types")
-"""By which keys of its configuration an environment is told what to play. A stage that sets one takes over none."""
+STAGE_KEYS = ("name", "threshold")
+"""What a stage may say besides the settings of the environment."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +30,7 @@ class Stage:
 
     Attributes:
         name: As it stands in metrics and messages.
-        settings: What it changes of `adapter_config`, as plain values; None unsets a key.
+        settings: What it changes of the environment's settings, as plain values; None unsets one.
         threshold: The success rate at which it is passed, in (0, 1); None: it never is.
     """
 
@@ -58,9 +51,10 @@ class CurriculumConfig:
     """The keys of `curriculum`.
 
     Attributes:
-        stages: In their order, each a mapping with a `name`, a `threshold`, and what it changes of `adapter_config`:
-            {name: easy, games: [hex], opponent: random, threshold: 0.6}. A stage that names no game has all of the
-            run. Default: easy (small games, opponent=random), medium (opponent=random), hard (opponent=mcts).
+        stages: In their order, each a mapping with a `name`, a `threshold`, and what it changes of the environment's
+            settings: {name: easy, games: [hex], opponent: random, threshold: 0.6}. A stage that does not say what is
+            played has all of the run. Default: those of the environment; for OpenSpiel easy (small games,
+            opponent=random), medium (opponent=random), hard (opponent=mcts).
         threshold: The success rate that passes a stage which says nothing else. Default: 0.60 for the first, 0.50 for
             the second, 0.40 for the rest.
         window: Over how many fresh games of the stage that rate is taken.
@@ -71,7 +65,7 @@ class CurriculumConfig:
         UserError: A value cannot work; the message says which, and what would.
     """
 
-    stages: Any = DEFAULT_STAGES
+    stages: Any = None
     threshold: float | None = None
     window: int = 100
     min_games: int | None = None
@@ -84,19 +78,28 @@ class CurriculumConfig:
         probability("curriculum.past_share", self.past_share)
         if self.threshold is not None:
             inside("curriculum.threshold", self.threshold)
-        given = DEFAULT_STAGES if self.stages is None else self.stages
-        if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-            raise UserError(f"curriculum.stages must be a list of stages, {given!r} was given")
-        stages = tuple(_stage(number, values, self.threshold) for number, values in enumerate(given))
+        if self.stages is not None and (
+            isinstance(self.stages, str | Mapping) or not isinstance(self.stages, Iterable)
+        ):
+            raise UserError(f"curriculum.stages must be a list of stages, {self.stages!r} was given")
+
+    def stages_of(self, environment: Environment) -> tuple[Stage, ...]:
+        """The stages, of an environment.
+
+        Raises:
+            UserError: A stage cannot work, or there is none.
+        """
+        given = environment.stages if self.stages is None else self.stages
+        stages = tuple(_stage(number, values, self.threshold, environment) for number, values in enumerate(given))
         if not stages:
             raise UserError("curriculum.stages is empty: name a stage, or set curriculum=null")
         names = [stage.name for stage in stages]
         if twice := [name for name in names if names.count(name) > 1]:
             raise UserError(f"two stages of the curriculum are named {twice[0]}: give each its own name")
-        object.__setattr__(self, "stages", stages)
+        return stages
 
 
-def _stage(number: int, values: Any, threshold: float | None) -> Stage:
+def _stage(number: int, values: Any, threshold: float | None, environment: Environment) -> Stage:
     """A stage as it was typed, with the threshold of all if there is one."""
     if not isinstance(values, Mapping):
         raise UserError(f"curriculum.stages must hold mappings such as {{name: easy}}, {values!r} was given")
@@ -108,16 +111,16 @@ def _stage(number: int, values: Any, threshold: float | None) -> Stage:
     own = values.get("threshold")
     if own is None:
         own = DEFAULT_THRESHOLDS[min(number, len(DEFAULT_THRESHOLDS) - 1)] if threshold is None else threshold
-    settings = {str(key): value for key, value in values.items() if key not in STAGE_KEYS and value is not None}
-    if values.get("games") is not None:
-        if "game_types" in settings:
-            raise UserError(f"stage {name} sets games and game_types, which are the same: leave one out")
-        settings["game_types"] = values["games"]
-    named = [key for key in NAMING_KEYS if key in settings]
+    try:
+        settings = named_settings(environment, {key: values[key] for key in values if key not in STAGE_KEYS})
+    except UserError as error:
+        raise UserError(f"stage {name}: {error}") from error
+    selecting = environment.selecting_keys
+    named = [key for key in selecting if key in settings]
     if any(_is_empty(settings[key]) for key in named):
-        raise UserError(f"stage {name} has no game: name some in games or cases, or leave both out for all of the run")
+        raise UserError(f"stage {name} has no task: set {' or '.join(selecting)}, or leave them out for all of the run")
     if named:
-        settings = {**dict.fromkeys(NAMING_KEYS), **settings}
+        settings = {**dict.fromkeys(selecting), **settings}
     # As JSON writes it, so that a stage can be compared with the one of a checkpoint.
     settings = json.loads(json.dumps(settings, default=list))
     return Stage(name, settings, inside(f"the threshold of stage {name}", own))

@@ -17,8 +17,9 @@ import pandas as pd
 
 from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.demonstrations.generate import Counts, Demonstration, Settings
-from veritas_rl.envs.base import Message, Reply, Task, Turn
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.base import Message, Reply, Turn
+from veritas_rl.envs.registry import get_environment, task_from_dict
+from veritas_rl.envs.task import Task, task_values
 from veritas_rl.errors import UserError
 from veritas_rl.seeding import digest
 
@@ -28,8 +29,6 @@ REPORT = "demonstrations.json"
 
 EVALUATION_TASKS = 2_000
 """How many validation tasks of each case a written file is compared with."""
-
-TASK_FIELDS = tuple(field.name for field in dataclasses.fields(Task))
 
 
 def sft_row(
@@ -74,11 +73,10 @@ def row_of(demonstration: Demonstration, index: int, settings: Settings) -> dict
     """
     task = demonstration.task
     extra: dict[str, Any] = {**task.to_dict(), "task_id": task.id, "index": index}
-    source = task.case.partition("(")[0]
     if settings.expert is None:
-        return rl_row(demonstration.messages, task.id, source, extra, task.id, task.mode, task.seed)
+        return rl_row(demonstration.messages, task.id, task.env, extra, task.id, task.mode, task.seed)
     extra |= {"said": json.dumps(demonstration.said), "expert": settings.expert, "value": demonstration.value}
-    return sft_row(demonstration.messages, demonstration.response, source, extra)
+    return sft_row(demonstration.messages, demonstration.response, task.env, extra)
 
 
 def split_rows(
@@ -214,7 +212,8 @@ def check(folder: Path, settings: Settings) -> dict[str, int]:
 
 def met_again(extra_info: Mapping[str, Any]) -> tuple[Task, Turn]:
     """The task and the turn of a row, from its `extra_info` alone."""
-    task = Task.from_dict({name: extra_info[name] for name in TASK_FIELDS})
+    values = task_values(get_environment(extra_info["env"]).task_type)
+    task = task_from_dict({name: extra_info[name] for name in values})
     session = get_environment(task.env).start(task)
     for said in json.loads(extra_info.get("said", "[]")):
         session.step({turn.seat: Reply(said) for turn in session.turns()})

@@ -5,23 +5,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from veritas_rl.envs.base import Player
-from veritas_rl.players.loading import ReplySettings, is_bot, open_player
-from veritas_rl.players.registry import check_bot, make_bot
+from veritas_rl.players.loading import ReplySettings, open_player
+from veritas_rl.players.registry import check_bot, is_bot, make_bot
 
 
-def make_expert(name: str, seed: str, cases: Iterable[str]) -> Player:
+def make_expert(name: str, env: str, seed: str, cases: Iterable[str]) -> Player:
     """The player that a person named: a bot, or what `players.loading.open_player` takes.
 
     Args:
         name: As it was typed.
+        env: The environment that it plays.
         seed: Seeds it, with each turn's dice. A model takes its likeliest reply.
         cases: What it will be asked about.
 
     Raises:
         UserError: There is no such player, or it cannot play one of these cases.
     """
-    if is_bot(name):
-        check_bot(name, cases)
-        return make_bot(name, seed)
+    if is_bot(name, env):
+        check_bot(name, env, cases)
+        return make_bot(name, env, seed)
     with TemporaryDirectory(prefix="expert-") as merged:
-        return open_player(name, ReplySettings(), Path(merged)).player
+        return open_player(name, env, ReplySettings(), Path(merged)).player

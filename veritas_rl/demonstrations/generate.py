@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from veritas_rl.demonstrations.experts import make_expert
-from veritas_rl.envs.base import Environment, Message, Player, Reply, Score, Session, Task, Turn
+from veritas_rl.envs.base import Message, Player, Reply, Score, Session, Turn
+from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.registry import get_environment, open_catalogue
+from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 
 BATCH = 512
@@ -72,10 +74,10 @@ class Settings:
         config = {
             "game_types": self.games,
             "mode": mode,
-            "reward_mode": "optimal" if mode == "move" else "outcome",
+            "reward": "optimal" if mode == "move" else "outcome",
             "prompt": self.prompt,
             "seed": self.seed,
-            "max_random_steps": self.max_random_steps if mode == "move" else None,
+            "depth": self.max_random_steps if mode == "move" else None,
             "num_tasks_per_case": per_case,
         }
         return open_catalogue({"env": self.env, "adapter_config": config}, split)
@@ -181,10 +183,12 @@ def generate(
     """
     sieve = _Sieve(settings)
     cases = dict.fromkeys(task.case for task in settings.catalogue("train", per_case=1))
-    expert = make_expert(settings.expert, str(settings.seed), cases) if settings.expert is not None else None
+    env, expert = settings.env, None
+    if settings.expert is not None:
+        expert = make_expert(settings.expert, env, str(settings.seed), cases)
     opponent = expert
     if settings.opponent is not None:
-        opponent = make_expert(settings.opponent, f"{settings.seed}/opponent", cases)
+        opponent = make_expert(settings.opponent, env, f"{settings.seed}/opponent", cases)
     made: list[Demonstration] = []
     for tasks in _batches(settings, sieve.counts):
         if expert is None or opponent is None:
@@ -261,7 +265,7 @@ def _played(tasks: Sequence[Task], sieve: _Sieve, expert: Player, opponent: Play
     for game in games:
         scores = game.session.scores()
         for said, turn, reply in game.moves:
-            if (alone or turn.seat == game.task.seat) and sieve.is_new(game.task, turn):
+            if (alone or turn.seat == game.task.manner.seat) and sieve.is_new(game.task, turn):
                 found.append(sieve.judged(game.task, said, turn, reply.text, scores[turn.seat]))
     return [demonstration for demonstration in found if demonstration is not None]
 
@@ -279,7 +283,9 @@ def _play(games: Sequence[_Game], expert: Player, opponent: Player) -> None:
     """Play games to their ends, asking each player for all its waiting turns at once."""
     while waiting := [(game, game.session.turns()[0]) for game in games if game.session.turns()]:
         for player in dict.fromkeys((expert, opponent)):
-            asked = [pair for pair in waiting if player is (expert if pair[1].seat == pair[0].task.seat else opponent)]
+            asked = [
+                pair for pair in waiting if player is (expert if pair[1].seat == pair[0].task.manner.seat else opponent)
+            ]
             for (game, turn), reply in zip(asked, player.act([turn for _, turn in asked]), strict=True):
                 game.moves.append((tuple(said.text for _, _, said in game.moves), turn, reply))
                 game.session.step({turn.seat: reply})

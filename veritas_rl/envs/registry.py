@@ -1,16 +1,42 @@
-"""The environments that exist, by name. One line adds one."""
+"""The environments that exist, by name: those of this package, and those that other packages offer.
 
+One line adds one here. Another package adds one by an entry point of the group `veritas_rl.environments`, whose name is
+the environment's and whose object is the class.
+"""
+
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from veritas_rl.envs.base import Environment, Task, make_config
-from veritas_rl.errors import unknown
+from veritas_rl.envs.environment import Environment
+from veritas_rl.envs.task import Task
+from veritas_rl.errors import UserError, unknown
 
 ENVIRONMENTS = {
     "openspiel": "veritas_rl.envs.openspiel.env:OpenSpielEnvironment",
 }
+
+GROUP = "veritas_rl.environments"
+"""The entry points by which other packages offer environments."""
+
+
+@cache
+def _offered() -> dict[str, list[EntryPoint]]:
+    """What other packages offer, by name."""
+    found: dict[str, list[EntryPoint]] = {}
+    for point in entry_points(group=GROUP):
+        same = found.setdefault(point.name, [])
+        if point.value not in {other.value for other in same}:
+            same.append(point)
+    return found
+
+
+def environment_names() -> tuple[str, ...]:
+    """The names of all environments."""
+    return tuple(dict.fromkeys((*ENVIRONMENTS, *_offered())))
 
 
 @cache
@@ -18,26 +44,91 @@ def get_environment(name: str) -> Environment:
     """The environment with this name, made once a process.
 
     Raises:
-        UserError: No such environment; the known ones are listed.
+        UserError: No such environment (the known ones are listed), several of one name, or one that does not load.
     """
-    if name not in ENVIRONMENTS:
-        raise unknown("environment", name, ENVIRONMENTS)
-    module, attribute = ENVIRONMENTS[name].split(":")
-    return getattr(import_module(module), attribute)()
+    places = [ENVIRONMENTS[name]] if name in ENVIRONMENTS else []
+    places += [point.value for point in _offered().get(name, ())]
+    if not places:
+        raise unknown("environment", name, environment_names())
+    if len(places) > 1:
+        raise UserError(f"two environments are named {name}: {' and '.join(places)}; uninstall or rename one of them")
+    module, attribute = places[0].split(":")
+    try:
+        made = getattr(import_module(module), attribute)()
+    except (ImportError, AttributeError, TypeError) as error:
+        raise UserError(f"the environment {name} ({places[0]}) does not load: {error}") from error
+    if not isinstance(made, Environment):
+        raise UserError(f"the environment {name} ({places[0]}) is no veritas_rl.envs.environment.Environment")
+    return made
 
 
-def open_catalogue(settings: Mapping[str, Any], split: str) -> Sequence[Task]:
-    """The tasks that a dataset's settings describe, lazily.
+def task_from_dict(values: Mapping[str, Any]) -> Task:
+    """The task that `Task.to_dict` wrote, of the class of its environment.
+
+    Raises:
+        UserError: Environment, case or number is missing, a name is no value of a task, or a value is refused.
+    """
+    missing = [name for name in ("env", "case", "k") if name not in values]
+    if missing:
+        raise UserError(f"these values are no task: {', '.join(missing)} missing")
+    return get_environment(str(values["env"])).task_type.from_dict(values)
+
+
+def make_task(env: str, case: str, k: int, **values: Any) -> Task:
+    """A task with these values, named as in `Task.to_dict`, and defaults for the others.
+
+    Raises:
+        UserError: As `task_from_dict`.
+    """
+    return task_from_dict({"env": env, "case": case, "k": k, **values})
+
+
+def task_from_id(text: str) -> Task:
+    """The task with this id, played and paid in the default way.
+
+    Raises:
+        UserError: `text` is no task id.
+    """
+    match = re.fullmatch(r"([^/]+)/(.+)/([^/#]+)#(\d+)(?:\?(.*))?", text)
+    if match is None:
+        raise UserError(f"no task id: {text!r}; one looks like openspiel/hex(board_size=5)/move#17")
+    env, case, mode, k, changed = match.groups()
+    values = dict(pair.split("=", 1) for pair in (changed or "").split("&") if "=" in pair)
+    return make_task(env, case, int(k), mode=mode, **values)
+
+
+def named_settings(environment: Environment, values: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a person set of an environment's configuration, by the fields' names; None stands for what is not set.
+
+    Raises:
+        UserError: A setting is given under both of its names.
+    """
+    named: dict[str, Any] = {}
+    for key, value in (values or {}).items():
+        if value is None:
+            continue
+        field = environment.user_keys.get(key, key)
+        if field in named:
+            both = ", ".join(name for name in values or {} if environment.user_keys.get(name, name) == field)
+            raise UserError(f"{both} are one setting of {environment.name}: give one of them")
+        named[field] = value
+    return named
+
+
+def open_catalogue(settings: Mapping[str, Any], split: str, **changes: Any) -> Sequence[Task]:
+    """The tasks that a dataset's settings describe, of one environment, lazily.
 
     Args:
         settings: `env` names the environment; `adapter_config` holds what a person set of its configuration, None for
-            what they did not set; `adapter_defaults` holds what then applies instead of the environment's own default.
+            what they did not set; `defaults` holds, by environment, what then applies instead of its own default.
         split: "train" or "val".
+        changes: What applies whatever is set.
 
     Raises:
         UserError: The environment, a key or a value is wrong.
     """
     environment = get_environment(settings["env"])
-    named = {key: value for key, value in (settings.get("adapter_config") or {}).items() if value is not None}
-    config = make_config(environment.config_type, {**(settings.get("adapter_defaults") or {}), **named})
-    return environment.catalogue(config, split)
+    defaults = (settings.get("defaults") or {}).get(environment.name)
+    layers = (named_settings(environment, values) for values in (defaults, settings.get("adapter_config"), changes))
+    merged = {key: value for layer in layers for key, value in layer.items()}
+    return environment.catalogue(environment.read_config(merged), split)

@@ -18,8 +18,8 @@ from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, select, split_list
 from veritas_rl.errors import UserError
 from veritas_rl.exact.policies import ExactReport, judge, judge_reference, questions_of
 from veritas_rl.judging.evaluation import folder_of, progress
-from veritas_rl.players.loading import NamedPlayer, ReplySettings, check_player, is_bot, open_player
-from veritas_rl.players.registry import check_bot
+from veritas_rl.players.loading import NamedPlayer, ReplySettings, check_player, open_player
+from veritas_rl.players.registry import check_bot, is_bot
 
 DEFAULT_GAMES = ("kuhn_poker", "leduc_poker", "tic_tac_toe")
 
@@ -118,15 +118,17 @@ def evaluate_exactly(settings: ExactSettings, folder: Path, console: Console) ->
     if settings.compare in (settings.checkpoint, *steps):
         raise UserError(f"{settings.compare} is compared with itself: name another checkpoint")
     for name in names:
-        check_player(name)
-        if is_bot(name):
-            check_bot(name, cases)
+        check_player(name, "openspiel")
+        if is_bot(name, "openspiel"):
+            check_bot(name, "openspiel", cases)
     evaluation = ExactEvaluation(settings, {}, steps, {case: {} for case in cases}, dict.fromkeys(cases, 0.0))
     asked = [name for name in names if name not in REFERENCES]
     with ExitStack() as stack, progress(console, len(asked) * states, 0, "state") as advance:
         # One that cannot be opened is known before any other is judged; of many checkpoints, one at a time fits.
         kept = {
-            name: stack.enter_context(closing(open_player(name, settings.replies, folder / "models", settings.base)))
+            name: stack.enter_context(
+                closing(open_player(name, "openspiel", settings.replies, folder / "models", settings.base))
+            )
             for name in names
             if name not in steps
         }
@@ -136,7 +138,7 @@ def evaluate_exactly(settings: ExactSettings, folder: Path, console: Console) ->
                 continue
             with (
                 TemporaryDirectory(dir=folder) as merged,
-                closing(open_player(name, settings.replies, Path(merged), settings.base)) as player,
+                closing(open_player(name, "openspiel", settings.replies, Path(merged), settings.base)) as player,
             ):
                 _judge(evaluation, player, advance)
             del player

@@ -22,10 +22,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
-from veritas_rl.envs.base import Player, Reason, Task, Turn
+from veritas_rl.envs.base import Player, Reason, Turn
 from veritas_rl.envs.openspiel.cases import load
-from veritas_rl.envs.openspiel.env import OpenSpielSession, View
 from veritas_rl.envs.openspiel.parsing import parse
+from veritas_rl.envs.openspiel.session import OpenSpielSession
+from veritas_rl.envs.openspiel.task import OpenSpielManner, OpenSpielPay, OpenSpielTask
+from veritas_rl.envs.openspiel.view import View
 from veritas_rl.exact.policy_values import Decision, Worth, decisions_of, optimum_of, worth_of
 from veritas_rl.seeding import generator
 
@@ -255,7 +257,9 @@ def questions_of(case: str, prompt: str) -> tuple[Question, ...]:
     game, questions = load(case), []
     for k, decision in enumerate(decisions_of(case)):
         # The number of the state is the task's, so that each has dice of its own.
-        task = Task("openspiel", case, k, reward="legal", prompt=prompt)
+        task = OpenSpielTask(
+            "openspiel", case, k, manner=OpenSpielManner(prompt=prompt), pay=OpenSpielPay(reward="legal")
+        )
         (turn,) = OpenSpielSession(task, game, (decision.state.clone(), decision.seat)).turns()
         questions.append(Question(decision, turn, game.action_names(decision.state, decision.seat)))
     return tuple(questions)

@@ -21,17 +21,17 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from veritas_rl.envs.base import Task
 from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, load, select, split_list
 from veritas_rl.envs.openspiel.perturbation import GUISES, fits, start_disguised
 from veritas_rl.envs.openspiel.players.mcts import sees_hidden
+from veritas_rl.envs.registry import make_task
 from veritas_rl.errors import UserError
 from veritas_rl.judging.held_out import Judgement, distinct, judge
 from veritas_rl.judging.matches import ALONE, LEDGER, Game, Ledger, Pairing, Rules, pair, play_all
 from veritas_rl.judging.shown import Shown
 from veritas_rl.judging.summary import ALL, VOID, Row, Stage, Versus, compare, rows_of, stages_of
-from veritas_rl.players.loading import NamedPlayer, ReplySettings, is_bot, open_player
-from veritas_rl.players.registry import check_bot
+from veritas_rl.players.loading import NamedPlayer, ReplySettings, open_player
+from veritas_rl.players.registry import check_bot, is_bot
 from veritas_rl.seeding import digest
 
 EVALUATIONS = Path(__file__).resolve().parents[2] / "train/outputs/evaluations"
@@ -50,6 +50,7 @@ class Settings:
 
     Attributes:
         checkpoint: Who is judged, see `loading`.
+        env: The environment that is played.
         compare: With whom it is compared on the same games; None for nobody.
         opponents: Who sits on the other seats, each in games of its own.
         games: Of each case, against each opponent; rounded up to whole deals.
@@ -65,6 +66,7 @@ class Settings:
     """
 
     checkpoint: str
+    env: str = "openspiel"
     compare: str | None = None
     opponents: tuple[str, ...] = ("random",)
     games: int = 100
@@ -157,20 +159,20 @@ def evaluate(settings: Settings, folder: Path, console: Console, games_to_show: 
     """
     cases = cases_of(settings)
     for name in settings.opponents:
-        if is_bot(name):
-            check_bot(name, [case for case in cases if load(case).players > 1])
+        if is_bot(name, settings.env):
+            check_bot(name, settings.env, [case for case in cases if load(case).players > 1])
     with ExitStack() as stack:
         made: dict[str, NamedPlayer] = {}
         for name in (settings.checkpoint, *([settings.compare] if settings.compare else ()), *settings.opponents):
             if name not in made:
-                made[name] = open_player(name, settings.replies, folder / "models", settings.base)
+                made[name] = open_player(name, settings.env, settings.replies, folder / "models", settings.base)
                 stack.callback(made[name].close)
         judged = [made[settings.checkpoint], *([made[settings.compare]] if settings.compare else ())]
         if len(judged) == 2 and judged[0].identity == judged[1].identity:
             raise UserError(f"{judged[0].name} and {judged[1].name} are the same player: name another to compare with")
         for player in judged:
             if not player.is_model:
-                check_bot(player.name, cases)
+                check_bot(player.name, settings.env, cases)
         pairings: list[Pairing] = []
         for opponent in dict.fromkeys(settings.opponents):
             rules = Rules(settings.seed, settings.prompt, _opening(settings, made[opponent]), settings.max_moves)
@@ -282,7 +284,7 @@ def _relabelled(
         # Where the hidden part cannot be dealt anew, no move has an honest worth: being legal is what is left.
         reward = "optimal" if load(case).can_resample else "legal"
         tasks = distinct(
-            (Task("openspiel", case, k, reward=reward, prompt=settings.prompt) for k in range(settings.games)),
+            (make_task(settings.env, case, k, reward=reward, prompt=settings.prompt) for k in range(settings.games)),
             settings.games,
         )
         for player in (player for player in judged if player.is_model and guises):
@@ -295,7 +297,7 @@ def _relabelled(
 
 def _notes(settings: Settings, cases: Sequence[str], games: Sequence[Game], rows: Sequence[Row]) -> list[str]:
     notes = []
-    if settings.relabelled and is_bot(settings.checkpoint):
+    if settings.relabelled and is_bot(settings.checkpoint, settings.env):
         notes.append(f"{settings.checkpoint} reads no labels: it was not judged in another guise.")
     for case in cases:
         if settings.relabelled and not any(fits(guise, case, settings.prompt) for guise in GUISES):
@@ -312,7 +314,7 @@ def _notes(settings: Settings, cases: Sequence[str], games: Sequence[Game], rows
     for row in rows:
         # Two models that draw no lots have only the deal to differ by; a bot's dice make a game that comes twice count
         # twice.
-        undrawn = settings.replies.temperature == 0 and row.opponent != ALONE and not is_bot(row.opponent)
+        undrawn = settings.replies.temperature == 0 and row.opponent != ALONE and not is_bot(row.opponent, settings.env)
         if undrawn and row.seat == ALL and row.case != ALL and row.distinct < row.games:
             notes.append(
                 f"{row.case}: only {row.distinct} of {row.games} games of {row.player} against {row.opponent} are "

@@ -182,7 +182,7 @@ def draw(evaluation: Evaluation, path: Path) -> None:
         places = [labels.index((row.case, row.opponent)) + shift for row in mine]
         axes.errorbar([rate.mean for rate in rates], places, xerr=ends, fmt="o", capsize=3, label=label[player])
     for place, (_, opponent) in enumerate(labels):
-        stage = stage_of(opponent)
+        stage = stage_of(opponent, evaluation.settings.env)
         if stage is not None:
             asked = "what the stage asks for" if place == 0 else None
             axes.plot([THRESHOLDS[stage]] * 2, [place - 0.4, place + 0.4], color="0.4", linestyle="--", label=asked)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from veritas_rl.envs.base import Player, Reply, Score, Session, Task, play
+from veritas_rl.envs.base import Player, Reply, Score, Session, play
 from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.task import Task
 from veritas_rl.judging.statistics import Estimate, clustered_mean
 from veritas_rl.players.random import RandomPlayer
 

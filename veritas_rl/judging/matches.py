@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from veritas_rl.envs.base import Player, Reason, Reply, Score, Session, Task, Turn, play
+from veritas_rl.envs.base import Player, Reason, Reply, Score, Session, Turn, play
 from veritas_rl.envs.openspiel.cases import load
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.registry import get_environment, make_task
+from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.players.loading import NamedPlayer
 from veritas_rl.players.random import RandomPlayer
@@ -75,7 +76,7 @@ class Pairing:
     def key(self) -> str:
         """Equal for games that come to the same."""
         opponent = self.opponent.identity if self.opponent else ALONE
-        words = (self.task.id, self.player.identity, opponent, self.rules.opening)
+        words = (self.task.key, self.player.identity, opponent, self.rules.opening)
         return f"{digest(*words):016x}"
 
     def session(self) -> Session:
@@ -98,7 +99,7 @@ class Pairing:
         """Who sits where."""
         others = self.opponent.player if self.opponent else self.player.player
         seats = range(load(self.task.case).players)
-        return {seat: self.player.player if seat == self.task.seat else others for seat in seats}
+        return {seat: self.player.player if seat == self.task.manner.seat else others for seat in seats}
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,11 @@ class Game:
     prompt_tokens: int
     tokens: int
     course: str
+
+    @property
+    def env(self) -> str:
+        """The environment."""
+        return self.task.partition("/")[0]
 
     def to_json(self) -> str:
         """As one line."""
@@ -184,7 +190,7 @@ def pair(
                 for seat in range(seats):
                     # The weights of a model are its identity, and not the folder where they are.
                     name = "none" if opponent is None else "model" if opponent.is_model else opponent.name
-                    task = Task(
+                    task = make_task(
                         env="openspiel",
                         case=load(case).case,
                         k=deal,
@@ -246,7 +252,7 @@ class _Watched(Session):
     def step(self, replies: Mapping[int, Reply]) -> None:
         for turn in self._inner.turns():
             self._shown.update(repr((turn.seat, turn.messages)).encode())
-        mine = replies.get(self.task.seat)
+        mine = replies.get(self.task.manner.seat)
         if mine is not None:
             self._moves += 1
             self._prompt_tokens += mine.prompt_tokens
@@ -257,14 +263,14 @@ class _Watched(Session):
         return self._inner.scores()
 
     def _record(self) -> Game:
-        score = self.scores()[self.task.seat]
+        score = self.scores()[self.task.manner.seat]
         self._shown.update(repr((score.value, score.reason)).encode())
         return Game(
             key=self.pairing.key,
             task=self.task.id,
             case=self.task.case,
             deal=self.task.k,
-            seat=self.task.seat,
+            seat=self.task.manner.seat,
             player=self.pairing.player.name,
             opponent=self.pairing.opponent.name if self.pairing.opponent else ALONE,
             value=score.value,

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from veritas_rl.envs.base import PROMPTS
+from veritas_rl.envs.task import PROMPTS
 
 if TYPE_CHECKING:
     from veritas_rl.players.loading import ReplySettings

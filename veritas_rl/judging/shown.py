@@ -53,7 +53,7 @@ class Shown:
             return session
         others = pairing.opponent.name if pairing.opponent else ""
         self._recorded[pairing.key] = RecordedSession(
-            session, lambda seat: pairing.player.name if seat == pairing.task.seat else others
+            session, lambda seat: pairing.player.name if seat == pairing.task.manner.seat else others
         )
         return self._recorded[pairing.key]
 

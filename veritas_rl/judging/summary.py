@@ -8,7 +8,7 @@ from typing import TypeVar
 from veritas_rl.envs.base import Reason
 from veritas_rl.judging.matches import Game
 from veritas_rl.judging.statistics import Comparison, Estimate, compare_paired, mean_score, rate
-from veritas_rl.players.registry import SIMULATIONS
+from veritas_rl.players.registry import is_bot, kind_of
 
 VOID = frozenset({Reason.FORFEITED, Reason.UNFINISHED})
 """Games that another seat's mistake or the cap on moves has ended: neither won nor lost, and worth nothing."""
@@ -157,17 +157,9 @@ def rows_of(games: Sequence[Game]) -> list[Row]:
     return rows
 
 
-def stage_of(opponent: str) -> str | None:
-    """The stage that games against an opponent belong to; None for those against a model, and for one alone.
-
-    A tree search of fewer simulations than its usual number is "medium".
-    """
-    if opponent == "random":
-        return "easy"
-    simulations = opponent.partition(":")[2]
-    if opponent.startswith("mcts") and simulations.isdigit() and int(simulations) < SIMULATIONS:
-        return "medium"
-    return "hard" if opponent == "exact" or opponent.startswith("mcts") else None
+def stage_of(opponent: str, env: str) -> str | None:
+    """The stage that games against an opponent belong to; None for those against a model, and for one alone."""
+    return kind_of(opponent, env).level(opponent) if is_bot(opponent, env) else None
 
 
 def stages_of(games: Sequence[Game]) -> list[Stage]:
@@ -175,7 +167,7 @@ def stages_of(games: Sequence[Game]) -> list[Stage]:
     found: list[Stage] = []
     for player, group in grouped(games, lambda game: game.player):
         for stage, threshold in THRESHOLDS.items():
-            inside = [game for game in group if stage_of(game.opponent) == stage]
+            inside = [game for game in group if stage_of(game.opponent, game.env) == stage]
             if inside:
                 success = rate([game.success for game in inside], _deals(inside))
                 opponents = tuple(dict.fromkeys(game.opponent for game in inside))

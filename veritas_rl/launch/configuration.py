@@ -17,8 +17,8 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from veritas_rl.envs.base import MODES, Task
-from veritas_rl.envs.registry import open_catalogue
+from veritas_rl.envs.mixture import open_tasks
+from veritas_rl.envs.task import MODES, Task
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.variables import VARIABLES, overrides_from
@@ -68,7 +68,12 @@ def _as_hydra_means(override: str) -> str:
 
 
 def with_or_without_plus(override: str) -> str:
-    """`+key.of=value` as Hydra's `++key.of=value`, which sets a key whether it is there or not."""
+    """`+key.of=value` as Hydra's `++key.of=value`, which sets a key whether it is there or not.
+
+    So are the settings of environments without a plus: each environment knows its own, and refuses others by name.
+    """
+    if re.match(r"data\.custom_cls\.config\.[^=]*\.[^=]*=", override):
+        return f"++{override}"
     return f"+{override}" if re.match(r"\+[^+=]*\.[^=]*=", override) else override
 
 
@@ -109,15 +114,19 @@ def context_overrides(configuration: DictConfig) -> list[str]:
     return [f"actor_rollout_ref.rollout.max_model_len={context_tokens(configuration)}"]
 
 
-def catalogue_of(configuration: DictConfig, split: str, **changes: Any) -> Sequence[Task]:
-    """The tasks that the run's dataset has, with some keys of `adapter_config` changed.
+def tasks_of(configuration: DictConfig, split: str, *, single: bool = False) -> Sequence[Task]:
+    """The tasks that the run's dataset has, of all environments, in a seeded order.
+
+    Args:
+        configuration: The resolved configuration.
+        split: "train" or "val".
+        single: Whether every task is to have one answer, whatever the run trains on.
 
     Raises:
-        UserError: The environment, a key or a value is wrong.
+        UserError: An environment, a key or a value is wrong.
     """
-    settings = dataset_settings(configuration)
-    settings["adapter_config"] = {**(settings.get("adapter_config") or {}), **changes}
-    return open_catalogue(settings, split)
+    seed = configuration.veritas_rl.seed
+    return open_tasks(dataset_settings(configuration), split, seed, "launch", single=single)
 
 
 def dataset_settings(configuration: DictConfig) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,25 +23,26 @@ from veritas_rl.checkpoints.adapter import check_adapter
 from veritas_rl.checkpoints.assemble import merge_checkpoint
 from veritas_rl.checkpoints.layout import whole_checkpoints
 from veritas_rl.checkpoints.models import Base
-from veritas_rl.envs.base import Message, Task
-from veritas_rl.envs.openspiel.env import Catalogue
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.base import Message
+from veritas_rl.envs.mixture import parts_of
+from veritas_rl.envs.openspiel.catalogue import Catalogue
+from veritas_rl.envs.registry import get_environment, open_catalogue
+from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.judging import evaluation_report
 from veritas_rl.judging.evaluation import Settings, evaluate
 from veritas_rl.judging.held_out import Judgement, distinct, judge, judge_uniform
 from veritas_rl.judging.report import draw_learning_curve, measure_of, percent, table_of
-from veritas_rl.launch.configuration import catalogue_of
+from veritas_rl.launch.configuration import dataset_settings, tasks_of
 from veritas_rl.launch.progress import MetricsFile
 from veritas_rl.launch.resume import check_base, trim
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.variables import quoted
 from veritas_rl.launch.warmup import warm_up
-from veritas_rl.permutation import Permutation
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.language_model import LanguageModelPlayer, load_language_model
 from veritas_rl.players.loading import ReplySettings
-from veritas_rl.players.random import RandomPlayer
+from veritas_rl.players.registry import make_bot
 from veritas_rl.players.sampling import SamplingParams
 
 if TYPE_CHECKING:
@@ -50,11 +51,8 @@ if TYPE_CHECKING:
 UNIFORM, RAW, WARM, TRAINED = "uniform random legal player", "before", "after the warm-up", "after RL"
 
 
-OF_OPPONENT = "game/vs_(.+)/value"
+OF_OPPONENT = "[^/]+/vs_(.+)/value"
 """The metrics of games against one opponent."""
-
-POSITIONS = {"mode": "move", "opponent": "none", "illegal": "forfeit"}
-"""What makes single positions of a run's tasks, whatever it trains on."""
 
 
 def travel(run: "Run", console: Console, train: Callable[["Run", Console], bool]) -> bool:
@@ -149,9 +147,7 @@ def continue_logs(run: "Run") -> None:
 
 def evaluation_tasks(configuration: DictConfig) -> list[Task]:
     """The held-out positions: tasks of the validation split, of every case, each position once."""
-    catalogue = catalogue_of(configuration, "val", **POSITIONS, reward_mode="optimal")
-    tasks = itertools.islice(shuffled(catalogue, configuration.veritas_rl.seed), len(catalogue))
-    return distinct(tasks, configuration.veritas_rl.evaluation.positions)
+    return distinct(tasks_of(configuration, "val", single=True), configuration.veritas_rl.evaluation.positions)
 
 
 def judge_model(folder: Path, tasks: Sequence[Task], configuration: DictConfig) -> Judgement:
@@ -175,7 +171,8 @@ def judge_model(folder: Path, tasks: Sequence[Task], configuration: DictConfig) 
 
 def judge_by_games(model: Path, start: Path, run: "Run", console: Console) -> None:
     """Play the trained model and what it started from against bots, on the same deals, and tell how they compare."""
-    catalogue = catalogue_of(run.configuration, "val")
+    (part,) = parts_of(dataset_settings(run.configuration))
+    catalogue = open_catalogue(part.settings, "val")
     assert isinstance(catalogue, Catalogue)
     rollout, asked = run.configuration.actor_rollout_ref.rollout, run.configuration.veritas_rl.evaluation
     settings = Settings(
@@ -197,12 +194,12 @@ def judge_by_games(model: Path, start: Path, run: "Run", console: Console) -> No
 
 
 def warmed_up(model: Path, run: "Run", console: Console) -> Path:
-    """The model after imitating a random legal player on training positions."""
+    """The model after imitating each environment's teacher on training tasks."""
     settings = run.configuration.veritas_rl
     output = run.folder / "warmed-up-model"
     if output.exists():
         return output
-    tasks = shuffled(catalogue_of(run.configuration, "train", **POSITIONS), settings.seed)
+    tasks = itertools.cycle(tasks_of(run.configuration, "train", single=True))
     count = settings.warm_up.steps * settings.warm_up.batch_size
     # Another seed each time round, so that all moves of a position are seen.
     examples = [example(task, f"{settings.seed}/{index}") for index, task in enumerate(itertools.islice(tasks, count))]
@@ -221,16 +218,11 @@ def warmed_up(model: Path, run: "Run", console: Console) -> Path:
 
 
 def example(task: Task, seed: str) -> tuple[list[Message], str]:
-    """A position and what a random legal player answers to it."""
-    (turn,) = get_environment(task.env).start(task).turns()
-    return [dict(message) for message in turn.messages], RandomPlayer(seed).act([turn])[0].text
-
-
-def shuffled(catalogue: Sequence[Task], seed: int) -> Iterator[Task]:
-    """The tasks in a seeded order, again and again, so that the first few are of every case."""
-    order = Permutation(len(catalogue), seed, "launch")
-    for index in itertools.count():
-        yield catalogue[order[index % len(order)]]
+    """A question and what the environment's teacher answers to it."""
+    environment = get_environment(task.env)
+    (turn,) = environment.start(task).turns()
+    teacher = make_bot(environment.teacher, task.env, seed)
+    return [dict(message) for message in turn.messages], teacher.act([turn])[0].text
 
 
 def curve_names(play: str, records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -241,9 +233,9 @@ def curve_names(play: str, records: Sequence[Mapping[str, Any]]) -> dict[str, st
         records: The metrics of each step.
     """
     if play == "move":
-        return {"reward": "critic/score/mean", "legal moves": "game/legal", "optimal moves": "game/success"}
-    met = dict.fromkeys(match[1] for data in records for key in data if (match := re.fullmatch(OF_OPPONENT, key)))
-    return {"games without a mistake": "game/legal", **{f"score against {who}": f"game/vs_{who}/value" for who in met}}
+        return {"reward": "critic/score/mean", "legal moves": "task/legal", "optimal moves": "task/success"}
+    met = {match[1]: key for data in records for key in data if (match := re.fullmatch(OF_OPPONENT, key))}
+    return {"games without a mistake": "task/legal", **{f"score against {who}": key for who, key in met.items()}}
 
 
 def tell(

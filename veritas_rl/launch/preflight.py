@@ -4,20 +4,19 @@ import importlib.metadata
 import importlib.util
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
 from veritas_rl.checkpoints.adapter import base_name
-from veritas_rl.curriculum.sampler import open_source
-from veritas_rl.envs.base import SPLITS, Task
-from veritas_rl.envs.openspiel.env import Catalogue
+from veritas_rl.curriculum.mixture import open_sources
+from veritas_rl.envs.task import SPLITS, Task
 from veritas_rl.errors import UserError
-from veritas_rl.launch.configuration import catalogue_of, context_tokens, dataset_settings
+from veritas_rl.launch.configuration import context_tokens, dataset_settings, tasks_of
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.players.loading import check_player
-from veritas_rl.players.registry import ALL_SEATS, CHECKPOINT, PAST, SELF, check_bot, is_model, stand_in
+from veritas_rl.players.registry import ALL_SEATS, CHECKPOINT, PAST, check_bot, is_model, stand_in
 from veritas_rl.verl_plugin.patches import required_version
 
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
@@ -27,6 +26,9 @@ TRAINERS = {"game": "sync", "game_async": "colocate_async"}
 
 ADAPTER_SHARE = 0.1
 """How large an adapter is at most, as a share of its base: 2% at rank 32 in a model of 4B, more in smaller ones."""
+
+LOOKED_AT = 1000
+"""Of how many tasks, spread over a catalogue, the opponents are looked at."""
 
 SPARE_BYTES = 1 << 30
 """What a run writes besides checkpoints: logs, metrics, curves."""
@@ -219,20 +221,16 @@ def check_disk(configuration: DictConfig, model: Path | None) -> None:
 
 
 def check_opponents(catalogues: Iterable[Sequence[Task]], device: str) -> None:
-    """Each stage's opponent exists, and can play the stage's games.
+    """Each opponent exists, and can play its cases.
 
     Args:
-        catalogues: The tasks of each stage.
+        catalogues: The tasks of each stage. The opponents of one task of each case are looked at.
         device: On what the run trains: verl's `trainer.device`.
 
     Raises:
         UserError: It does not, or cannot.
     """
-    for catalogue in catalogues:
-        if not isinstance(catalogue, Catalogue):
-            continue
-        config = catalogue.config
-        name = PAST if config.opponent == SELF and config.past_opponent_share else config.opponent
+    for name, env, case in dict.fromkeys(met for catalogue in catalogues for met in _opponents_of(catalogue)):
         if is_model(name):
             served = name.startswith((f"{CHECKPOINT}http://", f"{CHECKPOINT}https://"))
             if device != "cpu" and not served:
@@ -241,9 +239,16 @@ def check_opponents(catalogues: Iterable[Sequence[Task]], device: str) -> None:
                     f"its address, such as {CHECKPOINT}http://host:8000/v1"
                 )
             if name != PAST:
-                check_player(name.removeprefix(CHECKPOINT))
+                check_player(name.removeprefix(CHECKPOINT), env)
         elif name not in ALL_SEATS:
-            check_bot(name, [case for case in config.cases if stand_in(name, case) != "random"])
+            check_bot(name, env, [case] if stand_in(name, env, case) == name else [])
+
+
+def _opponents_of(catalogue: Sequence[Task]) -> Iterator[tuple[str, str, str]]:
+    """Opponent, environment and case of tasks that are spread over a catalogue."""
+    for index in range(0, len(catalogue), max(1, len(catalogue) // LOOKED_AT)):
+        task = catalogue[index]
+        yield task.manner.opponent, task.env, task.case
 
 
 def check_outputs(configuration: DictConfig) -> None:
@@ -297,7 +302,8 @@ def check(configuration: DictConfig, overrides: Sequence[str]) -> None:
     check_switches(configuration, overrides)
     check_batch(configuration)
     check_lengths(configuration)
-    catalogues = [catalogue_of(configuration, split) for split in SPLITS]
+    catalogues = [tasks_of(configuration, split) for split in SPLITS]
     # Validation meets the opponent of the configuration, training that of each stage.
-    stages = open_source(dataset_settings(configuration)).tasks.values()
+    sources = open_sources(dataset_settings(configuration)).sources.values()
+    stages = [stage for source in sources for stage in source.tasks.values()]
     check_opponents([*stages, *catalogues], configuration.trainer.device)

@@ -299,7 +299,7 @@ def adapter_rows(configurations: Sequence[DictConfig]) -> list[tuple[str, str, l
     meanings, rows = meanings_of(config_type), []
     for field in dataclasses.fields(config_type):
         defaults = [
-            configuration.data.custom_cls.config.adapter_defaults.get(field.name, field.default)
+            configuration.data.custom_cls.config.defaults.openspiel.get(field.name, field.default)
             for configuration in configurations
         ]
         rows.append((field.name, meanings.get(field.name, ""), [shown(value) for value in defaults]))

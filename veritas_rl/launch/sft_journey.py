@@ -1,7 +1,6 @@
 """What surrounds supervised fine-tuning: a model to begin with, a judgement before and after, and a folder for RL."""
 
 import dataclasses
-import itertools
 import json
 import os
 import re
@@ -18,12 +17,12 @@ from transformers.utils.logging import disable_progress_bar
 from veritas_rl.checkpoints.assemble import merge_checkpoint
 from veritas_rl.checkpoints.layout import step_folder
 from veritas_rl.checkpoints.models import Base
-from veritas_rl.envs.base import Task
-from veritas_rl.envs.registry import open_catalogue
+from veritas_rl.envs.mixture import open_tasks
+from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.judging.held_out import Judgement, distinct, judge, judge_uniform
 from veritas_rl.judging.report import measure_of, percent, table_of
-from veritas_rl.launch.journey import UNIFORM, shuffled
+from veritas_rl.launch.journey import UNIFORM
 from veritas_rl.launch.main import LOG_TAIL_LINES, die_with_parent, end
 from veritas_rl.launch.progress import MetricsFile, watch
 from veritas_rl.launch.resume import trim
@@ -162,13 +161,11 @@ def evaluation_tasks(run: SftRun) -> list[Task]:
             "cases": sorted(
                 {row["case"] for row in rows if (row["env"], row["prompt"], row["seed"]) == (env, prompt, seed)}
             ),
-            "reward_mode": "optimal",
             "prompt": prompt,
             "seed": seed,
             "num_tasks_per_case": TASKS_PER_CASE,
         }
-        catalogue = open_catalogue({"env": env, "adapter_config": config}, "val")
-        tasks = itertools.islice(shuffled(catalogue, settings.seed), len(catalogue))
+        tasks = open_tasks({"env": env, "adapter_config": config}, "val", settings.seed, "launch", single=True)
         chosen += distinct(tasks, settings.evaluation.positions // len(kinds))
     return chosen
 

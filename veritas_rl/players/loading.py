@@ -1,6 +1,6 @@
 """Whatever a person names as a player, made one: a bot, a server, a model's folder, a checkpoint, an adapter, a hub id.
 
-random, mcts:50, exact              a bot, see `opponents`
+random, mcts:50, exact              a bot, see `registry`
 http://host:8000/v1                 an OpenAI-compatible chat server; http://host:8000/v1#NAME where it serves several
 a folder with config.json           a Hugging Face model
 a folder with adapter_config.json   an adapter, on the base that it names and not merged into it
@@ -19,7 +19,7 @@ from veritas_rl.checkpoints.adapter import SETTINGS, WEIGHTS, base_name, check_a
 from veritas_rl.checkpoints.layout import check_shards, shard_files, step_folders, step_of, whole_checkpoints
 from veritas_rl.envs.base import Player
 from veritas_rl.errors import UserError
-from veritas_rl.players.registry import BOTS, make_bot
+from veritas_rl.players.registry import forms_of, is_bot, kind_of, make_bot
 from veritas_rl.seeding import digest
 
 LONGEST_PROMPT = 16384
@@ -82,16 +82,12 @@ class NamedPlayer:
     close: Callable[[], None] = lambda: None
 
 
-def is_bot(name: str) -> bool:
-    """Whether a name is that of a bot, or was meant to be."""
-    return re.fullmatch(r"random|exact|mcts(:.*)?", name) is not None
-
-
-def open_player(name: str, settings: ReplySettings, merged: Path, base: str | None = None) -> NamedPlayer:
+def open_player(name: str, env: str, settings: ReplySettings, merged: Path, base: str | None = None) -> NamedPlayer:
     """Make the player that a person named.
 
     Args:
         name: See the head of this file.
+        env: The environment that it is to play.
         settings: How a model writes.
         merged: A folder in which merged checkpoints are kept.
         base: The base of a checkpoint or an adapter, where it records none, or its own is gone.
@@ -99,8 +95,9 @@ def open_player(name: str, settings: ReplySettings, merged: Path, base: str | No
     Raises:
         UserError: There is no such player, or it cannot be made; the message says why.
     """
-    if is_bot(name):
-        return NamedPlayer(name, f"{name},seed={settings.seed}", make_bot(name, settings.seed), is_model=False)
+    if is_bot(name, env):
+        identity = f"{kind_of(name, env).canonical(name)},seed={settings.seed}"
+        return NamedPlayer(name, identity, make_bot(name, env, settings.seed), is_model=False)
     if _ADDRESS.match(name):
         from veritas_rl.players.server import ServerPlayer
 
@@ -114,7 +111,7 @@ def open_player(name: str, settings: ReplySettings, merged: Path, base: str | No
             timeout=settings.timeout,
         )
         return NamedPlayer(name, f"{player.url}#{player.model},{settings.sampling}", player, is_model=True)
-    check_player(name)
+    check_player(name, env)
     folder = Path(name).expanduser()
     if folder.exists():
         return _from_folder(name, folder.resolve(), settings, merged, base)
@@ -128,17 +125,17 @@ def open_player(name: str, settings: ReplySettings, merged: Path, base: str | No
     return _from_model(name, found.folder, None, settings)
 
 
-def check_player(name: str) -> None:
+def check_player(name: str, env: str) -> None:
     """Refuse what cannot be the name of a player.
 
     Raises:
         UserError: It is no bot, no address, no folder and no hub id.
     """
-    if is_bot(name) or _ADDRESS.match(name) or _HUB_ID.fullmatch(name) or Path(name).expanduser().exists():
+    if is_bot(name, env) or _ADDRESS.match(name) or _HUB_ID.fullmatch(name) or Path(name).expanduser().exists():
         return
     raise UserError(
         f"no player {name!r}: there is no such folder, and it is no hub id such as Qwen/Qwen3-4B-Instruct-2507, no "
-        f"http address, and no bot ({', '.join(BOTS)})"
+        f"http address, and no bot ({', '.join(forms_of(env))})"
     )
 
 

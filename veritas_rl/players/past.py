@@ -16,21 +16,25 @@ REMEMBERED = 4096
 
 
 class PastPlayer:
-    """Plays each game with one of the checkpoints that there are at its first turn; the seed and its luck draw it.
+    """Plays each game with one of the checkpoints that there are at its first turn.
+
+    The seed and the game's chance seed draw it.
 
     Args:
         folder: Where the run saves its checkpoints.
         base: The model that the run began with: it plays as long as nothing is saved.
+        env: The environment that is played.
         settings: How the models write.
     """
 
-    def __init__(self, folder: Path, base: str, settings: ReplySettings) -> None:
+    def __init__(self, folder: Path, base: str, env: str, settings: ReplySettings) -> None:
         self.folder = folder
         self.base = base
+        self.env = env
         self.settings = settings
         self._open: dict[str, NamedPlayer] = {}
         self._drawn: dict[str | int, str] = {}
-        """Who plays a game, by its luck."""
+        """Who plays a game, by its chance seed."""
 
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
         """One reply for each turn, in order.
@@ -48,14 +52,14 @@ class PastPlayer:
             replies |= zip(share, players[name].act([turns[index] for index in share]), strict=True)
         return [replies[index] for index in range(len(turns))]
 
-    def _draw(self, lucks: Sequence[str | int]) -> list[str]:
+    def _draw(self, chance_seeds: Sequence[str | int]) -> list[str]:
         """Who plays each game. Models of checkpoints that were removed are let go of when no game needs them."""
         names = [str(path) for path in whole_checkpoints(self.folder)] or [self.base]
-        for luck in lucks:
-            self._drawn.setdefault(luck, names[digest("past", self.settings.seed, luck) % len(names)])
-        drawn = [self._drawn[luck] for luck in lucks]
-        for luck in list(self._drawn)[:-REMEMBERED]:
-            del self._drawn[luck]
+        for chance_seed in chance_seeds:
+            self._drawn.setdefault(chance_seed, names[digest("past", self.settings.seed, chance_seed) % len(names)])
+        drawn = [self._drawn[chance_seed] for chance_seed in chance_seeds]
+        for chance_seed in list(self._drawn)[:-REMEMBERED]:
+            del self._drawn[chance_seed]
         for gone in self._open.keys() - {*names, *drawn, *self._drawn.values()}:
             self._open.pop(gone).close()
         return drawn
@@ -65,7 +69,7 @@ class PastPlayer:
             # Merged for the time of reading: the weights are in memory afterwards.
             with TemporaryDirectory(prefix="past-") as merged:
                 try:
-                    self._open[name] = open_player(name, self.settings, Path(merged), self.base)
+                    self._open[name] = open_player(name, self.env, self.settings, Path(merged), self.base)
                 except NothingTrained:  # it was saved while the critic alone learned
-                    self._open[name] = open_player(self.base, self.settings, Path(merged))
+                    self._open[name] = open_player(self.base, self.env, self.settings, Path(merged))
         return self._open[name]

@@ -1,15 +1,14 @@
-"""The players that have a name: "random", "mcts:50", "exact". What users type for an opponent is read here.
+"""The players that have a name, for training, evaluation, tournaments and demonstrations alike.
 
-none           nobody: every seat is left to whoever plays the session
+random         a uniformly random legal answer
+solution       the environment's own solution, where it has one at hand
+
+An environment adds players of its own (`Environment.players`): OpenSpiel has mcts:SIMS and exact. In training there are
+also seats of the trained model, and models beside it:
+
+none           nobody: every seat is left to what plays the session
 self           the model that plays sits on every seat
-random         a uniformly random legal move
-mcts           tree search with 50 simulations a move; mcts:SIMS with SIMS
-mcts:full      tree search with the game's own budget: for evaluation, a move may take seconds
-exact          the solution of a game that is small enough
-
-and, in training, models beside the one that is trained:
-
-checkpoint:WHO     what `loading` opens: a folder, a checkpoint, an adapter, a hub id, a server's address
+checkpoint:WHO     what `players.loading` opens: a folder, a checkpoint, an adapter, a hub id, a server's address
 past               an earlier checkpoint of the same run, drawn for each game
 """
 
@@ -17,10 +16,11 @@ import re
 from collections.abc import Iterable
 
 from veritas_rl.envs.base import Player
-from veritas_rl.envs.openspiel.players.exact import ExactPlayer, check_solvable
-from veritas_rl.envs.openspiel.players.mcts import MCTSPlayer, check_searchable
+from veritas_rl.envs.environment import PlayerKind
+from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
 from veritas_rl.players.random import RandomPlayer
+from veritas_rl.players.solution import SolutionPlayer
 
 SELF = "self"
 ALL_SEATS = ("none", SELF)
@@ -29,27 +29,66 @@ ALL_SEATS = ("none", SELF)
 CHECKPOINT, PAST = "checkpoint:", "past"
 """How the opponents are named that are models."""
 
-BOTS = ("random", "mcts", "mcts:SIMS", "mcts:full", "exact")
-SIMULATIONS = 50
+KINDS = (
+    PlayerKind(
+        forms=("random",),
+        pattern="random",
+        description="a uniformly random legal answer",
+        make=lambda name, seed: RandomPlayer(seed),
+        level=lambda name: "easy",
+    ),
+    PlayerKind(
+        forms=("solution",),
+        pattern="solution",
+        description="the environment's own solution",
+        make=lambda name, seed: SolutionPlayer(),
+    ),
+)
+"""The players that play every environment."""
 
 
-def make_bot(name: str, seed: int | str = 0) -> Player:
+def kinds_of(env: str) -> tuple[PlayerKind, ...]:
+    """The players of an environment that have a name and are no models.
+
+    Raises:
+        UserError: No such environment.
+    """
+    return (*KINDS, *get_environment(env).players)
+
+
+def forms_of(env: str) -> tuple[str, ...]:
+    """How the players of an environment are typed."""
+    return tuple(form for kind in kinds_of(env) for form in kind.forms)
+
+
+def kind_of(name: str, env: str) -> PlayerKind:
+    """The kind of player that has this name.
+
+    Raises:
+        UserError: There is none.
+    """
+    for kind in kinds_of(env):
+        if re.fullmatch(kind.pattern, name):
+            return kind
+    raise UserError(
+        f"unknown player {name!r}: {env} has {', '.join(forms_of(env))}; in training also {CHECKPOINT}WHO, {PAST} and "
+        f"{SELF}"
+    )
+
+
+def is_bot(name: str, env: str) -> bool:
+    """Whether a name is that of a player that is no model, or was meant to be one, as "mcts:many"."""
+    words = {form.partition(":")[0] for form in forms_of(env)}
+    return name.partition(":")[0] in words
+
+
+def make_bot(name: str, env: str, seed: int | str = 0) -> Player:
     """The player of this name.
 
     Raises:
-        UserError: No bot is called so.
+        UserError: No player is called so.
     """
-    if name == "random":
-        return RandomPlayer(seed)
-    if name == "exact":
-        return ExactPlayer(seed=seed)
-    match = re.fullmatch(r"mcts(?::(full|\d{1,9}))?", name)
-    if match is None:
-        others = f"in training also {CHECKPOINT}WHO, {PAST} and self"
-        raise UserError(f"unknown opponent {name!r}: the bots are {', '.join(BOTS)}; {others}")
-    if match[1] == "full":
-        return MCTSPlayer(None, seed=seed)
-    return MCTSPlayer(int(match[1] or SIMULATIONS), seed=seed)
+    return kind_of(name, env).make(name, seed)
 
 
 def is_model(name: str) -> bool:
@@ -57,28 +96,28 @@ def is_model(name: str) -> bool:
     return name == PAST or name.startswith(CHECKPOINT)
 
 
-def check_bot(name: str, cases: Iterable[str]) -> None:
-    """Refuse a bot that does not exist, or cannot play one of these cases.
+def check_bot(name: str, env: str, cases: Iterable[str]) -> None:
+    """Refuse a player that does not exist, or cannot play one of these cases.
 
     Raises:
         UserError: Why.
     """
-    make_bot(name)
+    kind = kind_of(name, env)
+    kind.make(name, 0)
     for case in cases:
-        if name == "exact":
-            check_solvable(case)
-        elif name.startswith("mcts"):
-            check_searchable(case)
+        kind.check(name, case)
 
 
-def stand_in(name: str, case: str) -> str:
-    """Who plays a case in training for a bot: itself, or "random" where a tree search cannot.
+def stand_in(name: str, env: str, case: str) -> str:
+    """Who plays a case in training for an opponent: itself, or its `PlayerKind.stand_in` where it cannot play the case.
 
     A stage of a curriculum has one opponent for all its games, of which a few cannot be searched.
     """
-    if name.startswith("mcts"):
-        try:
-            check_searchable(case)
-        except UserError:
-            return "random"
+    if name in ALL_SEATS or is_model(name):
+        return name
+    kind = kind_of(name, env)
+    try:
+        kind.check(name, case)
+    except UserError:
+        return kind.stand_in or name
     return name

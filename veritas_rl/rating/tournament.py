@@ -23,7 +23,7 @@ from veritas_rl.errors import UserError
 from veritas_rl.judging.evaluation import AT_ONCE, MODEL_OPENING, progress
 from veritas_rl.judging.matches import LEDGER, Game, Ledger, Pairing, Rules, pair, play_all
 from veritas_rl.players.loading import NamedPlayer, ReplySettings, open_player
-from veritas_rl.players.registry import SIMULATIONS, check_bot
+from veritas_rl.players.registry import check_bot
 from veritas_rl.rating.cross_table import CrossTable, tables_of
 
 SETTINGS = "settings.json"
@@ -65,8 +65,6 @@ class Settings:
             raise UserError(f"a tournament needs two players at least, given: {', '.join(self.players) or 'nobody'}")
         if twice := [name for name in self.players if self.players.count(name) > 1]:
             raise UserError(f"{twice[0]} is named twice: name each player once")
-        if {"mcts", f"mcts:{SIMULATIONS}"} <= {*self.players}:
-            raise UserError(f"mcts and mcts:{SIMULATIONS} are the same player: name each player once")
 
     def played(self) -> dict[str, Any]:
         """What a game's result depends on beside the players, by the options' names."""
@@ -139,10 +137,10 @@ def hold(settings: Settings, folder: Path, console: Console) -> Tournament:
         _check_folder(settings, folder, ledger)
         players: list[NamedPlayer] = []
         for name in settings.players:
-            players.append(open_player(name, settings.replies, folder / "models", settings.base))
+            players.append(open_player(name, "openspiel", settings.replies, folder / "models", settings.base))
             stack.callback(players[-1].close)
             if not players[-1].is_model:
-                check_bot(name, cases)
+                check_bot(name, "openspiel", cases)
         # Who is named first must not change what is played.
         players.sort(key=lambda player: player.identity)
         for one, other in itertools.pairwise(players):

@@ -30,8 +30,9 @@ from verl.experimental.agent_loop.agent_loop import (
 )
 from verl.utils import tensordict_utils as tu
 
-from veritas_rl.envs.base import Reply, Score, Session, Task, Turn, shape
+from veritas_rl.envs.base import Reply, Score, Session, Turn, shape
 from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.task import Task
 from veritas_rl.players.loading import ReplySettings
 from veritas_rl.players.registry import ALL_SEATS, is_model, stand_in
 from veritas_rl.verl_plugin.chat import Chat
@@ -39,6 +40,7 @@ from veritas_rl.verl_plugin.cpu.cells import from_rows
 from veritas_rl.verl_plugin.cpu.rollout import BatchingClient
 from veritas_rl.verl_plugin.opponents import ModelSettings, Opponent
 from veritas_rl.verl_plugin.reward import reward_info, task_of
+from veritas_rl.verl_plugin.sample_key import SampleKey
 from veritas_rl.viewing.recording import PlayedGame, RecordedSession
 
 KEPT = ("uid", "data_source", "reward_model")
@@ -80,7 +82,7 @@ class GameAgentLoop(AgentLoopBase):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._opponents: dict[str, Opponent] = {}
+        self._opponents: dict[tuple[str, str], Opponent] = {}
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Play the row's task.
@@ -98,7 +100,7 @@ class GameAgentLoop(AgentLoopBase):
     async def play(self, task: Task, session: Session, sampling_params: dict[str, Any]) -> list[AgentLoopOutput]:
         """Play a session of a task to its end; as `run`."""
         began, waited = self.loop.time(), 0.0
-        opponent = self._opponent(stand_in(task.opponent, task.case))
+        opponent = self._opponent(stand_in(task.manner.opponent, task.env, task.case), task.env)
         samples: list[_Sample] = []
         while turns := session.turns():
             mine = [turn for turn in turns if is_trained(task, turn.seat)]
@@ -116,7 +118,7 @@ class GameAgentLoop(AgentLoopBase):
                 self._last(samples, turn.seat).accepted = turn.seat not in session.rejected
         if not samples:
             # The game was over before the model was asked. It counts as a game, and teaches nothing.
-            samples.append(_Sample(max(task.seat, 0), Chat(self.tokenizer, (), self.apply_chat_template_kwargs)))
+            samples.append(_Sample(max(task.manner.seat, 0), Chat(self.tokenizer, (), self.apply_chat_template_kwargs)))
             self._leave_unanswered(samples[0])
         share = waited / max(self.loop.time() - began, 1e-9)
         return self._outputs(task, session.scores(), samples, share)
@@ -128,7 +130,7 @@ class GameAgentLoop(AgentLoopBase):
         outputs: list[AgentLoopOutput] = []
         for sample in reversed(samples):
             score = scores[sample.seat]
-            accepted = score.legal if task.context == "conversation" else sample.accepted
+            accepted = score.legal if task.manner.context == "conversation" else sample.accepted
             output = sample.chat.output(
                 sample.seconds,
                 {
@@ -137,8 +139,8 @@ class GameAgentLoop(AgentLoopBase):
                     "move": {
                         "seat": sample.seat,
                         "left": later[sample.seat],
-                        "discount": task.gamma ** later[sample.seat],
-                        "opponent": task.opponent,
+                        "discount": task.pay.gamma ** later[sample.seat],
+                        "opponent": task.manner.opponent,
                         "opponent_wait": waited,
                     },
                     "turn_scores": [],
@@ -155,7 +157,7 @@ class GameAgentLoop(AgentLoopBase):
     def _sample(self, task: Task, turn: Turn, samples: list[_Sample]) -> _Sample:
         """The trajectory that a turn belongs to, with the turn's question in it."""
         before = [sample for sample in samples if sample.seat == turn.seat]
-        if task.context == "conversation" and before:
+        if task.manner.context == "conversation" and before:
             before[-1].chat.tell(turn.update)
             return before[-1]
         sample = _Sample(turn.seat, Chat(self.tokenizer, turn.messages, self.apply_chat_template_kwargs))
@@ -166,12 +168,12 @@ class GameAgentLoop(AgentLoopBase):
     def _last(samples: list[_Sample], seat: int) -> _Sample:
         return next(sample for sample in reversed(samples) if sample.seat == seat)
 
-    def _opponent(self, name: str) -> Opponent:
+    def _opponent(self, name: str, env: str) -> Opponent:
         """The player of the seats that are not trained. Where all are, nobody asks it."""
         name = "random" if name in ALL_SEATS else name
-        if name not in self._opponents:
-            self._opponents[name] = Opponent(name, self._models() if is_model(name) else None)
-        return self._opponents[name]
+        if (name, env) not in self._opponents:
+            self._opponents[name, env] = Opponent(name, env, self._models() if is_model(name) else None)
+        return self._opponents[name, env]
 
     def _models(self) -> ModelSettings:
         return ModelSettings(
@@ -220,12 +222,12 @@ def _first_weights(made_by: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_trained(task: Task, seat: int) -> bool:
     """Whether the model that is trained answers for a seat: for all where nobody else is named."""
-    return task.opponent in ALL_SEATS or seat == task.seat
+    return task.manner.opponent in ALL_SEATS or seat == task.manner.seat
 
 
 def recorded(task: Task, session: Session) -> RecordedSession:
     """The session of a task, to be looked at after `GameAgentLoop` has played it."""
-    opponent = stand_in(task.opponent, task.case)
+    opponent = stand_in(task.manner.opponent, task.env, task.case)
     return RecordedSession(session, lambda seat: "model" if is_trained(task, seat) else opponent)
 
 
@@ -327,7 +329,7 @@ class GameLoopWorker(AgentLoopWorker):
                 failed.add(uid)
                 continue
             for number, output in enumerate(outputs):
-                keys.append(f"{uid}_{copy}_{number}")
+                keys.append(str(SampleKey(uid, copy, number)))
                 replies.append((rows[index], output))
         if keys:
             tags = [tag(output, step) for _, output in replies]

@@ -13,11 +13,14 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from torch.utils.data import Dataset
 
-from veritas_rl.curriculum.sampler import open_source
-from veritas_rl.envs.base import SPLITS, Task
-from veritas_rl.envs.registry import get_environment, open_catalogue
+from veritas_rl.curriculum.mixture import open_sources, prepare
+from veritas_rl.envs.mixture import open_tasks
+from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.task import SPLITS, Task
 from veritas_rl.errors import UserError
-from veritas_rl.permutation import Permutation
+
+PREPARED_BATCHES = 2
+"""How many batches of tasks the environments are told of before they are drawn."""
 
 
 def split_of(data_files: str | Sequence[str]) -> str:
@@ -41,13 +44,13 @@ def row_of(task: Task, index: int, **drawn: str) -> dict[str, Any]:
         index: In training the number of its draw, by which its outcome is recorded; else its position.
         drawn: More plain values for `extra_info`, such as where the task comes from.
 
-    `data_source` is the game by which verl groups its metrics; `extra_info` is a dict, because verl writes into it. A
-    row holds nothing twice: verl carries every column of every sample through each stage of a step, which on a small
-    machine costs more than the arithmetic.
+    `data_source` is the environment; `extra_info` is a dict, because verl writes into it. A row holds nothing twice:
+    verl carries every column of every sample through each stage of a step, which on a small machine costs more than
+    the arithmetic.
     """
     (turn, *_) = get_environment(task.env).start(task).turns()
     return {
-        "data_source": task.case.partition("(")[0],
+        "data_source": task.env,
         "raw_prompt": [dict(message) for message in turn.messages],
         "reward_model": {"style": "rule", "ground_truth": task.id},
         "extra_info": {**task.to_dict(), "task_id": task.id, "index": index, **drawn},
@@ -58,13 +61,13 @@ def row_of(task: Task, index: int, **drawn: str) -> dict[str, Any]:
 class DynamicEnvDataset(Dataset):
     """The tasks of an environment as verl rows.
 
-    In training, rows come from a `TaskSource` in its order: the index that is asked for has no meaning beyond the
+    In training, rows come from a `MixedSource` in its order: the index that is asked for has no meaning beyond the
     length. In validation, each index has its row, and there is no state.
 
     Args:
         data_files: "train" or "val".
         tokenizer: Unused: the agent loop makes the tokens.
-        config: verl's whole `data` node; `custom_cls.config` is what `open_source` takes; `seed` seeds the order.
+        config: verl's whole `data` node; `custom_cls.config` is what `parts_of` takes; `seed` seeds the order.
         processor: Unused.
         max_samples: At most this many different tasks, of each stage in training; -1 for all.
 
@@ -82,12 +85,13 @@ class DynamicEnvDataset(Dataset):
     ) -> None:
         split = split_of(data_files)
         settings, seed = _plain(config["custom_cls"]["config"]), config.get("seed")
-        self.source = open_source(settings, seed, max_samples) if split == "train" else None
+        self.source = open_sources(settings, seed, max_samples) if split == "train" else None
         if self.source is not None:
             self.length = len(self.source)
+            self.ahead = PREPARED_BATCHES * int(config.get("train_batch_size") or 1)
+            self.until_prepared = 0
             return
-        self.tasks = open_catalogue(settings, split)
-        self.order = Permutation(len(self.tasks), seed, split)
+        self.tasks = open_tasks(settings, split, seed, split)
         self.length = len(self.tasks) if max_samples < 0 else min(max_samples, len(self.tasks))
 
     def __len__(self) -> int:
@@ -97,8 +101,11 @@ class DynamicEnvDataset(Dataset):
         if not 0 <= index < self.length:
             raise IndexError(index)
         if self.source is None:
-            position = self.order[index]
-            return row_of(self.tasks[position], position)
+            return row_of(self.tasks[index], index)
+        if self.until_prepared <= 0:
+            prepare(self.source.upcoming(self.ahead))
+            self.until_prepared = self.ahead // PREPARED_BATCHES
+        self.until_prepared -= 1
         draw = self.source.next()
         return row_of(draw.task, draw.number, origin=draw.origin, stage=draw.stage)
 

@@ -37,20 +37,20 @@ class ModelSettings:
     base: str
     replies: ReplySettings
 
-    def open(self, name: str) -> Player:
+    def open(self, name: str, env: str) -> Player:
         """The player of that name."""
         if name == PAST:
-            return PastPlayer(self.checkpoints, self.base, self.replies)
+            return PastPlayer(self.checkpoints, self.base, env, self.replies)
         with TemporaryDirectory(prefix="opponent-") as merged:
-            return open_player(name.removeprefix(CHECKPOINT), self.replies, Path(merged)).player
+            return open_player(name.removeprefix(CHECKPOINT), env, self.replies, Path(merged)).player
 
 
 @ray.remote(num_cpus=0)
 class OpponentServer:
     """Answers turns as one player."""
 
-    def __init__(self, name: str, models: ModelSettings | None) -> None:
-        self._player: Player = models.open(name) if models else make_bot(name)
+    def __init__(self, name: str, env: str, models: ModelSettings | None) -> None:
+        self._player: Player = models.open(name, env) if models else make_bot(name, env)
 
     def act(self, turns: list[Turn]) -> list[Reply]:
         """One reply for each turn, in order."""
@@ -62,15 +62,16 @@ class Opponent:
 
     Args:
         name: As in `veritas_rl.players.registry`.
+        env: The environment that it plays.
         models: For an opponent that is a model.
     """
 
-    def __init__(self, name: str, models: ModelSettings | None = None) -> None:
+    def __init__(self, name: str, env: str, models: ModelSettings | None = None) -> None:
         # A random move takes less than the way to another process.
-        self._here = make_bot(name) if name == "random" else None
+        self._here = make_bot(name, env) if name == "random" else None
         # A model computes on all cores as it is.
         count = 0 if self._here else 1 if models else max(1, (os.cpu_count() or 1) // CORES_PER_SERVER)
-        self._servers: list[Any] = [OpponentServer.remote(name, models) for _ in range(count)]
+        self._servers: list[Any] = [OpponentServer.remote(name, env, models) for _ in range(count)]
         self._waiting: list[tuple[Turn, asyncio.Future[Reply]]] = []
         self._sending: set[asyncio.Task[None]] = set()
 

@@ -1,4 +1,4 @@
-"""verl's replay buffer with what a game run needs: quick polls, game metrics, and no silent failures.
+"""verl's replay buffer with what a game run needs: quick polls, metrics of tasks, and no silent failures.
 
 Chosen by `trainer.v1.sampler.custom_sampler`; the trainer `game_async` takes its asynchronous form. verl's own looks
 every 2 s whether a batch is there, which is most of a small step; logs none of `reward_extra_info` in training; and
@@ -13,12 +13,14 @@ import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
+from veritas_rl.verl_plugin.sample_key import SampleKey
+
 POLL_SECONDS = 0.05
 """How often the queue is asked; one question costs about a millisecond."""
 
 
 class GameReplayBuffer(ReplayBuffer):
-    """Samples as verl does, and adds `game/...` metrics to each training batch.
+    """Samples as verl does, and adds metrics by environment and group to each training batch.
 
     Attributes:
         infos: Key and `reward_info` of each reply of the last training batch.
@@ -41,11 +43,11 @@ class GameReplayBuffer(ReplayBuffer):
         """A batch as verl samples it, with the metrics of its games."""
         batch, metrics = super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
         if partition_id == "train":
-            columns = ["extra_fields", "data_source", "rm_scores"]
+            columns = ["extra_fields", "rm_scores"]
             data = tq.kv_batch_get(keys=batch.keys, partition_id=partition_id, select_fields=columns)
             rewards = [scores.sum().item() for scores in data.get("rm_scores").unbind()]
-            fields, games = data.get("extra_fields").tolist(), data.get("data_source").tolist()
-            metrics |= game_metrics(batch.keys, games, fields, rewards)
+            fields = data.get("extra_fields").tolist()
+            metrics |= task_metrics(batch.keys, fields, rewards)
             self.infos = [(key, said["reward_extra_info"]) for key, said in zip(batch.keys, fields, strict=True)]
         return batch, metrics
 
@@ -54,33 +56,33 @@ class AsyncGameReplayBuffer(GameReplayBuffer, ReplayBufferAsync):
     """The same, of games that go on from step to step."""
 
 
-def game_metrics(
-    keys: Sequence[str], games: Sequence[str], fields: Sequence[Mapping[str, Any]], rewards: Sequence[float]
+def task_metrics(
+    keys: Sequence[str], fields: Sequence[Mapping[str, Any]], rewards: Sequence[float]
 ) -> dict[str, float]:
     """Means over a batch, counted by games: each seat of each game is one, however many replies it gave.
 
     Args:
-        keys: Of each sample, `uid_game_reply`.
-        games: The game's name of each sample.
+        keys: Of each sample, see `SampleKey`.
         fields: What the agent loop said of each sample.
         rewards: The reward of each sample; a seat's is the mean of its replies'.
 
     Returns:
-        `game/success`, the same by name (`game/hex/success`), and in whole games by opponent
-        (`game/vs_mcts:50/success`) and seat (`game/seat_0/success`).
+        `task/success` of all, the same by environment and group (`openspiel/success`, `openspiel/hex/success`), and in
+        whole games by opponent (`openspiel/vs_mcts:50/success`) and seat (`openspiel/seat_0/success`).
     """
-    seats: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for index, key in enumerate(keys):
-        seats[key.rpartition("_")[0], fields[index]["move"]["seat"]].append(index)
+    seats: dict[tuple[tuple[str, int], int], list[tuple[int, int]]] = defaultdict(list)
+    for index, key in enumerate(map(SampleKey.parse, keys)):
+        seats[key.session, fields[index]["move"]["seat"]].append((key.reply, index))
     sums: dict[str, list[float]] = defaultdict(list)
     for (_, seat), members in seats.items():
-        last = max(members, key=lambda index: int(keys[index].rpartition("_")[2]))
+        _, last = max(members)
         move, info = fields[last]["move"], fields[last]["reward_extra_info"]
-        reward = sum(rewards[index] for index in members) / len(members)
-        groups = ["game", f"game/{games[last]}"]
+        reward = sum(rewards[index] for _, index in members) / len(members)
+        environment = info["group"].partition("/")[0]
+        groups = ["task", environment, info["group"]]
         more: dict[str, float] = {}
         if "moves" in info:
-            groups += [f"game/vs_{move['opponent']}", f"game/seat_{seat}"]
+            groups += [f"{environment}/vs_{move['opponent']}", f"{environment}/seat_{seat}"]
             more["opponent_wait"] = move["opponent_wait"]
         for name, value in (info | more | {"reward": reward}).items():
             if isinstance(value, float):

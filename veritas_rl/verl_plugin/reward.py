@@ -4,15 +4,13 @@
 session and the same `shape`, so a reward never differs from what evaluation measures.
 """
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from veritas_rl.envs.base import Reason, Reply, Score, Task, shape
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.base import Reason, Reply, Score, shape
+from veritas_rl.envs.registry import get_environment, task_from_dict
+from veritas_rl.envs.task import Task, task_values
 from veritas_rl.errors import UserError
-
-TASK_FIELDS = tuple(field.name for field in dataclasses.fields(Task))
 
 
 def task_of(extra_info: Mapping[str, Any]) -> Task:
@@ -21,14 +19,12 @@ def task_of(extra_info: Mapping[str, Any]) -> Task:
     Raises:
         UserError: A value is missing or wrong.
     """
-    missing = [name for name in ("env", "case", "k") if name not in extra_info]
-    if missing:
-        raise UserError(f"extra_info carries no task: {', '.join(missing)} missing")
-    return Task.from_dict({name: extra_info[name] for name in TASK_FIELDS if name in extra_info})
+    values = task_values(get_environment(str(extra_info.get("env"))).task_type)
+    return task_from_dict({name: extra_info[name] for name in values if name in extra_info})
 
 
 def reward_info(task: Task, score: Score) -> dict[str, Any]:
-    """What is logged beside the reward: numbers are averaged by game, words are kept for the dump of generations."""
+    """What is logged beside the reward: numbers are averaged by group, words are kept for the dump of generations."""
     told = {name: float(score.details[name]) for name in ("moves", "mistakes") if name in score.details}
     return {
         **told,
@@ -40,6 +36,7 @@ def reward_info(task: Task, score: Score) -> dict[str, Any]:
         "overlong": float(score.reason is Reason.OVERLONG),
         "reason": str(score.reason),
         "task_id": task.id,
+        "group": f"{task.env}/{get_environment(task.env).group(task)}",
     }
 
 
@@ -49,7 +46,7 @@ def compute_score(
     """Score one reply to a single-move task.
 
     Args:
-        data_source: The game, as verl groups its metrics.
+        data_source: The environment.
         solution_str: The reply.
         ground_truth: The task's id. Not used: the task is in `extra_info`.
         extra_info: The task's values; `env` names the environment that scores.
@@ -60,7 +57,6 @@ def compute_score(
     Raises:
         UserError: `env` names no environment, or the task needs more than one reply.
     """
-    get_environment(str(extra_info.get("env")))
     task = task_of(extra_info)
     session = get_environment(task.env).start(task)
     turns = session.turns()

@@ -60,6 +60,7 @@ from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin.advantages import ESTIMATORS, Move, RoleBaselines, group_relative, role_conditioned
 from veritas_rl.verl_plugin.agent_loop import NEEDED, GameLoopWorker
 from veritas_rl.verl_plugin.cpu.rollout import TransformersReplica
+from veritas_rl.verl_plugin.sample_key import SampleKey
 from veritas_rl.viewing.games_page import GAMES_FOLDER, write_games
 
 FINITE = ("loss", "grad_norm")
@@ -155,12 +156,12 @@ class GameTraining(PPOTrainer):
                 f"step {self.global_steps}: {numbers}; its tasks were {', '.join(names[:NAMED_TASKS])}{more}"
             )
         metrics |= self._record()
-        self._barren_steps = 0 if metrics.get("game/legal", 1.0) else self._barren_steps + 1
+        self._barren_steps = 0 if metrics.get("task/legal", 1.0) else self._barren_steps + 1
         if self._barren_steps == BARREN_STEPS:
             raise UserError(
                 f"no reply of the last {BARREN_STEPS} steps was a legal answer, and nothing can be learned from zeros: "
                 "begin with a model that knows the answer format (bash train/scripts/openspiel-SFT-trainer.sh), or "
-                "raise data.max_response_length if replies are cut (game/truncated)"
+                "raise data.max_response_length if replies are cut (task/truncated)"
             )
         return batch
 
@@ -178,16 +179,15 @@ class GameTraining(PPOTrainer):
         algorithm = self.config.algorithm
         if algorithm.adv_estimator not in ESTIMATORS:
             return batch
-        columns = ["extra_fields", "data_source", "rm_scores", "response_mask"]
+        columns = ["extra_fields", "rm_scores", "response_mask"]
         data = tq.kv_batch_get(keys=batch.keys, partition_id=str(batch.partition_id), select_fields=columns)
         masks = data.get("response_mask").unbind()
         rewards = [scores.sum().item() for scores in data.get("rm_scores").unbind()]
-        fields, games = data.get("extra_fields").tolist(), data.get("data_source").tolist()
+        fields = data.get("extra_fields").tolist()
         # What verl adds to fill a mini-batch learns nothing and is compared with nothing.
         real = [index for index, tag in enumerate(batch.tags) if not tag.get("is_padding", False)]
         moves = moves_of(
             [batch.keys[index] for index in real],
-            [games[index] for index in real],
             [fields[index] for index in real],
             [rewards[index] for index in real],
         )
@@ -204,6 +204,19 @@ class GameTraining(PPOTrainer):
     def _submit_batch_to_rollout(self, batch: TensorDict) -> int:
         self._drawn |= zip(tu.get(batch, "uid"), map(int, tu.get(batch, "index")), strict=True)
         return super()._submit_batch_to_rollout(batch)
+
+    def _val_metrics_update(
+        self,
+        data_sources: list[str],
+        sample_uids: list[str],
+        reward_extra_infos_dict: dict[str, list[Any]],
+        sample_turns: list[int],
+        expected_acc_counts: dict[tuple[str, str], int] | None = None,
+    ) -> dict[str, float]:
+        """As verl's, by environment and group (`val-core/openspiel/hex/...`) instead of by data source alone."""
+        groups = reward_extra_infos_dict.get("group", data_sources)
+        # The counts are of data sources, and for a score named "acc", which ours has not.
+        return super()._val_metrics_update(groups, sample_uids, reward_extra_infos_dict, sample_turns)
 
     def _infos(self) -> list[tuple[str, dict[str, Any]]]:
         buffer: Any = self.replay_buffer
@@ -309,7 +322,7 @@ class AsyncGameTrainer(GameTraining, PPOTrainerColocateAsync):
         prompts = [uid for uid, tag in saved.items() if tag.get("is_prompt")]
         known = set(prompts)
         # The replies that were trained on last are saved too, and nobody would ask for them again.
-        trained = [key for key in saved if key.partition("_")[0] not in known]
+        trained = [key for key in saved if key not in known and SampleKey.parse(key).uid not in known]
         if trained:
             tq.kv_clear(keys=trained, partition_id="train")
         failed = [uid for uid in prompts if saved[uid]["status"] == "failure"]
@@ -370,34 +383,31 @@ def _reward_of_reply(
     return rewards, rewards
 
 
-def moves_of(
-    keys: Sequence[str], games: Sequence[str], fields: Sequence[dict[str, Any]], rewards: Sequence[float]
-) -> list[Move]:
+def moves_of(keys: Sequence[str], fields: Sequence[dict[str, Any]], rewards: Sequence[float]) -> list[Move]:
     """The samples of a batch as moves of games, in their order.
 
     Args:
-        keys: Of each sample, `uid_game_reply`: `uid` names the task.
-        games: The game's name of each sample.
+        keys: Of each sample, see `SampleKey`.
         fields: What the agent loop said of each sample.
         rewards: The shaped reward of each sample.
     """
-    sessions = [key.rpartition("_")[0] for key in keys]
-    turns: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for key, session, said in zip(keys, sessions, fields, strict=True):
-        turns[session, said["move"]["seat"]].append(int(key.rpartition("_")[2]))
+    parsed = [SampleKey.parse(key) for key in keys]
+    turns: dict[tuple[tuple[str, int], int], list[int]] = defaultdict(list)
+    for key, said in zip(parsed, fields, strict=True):
+        turns[key.session, said["move"]["seat"]].append(key.reply)
     return [
         Move(
-            task=session.rpartition("_")[0],
-            game=session,
-            name=game,
+            task=key.uid,
+            game=f"{key.uid}_{key.game}",
+            name=said["reward_extra_info"]["group"],
             opponent=said["move"]["opponent"],
             seat=said["move"]["seat"],
-            turn=sorted(turns[session, said["move"]["seat"]]).index(int(key.rpartition("_")[2])),
+            turn=sorted(turns[key.session, said["move"]["seat"]]).index(key.reply),
             reward=reward,
             value=said["reward_extra_info"]["value"],
             discount=said["move"]["discount"],
         )
-        for key, session, game, said, reward in zip(keys, sessions, games, fields, rewards, strict=True)
+        for key, said, reward in zip(parsed, fields, rewards, strict=True)
     ]
 
 
@@ -430,15 +440,14 @@ def outcomes(replies: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, tuple[f
     """Value and success of each row by its uid, as the means over its games. A game's last reply says how it ended.
 
     Args:
-        replies: Key and `reward_info` of each reply, in any order. A key is `uid_game_reply`.
+        replies: Key and `reward_info` of each reply, in any order; see `SampleKey`.
     """
-    ends: dict[str, tuple[int, dict[str, Any]]] = {}
-    for key, info in replies:
-        game, _, number = key.rpartition("_")
-        ends[game] = max(ends.get(game, (-1, {})), (int(number), info), key=itemgetter(0))
+    ends: dict[tuple[str, int], tuple[int, dict[str, Any]]] = {}
+    for key, info in ((SampleKey.parse(text), info) for text, info in replies):
+        ends[key.session] = max(ends.get(key.session, (-1, {})), (key.reply, info), key=itemgetter(0))
     games: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for game, (_, info) in ends.items():
-        games[game.rpartition("_")[0]].append(info)
+    for (uid, _), (_, info) in ends.items():
+        games[uid].append(info)
     return {
         uid: (fmean(info["value"] for info in infos), fmean(info["success"] for info in infos))
         for uid, infos in games.items()

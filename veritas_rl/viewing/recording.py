@@ -127,7 +127,7 @@ class RecordedSession(Session):
     def game(self) -> PlayedGame:
         """What was played. Only after the end: a `RuntimeError` before."""
         scores = self.scores()
-        seat = self.task.seat if self.task.seat in scores else min(scores)
+        seat = self.task.manner.seat if self.task.manner.seat in scores else min(scores)
         others = dict.fromkeys(self._player(other) for other in sorted(scores) if other != seat)
         return PlayedGame(
             task_id=self.task.id,
@@ -151,7 +151,7 @@ class RecordedSession(Session):
 
     def _turn(self, turn: Turn, board: str, reply: Reply) -> PlayedTurn:
         seat = turn.seat
-        told = self.task.context == "conversation" and any(played.seat == seat for played in self._played)
+        told = self.task.manner.context == "conversation" and any(played.seat == seat for played in self._played)
         accepted = seat not in self.rejected
         return PlayedTurn(
             seat=seat,

@@ -8,10 +8,11 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from veritas_rl.envs.base import Message, Reason, Reply, Score, Session, Task, Turn
+from veritas_rl.envs.base import Message, Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment, OpenSpielSession, View
 from veritas_rl.envs.openspiel.games import State
+from veritas_rl.envs.task import Task
 
 
 class Unchecked(Score):
@@ -214,7 +215,7 @@ class OnePosition(OpenSpielEnvironment):
     """Every task of a case asks for the same position."""
 
     def start(self, task: Task) -> Session:
-        return super().start(dataclasses.replace(task, k=0))
+        return super().start(task.replace(k=0))
 
 
 class DeafToTheCount(OpenSpielEnvironment):
@@ -237,7 +238,7 @@ class SeatInTheLuck(OpenSpielEnvironment):
     """Deals differ with the seat that is trained, and one seat alone is trained."""
 
     def catalogue(self, config: OpenSpielConfig, split: str) -> Sequence[Task]:
-        return [dataclasses.replace(task, seat=min(task.seat, 0)) for task in super().catalogue(config, split)]
+        return [task.replace(seat=min(task.manner.seat, 0)) for task in super().catalogue(config, split)]
 
 
 class Raises(OpenSpielEnvironment):

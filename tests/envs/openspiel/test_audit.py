@@ -2,10 +2,10 @@
 
 import pytest
 
-from veritas_rl.envs.base import Task
 from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
+from veritas_rl.envs.registry import make_task
 
 AUDIT = OpenSpielEnvironment().audit()
 pytestmark = pytest.mark.filterwarnings("ignore:.*has no description of its own")
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*has no description of its own"
 def test_redealt_states_tell_the_player_the_same(case: str) -> None:
     game, found = load(case), 0
     for k in range(3):
-        task = Task("openspiel", case, k, reward="legal")
+        task = make_task("openspiel", case, k, reward="legal")
         state, seat = positions.decision_of(case, k, task.seed, task.split)
         others = AUDIT.redealt(task, 2) or ()
         found += len(others)
@@ -31,7 +31,7 @@ def test_redealt_states_tell_the_player_the_same(case: str) -> None:
 
 
 def test_nothing_is_redealt_where_nothing_is_hidden() -> None:
-    assert AUDIT.redealt(Task("openspiel", "tic_tac_toe", 0), 3) is None
+    assert AUDIT.redealt(make_task("openspiel", "tic_tac_toe", 0), 3) is None
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_which_games_are_the_same_from_every_seat(case: str, alike: bool) -> Non
 
 
 def test_facts_at_a_simultaneous_node() -> None:
-    (turn,) = OpenSpielEnvironment().start(Task("openspiel", "goofspiel(num_cards=4)", 0)).turns()
+    (turn,) = OpenSpielEnvironment().start(make_task("openspiel", "goofspiel(num_cards=4)", 0)).turns()
     facts = AUDIT.facts(turn)
     assert facts is not None
     assert facts.to_act == (0, 1)
@@ -60,7 +60,7 @@ def test_facts_at_a_simultaneous_node() -> None:
 
 
 def test_facts_at_a_chance_node() -> None:
-    (turn,) = OpenSpielEnvironment().start(Task("openspiel", "leduc_poker", 0)).turns()
+    (turn,) = OpenSpielEnvironment().start(make_task("openspiel", "leduc_poker", 0)).turns()
     root = load("leduc_poker").spiel.new_initial_state()
     object.__setattr__(turn.view, "state", root)
     facts = AUDIT.facts(turn)

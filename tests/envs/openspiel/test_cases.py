@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import pytest
 
-from veritas_rl.envs.base import make_config
+from veritas_rl.configs import make_config
 from veritas_rl.envs.openspiel import cases
 from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment
 from veritas_rl.errors import UserError

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from veritas_rl.envs.base import Environment, Reason, Reply, Score, Session, Task, play
+from veritas_rl.envs.base import Reason, Reply, Score, Session, play
+from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, load
 from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment, View
+from veritas_rl.envs.registry import make_task
 from veritas_rl.errors import UserError
 from veritas_rl.players.random import RandomPlayer
 
@@ -27,7 +29,7 @@ def single(session: Session, text: str, truncated: bool = False) -> Score:
 @pytest.mark.parametrize("reward", ["legal", "outcome"])
 def test_a_listed_answer_pays_the_same_twice(case: str, reward: str) -> None:
     for k in range(3):
-        task = Task("openspiel", case, k, reward=reward)
+        task = make_task("openspiel", case, k, reward=reward)
         (turn,) = ENV.start(task).turns()
         assert turn.seat in load(case).movers(turn.view.state)
         assert len(turn.answers) == len(turn.view.actions) == len(turn.view.state.legal_actions(turn.seat))
@@ -51,17 +53,17 @@ def test_a_listed_answer_pays_the_same_twice(case: str, reward: str) -> None:
     ],
 )
 def test_a_mistake_pays_nothing(case: str, text: str, reason: Reason) -> None:
-    score = single(ENV.start(Task("openspiel", case, 1)), text)
+    score = single(ENV.start(make_task("openspiel", case, 1)), text)
     assert (score.value, score.success, score.reason) == (0, False, reason)
 
 
 def test_a_truncated_answer_pays_nothing() -> None:
-    session = ENV.start(Task("openspiel", "tic_tac_toe", 1))
+    session = ENV.start(make_task("openspiel", "tic_tac_toe", 1))
     assert single(session, session.turns()[0].answers[0], truncated=True).reason is Reason.TRUNCATED
 
 
 def test_names_and_numbers_are_one_answer() -> None:
-    task = Task("openspiel", "hex(board_size=5)", 4)
+    task = make_task("openspiel", "hex(board_size=5)", 4)
     action = ENV.start(task).turns()[0].view.actions[3]
     name = f"{'abcde'[action % 5]}{action // 5 + 1}"
     by_name, by_number = single(ENV.start(task), f"\\boxed{{{name}}}"), single(ENV.start(task), f"\\boxed{{{action}}}")
@@ -72,7 +74,7 @@ def test_names_and_numbers_are_one_answer() -> None:
 
 
 def test_the_view_is_a_copy() -> None:
-    session = ENV.start(Task("openspiel", "tic_tac_toe", 0, depth=0, split="train"))
+    session = ENV.start(make_task("openspiel", "tic_tac_toe", 0, depth=0, split="train"))
     view: View = session.turns()[0].view
     view.state.apply_action(view.actions[0])
     assert session.turns()[0].seat == 0
@@ -80,7 +82,7 @@ def test_the_view_is_a_copy() -> None:
 
 
 def test_sessions_end_once() -> None:
-    session = ENV.start(Task("openspiel", "tic_tac_toe", 0))
+    session = ENV.start(make_task("openspiel", "tic_tac_toe", 0))
     with pytest.raises(RuntimeError, match="not over"):
         session.scores()
     single(session, "")
@@ -90,7 +92,7 @@ def test_sessions_end_once() -> None:
 
 @pytest.mark.parametrize("case", [*DEFAULT_CASES, "goofspiel(num_cards=4)", "liars_dice", "backgammon", "hearts"])
 def test_whole_games_end_with_a_score_for_each_seat(case: str) -> None:
-    task = Task("openspiel", case, 0, mode="episode", opponent="random", seat=0, max_moves=100_000)
+    task = make_task("openspiel", case, 0, mode="episode", opponent="random", seat=0, max_moves=100_000)
     first, again = (play([ENV.start(task)], RandomPlayer(3))[0] for _ in range(2))
     assert first == again
     assert sorted(first) == list(range(load(case).players))
@@ -103,13 +105,13 @@ def test_tasks_of_whole_games_deal_differently() -> None:
     deals = set()
     for split in ("train", "val"):
         for k in range(30):
-            (turn,) = ENV.start(Task("openspiel", "leduc_poker", k, mode="episode", split=split)).turns()
+            (turn,) = ENV.start(make_task("openspiel", "leduc_poker", k, mode="episode", split=split)).turns()
             deals.add(tuple(turn.view.state.history()))
     assert len(deals) > 20
 
 
 def test_a_mistake_forfeits_a_whole_game_and_nobody_profits() -> None:
-    session = ENV.start(Task("openspiel", "tic_tac_toe", 0, mode="episode"))
+    session = ENV.start(make_task("openspiel", "tic_tac_toe", 0, mode="episode"))
     session.step({0: Reply("\\boxed{b2}")})
     assert session.turns()[0].seat == 1
     session.step({1: Reply("\\boxed{b2}")})
@@ -120,7 +122,7 @@ def test_a_mistake_forfeits_a_whole_game_and_nobody_profits() -> None:
 
 
 def test_a_won_game() -> None:
-    session = ENV.start(Task("openspiel", "tic_tac_toe", 0, mode="episode"))
+    session = ENV.start(make_task("openspiel", "tic_tac_toe", 0, mode="episode"))
     for ply, cell in enumerate(("a1", "a2", "b1", "b2", "c1")):
         session.step({ply % 2: Reply(f"\\boxed{{{cell}}}")})
     assert [session.scores()[seat].reason for seat in (0, 1)] == [Reason.WON, Reason.LOST]
@@ -129,9 +131,9 @@ def test_a_won_game() -> None:
 
 def test_bad_tasks() -> None:
     with pytest.raises(UserError, match="did you mean"):
-        ENV.start(Task("openspiel", "tic_tac_to", 0))
+        ENV.start(make_task("openspiel", "tic_tac_to", 0))
     with pytest.raises(UserError, match="seats"):
-        ENV.start(Task("openspiel", "tic_tac_toe", 0, mode="episode", seat=2))
+        ENV.start(make_task("openspiel", "tic_tac_toe", 0, mode="episode", seat=2))
 
 
 def test_every_task_has_its_own_prompt() -> None:
@@ -141,14 +143,14 @@ def test_every_task_has_its_own_prompt() -> None:
 
 
 def test_equivalent_tasks_are_those_of_one_symmetry_class() -> None:
-    tasks = [Task("openspiel", "tic_tac_toe", k, split=split) for split in ("train", "val") for k in range(3472)]
+    tasks = [make_task("openspiel", "tic_tac_toe", k, split=split) for split in ("train", "val") for k in range(3472)]
     assert len({ENV.equivalence_class(task) for task in tasks}) == 627
-    games = [Task("openspiel", "tic_tac_toe", k, mode="episode") for k in range(3)]
+    games = [make_task("openspiel", "tic_tac_toe", k, mode="episode") for k in range(3)]
     assert len({ENV.equivalence_class(task) for task in games}) == 3
 
 
 def test_simultaneous_moves_ask_every_seat_at_once() -> None:
-    session = ENV.start(Task("openspiel", "goofspiel(num_cards=4)", 0, mode="episode"))
+    session = ENV.start(make_task("openspiel", "goofspiel(num_cards=4)", 0, mode="episode"))
     turns = session.turns()
     assert [turn.seat for turn in turns] == [0, 1]
     assert all(len(turn.answers) == 4 for turn in turns)
@@ -160,7 +162,7 @@ def test_simultaneous_moves_ask_every_seat_at_once() -> None:
 
 
 def test_a_mistake_forfeits_at_once_without_retries() -> None:
-    session = ENV.start(Task("openspiel", "tic_tac_toe", 0, mode="episode"))
+    session = ENV.start(make_task("openspiel", "tic_tac_toe", 0, mode="episode"))
     session.step({0: Reply("\\boxed{99}")})
     assert session.rejected == {0: Reason.ILLEGAL}
     assert not session.turns()
@@ -168,7 +170,7 @@ def test_a_mistake_forfeits_at_once_without_retries() -> None:
 
 
 def test_a_mistake_may_be_made_good_as_often_as_the_task_says() -> None:
-    session = ENV.start(Task("openspiel", "tic_tac_toe", 0, mode="episode", retries=2))
+    session = ENV.start(make_task("openspiel", "tic_tac_toe", 0, mode="episode", retries=2))
     (first,) = session.turns()
     session.step({0: Reply("I take the middle")})
     (again,) = session.turns()
@@ -190,7 +192,7 @@ def test_a_mistake_may_be_made_good_as_often_as_the_task_says() -> None:
 
 
 def test_of_two_who_answer_at_once_only_the_one_who_erred_is_asked_again() -> None:
-    session = ENV.start(Task("openspiel", "goofspiel(num_cards=4)", 0, mode="episode", retries=1))
+    session = ENV.start(make_task("openspiel", "goofspiel(num_cards=4)", 0, mode="episode", retries=1))
     answers = [turn.answers for turn in session.turns()]
     session.step({0: Reply(answers[0][3]), 1: Reply("nothing")})
     (turn,) = session.turns()
@@ -201,14 +203,14 @@ def test_of_two_who_answer_at_once_only_the_one_who_erred_is_asked_again() -> No
 
 
 def test_a_game_ends_at_its_most_moves_and_pays_nobody() -> None:
-    session = ENV.start(Task("openspiel", "tic_tac_toe", 0, mode="episode", max_moves=3))
+    session = ENV.start(make_task("openspiel", "tic_tac_toe", 0, mode="episode", max_moves=3))
     (scores,) = play([session], RandomPlayer(1))
     assert {score.reason for score in scores.values()} == {Reason.UNFINISHED}
     assert all(score.value == 0 and score.legal and score.details["moves"] == 3 for score in scores.values())
 
 
 def test_a_chat_that_grows_is_told_the_position_without_the_rules() -> None:
-    session = ENV.start(Task("openspiel", "hex(board_size=5)", 0, mode="episode", context="conversation"))
+    session = ENV.start(make_task("openspiel", "hex(board_size=5)", 0, mode="episode", context="conversation"))
     (turn,) = session.turns()
     assert "moves first" in turn.messages[0]["content"]
     assert "moves first" not in turn.update
@@ -217,7 +219,7 @@ def test_a_chat_that_grows_is_told_the_position_without_the_rules() -> None:
 
 def test_deals_and_dice_are_the_same_whoever_sits_where() -> None:
     """Tasks that differ in seat, opponent or prompt meet the same luck: what a paired comparison needs."""
-    base = Task("openspiel", "leduc_poker", 5, mode="episode")
+    base = make_task("openspiel", "leduc_poker", 5, mode="episode")
     others = [replace(base, seat=1), replace(base, opponent="random"), replace(base, prompt="brief", reward="legal")]
     hands = {ENV.start(task).turns()[0].view.state.information_state_string(0) for task in [base, *others]}
     assert len(hands) == 1

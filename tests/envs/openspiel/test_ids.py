@@ -2,7 +2,7 @@
 
 import pytest
 
-from veritas_rl.envs.base import make_config
+from veritas_rl.configs import make_config
 from veritas_rl.envs.openspiel import ids
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment

@@ -5,8 +5,9 @@ import time
 
 import pytest
 
+from veritas_rl.envs.answers import MAX_CHARACTERS
 from veritas_rl.envs.base import Reason, Reply
-from veritas_rl.envs.openspiel.parsing import MAX_CHARACTERS, parse
+from veritas_rl.envs.openspiel.parsing import parse
 
 NAMES = {0: "a1", 3: "bxc3", 4: "Bxc3", 12: "column 12"}
 

@@ -5,16 +5,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from veritas_rl.envs.base import Reason, Reply, Session, Task, Turn, play
+from veritas_rl.envs.base import Reason, Reply, Session, Turn, play
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.openspiel.perturbation import MIRRORED, Disguised, start_disguised
 from veritas_rl.envs.openspiel.players.exact import ExactPlayer
+from veritas_rl.envs.registry import make_task
+from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.judging.held_out import judge
 from veritas_rl.players.random import RandomPlayer
 
-TASK = Task("openspiel", "tic_tac_toe", 5, reward="optimal")
+TASK = make_task("openspiel", "tic_tac_toe", 5, reward="optimal")
 
 
 def start_relabelled(task: Task, seed: int = 0) -> Session:
@@ -93,10 +95,10 @@ def test_whole_games_go_on_as_they_would(case: str, guise: str) -> None:
     """Bots choose by place in the list, so the same dice lead to the same game in any guise."""
     if guise == "mirrored" and case not in ("tic_tac_toe", "hex(board_size=5)"):
         with pytest.raises(UserError, match="needs one of connect_four, hex, tic_tac_toe"):
-            start_mirrored(Task("openspiel", case, 0))
+            start_mirrored(make_task("openspiel", case, 0))
         return
     for k in range(4):
-        task = Task("openspiel", case, k, mode="episode")
+        task = make_task("openspiel", case, k, mode="episode")
         plain = play([OpenSpielEnvironment().start(task)], RandomPlayer(1))
         assert play([start_disguised(task, guise)], RandomPlayer(1)) == plain
 
@@ -107,7 +109,7 @@ def test_a_mirror_image_is_the_same_problem(case: str, prompt: str) -> None:
     """By the game's own key of symmetry, which is made from the board and knows nothing of the actions."""
     changed = 0
     for k in range(12):
-        task = Task("openspiel", case, k, prompt=prompt, reward="optimal")
+        task = make_task("openspiel", case, k, prompt=prompt, reward="optimal")
         plain, session = one(OpenSpielEnvironment().start(task)), start_mirrored(task)
         shown = one(session)
         assert isinstance(session, Disguised)
@@ -137,7 +139,7 @@ def test_who_knows_the_game_loses_nothing_and_who_knows_answers_by_heart_does() 
                 for turn, view, reply in zip(turns, views, told, strict=True)
             ]
 
-    tasks = [Task("openspiel", "tic_tac_toe", k, reward="optimal") for k in range(40)]
+    tasks = [make_task("openspiel", "tic_tac_toe", k, reward="optimal") for k in range(40)]
     for player, loses in ((ExactPlayer(), False), (ByHeart(), True)):
         plain = judge(player, tasks)
         assert plain.optimal_rate.mean == 1.0
@@ -147,6 +149,6 @@ def test_who_knows_the_game_loses_nothing_and_who_knows_answers_by_heart_does() 
 
 def test_a_prompt_without_a_list_is_refused() -> None:
     with pytest.raises(UserError, match="prompt=full, and not brief"):
-        start_relabelled(Task("openspiel", "tic_tac_toe", 0, prompt="brief"))
+        start_relabelled(make_task("openspiel", "tic_tac_toe", 0, prompt="brief"))
     with pytest.raises(UserError, match="unknown guise"):
         start_disguised(TASK, "mask")

@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from veritas_rl.envs.base import Task
 from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, load
 from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment
+from veritas_rl.envs.registry import make_task
 from veritas_rl.errors import UserError
 
 FEW_CLASSES = ("kuhn_poker",)
@@ -137,11 +137,13 @@ def test_any_order_of_asking_gives_the_same_states() -> None:
 
 
 def test_the_same_prompt_in_any_process() -> None:
-    tasks = [Task("openspiel", case, 77, split="val") for case in ("tic_tac_toe", "hex(board_size=5)", "leduc_poker")]
+    tasks = [
+        make_task("openspiel", case, 77, split="val") for case in ("tic_tac_toe", "hex(board_size=5)", "leduc_poker")
+    ]
     code = (
         "import sys; from veritas_rl.envs.base import *; from veritas_rl.envs.registry import get_environment\n"
         "for name in sys.argv[1:]:\n"
-        "    task = Task.from_id(name); session = get_environment(task.env).start(task); turn = session.turns()[0]\n"
+        "    task = task_from_id(name); session = get_environment(task.env).start(task); turn = session.turns()[0]\n"
         "    session.step({turn.seat: Reply(turn.answers[-1])}); print(turn.messages, session.scores())"
     )
     printed = set()

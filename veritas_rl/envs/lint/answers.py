@@ -1,12 +1,13 @@
 """The checks of what legal answers pay, of how tasks differ, and of what the configuration changes."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from veritas_rl.envs.base import MODES, PROMPTS, REWARD_MODES, SCALES, Environment, Reply, Task, make_config
-from veritas_rl.envs.lint.case import COARSE, Case, coarse, said
+from veritas_rl.envs.base import Reply
+from veritas_rl.envs.environment import Environment
+from veritas_rl.envs.lint.case import Case, said
 from veritas_rl.envs.lint.findings import Log, NotApplicable, quote
+from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 
 MOST_TRIED = 40
@@ -19,18 +20,6 @@ CERTAIN = (0.0, 0.5, 1.0)
 """What a single finished game is worth."""
 BOX = "\\boxed{"
 
-_OTHERS: Mapping[str, Sequence[Any]] = {
-    "num_tasks_per_case": (3, 5),
-    "seed": (41, 43),
-    "max_random_steps": (4, 6),
-    "playouts": (16, 17),
-    "reward_mode": REWARD_MODES,
-    "prompt": PROMPTS,
-    "scale": SCALES,
-    "mode": MODES,
-}
-"""Values of documented keys, two of which must make different tasks."""
-
 
 def legal_answers_taken(case: Case, log: Log) -> str:
     """Every documented spelling of a legal answer is taken; two spellings of one answer pay the same."""
@@ -42,7 +31,7 @@ def legal_answers_taken(case: Case, log: Log) -> str:
             known += len(ways)
             chosen = _spread(ways, MOST_TRIED)
             tried += len(chosen)
-            quick = dataclasses.replace(task, reward="legal")
+            quick = task.replace(reward="legal")
             for reply in (reply for replies in chosen for reply in replies):
                 with log.guard(task.id):
                     score = case.answer(quick, turn.seat, Reply(reply))
@@ -50,7 +39,9 @@ def legal_answers_taken(case: Case, log: Log) -> str:
                         log.found(task.id, f"a legal answer is {score.reason}, paid {score.value:.3g}: {quote(reply)}")
             if index < SPELLED_TASKS and ways:
                 with log.guard(task.id):
-                    paid = {reply: case.answer(coarse(task), turn.seat, Reply(reply)).value for reply in ways[-1]}
+                    paid = {
+                        reply: case.answer(case.audit.coarse(task), turn.seat, Reply(reply)).value for reply in ways[-1]
+                    }
                     if len(set(paid.values())) > 1:
                         log.found(task.id, f"one answer, several pays: {quote(str(paid))}")
     if not known:
@@ -69,7 +60,7 @@ def values_of_many_playouts(case: Case, log: Log) -> str:
     """An estimated value is a mean of many playouts: it has an error that shrinks with their number."""
     if case.no_outcome:
         raise NotApplicable(f"legal answers pay alike: {case.no_outcome}")
-    values, errors, exact, others = [], {1: [], COARSE: []}, 0, set()
+    values, errors, exact, others = [], {"fine": [], "coarse": []}, 0, set()
     for task, turns in case.asked:
         for turn in turns[:1]:
             if not turn.answers:
@@ -82,38 +73,40 @@ def values_of_many_playouts(case: Case, log: Log) -> str:
                     exact += source == "exact"
                     others.add(source)
                     continue
-                rough = case.answer(coarse(task), turn.seat, answer)
+                rough = case.answer(case.audit.coarse(task), turn.seat, answer)
                 told = [score.details.get("value_error") for score in (fine, rough)]
                 if not all(isinstance(error, float) for error in told):
                     log.found(task.id, f"a value of {fine.value:.3g} from playouts is told without its error")
                     continue
                 values.append(fine.value)
-                for share, error in zip(errors, told, strict=True):
-                    errors[share].append(float(error or 0))
+                for which, error in zip(errors, told, strict=True):
+                    errors[which].append(float(error or 0))
                 if fine.value not in CERTAIN and not told[0]:
                     log.found(task.id, f"a value of {fine.value:.3g} has the error 0: no mean of playouts")
     certain = len(values) >= FEWEST_ESTIMATES and all(value in CERTAIN for value in values)
     if certain and not _finer_scale_tells_means(case, log):
         log.found("", f"all {len(values)} estimated values are 0, 1/2 or 1, as of one single playout each")
     # Without those that a few playouts call sure: where results are rare, more playouts may be the first to meet one.
-    both = [pair for pair in zip(errors[1], errors[COARSE], strict=True) if all(pair)]
+    both = [pair for pair in zip(errors["fine"], errors["coarse"], strict=True) if all(pair)]
     left = sum(fine for fine, _ in both) / (sum(rough for _, rough in both) or 1)
     if len(both) >= FEWEST_ESTIMATES and left > 0.8:
-        log.found("", f"{COARSE} times the playouts leave the error at {left:.0%}")
+        log.found("", f"several times the playouts leave the error at {left:.0%}")
     if not values and not log.findings:
         raise NotApplicable("values are exact" if exact else "no value is estimated by playouts")
-    return f"{len(values)} estimates" + (f", mean error {sum(errors[1]) / len(values):.2g}" if values else "")
+    return f"{len(values)} estimates" + (f", mean error {sum(errors['fine']) / len(values):.2g}" if values else "")
 
 
 def _finer_scale_tells_means(case: Case, log: Log) -> bool:
     """Whether on the scale "utility" some value moves with the number of playouts. Where random games are as good as
     decided, as in the play of a bridge contract that was bid at random, that alone tells a mean from a single game."""
     for task, turns in case.asked:
-        fine = dataclasses.replace(task, scale="utility")
+        fine = case.audit.finer(task)
+        if fine is None:
+            continue
         for turn in turns[:1]:
             with log.guard(task.id):
                 answer = Reply(turn.answers[len(turn.answers) // 2])
-                values = {case.answer(asked, turn.seat, answer).value for asked in (fine, coarse(fine))}
+                values = {case.answer(asked, turn.seat, answer).value for asked in (fine, case.audit.coarse(fine))}
                 if len(values) > 1 and not values <= set(CERTAIN):
                     return True
     return False
@@ -142,7 +135,7 @@ def tasks_distinct(case: Case, log: Log) -> str:
 def format_told(case: Case, log: Log) -> str:
     """Where answers stand in a box, the prompt says so."""
     boxed = [(task, turn) for task, turns in case.asked for turn in turns if any(BOX in said for said in turn.answers)]
-    if case.tasks[0].prompt == "brief":
+    if case.tasks[0].manner.prompt == "brief":
         raise NotApplicable("prompt=brief shows the position alone")
     if not boxed:
         raise NotApplicable("no listed answer stands in a box")
@@ -160,22 +153,19 @@ def settings_read(environment: Environment, settings: Mapping[str, Any], log: Lo
         settings: What is set beside the key that is tried.
         log: Where findings go.
     """
-    known = [field.name for field in dataclasses.fields(environment.config_type)]
     read = []
-    for key in known:
-        if key not in _OTHERS:
-            continue
+    for key, tried in environment.audit().settings.items():
         with log.guard(""):
-            heads = [head for value in _OTHERS[key] if (head := _head(environment, {**settings, key: value}))]
+            heads = [head for value in tried if (head := _head(environment, {**settings, key: value}))]
             if len(heads) < 2:
                 continue
             read.append(key)
             if all(head == heads[0] for head in heads):
-                log.found("", f"{key} is read by nobody: {_OTHERS[key][0]} and {_OTHERS[key][1]} give the same tasks")
+                log.found("", f"{key} is read by nobody: {tried[0]} and {tried[1]} give the same tasks")
             if key == "num_tasks_per_case" and (heads[0][0], heads[1][0]) != tuple(
-                count * heads[0][0] // _OTHERS[key][0] for count in _OTHERS[key]
+                count * heads[0][0] // tried[0] for count in tried
             ):
-                log.found("", f"num_tasks_per_case={_OTHERS[key]} gives {heads[0][0]} and {heads[1][0]} tasks")
+                log.found("", f"num_tasks_per_case={tried} gives {heads[0][0]} and {heads[1][0]} tasks")
     if selection := environment.audit().selection:
         with log.guard(""):
             read.append(_selected(environment, *selection, log))
@@ -187,7 +177,7 @@ def settings_read(environment: Environment, settings: Mapping[str, Any], log: Lo
 def _head(environment: Environment, settings: Mapping[str, Any]) -> tuple[int, list[Task]] | None:
     """How many tasks a configuration gives, and the first of them; None where it cannot be."""
     try:
-        tasks = environment.catalogue(make_config(environment.config_type, settings), "train")
+        tasks = environment.catalogue(environment.read_config(settings), "train")
     except UserError:
         return None
     return len(tasks), list(tasks[:3])
@@ -195,8 +185,8 @@ def _head(environment: Environment, settings: Mapping[str, Any]) -> tuple[int, l
 
 def _selected(environment: Environment, key: str, names: Sequence[str], log: Log) -> str:
     given = ",".join(names)
-    tasks = environment.catalogue(make_config(environment.config_type, {key: given}), "train")
-    found = list(dict.fromkeys(task.case.partition("(")[0] for task in tasks))
+    tasks = environment.catalogue(environment.read_config({key: given}), "train")
+    found = list(dict.fromkeys(environment.group(task) for task in tasks))
     if missing := [name for name in names if name not in found]:
         log.found("", f'{key}="{given}" gives {", ".join(found)} alone, without {", ".join(missing)}')
     return f"{key}={given}"

@@ -1,11 +1,13 @@
 """One case as the linter sees it: its tasks, what they ask, and what is played of them."""
 
-import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
 
-from veritas_rl.envs.base import Environment, Reply, Score, Task, Turn, TurnFacts
+from veritas_rl.envs.audit import TurnFacts
+from veritas_rl.envs.base import Reply, Score, Turn
+from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.lint.processes import Item, Outcome, random_game, settle
+from veritas_rl.envs.task import Task
 
 GAMES = 8
 """Whole games that are played of a case, at most."""
@@ -13,8 +15,6 @@ DECISIONS = 600
 """Decisions of all whole games of a case together; games that would need more are cut."""
 TWIN_GAMES, TWIN_DECISIONS = 2, 60
 """Whole games that are played in other processes too, and their decisions at most."""
-COARSE = 4
-"""Where an answer is only compared with itself, its value takes so many times fewer playouts."""
 
 
 class Case:
@@ -74,11 +74,11 @@ class Case:
     def items(self) -> list[Item]:
         """What is played in other processes too: an early and a late answer to each task, and a few whole games."""
         replies = [
-            Item(coarse(task).id, reply)
+            Item(self.audit.coarse(task).to_dict(), reply)
             for task, turns in self.asked
             for reply in dict.fromkeys(turn.answers[end] for turn in turns[:1] for end in (0, -1) if turn.answers)
         ]
-        return replies + [Item(task.id, None, TWIN_DECISIONS) for task in self.games[:TWIN_GAMES]]
+        return replies + [Item(task.to_dict(), None, TWIN_DECISIONS) for task in self.games[:TWIN_GAMES]]
 
     @cached_property
     def settled(self) -> list[tuple[Outcome, dict[int, Score]]]:
@@ -107,11 +107,6 @@ class Case:
         if session.turns():
             raise RuntimeError("the session goes on")
         return session.scores()[seat]
-
-
-def coarse(task: Task) -> Task:
-    """A task with fewer playouts."""
-    return dataclasses.replace(task, playouts=max(2, task.playouts // COARSE))
 
 
 def said(turn: Turn) -> str:

@@ -1,14 +1,14 @@
 """The checks of one case. Each takes the case and a log, notes what it finds, and gives what it has looked at."""
 
-import dataclasses
 import math
 from collections.abc import Callable
 
-from veritas_rl.envs.base import REWARD_MODES, Reason, Reply, Score, Task, Turn, shape
+from veritas_rl.envs.base import Reason, Reply, Score, Turn, shape
 from veritas_rl.envs.lint.case import Case, said
 from veritas_rl.envs.lint.findings import Log, NotApplicable, quote
 from veritas_rl.envs.lint.hostile import hostile
 from veritas_rl.envs.lint.processes import HASH_SEEDS, Outcome
+from veritas_rl.envs.task import Task
 from veritas_rl.seeding import generator
 
 Check = Callable[[Case, Log], str]
@@ -40,15 +40,16 @@ def mistakes_pay_nothing(case: Case, log: Log) -> str:
 
 def values_in_range(case: Case, log: Log) -> str:
     """Values and rewards lie in [0, 1], and nothing that is legal raises."""
-    scores: list[tuple[str, Score]] = []
+    scores: list[tuple[Task, Score]] = []
     for item, (outcome, found) in zip(case.items, case.settled, strict=True):
+        task = item.task_in(case.environment)
         if outcome.error:
-            log.found(item.task, f"raised {outcome.error} on {quote(item.reply or 'a random game')}")
-        scores += [(item.task, score) for score in found.values()]
-    scores += [(task.id, score) for task, _, found in case.played for score in found.values()]
-    for name, score in scores:
-        if not all(0 <= value <= 1 for value in (score.value, *rewards(score, Task.from_id(name)))):
-            log.found(name, f"value {score.value:.6g} ({score.reason})")
+            log.found(task.id, f"raised {outcome.error} on {quote(item.reply or 'a random game')}")
+        scores += [(task, score) for score in found.values()]
+    scores += [(task, score) for task, _, found in case.played for score in found.values()]
+    for task, score in scores:
+        if not all(0 <= value <= 1 for value in (score.value, *rewards(score, task))):
+            log.found(task.id, f"value {score.value:.6g} ({score.reason})")
     _tell_broken(case, log)
     values = [score.value for _, score in scores]
     return f"{len(values)} values" + (f" from {min(values):.3g} to {max(values):.3g}" if values else "")
@@ -56,7 +57,7 @@ def values_in_range(case: Case, log: Log) -> str:
 
 def rewards(score: Score, task: Task) -> list[float]:
     """What a score of a task would pay in every reward mode."""
-    return [shape(score, dataclasses.replace(task, reward=mode)) for mode in REWARD_MODES]
+    return [shape(score, task.replace(reward=reward)) for reward in task.pay.rewards]
 
 
 def _tell_broken(case: Case, log: Log) -> None:
@@ -72,7 +73,8 @@ def same_everywhere(case: Case, log: Log, twins: list[list[Outcome]]) -> str:
         if len(set(outcomes)) > 1:
             places = ("here", *(f"PYTHONHASHSEED={seed}" for seed in HASH_SEEDS))
             told = " | ".join(f"{place}: {outcome}" for place, outcome in zip(places, outcomes, strict=True))
-            log.found(item.task, f"{quote(item.reply or 'a random game', 30)} differs: {told}")
+            name = item.task_in(case.environment).id
+            log.found(name, f"{quote(item.reply or 'a random game', 30)} differs: {told}")
     return f"{len(here)} answers and games in {1 + len(twins)} processes"
 
 
@@ -104,8 +106,8 @@ def asked_seat_has_to_act(case: Case, log: Log) -> str:
 
 def legal_answers_listed(case: Case, log: Log) -> str:
     """A full prompt lists every legal answer on a line of its own."""
-    if case.tasks[0].prompt != "full":
-        raise NotApplicable(f"prompt={case.tasks[0].prompt} lists none by itself")
+    if case.tasks[0].manner.prompt != "full":
+        raise NotApplicable(f"prompt={case.tasks[0].manner.prompt} lists none by itself")
     most = 0
     for task, turns in case.asked:
         for turn in turns:
@@ -150,8 +152,8 @@ def wins_told_from_losses(case: Case, log: Log) -> str:
     """A won game is worth clearly more than a lost one: a linear scale would put all near the middle."""
     if not case.games:
         raise NotApplicable("no whole games")
-    if case.games[0].scale == "utility":
-        raise NotApplicable("scale=utility pays in proportion")
+    if case.audit.pays_in_proportion(case.games[0]):
+        raise NotApplicable("results are paid in proportion")
     scores = [score for _, _, found in case.played for score in found.values() if len(found) > 1]
     won, lost = ([score.value for score in scores if score.reason is reason] for reason in (Reason.WON, Reason.LOST))
     if not won or not lost:
@@ -210,7 +212,7 @@ def _equal_results(case: Case, log: Log) -> str:
 
 def _trained_seats(case: Case, log: Log, seats: int) -> str:
     """Every seat is trained as often."""
-    trained = [task.seat for task in case.games]
+    trained = [task.manner.seat for task in case.games]
     if trained[0] < 0:
         return "no seat is trained alone"
     counts = [trained.count(seat) for seat in range(seats)]

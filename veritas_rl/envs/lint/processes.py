@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import IO, Any
 
-from veritas_rl.envs.base import Environment, Reply, Score, Task, Turn
+from veritas_rl.envs.base import Reply, Score, Turn
+from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.lint.findings import named
 from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.seeding import digest, generator
 
@@ -36,14 +38,18 @@ class Item:
     """Something to be played.
 
     Attributes:
-        task: The task's id.
+        task: The task, as `Task.to_dict` writes it.
         reply: What every seat that is asked first replies; None plays a random game.
         limit: The most decisions of a random game, which an empty reply then ends.
     """
 
-    task: str
+    task: dict[str, Any]
     reply: str | None
     limit: int = 0
+
+    def task_in(self, environment: Environment) -> Task:
+        """The task itself."""
+        return environment.task_type.from_dict(self.task)
 
 
 @dataclass(frozen=True)
@@ -114,7 +120,7 @@ def _random_reply(task: Task, step: int, turn: Turn) -> Reply:
 
 def settle(environment: Environment, item: Item) -> tuple[Outcome, dict[int, Score]]:
     """Play an item, and give what came of it with the scores themselves; an exception is an outcome, too."""
-    task = Task.from_id(item.task)
+    task = item.task_in(environment)
     try:
         if item.reply is None:
             rounds, scores = random_game(environment, task, item.limit)

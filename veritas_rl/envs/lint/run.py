@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from veritas_rl.envs.base import Environment, Task, make_config
+from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.lint import answers, checks
 from veritas_rl.envs.lint.case import Case
 from veritas_rl.envs.lint.findings import Log, NotApplicable, Row, Verdict, named
 from veritas_rl.envs.lint.processes import Item, Twins, open_environment
+from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, unknown
 
 CHECKS: Mapping[str, checks.Check] = {
@@ -131,15 +132,15 @@ def _cases(environment: Environment, names: Sequence[str], count: int, prompt: s
     shown = {"prompt": prompt} if "prompt" in known else {}
     if "cases" not in known:
         return _found_cases(environment, names, count, shown)
-    chosen = names or make_config(environment.config_type, shown).cases
+    chosen = names or environment.read_config(shown).cases
     made: dict[str, Case] = {}
     for name in chosen:
         settings = {**shown, "cases": name, "num_tasks_per_case": count}
-        tasks, no_outcome = _tasks(environment, settings, "reward_mode" in known)
+        tasks, no_outcome = _tasks(environment, settings, "reward" in known)
         games: Sequence[Task] = ()
         if "mode" in known:
             whole = {**settings, "mode": "episode", "num_tasks_per_case": checks.SEAT_TASKS}
-            games = environment.catalogue(make_config(environment.config_type, whole), "train")[: checks.SEAT_TASKS]
+            games = environment.catalogue(environment.read_config(whole), "train")[: checks.SEAT_TASKS]
         case = tasks[0].case
         made[case] = Case(environment, case, tasks[:count], games, no_outcome)
     return list(made.values())
@@ -148,18 +149,18 @@ def _cases(environment: Environment, names: Sequence[str], count: int, prompt: s
 def _tasks(environment: Environment, settings: Mapping[str, Any], rewards: bool) -> tuple[Sequence[Task], str]:
     """The tasks of a case, and why they pay for being legal alone; "" if they pay by outcome."""
     try:
-        return environment.catalogue(make_config(environment.config_type, settings), "train"), ""
+        return environment.catalogue(environment.read_config(settings), "train"), ""
     except UserError as error:
         if not rewards:
             raise
-        only_legal = make_config(environment.config_type, {**settings, "reward_mode": "legal"})
+        only_legal = environment.read_config({**settings, "reward": "legal"})
         return environment.catalogue(only_legal, "train"), str(error)
 
 
 def _found_cases(environment: Environment, names: Sequence[str], count: int, shown: Mapping[str, Any]) -> list[Case]:
     """The cases that the first tasks of an environment's default configuration have."""
     tasks: dict[str, list[Task]] = {}
-    for task in environment.catalogue(make_config(environment.config_type, shown), "train")[:MOST_SEARCHED]:
+    for task in environment.catalogue(environment.read_config(shown), "train")[:MOST_SEARCHED]:
         of_case = tasks.setdefault(task.case, [])
         if len(of_case) < count:
             of_case.append(task)
@@ -175,4 +176,4 @@ def _small(environment: Environment, cases: Sequence[Case]) -> dict[str, Any]:
     if "cases" not in known:
         return {}
     case = next((case for case in cases if not case.no_outcome), cases[0])
-    return {"cases": case.name, **({"reward_mode": "legal"} if case.no_outcome else {})}
+    return {"cases": case.name, **({"reward": "legal"} if case.no_outcome else {})}

@@ -1,24 +1,28 @@
 """What a linter may ask of the OpenSpiel environment: the truth about a turn, straight from OpenSpiel's own state."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from random import Random
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
-from veritas_rl.envs.base import Audit, LegalAnswer, Task, Turn, TurnFacts
+from veritas_rl.envs.audit import Audit, LegalAnswer, TurnFacts
+from veritas_rl.envs.base import Session, Turn
 from veritas_rl.envs.openspiel import positions, text
 from veritas_rl.envs.openspiel.cases import load
-from veritas_rl.envs.openspiel.games import Game, State
+from veritas_rl.envs.openspiel.games import Decision, Game, State
+from veritas_rl.envs.openspiel.task import SCALES, OpenSpielPay, OpenSpielTask
+from veritas_rl.envs.openspiel.view import View
+from veritas_rl.envs.task import MODES, PROMPTS, Task
 from veritas_rl.seeding import generator
-
-if TYPE_CHECKING:
-    from veritas_rl.envs.openspiel.env import OpenSpielEnvironment, View
 
 RANDOM_GAMES = 8
 """How many random games must come out alike from every seat for a case to count as symmetric."""
 MOST_CHANGES = 60
 """How many changed histories are tried in the search for states that a player cannot tell apart."""
+
+FEWER_PLAYOUTS = 4
+"""Where an answer is only compared with itself, its value takes so many times fewer playouts."""
 
 Step = tuple[int, ...]
 """What one step of a history played: one action, or one of each player where moves are simultaneous."""
@@ -28,13 +32,23 @@ class OpenSpielAudit(Audit):
     """The truth from `pyspiel`, never from what a session has made of it.
 
     Args:
-        environment: Whose sessions show the turns of `redealt`.
+        session_of: Makes the sessions that show the turns of `redealt`, from a task, its game, and a decision.
     """
 
     selection: ClassVar = ("game_types", ("hex", "go", "chess"))
+    settings: ClassVar = {
+        "num_tasks_per_case": (3, 5),
+        "seed": (41, 43),
+        "depth": (4, 6),
+        "playouts": (16, 17),
+        "reward": OpenSpielPay.rewards,
+        "prompt": PROMPTS,
+        "scale": SCALES,
+        "mode": MODES,
+    }
 
-    def __init__(self, environment: "OpenSpielEnvironment") -> None:
-        self.environment = environment
+    def __init__(self, session_of: Callable[[OpenSpielTask, Game, Decision], Session]) -> None:
+        self.session_of = session_of
 
     def facts(self, turn: Turn) -> TurnFacts:
         """Who has to act, and the turn's legal answers by number and by name."""
@@ -65,15 +79,15 @@ class OpenSpielAudit(Audit):
         game = load(task.case)
         if task.mode != "move" or not game.hidden:
             return None
-        state, seat = positions.decision_of(game.case, task.k, task.seed, task.split, task.depth)
+        asked = OpenSpielTask.of(task)
+        state, seat = positions.decision_of(game.case, task.k, task.seed, task.split, asked.parameters.depth)
         random = generator("redealt", task.id)
         others = []
         if game.can_resample:
             others = [game.resample(state, seat, random.random) for _ in range(count)]
             others = [other for other in others if other.history() != state.history()]
         others += itertools.islice(_told_alike(game, state, seat, random), count)
-        session: Any = type(self.environment.start(task))  # shows the turns as this environment does
-        return [session(task, game, (other, seat)).turns()[0] for other in others]
+        return [self.session_of(asked, game, (other, seat)).turns()[0] for other in others]
 
     def seats_alike(self, case: str) -> bool:
         """Whether every move of a game is made by all at once, and random games come out passed round with the seats.
@@ -84,7 +98,19 @@ class OpenSpielAudit(Audit):
 
     def question_count(self, task: Task) -> int | None:
         """How many information states the task's split has within its depth; None for a game too large to list."""
-        return positions.count(task.case, task.split, task.depth)
+        return positions.count(task.case, task.split, OpenSpielTask.of(task).parameters.depth)
+
+    def coarse(self, task: Task) -> Task:
+        """A task with fewer playouts."""
+        return task.replace(playouts=max(2, OpenSpielTask.of(task).pay.playouts // FEWER_PLAYOUTS))
+
+    def finer(self, task: Task) -> Task:
+        """The task paid in proportion."""
+        return task.replace(scale="utility")
+
+    def pays_in_proportion(self, task: Task) -> bool:
+        """Whether the scale is "utility"."""
+        return OpenSpielTask.of(task).pay.scale == "utility"
 
 
 @cache

@@ -14,10 +14,10 @@ from typing import Any
 import pyspiel
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from veritas_rl.envs.base import Task
 from veritas_rl.envs.openspiel import cases, ids, positions, scoring
 from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.openspiel.games import GAMES, Game
+from veritas_rl.envs.registry import make_task
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.paths import ROOT
 
@@ -61,7 +61,7 @@ def exhibit(name: str) -> Exhibit:
     """The exhibit of a described game."""
     case = cases.default_cases(name)[0]
     game = cases.load(case)
-    (turn, *_) = OpenSpielEnvironment().start(Task("openspiel", case, 1, split="val")).turns()
+    (turn, *_) = OpenSpielEnvironment().start(make_task("openspiel", case, 1, split="val")).turns()
     return Exhibit(
         name=name,
         title=game.type.long_name,

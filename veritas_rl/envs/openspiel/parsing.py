@@ -1,8 +1,6 @@
 """Reading a reply. The one answer format: a single `\\boxed{...}` that holds the number or the name of a legal action.
 
-- Thinking is set aside first: `<think>...</think>`, all that stands before a `</think>` that nothing opened, and all
-  that follows a `<think>` that nothing closes.
-- Outside of it stands exactly one box. What it holds ends at the first closing brace; white space around it is trimmed.
+- Outside of thinking stands exactly one box, see `veritas_rl.envs.answers`.
 - A number is an action's OpenSpiel number, written as in the prompt: ASCII digits, no sign, no leading zero.
 - A name is matched whole, first exactly, then in any ASCII case if just one action fits.
 
@@ -12,12 +10,8 @@ Nothing is searched for by substring, and every step is linear in the reply's le
 import re
 from collections.abc import Mapping
 
+from veritas_rl.envs.answers import answer_text, boxed
 from veritas_rl.envs.base import Reason, Reply
-
-MAX_CHARACTERS = 100_000
-"""A longer reply is not read at all."""
-
-_BOX = "\\boxed{"
 
 
 def parse(reply: Reply, names: Mapping[int, str]) -> int | Reason:
@@ -27,43 +21,15 @@ def parse(reply: Reply, names: Mapping[int, str]) -> int | Reason:
         reply: Anything.
         names: The name of each legal action, by number.
     """
-    if reply.overlong or len(reply.text) > MAX_CHARACTERS:
-        return Reason.OVERLONG
-    if reply.truncated:
-        return Reason.TRUNCATED
-    text = without_thinking(reply.text)
-    if not text.strip():
-        return Reason.EMPTY
-    after = text.partition(_BOX)[2]
-    if _BOX in after:
-        return Reason.AMBIGUOUS
-    inside, closed, _ = after.partition("}")
-    said = inside.strip()
-    if not closed or not said:
-        return Reason.UNPARSEABLE
+    text = answer_text(reply)
+    said = text if isinstance(text, Reason) else boxed(text)
+    if isinstance(said, Reason):
+        return said
     action = _lookup(said, names)
     if action is not None:
         return action
     parts = [part.strip() for part in re.split(r"[,;/|\s]", said)]
     return Reason.AMBIGUOUS if sum(_lookup(part, names) is not None for part in parts) > 1 else Reason.ILLEGAL
-
-
-def without_thinking(text: str) -> str:
-    """A reply without its thinking blocks."""
-    if "think>" not in text:
-        return text
-    kept: list[str] = []
-    inside = False
-    for piece in re.split(r"(</?think>)", text):
-        if piece == "<think>":
-            inside = True
-        elif piece == "</think>":
-            if not inside:
-                kept.clear()  # the opening tag stood in the prompt: all of this was thinking
-            inside = False
-        elif not inside:
-            kept.append(piece)
-    return "\n".join(kept)
 
 
 def _lookup(said: str, names: Mapping[int, str]) -> int | None:

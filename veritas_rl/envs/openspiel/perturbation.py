@@ -12,12 +12,14 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from veritas_rl.envs.base import Reason, Reply, Score, Session, Task, Turn
+from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.openspiel import positions, text
 from veritas_rl.envs.openspiel.cases import load
-from veritas_rl.envs.openspiel.env import OpenSpielEnvironment, View
+from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.openspiel.games import State
 from veritas_rl.envs.openspiel.parsing import parse
+from veritas_rl.envs.openspiel.view import View
+from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.permutation import Permutation
 
@@ -76,8 +78,8 @@ def start_disguised(task: Task, guise: str, seed: int | str = 0) -> Session:
     Raises:
         UserError: As `OpenSpielEnvironment.start`; or the task cannot be put into this guise.
     """
-    if not fits(guise, task.case, task.prompt):
-        why = f"prompt=full, and not {task.prompt}" if guise == "labels" else f"one of {', '.join(MIRRORED)}"
+    if not fits(guise, task.case, task.manner.prompt):
+        why = f"prompt=full, and not {task.manner.prompt}" if guise == "labels" else f"one of {', '.join(MIRRORED)}"
         raise UserError(f"{task.case} cannot be shown with guise={guise}: that needs {why}")
     inner = OpenSpielEnvironment().start(task)
     return Relabelled(inner, seed) if guise == "labels" else Mirrored(inner)
@@ -119,7 +121,7 @@ class Disguised(Session):
         numbers = {label.action: number for number, label in labels.items()}
         return Turn(
             seat=turn.seat,
-            messages=text.messages(self.game, self.shown_state(view.state), turn.seat, listed, self.task.prompt),
+            messages=text.messages(self.game, self.shown_state(view.state), turn.seat, listed, self.task.manner.prompt),
             answers=tuple(text.answer(numbers[action]) for action in view.actions),
             dice=turn.dice,
             view=view,
@@ -141,8 +143,8 @@ class Relabelled(Disguised):
 
     def __init__(self, inner: Session, seed: int | str = 0) -> None:
         super().__init__(inner)
-        self._numbers = Permutation(self.game.spiel.num_distinct_actions(), "number", seed, inner.task.luck)
-        self._words = Permutation((len(CONSONANTS) * len(VOWELS)) ** 3, "name", seed, inner.task.luck)
+        self._numbers = Permutation(self.game.spiel.num_distinct_actions(), "number", seed, inner.task.chance_seed)
+        self._words = Permutation((len(CONSONANTS) * len(VOWELS)) ** 3, "name", seed, inner.task.chance_seed)
 
     def shown_state(self, state: State) -> State:
         return state

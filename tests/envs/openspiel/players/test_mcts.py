@@ -6,11 +6,13 @@ import sys
 
 import pytest
 
-from veritas_rl.envs.base import Reason, Task, Turn, play
+from veritas_rl.envs.base import Reason, Turn, play
 from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load
-from veritas_rl.envs.openspiel.env import OpenSpielEnvironment, View
+from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.openspiel.players.mcts import MCTSPlayer, check_searchable
+from veritas_rl.envs.openspiel.view import View
+from veritas_rl.envs.registry import make_task
 from veritas_rl.errors import UserError
 from veritas_rl.players.random import RandomPlayer
 from veritas_rl.players.registry import check_bot, make_bot
@@ -25,7 +27,7 @@ def wins(case: str, player: MCTSPlayer, games: int) -> float:
     total = 0.0
     for k in range(games):
         bots = {seat: player if seat == k % seats else RandomPlayer(1) for seat in range(seats)}
-        total += play([ENV.start(Task("openspiel", case, k, mode="episode"))], bots)[0][k % seats].value
+        total += play([ENV.start(make_task("openspiel", case, k, mode="episode"))], bots)[0][k % seats].value
     return total / games
 
 
@@ -53,7 +55,7 @@ def test_a_search_is_the_same_in_any_process() -> None:
         "from veritas_rl.envs.openspiel.env import OpenSpielEnvironment\n"
         "from veritas_rl.envs.openspiel.players.mcts import MCTSPlayer\n"
         "for case in ('kuhn_poker', 'leduc_poker', 'tic_tac_toe'):\n"
-        "    turns = [OpenSpielEnvironment().start(Task('openspiel', case, k)).turns()[0] for k in range(40)]\n"
+        "    turns = [OpenSpielEnvironment().start(make_task('openspiel', case, k)).turns()[0] for k in range(40)]\n"
         "    print([reply.text for reply in MCTSPlayer(4).act(turns)])\n"
     )
     said = {subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout for _ in range(3)}
@@ -125,7 +127,7 @@ def test_the_equilibrium_loses_to_nobody() -> None:
     returns = []
     for k in range(600):
         seat = k % 2
-        task = Task("openspiel", "kuhn_poker", k // 2, mode="episode")
+        task = make_task("openspiel", "kuhn_poker", k // 2, mode="episode")
         score = play([ENV.start(task)], {seat: exact, 1 - seat: chance})[0][seat]
         assert score.reason in (Reason.WON, Reason.LOST)
         returns.append(float(score.details["return"]))
@@ -135,5 +137,5 @@ def test_the_equilibrium_loses_to_nobody() -> None:
 @pytest.mark.parametrize("simulations", [1, 2, 10, 17])
 def test_a_few_simulations_are_enough_for_a_legal_move(simulations: int) -> None:
     for case in ("liars_dice", "phantom_ttt"):  # searched in dealt worlds
-        (turn,) = ENV.start(Task("openspiel", case, 1, mode="episode")).turns()
+        (turn,) = ENV.start(make_task("openspiel", case, 1, mode="episode")).turns()
         assert MCTSPlayer(simulations).act([turn])[0].text in turn.answers

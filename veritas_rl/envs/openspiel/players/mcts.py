@@ -18,8 +18,8 @@ import pyspiel
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load
-from veritas_rl.envs.openspiel.env import View
 from veritas_rl.envs.openspiel.games import Game, State
+from veritas_rl.envs.openspiel.view import View
 from veritas_rl.errors import UserError
 from veritas_rl.seeding import digest, generator
 

@@ -1,0 +1,130 @@
+"""The tasks of a training run in one or several environments, each with a curriculum and a replay of its own."""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from veritas_rl.curriculum.sampler import Draw, TaskSource, open_source
+from veritas_rl.envs.mixture import Schedule, parts_of
+from veritas_rl.envs.registry import get_environment
+from veritas_rl.errors import UserError
+
+
+class MixedSource:
+    """Draws tasks from several sources in the proportion of their weights, and learns of their outcomes.
+
+    The draws of all sources are numbered together: number n of source i is `n * len(sources) + i`.
+
+    Args:
+        sources: By the name of the environment.
+        weights: Of each source, in the same order.
+    """
+
+    def __init__(self, sources: Mapping[str, TaskSource], weights: Sequence[float]) -> None:
+        self.sources = dict(sources)
+        self._in_order = list(self.sources.values())
+        self._schedule = Schedule(weights)
+        self._waiting: dict[int, None] = {}
+        self._again: deque[int] = deque()
+        self._in_play: set[int] = set()
+
+    def __len__(self) -> int:
+        """How many tasks there are."""
+        return sum(map(len, self._in_order))
+
+    def next(self) -> Draw:
+        """The next task."""
+        while self._again:
+            number = self._again.popleft()
+            if number not in self._in_play:
+                return self._numbered(number % len(self._in_order))
+        draw = self._numbered(self._schedule.next())
+        self._waiting[draw.number] = None
+        return draw
+
+    def _numbered(self, which: int) -> Draw:
+        draw = self._in_order[which].next()
+        return replace(draw, number=draw.number * len(self._in_order) + which)
+
+    def record(self, number: int, score: float, success: float) -> str | None:
+        """Take in how a task was played; see `TaskSource.record`."""
+        del self._waiting[number]
+        own, which = divmod(number, len(self._in_order))
+        said = self._in_order[which].record(own, score, success)
+        return f"{said} ({list(self.sources)[which]})" if said and len(self.sources) > 1 else said
+
+    def upcoming(self, count: int) -> list[Draw]:
+        """The tasks that come next, as far as they are known: those in the present stages' own order."""
+        share = -(-count // len(self._in_order))
+        return [draw for source in self._in_order for draw in source.upcoming(share)]
+
+    def metrics(self) -> dict[str, float]:
+        """Those of each source; of several, under the environment's name."""
+        if len(self.sources) == 1:
+            return self._in_order[0].metrics()
+        return {
+            f"{name}/{metric}": value
+            for name, source in self.sources.items()
+            for metric, value in source.metrics().items()
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next draws depend on, as plain values."""
+        return {
+            "schedule": self._schedule.state_dict(),
+            "waiting": list(self._waiting),
+            "sources": {name: source.state_dict() for name, source in self.sources.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state_dict` was called; see `TaskSource.load_state_dict`.
+
+        Raises:
+            UserError: The state is of other environments or stages; the message says what differs.
+        """
+        before, now = list(state["sources"]), list(self.sources)
+        if before != now:
+            raise UserError(
+                f"the checkpoint has the environments {', '.join(before)}, and this run has {', '.join(now)}: keep "
+                "them to go on, or begin a new run"
+            )
+        self._schedule.load_state_dict(state["schedule"])
+        for name, source in self.sources.items():
+            source.load_state_dict(state["sources"][name])
+        self._waiting = dict.fromkeys(state["waiting"])
+        self._again = deque(state["waiting"])
+
+    def go_on_with(self, numbers: Iterable[int]) -> None:
+        """The draws of these numbers are still being played: after `load_state_dict` they do not come once more."""
+        numbers = set(numbers)
+        self._in_play |= numbers
+        for which, source in enumerate(self._in_order):
+            source.go_on_with(
+                number // len(self._in_order) for number in numbers if number % len(self._in_order) == which
+            )
+
+
+def open_sources(settings: Mapping[str, Any], seed: object = 42, limit: int = -1) -> MixedSource:
+    """The tasks of a training run.
+
+    Args:
+        settings: What `parts_of` takes.
+        seed: Seeds every order and every draw.
+        limit: At most this many tasks of each stage; -1 for all.
+
+    Raises:
+        UserError: A key or a value is wrong.
+    """
+    parts = parts_of(settings)
+    sources = {part.env: open_source(part.settings, seed, limit) for part in parts}
+    return MixedSource(sources, [part.weight for part in parts])
+
+
+def prepare(draws: Iterable[Draw]) -> None:
+    """Let each environment make ahead what starting these tasks takes."""
+    by_environment: dict[str, list[Draw]] = {}
+    for draw in draws:
+        by_environment.setdefault(draw.task.env, []).append(draw)
+    for name, share in by_environment.items():
+        get_environment(name).prepare([draw.task for draw in share])

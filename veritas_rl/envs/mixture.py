@@ -1,0 +1,231 @@
+"""Several environments in one dataset: which there are, how much each weighs, and whose turn it is to give a task.
+
+    environments: {openspiel: {weight: 2, config: {cases: "hex(board_size=5)"}}, trace: {weight: 1, config: {}}}
+
+`env` and `adapter_config` are the short form of one environment.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import floor, isfinite
+from typing import Any, overload
+
+from veritas_rl.envs.registry import get_environment, open_catalogue
+from veritas_rl.envs.task import Task
+from veritas_rl.errors import UserError, unknown
+from veritas_rl.permutation import Permutation
+
+BLOCK = 100
+"""In so many consecutive draws each environment's share is within one task of its weight."""
+
+NODE_KEYS = ("weight", "config", "curriculum", "failure_replay")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One environment of a dataset.
+
+    Attributes:
+        env: Its name.
+        weight: How much of the dataset it gives, beside the weights of the others.
+        settings: What `open_catalogue` takes, and `curriculum` and `failure_replay` of this environment.
+    """
+
+    env: str
+    weight: float
+    settings: Mapping[str, Any]
+
+
+def parts_of(settings: Mapping[str, Any]) -> tuple[Part, ...]:
+    """The environments that a dataset's settings name.
+
+    Args:
+        settings: `environments` maps names to `weight` (1 by default), `config`, and, where they differ from those of
+            the whole dataset, `curriculum` and `failure_replay`. Without it, `env` and `adapter_config` are the one
+            environment. `defaults` holds, by environment, what applies where `config` says nothing.
+
+    Raises:
+        UserError: An environment does not exist, a key is unknown, or a weight is no number above 0.
+    """
+    nodes = settings.get("environments")
+    if nodes is None:
+        get_environment(settings["env"])
+        return (Part(settings["env"], 1.0, settings),)
+    if not isinstance(nodes, Mapping) or not nodes:
+        raise UserError(
+            f"environments must map names to their settings, as in {{trace: {{weight: 1, config: {{}}}}}}; {nodes!r} "
+            "was given"
+        )
+    if named := [key for key, value in (settings.get("adapter_config") or {}).items() if value is not None]:
+        raise UserError(f"adapter_config.{named[0]} is for one environment: set environments.NAME.config.{named[0]}")
+    return tuple(_part(str(name), node, settings) for name, node in nodes.items())
+
+
+def _part(name: str, node: Any, settings: Mapping[str, Any]) -> Part:
+    get_environment(name)
+    node = {} if node is None else node
+    if not isinstance(node, Mapping):
+        raise UserError(
+            f"environments.{name} must be a mapping such as {{weight: 1, config: {{}}}}; {node!r} was given"
+        )
+    for key in node:
+        if key not in NODE_KEYS:
+            raise unknown(f"key of environments.{name}", key, NODE_KEYS)
+    weight = node.get("weight", 1)
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not isfinite(weight) or weight <= 0:
+        raise UserError(f"environments.{name}.weight must be a number above 0, {weight!r} was given: leave {name} out")
+    own = {key: node[key] for key in ("curriculum", "failure_replay") if key in node}
+    return Part(name, float(weight), {**settings, "env": name, "adapter_config": node.get("config") or {}, **own})
+
+
+class Schedule:
+    """Whose turn it is: environments by index, in the proportion of their weights.
+
+    Draws come in blocks of `BLOCK`. In a block each index stands as often as its share of the block, rounded down or
+    up, evenly spread; what rounding leaves is made good in later blocks. A block differs from the one before only
+    where a rounding changed, so that any `BLOCK` consecutive draws, also across blocks, hold each share rounded down or
+    up.
+
+    Args:
+        weights: Of each index, above 0.
+    """
+
+    def __init__(self, weights: Sequence[float]) -> None:
+        total = sum(weights)
+        self._wanted = [BLOCK * weight / total for weight in weights]
+        self._left = [0.0] * len(weights)
+        """What each index was given too little in the blocks before, in tasks."""
+        self._block: list[int] = []
+        self._place = 0
+
+    def next(self) -> int:
+        """The next index."""
+        if self._place == len(self._block):
+            self._block, self._place = self._next_block(), 0
+        self._place += 1
+        return self._block[self._place - 1]
+
+    def _next_block(self) -> list[int]:
+        least = [floor(wanted) for wanted in self._wanted]
+        due = [left + wanted - low for left, wanted, low in zip(self._left, self._wanted, least, strict=True)]
+        order = sorted(range(len(due)), key=lambda index: (-due[index], index))
+        # A share that is a whole number has nothing to round up.
+        can_rise = [index for index in order if self._wanted[index] > least[index]]
+        risen = set(can_rise[: BLOCK - sum(least)])
+        counts = [low + (index in risen) for index, low in enumerate(least)]
+        self._left = [
+            left + wanted - count for left, wanted, count in zip(self._left, self._wanted, counts, strict=True)
+        ]
+        return _spread(counts) if not self._block else _changed(self._block, counts)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where it stands, as plain values."""
+        return {"left": list(self._left), "block": list(self._block), "place": self._place}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state_dict` was called."""
+        self._left, self._block, self._place = list(state["left"]), list(state["block"]), state["place"]
+
+
+def _spread(counts: Sequence[int]) -> list[int]:
+    """Each index so often, each time the one that lags most behind."""
+    given = [0] * len(counts)
+    block: list[int] = []
+    for place in range(1, sum(counts) + 1):
+        lags = [count * place / sum(counts) - done for count, done in zip(counts, given, strict=True)]
+        index = max(range(len(counts)), key=lambda index: (lags[index], -index))
+        given[index] += 1
+        block.append(index)
+    return block
+
+
+def _changed(block: Sequence[int], counts: Sequence[int]) -> list[int]:
+    """The block with the fewest places changed so that each index stands so often."""
+    changed = list(block)
+    more = [index for index, count in enumerate(counts) for _ in range(count - block.count(index))]
+    for index, count in enumerate(counts):
+        for _ in range(block.count(index) - count):
+            changed[changed.index(index)] = more.pop()
+    return changed
+
+
+class MixedTasks(Sequence[Task]):
+    """The tasks of several catalogues as one sequence, in the proportion of their weights, until each is used up.
+
+    Args:
+        catalogues: The tasks of each environment, in their own order.
+        weights: Of each.
+    """
+
+    def __init__(self, catalogues: Sequence[Sequence[Task]], weights: Sequence[float]) -> None:
+        self._catalogues = catalogues
+        self._schedule = Schedule(weights)
+        self._length = sum(map(len, catalogues))
+        self._used = [0] * len(catalogues)
+        self._places: list[tuple[int, int]] = []
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Task: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Task]: ...
+    def __getitem__(self, index: int | slice) -> Task | Sequence[Task]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"task {index} of {len(self)}")
+        while len(self._places) <= index % len(self):
+            which = self._schedule.next()
+            if self._used[which] < len(self._catalogues[which]):
+                self._places.append((which, self._used[which]))
+                self._used[which] += 1
+        which, place = self._places[index % len(self)]
+        return self._catalogues[which][place]
+
+
+class Shuffled(Sequence[Task]):
+    """The tasks of a catalogue in a seeded order, without listing them.
+
+    Args:
+        tasks: The catalogue.
+        words: They seed the order.
+    """
+
+    def __init__(self, tasks: Sequence[Task], *words: object) -> None:
+        self._tasks = tasks
+        self._order = Permutation(len(tasks), *words)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    @overload
+    def __getitem__(self, index: int) -> Task: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Task]: ...
+    def __getitem__(self, index: int | slice) -> Task | Sequence[Task]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        return self._tasks[self._order[index]]
+
+
+def open_tasks(settings: Mapping[str, Any], split: str, *words: object, single: bool = False) -> Sequence[Task]:
+    """The tasks of all environments of a dataset, in a seeded order and in the proportion of their weights.
+
+    Args:
+        settings: What `parts_of` takes.
+        split: "train" or "val".
+        words: They seed the order.
+        single: Whether every task is to have one answer, as `Environment.single` says.
+
+    Raises:
+        UserError: An environment, a key or a value is wrong.
+    """
+    parts = parts_of(settings)
+    changes = [get_environment(part.env).single if single else {} for part in parts]
+    opened = [
+        Shuffled(open_catalogue(part.settings, split, **change), *words)
+        for part, change in zip(parts, changes, strict=True)
+    ]
+    return opened[0] if len(opened) == 1 else MixedTasks(opened, [part.weight for part in parts])

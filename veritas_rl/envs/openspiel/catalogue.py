@@ -1,0 +1,78 @@
+"""The tasks of an OpenSpiel configuration, made one at a time."""
+
+from collections.abc import Sequence
+from typing import overload
+
+from veritas_rl.envs.openspiel import ids
+from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.config import OpenSpielConfig
+from veritas_rl.envs.openspiel.task import OpenSpielManner, OpenSpielParameters, OpenSpielPay, OpenSpielTask
+from veritas_rl.envs.task import Task
+from veritas_rl.seeding import digest
+
+
+class Catalogue(Sequence[Task]):
+    """The tasks of a configuration, case by case, each made when it is asked for."""
+
+    def __init__(self, config: OpenSpielConfig, split: str) -> None:
+        self.config = config
+        self.split = split
+
+    def __len__(self) -> int:
+        config = self.config
+        groups = len(config.allowed_game_indices or config.cases)
+        return len(config.task_ids) or groups * config.num_tasks_per_case
+
+    @overload
+    def __getitem__(self, index: int) -> Task: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Task]: ...
+    def __getitem__(self, index: int | slice) -> Task | Sequence[Task]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"task {index} of {len(self)}")
+        config = self.config
+        case, k = self._numbered(index % len(self))
+        return OpenSpielTask(
+            env="openspiel",
+            case=case,
+            k=k,
+            mode=config.mode,
+            seed=config.seed,
+            split=self.split,
+            parameters=OpenSpielParameters(config.depth),
+            manner=OpenSpielManner(
+                opponent=self._opponent(case, k),
+                seat=k % load(case).players if config.mode == "episode" else -1,
+                prompt=config.prompt,
+                context=config.context,
+                retries=config.retries,
+                max_moves=config.max_moves,
+            ),
+            pay=OpenSpielPay(
+                reward=config.reward,
+                gamma=float(config.gamma),
+                legal_share=float(config.legal_share),
+                scale=config.scale,
+                playouts=config.playouts,
+            ),
+        )
+
+    def _opponent(self, case: str, k: int) -> str:
+        config = self.config
+        if config.opponent != "self":
+            return config.opponent
+        if self.split != "train":
+            return "random"
+        chance = digest("past opponent", config.seed, case, k) / 2**64
+        return "past" if chance < config.past_opponent_share else "self"
+
+    def _numbered(self, index: int) -> tuple[str, int]:
+        config = self.config
+        if config.task_ids:
+            return ids.decode(config.task_ids[index])
+        which, k = divmod(index, config.num_tasks_per_case)
+        if config.allowed_game_indices:
+            return ids.case_of(config.allowed_game_indices[which], k), k
+        return config.cases[which], k

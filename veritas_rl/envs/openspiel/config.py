@@ -1,0 +1,208 @@
+"""What a person configures of the OpenSpiel environment, checked, and as plain tuples."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from veritas_rl.envs.openspiel import cases as case_names
+from veritas_rl.envs.openspiel import ids
+from veritas_rl.envs.openspiel.task import SCALES, OpenSpielPay
+from veritas_rl.envs.task import CONTEXTS, MODES, PROMPTS, check_choice
+from veritas_rl.errors import UserError, unknown
+
+
+@dataclass(frozen=True)
+class OpenSpielConfig:
+    """What OpenSpiel tasks are made from. Sequences and mappings of any kind, and strings with commas, become tuples.
+
+    Attributes:
+        cases: Cases such as "hex(board_size=5)"; with those of `game_list`, what is played. Afterwards: the canonical
+            cases that are played.
+        game_list: Games by short name.
+        game_configs: For games of `game_list` the parameters of each case: {"hex": [{"board_size": 5}]}, or a list
+            parallel to `game_list`. A game without any gives its plain case.
+        game_types: Short names and cases that select among the cases, or from OpenSpiel's games; "" selects all.
+        allowed_game_indices: Instead of cases: games by their index in the numbering of task ids. Task number k of a
+            game is its variant k.
+        task_ids: Instead of cases: task ids of 12 digits, each one task.
+        only_small: Whether of all these only the small cases are played, as far as there are any.
+        fallback_cases: What is played where nothing above says so. Default: every described game.
+        num_tasks_per_case: Tasks of each case.
+        depth: The most random moves before a single move's position; None or -1 for any position of a random game.
+            People know it as `max_random_steps`.
+        reward: "legal", "outcome" or "optimal", see `OpenSpielSession`. People know it as `reward_mode`.
+        seed: The seed of the set of tasks.
+        mode: "move" or "episode".
+        opponent: The player of the other seats of a whole game; "none" leaves them to whoever plays the session, "self"
+            to the model that is trained, which then meets "random" in validation.
+        past_opponent_share: With opponent=self, the share of games against an earlier checkpoint of the same run.
+        prompt: "full", "unlisted" (without the list of legal actions) or "brief".
+        scale: "result" or "utility", see `scoring`.
+        playouts: Random playouts for the value of a single move, where it is not exact.
+        context: "turn" or "conversation", in whole games.
+        retries: How often a seat may answer again after a mistake in a whole game. People know it as `illegal`:
+            "forfeit" is none, "retry:N" are N.
+        max_moves: The most moves of a whole game, all seats together.
+        gamma: The discount of the reward for each later move of the same seat.
+        legal_share: The share of the reward that is paid for a legal answer as such.
+
+    Raises:
+        UserError: A value cannot work; the message says which, and what would.
+    """
+
+    cases: Any = ()
+    game_list: Any = ()
+    game_configs: Any = ()
+    game_types: Any = ()
+    allowed_game_indices: Any = ()
+    task_ids: Any = ()
+    only_small: bool = False
+    fallback_cases: Any = ()
+    num_tasks_per_case: int = 100
+    depth: Any = -1
+    reward: str = "outcome"
+    seed: int = 42
+    mode: str = "move"
+    opponent: str = "none"
+    past_opponent_share: float = 0.0
+    prompt: str = "full"
+    scale: str = "result"
+    playouts: int = 64
+    context: str = "turn"
+    retries: Any = 0
+    max_moves: int = 200
+    gamma: float = 0.99
+    legal_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._set("num_tasks_per_case", _whole("num_tasks_per_case", self.num_tasks_per_case, 1))
+        self._set("seed", _whole("seed", self.seed, 0))
+        self._set("playouts", _whole("playouts", self.playouts, 1))
+        self._set("max_moves", _whole("max_moves", self.max_moves, 1))
+        self._set("retries", _retries(self.retries))
+        for name, allowed in (("gamma", "(0, 1]"), ("legal_share", "[0, 1)"), ("past_opponent_share", "[0, 1]")):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not _lies_in(value, allowed):
+                raise UserError(f"{name} must lie in {allowed}, {value!r} was given")
+        depth = -1 if self.depth in (None, -1) else _whole("max_random_steps", self.depth, 0)
+        self._set("depth", depth)
+        kinds = (
+            ("mode", MODES),
+            ("reward", OpenSpielPay.rewards),
+            ("prompt", PROMPTS),
+            ("scale", SCALES),
+            ("context", CONTEXTS),
+        )
+        for name, known in kinds:
+            check_choice(name, getattr(self, name), known)
+        if self.mode == "move" and self.opponent != "none":
+            raise UserError(f"opponent={self.opponent} needs mode=episode: a single move has no opponent")
+        if self.mode == "episode" and depth >= 0:
+            raise UserError("max_random_steps needs mode=move: a whole game begins at its start")
+        self._set("game_list", case_names.split_list(self.game_list, "game_list"))
+        self._set("game_configs", _game_configs(self.game_list, self.game_configs))
+        self._set("game_types", case_names.split_list(self.game_types, "game_types"))
+        self._set("allowed_game_indices", _numbers("allowed_game_indices", self.allowed_game_indices))
+        self._set("task_ids", _numbers("task_ids", self.task_ids))
+        self._set(
+            "cases", self._numbered_cases() if self.allowed_game_indices or self.task_ids else self._named_cases()
+        )
+        if self.mode == "move" and self.reward != "legal":
+            for case in self.cases:
+                if not case_names.load(case).can_resample:
+                    raise UserError(
+                        f"{case}: OpenSpiel cannot deal its hidden information anew, so a single move has no honest"
+                        " outcome: use reward_mode=legal or mode=episode"
+                    )
+
+    def _named_cases(self) -> tuple[str, ...]:
+        named = [case_names.canonical(case) for case in case_names.split_list(self.cases, "cases")]
+        for game, configs in zip(self.game_list, self.game_configs or [()] * len(self.game_list), strict=True):
+            named += [case_names.canonical(case_names.write_case(game, dict(config))) for config in configs or [()]]
+        fallback = case_names.split_list(self.fallback_cases, "fallback_cases") or case_names.DEFAULT_CASES
+        known = tuple(dict.fromkeys(named or map(case_names.canonical, fallback)))
+        chosen = case_names.select(known, self.game_types) if self.game_types else known
+        small = tuple(case for case in chosen if case in case_names.SMALL_CASES)
+        return small if self.only_small and small else chosen
+
+    def _numbered_cases(self) -> tuple[str, ...]:
+        others = ("cases", "game_list", "game_types") + (("task_ids",) if self.allowed_game_indices else ())
+        for other in others:
+            if getattr(self, other):
+                numbers = "allowed_game_indices" if self.allowed_game_indices else "task_ids"
+                raise UserError(f"{numbers} and {other} both say what is played: give one of them")
+        cases = [ids.decode(number)[0] for number in self.task_ids]
+        for index in self.allowed_game_indices:
+            ids.case_of(index, 0)
+            repeat = min(ids.INDEXED_GAMES[index].configurations, self.num_tasks_per_case)
+            cases += [ids.case_of(index, variant) for variant in range(repeat)]
+        return tuple(dict.fromkeys(cases))
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UserError(f"{name} must be a whole number of at least {least}, {value!r} was given")
+    return value
+
+
+def _retries(value: Any) -> int:
+    """How many more tries a mistake leaves: a number, "forfeit" for none, or "retry:N"."""
+    text = "0" if value == "forfeit" else str(value).removeprefix("retry:")
+    if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,3}", text):
+        raise UserError(f"illegal must be forfeit or retry:N, such as retry:2; {value!r} was given")
+    return int(text)
+
+
+def _lies_in(value: float, interval: str) -> bool:
+    return 0 <= value <= 1 and (interval[0] == "[" or value > 0) and (interval[-1] == "]" or value < 1)
+
+
+def _numbers(name: str, value: Any) -> tuple[int, ...]:
+    """Whole numbers from a list, one number, or a string with commas."""
+    if value is None or value == "":
+        return ()
+    items = value.split(",") if isinstance(value, str) else value if isinstance(value, Iterable) else [value]
+    return tuple(_whole(name, item.strip() if isinstance(item, str) else item, 0) for item in items)
+
+
+def _game_configs(games: tuple[str, ...], given: Any) -> tuple[tuple[tuple[tuple[str, Any], ...], ...], ...]:
+    """The parameters of each case of each game, in the order of `games`, as tuples; () where none are given."""
+    if not given:
+        return ()
+    if isinstance(given, Mapping):
+        for game in given:
+            if game not in games:
+                raise unknown("game in game_configs", game, games)
+        given = [given.get(game, ()) for game in games]
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise UserError(f"game_configs must be a mapping from games, or a list beside game_list; {given!r} was given")
+    given = list(given)
+    if len(given) != len(games):
+        raise UserError(f"game_configs has {len(given)} entries beside the {len(games)} games of game_list")
+    return tuple(tuple(_parameters(config) for config in _configs(configs)) for configs in given)
+
+
+def _configs(configs: Any) -> list[Any]:
+    """One game's configurations: a mapping alone, a list of them, or a tuple of pairs as written by `_parameters`."""
+    if configs is None:
+        return []
+    if isinstance(configs, Mapping):
+        return [configs]
+    if isinstance(configs, str) or not isinstance(configs, Iterable):
+        raise UserError(f"game_configs must hold mappings such as {{'board_size': 5}}, {configs!r} was given")
+    return list(configs)
+
+
+def _parameters(config: Any) -> tuple[tuple[str, Any], ...]:
+    if config is None or isinstance(config, str | int | float):
+        raise UserError(f"game_configs must hold mappings such as {{'board_size': 5}}, {config!r} was given")
+    try:
+        return tuple(sorted(dict(config).items()))
+    except (TypeError, ValueError):
+        raise UserError(f"game_configs must hold mappings such as {{'board_size': 5}}, {config!r} was given") from None

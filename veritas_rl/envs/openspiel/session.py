@@ -1,0 +1,168 @@
+"""One OpenSpiel move, or one whole game, being played."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn
+from veritas_rl.envs.openspiel import positions, scoring, text
+from veritas_rl.envs.openspiel.games import Decision, Game
+from veritas_rl.envs.openspiel.parsing import parse
+from veritas_rl.envs.openspiel.task import OpenSpielTask
+from veritas_rl.envs.openspiel.view import View
+
+QUOTED_CHARACTERS = 2000
+"""How much of a mistake is shown to the player who may make it good."""
+
+
+class OpenSpielSession(Session):
+    """One move, or one game.
+
+    A single move pays 1 for being legal in the reward mode "legal". In "outcome" it pays the value of
+    `scoring.move_value`. In "optimal" it pays 1 less what it loses against the best move, as `scoring.best_move_value`
+    says, so that a hopeless position can be played as well as any. Where several players move at once, a single move is
+    that of one of them, and the others draw lots.
+
+    A whole game starts at the root. Chance is drawn from (`Task.chance_seed`, ply), so a task always meets the same
+    deals on the same path. A seat's mistake, once its retries are used up, ends the game: it pays nothing to anybody,
+    so nobody profits from it. So does a game that is not over after `max_moves`. All seats are scored.
+
+    Args:
+        task: What is played.
+        game: The task's game.
+        decision: Where a single move is asked instead of at the task's own position.
+    """
+
+    def __init__(self, task: OpenSpielTask, game: Game, decision: Decision | None = None) -> None:
+        self.task = task
+        self._manner, self._pay = task.manner, task.pay
+        self.game = game
+        self._chance_seed = task.chance_seed
+        if task.mode == "move":
+            asked = decision or positions.decision_of(game.case, task.k, task.seed, task.split, task.parameters.depth)
+            self._state, self._asked = asked[0], (asked[1],)
+        else:
+            self._state, self._asked = game.spiel.new_initial_state(), ()
+        self._scores: dict[int, Score] | None = None
+        self._names: dict[int, dict[int, str]] = {}
+        self._accepted: dict[int, int] = {}
+        self._turns: tuple[Turn, ...] = ()
+        self._retries = [task.manner.retries] * game.players
+        self._mistakes = [0] * game.players
+        self._moves = 0
+        self._advance()
+
+    def turns(self) -> Sequence[Turn]:
+        return self._turns
+
+    def step(self, replies: Mapping[int, Reply]) -> None:
+        if not self._turns:
+            raise RuntimeError("the session is over")
+        rejected: dict[int, Reason] = {}
+        actions: dict[int, str] = {}
+        self.rejected, self.actions = rejected, actions
+        for turn in self._turns:
+            names = self._names[turn.seat]
+            action = parse(replies[turn.seat], names)
+            if isinstance(action, Reason):
+                rejected[turn.seat] = action
+            else:
+                self._accepted[turn.seat] = action
+                actions[turn.seat] = names[action]
+        if rejected:
+            for seat in rejected:
+                self._mistakes[seat] += 1
+            final = {seat: reason for seat, reason in rejected.items() if not self._retries[seat]}
+            if not final:
+                self._ask_again(replies)
+                return
+            self._forfeit(final)
+        elif self.task.mode == "move":
+            self._scores = {seat: self._judge(seat, action) for seat, action in self._accepted.items()}
+        else:
+            self._moves += len(self._accepted)
+            self.game.apply(self._state, self._accepted)
+        self._advance()
+
+    def scores(self) -> dict[int, Score]:
+        if self._scores is None:
+            raise RuntimeError("the session is not over")
+        return dict(self._scores)
+
+    def board(self, seat: int) -> str:
+        return self.game.position(self._state, seat)
+
+    def role(self, seat: int) -> str:
+        return self.game.role(seat)
+
+    def _advance(self) -> None:
+        """Go on to the next decision: deal what chance deals, score a finished game."""
+        state = self._state
+        positions.deal(state, self._chance_seed)
+        if self._scores is None and state.is_terminal():
+            self._scores = self._finish()
+        elif self._scores is None and self._moves >= self._manner.max_moves:
+            self._scores = {seat: self._score(seat, 0.0, Reason.UNFINISHED) for seat in range(self.game.players)}
+        if self._scores is not None:
+            self._turns = ()
+            return
+        seats = self._asked or self.game.movers(state)
+        self._accepted = {}
+        self._names = {seat: self.game.action_names(state, seat) for seat in seats}
+        self._turns = tuple([self._turn(seat, names) for seat, names in self._names.items()])
+
+    def _turn(self, seat: int, names: Mapping[int, str]) -> Turn:
+        return Turn(
+            seat=seat,
+            messages=text.messages(self.game, self._state, seat, names, self._manner.prompt),
+            answers=text.answers(names),
+            update=text.update(self.game, self._state, seat, names, self._manner.prompt)
+            if self._manner.context == "conversation"
+            else "",
+            dice=(self._chance_seed, self._state.move_number(), seat),
+            view=View(self._state.clone(), tuple(names), self.game.case),
+        )
+
+    def _ask_again(self, replies: Mapping[int, Reply]) -> None:
+        """The turns of those who made a mistake and may make it good; the others have answered."""
+        turns = []
+        for turn in self._turns:
+            if turn.seat in self.rejected:
+                self._retries[turn.seat] -= 1
+                told = text.correction(self.rejected[turn.seat])
+                said = {"role": "assistant", "content": replies[turn.seat].text[:QUOTED_CHARACTERS]}
+                messages = (*turn.messages, said, {"role": "user", "content": told})
+                turns.append(dataclasses.replace(turn, messages=messages, update=told))
+        self._turns = tuple(turns)
+
+    def _judge(self, seat: int, action: int) -> Score:
+        name = self._names[seat][action]
+        if self._pay.reward == "legal":
+            return Score(1.0, True, Reason.LEGAL, {"action": name})
+        measure = scoring.move_value if self._pay.reward == "outcome" else scoring.best_move_value
+        value = measure(self.game, self._state, seat, action, self._pay.playouts, self._pay.scale)
+        details: dict[str, str | float] = {"action": name, "value_source": value.source}
+        if value.error is not None:
+            details["value_error"] = value.error
+        paid = value.value if self._pay.reward == "outcome" else 1.0 - value.lost
+        return Score(paid, value.good, Reason.LEGAL, details)
+
+    def _forfeit(self, mistakes: Mapping[int, Reason]) -> None:
+        seats = mistakes if self.task.mode == "move" else range(self.game.players)
+        self._scores = {seat: self._score(seat, 0.0, mistakes.get(seat, Reason.FORFEITED)) for seat in seats}
+
+    def _finish(self) -> dict[int, Score]:
+        returns = self._state.returns()
+        scores = {}
+        for seat in range(self.game.players):
+            value = scoring.outcome(self.game, returns, seat, self._pay.scale)
+            scores[seat] = self._score(seat, value, scoring.result(value), {"return": returns[seat]})
+        return scores
+
+    def _score(self, seat: int, value: float, reason: Reason, details: Mapping[str, float] | None = None) -> Score:
+        """The score of a whole game, or of a mistake, for one seat."""
+        told = dict(details or {})
+        if self.task.mode == "episode":
+            told |= {"moves": self._moves, "mistakes": self._mistakes[seat]}
+        if self._pay.reward == "legal" and details is not None:
+            return Score(1.0, True, reason, told)
+        return Score(value, reason is Reason.WON, reason, told)

@@ -1,0 +1,81 @@
+"""What an OpenSpiel task adds to `Task`: how deep a position lies, how a game is played, what its results are worth."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from veritas_rl.envs.task import Manner, Parameters, Pay, Task, check_choice, check_least
+from veritas_rl.errors import UserError
+
+SCALES = ("result", "utility")
+
+
+@dataclass(frozen=True)
+class OpenSpielParameters(Parameters):
+    """What chooses the position of a single move, beside what every task has.
+
+    Attributes:
+        depth: The most random moves before the position; -1 for any position of a random game.
+    """
+
+    depth: int = -1
+
+    def __post_init__(self) -> None:
+        check_least("depth", self.depth, -1)
+
+
+@dataclass(frozen=True)
+class OpenSpielManner(Manner):
+    """How a game is played and shown.
+
+    Attributes:
+        retries: How often a seat may answer again after a mistake, in the whole game.
+        max_moves: The most moves of a whole game, all seats together.
+    """
+
+    retries: int = 0
+    max_moves: int = 200
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least("retries", self.retries, 0)
+        check_least("max_moves", self.max_moves, 1)
+
+
+@dataclass(frozen=True)
+class OpenSpielPay(Pay):
+    """What a move or a game is worth.
+
+    Attributes:
+        scale: How a finished game's returns become a value: "result" pays for winning, "utility" in proportion.
+        playouts: How many random playouts value a single move where its value is not computed.
+    """
+
+    rewards: ClassVar[tuple[str, ...]] = ("legal", "outcome", "optimal")
+
+    scale: str = "result"
+    playouts: int = 64
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("scale", self.scale, SCALES)
+        check_least("playouts", self.playouts, 1)
+
+
+@dataclass(frozen=True)
+class OpenSpielTask(Task):
+    """One decision, or one whole game."""
+
+    parameters: OpenSpielParameters = OpenSpielParameters()
+    manner: OpenSpielManner = OpenSpielManner()
+    pay: OpenSpielPay = OpenSpielPay()
+
+    @classmethod
+    def of(cls, task: Task) -> "OpenSpielTask":
+        """A task of this environment, as one.
+
+        Raises:
+            UserError: It is a task of another environment.
+        """
+        if not isinstance(task, cls):
+            raise UserError(f"{task.id} is no OpenSpiel task")
+        return task

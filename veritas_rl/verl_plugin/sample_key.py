@@ -1,0 +1,31 @@
+"""The keys under which verl stores samples: which task, which game of it, which reply of the game."""
+
+from typing import NamedTuple, Self
+
+
+class SampleKey(NamedTuple):
+    """A sample's key, `uid_game_reply` as verl writes it.
+
+    Attributes:
+        uid: What verl calls the row; the games of a group have the same one.
+        game: Which game of the row, from 0.
+        reply: Which trajectory of the game, from 0.
+    """
+
+    uid: str
+    game: int
+    reply: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The key that verl wrote."""
+        uid, game, reply = text.rsplit("_", 2)
+        return cls(uid, int(game), int(reply))
+
+    def __str__(self) -> str:
+        return f"{self.uid}_{self.game}_{self.reply}"
+
+    @property
+    def session(self) -> tuple[str, int]:
+        """Equal for the samples of one game."""
+        return self.uid, self.game
