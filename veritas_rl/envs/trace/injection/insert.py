@@ -1,0 +1,121 @@
+"""Chooses places for debug prints and writes them into the program's text, which keeps its form otherwise."""
+
+import ast
+import re
+import warnings
+from random import Random
+
+from veritas_rl.envs.trace.injection.bindings import Kind, Place, places
+from veritas_rl.envs.trace.injection.values import unstable_names
+
+MOST_PRINTS = 6
+_MOST_NAMES = 3
+_CHANCE = {Kind.ASSIGNMENT: 0.6, Kind.CONDITION: 0.4}
+_TAG = "__DBG_"
+_DEBUG_TEXT = re.compile(r"__DBG_\d+__ [^\n]*\n")
+_REDIRECTIONS = frozenset(("stdout", "redirect_stdout", "__stdout__"))
+
+
+def inject(source: str, random: Random, opaque: frozenset[str] = frozenset()) -> str:
+    """Put debug prints into a program.
+
+    After each assignment a print is put with probability 0.6, after and inside each branch with 0.4; of more than six,
+    six are drawn. Each shows one to three names that are surely bound there.
+
+    Args:
+        source: The program.
+        random: Source of randomness; the same state gives the same text.
+        opaque: Names that must not be shown.
+
+    Returns:
+        The program with zero to six prints. It is unchanged if it has no fitting place, if it is no Python, if it has
+        tags of its own, or if it changes `print` or where that goes.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return source
+    if _TAG in source or _changes_print(tree):
+        return source
+    text = _Text(source)
+    hidden = unstable_names(tree) | opaque
+    chosen: dict[int, tuple[str, list[str]]] = {}
+    for place in places(tree):
+        line = text.line_of(place)
+        names = sorted(name for name in place.names - hidden if not name.startswith("__"))
+        if line is None or not names or random.random() >= _CHANCE[place.kind]:
+            continue
+        shown = random.sample(names, min(random.randint(1, _MOST_NAMES), len(names)))
+        # Two places may be the same line: the end of a branch, and the end of the branches around it.
+        chosen.setdefault(line, (text.indentation(place), shown))
+    kept = sorted(random.sample(sorted(chosen), min(MOST_PRINTS, len(chosen))))
+    lines = text.lines.copy()
+    for number, line in reversed(list(enumerate(kept))):
+        indentation, names = chosen[line]
+        shown = " ".join(f"{{{name}=}}" for name in names)
+        lines.insert(line, f'{indentation}print(f"{_TAG}{number}__ {shown}")')
+    return "\n".join(lines)
+
+
+def without_debug(output: str) -> str:
+    """The output of a program without what its debug prints added, wherever in a line they began."""
+    return _DEBUG_TEXT.sub("", output)
+
+
+def _changes_print(tree: ast.Module) -> bool:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id="print", ctx=ast.Store() | ast.Del()) | ast.arg(arg="print"):
+                return True
+            case ast.FunctionDef(name="print") | ast.ClassDef(name="print") | ast.alias(asname="print"):
+                return True
+            case ast.Attribute(attr=name) | ast.Name(id=name) | ast.alias(name=name) if name in _REDIRECTIONS:
+                return True
+            case ast.Attribute(attr="print", ctx=ast.Store()):
+                return True
+            case ast.Global(names=names) | ast.Nonlocal(names=names) if "print" in names:
+                return True
+            case _:
+                pass
+    return False
+
+
+class _Text:
+    """A program's lines, as the parser counts them."""
+
+    def __init__(self, source: str) -> None:
+        self.lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        self._bytes = [line.encode() for line in self.lines]
+
+    def indentation(self, place: Place) -> str:
+        first = place.block[0]
+        return self._bytes[_start(first)[0] - 1][: _start(first)[1]].decode()
+
+    def line_of(self, place: Place) -> int | None:
+        """Before which line, counted from zero, a print for this place goes; None if the text has no room for it.
+
+        There is none in a block that begins on the line of its header, in the middle of a line with several statements,
+        and before `elif`.
+        """
+        line, column = _start(place.block[0])
+        before = self._bytes[line - 1][:column]
+        if before.strip(b" \t\f") or (
+            isinstance(place.block[0], ast.If) and self._bytes[line - 1][column:].startswith(b"elif")
+        ):
+            return None
+        if place.index == 0:
+            return line - 1
+        last = place.block[place.index - 1]
+        assert last.end_lineno is not None
+        rest = self._bytes[last.end_lineno - 1][last.end_col_offset :].strip(b" \t\f")
+        return last.end_lineno if not rest or rest.startswith(b"#") else None
+
+
+def _start(statement: ast.stmt) -> tuple[int, int]:
+    """Line and column of a statement's first character, that of its first decorator if it has one."""
+    decorators = getattr(statement, "decorator_list", [])
+    if decorators:
+        return decorators[0].lineno, decorators[0].col_offset - 1
+    return statement.lineno, statement.col_offset
