@@ -16,7 +16,7 @@ from veritas_rl.seeding import generator
 
 # Words are keywords of calls only where they become keys of **kwargs, and those are content.
 KEPT = {*keyword.kwlist, *dir(builtins), *WORDS, "key", "reverse", "sep", "end", "default", "start", "strict"}
-KINDS = (int, float, str, list, tuple, dict, set, Exception, type(_ for _ in ()))
+KINDS = (int, float, str, list, tuple, dict, set, property, Exception, type(_ for _ in ()))
 BUILTIN_ATTRIBUTES = {name for kind in KINDS for name in dir(kind)}
 
 

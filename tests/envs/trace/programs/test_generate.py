@@ -59,7 +59,7 @@ def test_level_1_is_short(measures: dict[int, list[Measures]]) -> None:
 
 def test_level_10_is_long_but_bounded(measures: dict[int, list[Measures]]) -> None:
     assert 60 <= mean(found.lines for found in measures[10]) <= 100
-    assert 150 <= mean(found.steps for found in measures[10]) <= 5000
+    assert 300 <= mean(found.steps for found in measures[10]) <= 5000
     assert max(found.output_lines for found in measures[10]) <= 60
 
 
@@ -100,7 +100,7 @@ def test_level_1_has_thousands_of_programs() -> None:
     assert len({canonical(source) for source in sources("differ", 1, 5000)}) >= 4000
 
 
-def _high_levels_use_the_whole_language() -> None:
+def test_high_levels_use_the_whole_language() -> None:
     kinds = {type(node) for source in sources("kinds", 9, 300) for node in ast.walk(ast.parse(source))}
     wanted = {
         ast.FunctionDef, ast.Lambda, ast.For, ast.While, ast.Break, ast.Continue, ast.List, ast.Dict, ast.Set,

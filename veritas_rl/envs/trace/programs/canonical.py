@@ -11,7 +11,7 @@ from veritas_rl.envs.trace.programs.scopes import COMPREHENSIONS, FUNCTIONS, Sco
 
 _BUILTIN_ATTRIBUTES = frozenset(
     name
-    for value in (0, 0.0, 0j, "", b"", bytearray(), [], (), {}, set(), range(0), slice(0), Exception(), (_ for _ in ()))
+    for value in (0.0, 0j, "", bytearray(), [], (), {}, set(), property(), Exception(), (_ for _ in ()))
     for name in dir(value)
 )
 

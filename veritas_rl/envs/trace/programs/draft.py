@@ -148,6 +148,10 @@ class Draft:
         """A short word."""
         return self.choose(WORDS)
 
+    def said(self) -> str:
+        """A short word as a string literal."""
+        return f'"{self.word()}"'
+
     # Text.
 
     def local(self, *used: str) -> Names:

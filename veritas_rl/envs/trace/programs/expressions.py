@@ -19,7 +19,10 @@ def number(draft: Draft, atoms: Sequence[str], depth: int = 2) -> str:
         atoms: Names of small integers, or other tightly bound integer expressions, that it may use.
         depth: How deep operators nest.
     """
-    return _number(draft, atoms, depth)[0]
+    text = _number(draft, atoms, depth)[0]
+    if atoms and not any(atom in text for atom in atoms):
+        return f"{text} + {draft.choose(atoms)}"
+    return text
 
 
 def _number(draft: Draft, atoms: Sequence[str], depth: int) -> tuple[str, int]:

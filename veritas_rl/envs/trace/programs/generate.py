@@ -36,7 +36,10 @@ def generate(random: Random, level: int) -> Program:
         first_program(draft)
         return Program("\n".join(draft.body.writer.lines) + "\n", level=level)
     parts = _parts(draft)
-    return Program(_assembled(draft, parts), level=level, opaque=frozenset(draft.opaque))
+    source = _assembled(draft, parts)
+    if "self" in source:
+        draft.opaque.add("self")
+    return Program(source, level=level, opaque=frozenset(draft.opaque))
 
 
 def _parts(draft: Draft) -> list[tuple[list[Writer], Writer]]:

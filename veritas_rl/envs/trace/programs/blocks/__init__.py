@@ -5,11 +5,38 @@ and leaves its own results to later ones. Importing this package fills the table
 """
 
 from veritas_rl.envs.trace.programs.blocks import (
+    classes,
+    closures,
+    containers,
+    errors,
     functions,
+    generators,
+    graphs,
+    inheritance,
+    machines,
+    managers,
     numbers,
+    recursion,
     statements,
     texts,
 )
 from veritas_rl.envs.trace.programs.blocks.registry import BLOCKS, Block
 
-__all__ = ["BLOCKS", "Block", "functions", "numbers", "statements", "texts"]
+__all__ = [
+    "BLOCKS",
+    "Block",
+    "classes",
+    "closures",
+    "containers",
+    "errors",
+    "functions",
+    "generators",
+    "graphs",
+    "inheritance",
+    "machines",
+    "managers",
+    "numbers",
+    "recursion",
+    "statements",
+    "texts",
+]

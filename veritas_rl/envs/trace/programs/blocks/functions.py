@@ -38,7 +38,7 @@ def _argument(draft: Draft, kind: str) -> str:
         return draft.number()
     if kind == "str":
         known = draft.body.of("str", 3)
-        return draft.choose(known).name if known and draft.chance(0.4) else f'"{draft.word()}"'
+        return draft.choose(known).name if known and draft.chance(0.4) else draft.said()
     known = draft.body.of("ints", 2)
     return draft.choose(known).name + "[:]" if known and draft.chance(0.5) else repr(draft.ints())
 
