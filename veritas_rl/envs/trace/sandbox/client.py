@@ -48,7 +48,6 @@ class Sandbox:
         self.variant = variant
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._owner = 0
         _sandboxes.add(self)
 
     def __enter__(self) -> Self:
@@ -116,8 +115,16 @@ class Sandbox:
         with self._lock:
             self._stop()
 
+    def _forget(self) -> None:
+        """In a process that was forked: let go of the server, which is the parent's, and of a lock held there."""
+        self._lock = threading.Lock()
+        process, self._process = self._process, None
+        if process is not None:
+            _close_streams(process)
+            process.returncode = 0  # not a child of this process, so there is nothing to wait for
+
     def _ask(self, request: protocol.Request) -> protocol.Answer:
-        if self._process is None or self._owner != os.getpid():
+        if self._process is None:
             self._start()
         assert self._process is not None
         assert self._process.stdin is not None
@@ -128,8 +135,6 @@ class Sandbox:
         return self._read_answer(request.wall + _GRACE_SECONDS)
 
     def _start(self) -> None:
-        # A server that this process inherited by a fork belongs to the parent: it is left alone.
-        self._process = None
         seed = str(1 + 7919 * self.variant)
         environment = {"PYTHONHASHSEED": seed, "PYTHONIOENCODING": "utf-8:strict", "PYTHONUTF8": "1", "LC_ALL": "C"}
         folder = str(Path(__file__).parent)
@@ -143,7 +148,6 @@ class Sandbox:
             bufsize=0,
             start_new_session=True,
         )
-        self._owner = os.getpid()
         try:
             self._read_answer(_START_SECONDS)
         except _Gone as error:
@@ -181,20 +185,34 @@ class Sandbox:
 
     def _stop(self) -> None:
         process, self._process = self._process, None
-        if process is None or self._owner != os.getpid():
-            return
-        for stream in (process.stdin, process.stdout, process.stderr):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
-        process.kill()
-        process.wait()
+        if process is not None:
+            _close_streams(process)
+            process.kill()
+            process.wait()
+
+
+def _close_streams(process: subprocess.Popen[bytes]) -> None:
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()
 
 
 _sandboxes: weakref.WeakSet[Sandbox] = weakref.WeakSet()
 
 
 @atexit.register
-def _close_all() -> None:
+def _kill_all() -> None:
+    """End all servers without their locks: a thread may wait for a program that runs for long."""
     for sandbox in list(_sandboxes):
-        sandbox.close()
+        process = sandbox._process
+        if process is not None:
+            process.kill()
+
+
+def _forget_all() -> None:
+    for sandbox in list(_sandboxes):
+        sandbox._forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

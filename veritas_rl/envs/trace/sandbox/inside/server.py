@@ -186,8 +186,6 @@ def set_limits(request: protocol.Request) -> None:
         # One byte more than may be printed shows that it was too much.
         (resource.RLIMIT_FSIZE, request.output + 1, request.output + 1),
         (resource.RLIMIT_NPROC, 0, 0),
-        (resource.RLIMIT_NOFILE, _MOST_FILES, _MOST_FILES),
-        (resource.RLIMIT_CORE, 0, 0),
     ):
         resource.setrlimit(kind, (soft, hard))
 
@@ -200,6 +198,8 @@ def main(number: int) -> None:
     """
     os.dup2(0, _REQUESTS)
     os.dup2(1, _ANSWERS)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_MOST_FILES, _MOST_FILES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
