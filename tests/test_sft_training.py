@@ -100,6 +100,7 @@ def test_a_model_learns_from_demonstrations_and_goes_into_rl(tmp_path: Path, par
     assert f"path: {folder}" in planned
 
 
+@pytest.mark.long
 def test_a_killed_run_on_two_ranks_goes_on_as_if_it_had_not_been(tmp_path: Path, parquet: list[str]) -> None:
     model = build_tiny_model(tmp_path / "model", seed=3)
     few = [

@@ -147,6 +147,7 @@ def test_grpo_trains_on_every_game_that_is_named(tmp_path: Path) -> None:
         assert any(name.startswith(f"{section}/hex/{measure}/mean@") for name in steps[-1])
 
 
+@pytest.mark.long
 def test_whole_games_of_self_play_are_trained_on_validated_and_can_be_looked_at(tmp_path: Path) -> None:
     _, (first, second) = train(
         tmp_path,
@@ -276,6 +277,7 @@ def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path
         assert not any(secret.encode() in file.read_bytes() for secret in secrets.values()), file
 
 
+@pytest.mark.long
 def test_games_that_go_on_from_step_to_step_are_neither_lost_nor_played_twice(tmp_path: Path) -> None:
     folder, rollouts = tmp_path / "checkpoints", tmp_path / "rollouts"
     fresh = [f"data.custom_cls.config.{name}=null" for name in ("curriculum", "failure_replay")]
@@ -311,6 +313,7 @@ def test_games_that_go_on_from_step_to_step_are_neither_lost_nor_played_twice(tm
     assert sorted([*steps, *waiting]) == sorted(drawn)
 
 
+@pytest.mark.long
 def test_an_adapter_is_trained_on_two_ranks_merged_and_gone_on_from(tmp_path: Path) -> None:
     base = build_tiny_model(tmp_path / "base", seed=0)
     untouched = digests(base)
