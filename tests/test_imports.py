@@ -18,7 +18,6 @@ SOURCES = ("veritas_rl", "train")
 
 KNOWN: frozenset[tuple[str, str]] = frozenset(
     {
-        ("veritas_rl/envs/openspiel/audit.py", "veritas_rl.envs.openspiel.env"),
         ("veritas_rl/launch/journey.py", "veritas_rl.launch.main"),
         ("veritas_rl/launch/sft_journey.py", "veritas_rl.launch.sft"),
         ("veritas_rl/exact/policy_values.py", "pyspiel"),

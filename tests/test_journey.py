@@ -55,6 +55,13 @@ def commands(printed: str) -> list[str]:
     return [below for line, below in itertools.pairwise(printed.splitlines()) if line in headings]
 
 
+def planned() -> list[str]:
+    """The commands of the stages as a dry run prints them."""
+    dry = journey(DRY_RUN="1")
+    assert dry.returncode == 0, dry.stderr
+    return commands(dry.stdout)
+
+
 def shape(command: str, folder: str) -> list[str]:
     """The words of a command without what a shrunken journey has otherwise."""
     words = [word for word in shlex.split(command.replace(folder, "FOLDER")) if word not in FEW]
@@ -67,11 +74,8 @@ def written(folder: Path) -> dict[str, int]:
 
 
 def test_the_tutorial_shows_the_commands_of_the_stages() -> None:
-    dry = journey(DRY_RUN="1")
-    assert dry.returncode == 0, dry.stderr
-    planned = commands(dry.stdout)
-    assert len(planned) == len(STAGES)
-    assert [JOURNEY, *planned] == COMMANDS
+    assert len(COMMANDS) == 1 + len(STAGES)
+    assert [JOURNEY, *planned()] == COMMANDS
 
 
 @pytest.mark.long
@@ -99,10 +103,9 @@ def test_from_demonstrations_to_a_merged_model_that_plays(tmp_path: Path) -> Non
     assert AutoModelForCausalLM.from_pretrained(folder / "merged").num_parameters() == 855168
 
     # What each command of the page does was done just now, in small.
-    planned = commands(journey(DRY_RUN="1").stdout)
     mine, theirs = str(folder), "train/outputs/journey"
     assert [shape(command, mine) for command in commands(done.stdout)] == [
-        shape(command, theirs) for command in planned
+        shape(command, theirs) for command in planned()
     ]
 
     # The same command again makes what is missing, and nothing that is there.
