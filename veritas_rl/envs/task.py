@@ -2,7 +2,7 @@
 
 The identity says what is asked: environment, case, number, mode, seed, split, and the environment's own `Parameters`.
 It alone makes the task's id, and the chance seed follows from it. The `Manner` says how the task is played and shown,
-the `Pay` what a finished session is worth; a change of either leaves the id as it is. `Task.key` tells apart tasks that
+the `Pay` what a finished session is worth; a change of either leaves the id as it is. `Task.key` distinguishes tasks that
 differ in any of the three.
 
 An environment with values of its own derives from `Parameters`, `Manner`, `Pay` and `Task`:
@@ -120,7 +120,7 @@ class Task:
         k: Which task of the case, counted from 0 within its split.
         mode: "move" for one answer, "episode" for a whole game.
         seed: The seed of the set of tasks.
-        split: "train" or "val"; the two never share a task where the environment can tell tasks apart.
+        split: "train" or "val"; the two never share a task where the environment can distinguish tasks.
         parameters: The rest of the identity, which the environment defines.
         manner: How it is played and shown.
         pay: What it is worth.
