@@ -45,8 +45,7 @@ def test_the_lists_of_cases_are_where_users_import_them() -> None:
 
 def test_a_row_carries_its_task_as_plain_values() -> None:
     row = open_dataset("val", cases="leduc_poker", reward_mode="legal")[3]
-    assert row["data_source"] == "leduc_poker"
-    assert row["extra_info"]["env"] == "openspiel"
+    assert row["data_source"] == row["extra_info"]["env"] == "openspiel"
     task = task_of(row["extra_info"])
     assert task.id == row["extra_info"]["task_id"] == row["reward_model"]["ground_truth"]
     assert (task.split, task.pay.reward, task.case) == ("val", "legal", "leduc_poker")
@@ -58,7 +57,7 @@ def test_its_order_is_a_seeded_permutation() -> None:
     tasks = [dataset[index]["extra_info"]["task_id"] for index in range(len(dataset))]
     assert len(set(tasks)) == 100
     assert dataset.source is not None
-    natural = [task.id for task in dataset.source.tasks["all"]]
+    natural = [task.id for task in dataset.source.sources["openspiel"].tasks["all"]]
     assert sorted(tasks) == sorted(natural)
     assert tasks != natural
 
@@ -75,7 +74,7 @@ def test_training_and_validation_share_no_question() -> None:
 def test_opening_a_billion_tasks_costs_nothing() -> None:
     dataset = open_dataset(cases="hex(board_size=5)", num_tasks_per_case=10**9)
     assert len(dataset) == 10**9
-    assert dataset[10**9 - 1]["data_source"] == "hex"
+    assert dataset[10**9 - 1]["extra_info"]["case"] == "hex(board_size=5)"
 
 
 def test_the_same_bytes_in_any_process() -> None:

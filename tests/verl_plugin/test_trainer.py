@@ -1,10 +1,11 @@
 """What the trainer makes of a batch before the dataset learns of it."""
 
 import math
+from typing import Any
 
 import pytest
 
-from veritas_rl.verl_plugin.trainer import even_mini_batches, outcomes
+from veritas_rl.verl_plugin.trainer import GameTrainer, even_mini_batches, outcomes
 
 
 def info(value: float, success: float) -> dict[str, float]:
@@ -45,3 +46,23 @@ def test_replies_of_whole_games_are_divided_evenly(replies: int, sizes: list[int
         assert filled - replies < max(1, round(replies / (max(sizes) * copies))) * unit
         if replies > max(sizes) * copies:
             assert wanted / 2 < size < 2 * wanted
+
+
+def validated(groups: list[str], scores: list[float]) -> dict[str, float]:
+    """The metrics of a validation with a reply to each row, as the trainer makes them."""
+    trainer: Any = object.__new__(GameTrainer)
+    infos = {"reward": scores, "success": scores, "group": groups, "reason": ["correct"] * len(groups)}
+    sources, uids = ["openspiel"] * len(groups), [f"row {index}" for index in range(len(groups))]
+    return trainer._val_metrics_update(sources, uids, infos, [2] * len(groups))
+
+
+def test_validation_is_grouped_by_environment_and_group() -> None:
+    groups = ["openspiel/hex", "openspiel/hex", "openspiel/go", "trace/level 1"]
+    metrics = validated(groups, [1.0, 0.0, 0.0, 1.0])
+    core = {name: value for name, value in metrics.items() if name.startswith("val-core/")}
+    assert core == {
+        "val-core/openspiel/hex/reward/mean@1": 0.5,
+        "val-core/openspiel/go/reward/mean@1": 0.0,
+        "val-core/trace/level 1/reward/mean@1": 1.0,
+    }
+    assert metrics["val-aux/openspiel/hex/success/mean@1"] == 0.5

@@ -1,4 +1,4 @@
-"""The keys under which verl stores samples: which task, which game of it, which reply of the game."""
+"""The keys under which verl stores samples: which row, which game of it, which reply of the game."""
 
 from typing import NamedTuple, Self
 
@@ -18,9 +18,15 @@ class SampleKey(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The key that verl wrote."""
-        uid, game, reply = text.rsplit("_", 2)
-        return cls(uid, int(game), int(reply))
+        """The key with this text.
+
+        Raises:
+            ValueError: It is none.
+        """
+        uid, *numbers = text.rsplit("_", 2)
+        if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
+            raise ValueError(f"no sample key: {text!r}; one looks like UID_0_0")
+        return cls(uid, int(numbers[0]), int(numbers[1]))
 
     def __str__(self) -> str:
         return f"{self.uid}_{self.game}_{self.reply}"
