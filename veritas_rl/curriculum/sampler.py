@@ -165,7 +165,7 @@ class TaskSource:
             "drawn": self.drawn,
             "seen": dict(self._seen),
             "played": dict(self._played),
-            "waiting": [dataclasses.asdict(draw) for draw in self._waiting.values()],
+            "waiting": [{**vars(draw), "task": draw.task.to_dict()} for draw in self._waiting.values()],
             "curriculum": self.curriculum.state_dict(),
             "failures": None if self.failures is None else self.failures.state_dict(),
         }
