@@ -7,7 +7,10 @@ import pytest
 
 from veritas_rl.configs import make_config
 from veritas_rl.curriculum.stages import Curriculum, CurriculumConfig, Stage
+from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
+
+OPENSPIEL = get_environment("openspiel")
 
 
 def curriculum(window: int = 10, min_games: int | None = None, **changes: Any) -> Curriculum:
@@ -21,7 +24,7 @@ def curriculum(window: int = 10, min_games: int | None = None, **changes: Any) -
 
 
 def test_the_default_stages_have_their_opponents_and_thresholds() -> None:
-    stages = CurriculumConfig().stages
+    stages = CurriculumConfig().stages_of(OPENSPIEL)
     assert [(stage.name, stage.settings["opponent"], stage.threshold) for stage in stages] == [
         ("easy", "random", 0.6),
         ("medium", "random", 0.5),
@@ -32,17 +35,19 @@ def test_the_default_stages_have_their_opponents_and_thresholds() -> None:
 
 
 def test_one_threshold_serves_all_stages_that_have_none_of_their_own() -> None:
-    stages = CurriculumConfig(stages=[{"name": "a"}, {"name": "b", "threshold": 0.9}], threshold=0.7).stages
+    stages = CurriculumConfig(stages=[{"name": "a"}, {"name": "b", "threshold": 0.9}], threshold=0.7).stages_of(
+        OPENSPIEL
+    )
     assert [stage.threshold for stage in stages] == [0.7, 0.9]
 
 
 def test_stages_after_the_third_have_the_last_default_threshold() -> None:
-    stages = CurriculumConfig(stages=[{"name": name} for name in "abcde"]).stages
+    stages = CurriculumConfig(stages=[{"name": name} for name in "abcde"]).stages_of(OPENSPIEL)
     assert [stage.threshold for stage in stages] == [0.6, 0.5, 0.4, 0.4, 0.4]
 
 
 def test_a_stage_that_names_its_games_takes_none_over() -> None:
-    (stage,) = CurriculumConfig(stages=[{"name": "a", "games": ["hex"], "prompt": "brief"}]).stages
+    (stage,) = CurriculumConfig(stages=[{"name": "a", "games": ["hex"], "prompt": "brief"}]).stages_of(OPENSPIEL)
     assert stage.settings == {
         "cases": None,
         "game_list": None,
@@ -50,7 +55,7 @@ def test_a_stage_that_names_its_games_takes_none_over() -> None:
         "game_types": ["hex"],
         "prompt": "brief",
     }
-    (stage,) = CurriculumConfig(stages=[{"name": "a", "prompt": "brief"}]).stages
+    (stage,) = CurriculumConfig(stages=[{"name": "a", "prompt": "brief"}]).stages_of(OPENSPIEL)
     assert stage.settings == {"prompt": "brief"}
 
 
@@ -167,9 +172,12 @@ def test_a_state_of_other_stages_is_refused_and_told_apart(other: Curriculum, sa
         ({"stages": [{"cases": ["hex"]}]}, "stage 1 of the curriculum needs a name"),
         ({"stages": [{"name": "a"}, {"name": "a/b"}]}, "stage 2 of the curriculum needs a name"),
         ({"stages": [{"name": "a"}, {"name": "a"}]}, "two stages of the curriculum are named a"),
-        ({"stages": [{"name": "a", "cases": []}]}, "stage a has no game"),
-        ({"stages": [{"name": "a", "games": " , "}]}, "stage a has no game"),
-        ({"stages": [{"name": "a", "games": "hex", "game_types": "go"}]}, "leave one out"),
+        ({"stages": [{"name": "a", "cases": []}]}, "stage a has no task"),
+        ({"stages": [{"name": "a", "games": " , "}]}, "stage a has no task"),
+        (
+            {"stages": [{"name": "a", "games": "hex", "game_types": "go"}]},
+            "games, game_types are one setting",
+        ),
         ({"stages": [{"name": "a", "threshold": 0}]}, "the threshold of stage a must lie between 0 and 1"),
         ({"stages": [{"name": "a", "threshold": 1.0}]}, "the threshold of stage a must lie between 0 and 1"),
         ({"stages": [{"name": "a", "threshold": float("nan")}]}, "the threshold of stage a must lie between"),
@@ -183,6 +191,6 @@ def test_a_state_of_other_stages_is_refused_and_told_apart(other: Curriculum, sa
 )
 def test_a_mistake_is_one_clear_line(values: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError) as caught:
-        make_config(CurriculumConfig, values, "curriculum")
+        make_config(CurriculumConfig, values, "curriculum").stages_of(OPENSPIEL)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -1,15 +1,13 @@
 """The protocol: task ids, scores, the driver, and the one place that makes rewards."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 import pytest
 
-from veritas_rl.configs import make_config
 from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn, play, shape
-from veritas_rl.envs.openspiel.env import OpenSpielConfig
-from veritas_rl.envs.registry import get_environment, make_task, task_from_dict, task_from_id
-from veritas_rl.envs.task import Task
+from veritas_rl.envs.registry import get_environment, make_task, named_settings, task_from_dict, task_from_id
+from veritas_rl.envs.task import Pay, Task
 from veritas_rl.errors import UserError
 
 TASKS = [
@@ -25,7 +23,10 @@ TASK = TASKS[0]
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_survives_its_id_and_its_dict(task: Task) -> None:
-    assert task_from_id(task.id) == task
+    asked = task_from_id(task.id)
+    assert asked.id == task.id
+    assert (asked.mode, asked.seed, asked.split) == (task.mode, task.seed, task.split)
+    assert asked.parameters == task.parameters
     assert task_from_dict(task.to_dict()) == task
     assert all(type(value) in (str, int, float) for value in task.to_dict().values())
 
@@ -44,16 +45,39 @@ def test_bad_ids(bad: str) -> None:
         task_from_id(bad)
 
 
-@pytest.mark.parametrize("opponent", ["a&b", "a&seat=0", "a#1", "models/a/move#3"])
-def test_an_opponent_that_would_cut_the_id_is_refused(opponent: str) -> None:
-    with pytest.raises(UserError, match="no & and no #"):
-        replace(TASK, mode="episode", opponent=opponent)
+def test_an_id_is_what_is_asked_and_nothing_else() -> None:
+    for changes in ({"reward": "legal"}, {"gamma": 0.5}, {"prompt": "brief"}, {"opponent": "a&b#1"}, {"retries": 3}):
+        changed = TASK.replace(**changes)
+        assert changed.id == TASK.id
+        assert changed.chance_seed == TASK.chance_seed
+        assert changed.key != TASK.key
+    for changes in ({"depth": 3}, {"seed": 7}, {"split": "val"}, {"mode": "episode"}, {"k": 1}):
+        assert TASK.replace(**changes).id != TASK.id
+    assert TASK.chance_seed == "openspiel/tic_tac_toe/move#0?seed=42&split=train"
+    # Depth chooses a position, and deals nothing.
+    assert TASK.replace(depth=3).chance_seed == TASK.chance_seed
 
 
-@pytest.mark.parametrize("opponent", ["models/step_5", "mcts:50", "a=b?c", "http://host:1/v1"])
-def test_any_other_opponent_survives_the_id(opponent: str) -> None:
-    task = replace(TASK, mode="episode", opponent=opponent)
-    assert task_from_id(task.id) == task
+def test_a_key_is_the_same_in_any_order_of_what_was_changed() -> None:
+    one = TASK.replace(reward="legal").replace(prompt="brief")
+    assert one.key == TASK.replace(prompt="brief", reward="legal").key
+    assert one.key == task_from_dict(one.to_dict()).key
+    assert TASK.key.startswith("openspiel/tic_tac_toe/move#0~")
+
+
+@dataclass(frozen=True)
+class Twice(Pay):
+    prompt: str = "full"
+
+
+@dataclass(frozen=True)
+class Confused(Task):
+    pay: Twice = Twice()
+
+
+def test_two_values_of_one_name_are_refused() -> None:
+    with pytest.raises(TypeError, match="prompt stands twice"):
+        Confused.from_dict({"env": "quiz", "case": "all", "k": 0})
 
 
 @pytest.mark.parametrize("field", ["mode", "reward", "split", "prompt"])
@@ -66,7 +90,7 @@ def test_bad_values(field: str) -> None:
 def test_a_mistake_never_pays(reason: Reason) -> None:
     score = Score(0.0, False, reason)
     assert not score.legal
-    for task in (TASK, replace(TASK, reward="legal"), replace(TASK, legal_share=0.5)):
+    for task in (TASK, TASK.replace(reward="legal"), TASK.replace(legal_share=0.5)):
         assert shape(score, task) == 0
     with pytest.raises(ValueError, match="pays nothing"):
         Score(0.5, False, reason)
@@ -76,14 +100,14 @@ def test_a_mistake_never_pays(reason: Reason) -> None:
 
 def test_shape() -> None:
     score = Score(0.5, False, Reason.DRAWN)
-    assert shape(score, replace(TASK, reward="legal")) == 1
+    assert shape(score, TASK.replace(reward="legal")) == 1
     assert shape(score, TASK) == 0.5
-    assert shape(score, replace(TASK, gamma=0.5), moves_left=2) == 0.125
-    assert shape(score, replace(TASK, legal_share=0.2, gamma=0.5), moves_left=1) == pytest.approx(0.2 + 0.8 * 0.25)
+    assert shape(score, TASK.replace(gamma=0.5), moves_left=2) == 0.125
+    assert shape(score, TASK.replace(legal_share=0.2, gamma=0.5), moves_left=1) == pytest.approx(0.2 + 0.8 * 0.25)
 
 
 def test_legal_replies_of_a_lost_game_are_paid_their_share_and_mistakes_are_not() -> None:
-    lost, task = Score(0.0, False, Reason.ILLEGAL), replace(TASK, legal_share=0.1)
+    lost, task = Score(0.0, False, Reason.ILLEGAL), TASK.replace(legal_share=0.1)
     assert shape(lost, task, moves_left=1, accepted=True) == pytest.approx(0.1)
     assert shape(lost, task, accepted=False) == 0
     won = Score(1.0, True, Reason.WON)  # after a mistake that was made good
@@ -96,7 +120,7 @@ def test_legal_replies_of_a_lost_game_are_paid_their_share_and_mistakes_are_not(
 )
 def test_bad_numbers(bad: dict) -> None:
     with pytest.raises(UserError, match=next(iter(bad))):
-        replace(TASK, **bad)
+        TASK.replace(**bad)
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
@@ -105,10 +129,20 @@ def test_values_lie_in_the_unit_interval(value: float) -> None:
         Score(value, False, Reason.LOST)
 
 
-def test_make_config() -> None:
-    assert make_config(OpenSpielConfig, {"cases": "tic_tac_toe", "max_random_steps": None}).cases == ("tic_tac_toe",)
+def test_settings_have_the_names_that_people_know_and_one_of_our_own() -> None:
+    openspiel = get_environment("openspiel")
+    typed = {"reward_mode": "legal", "max_random_steps": 3, "illegal": "retry:2", "games": "hex", "seed": None}
+    assert named_settings(openspiel, typed) == {
+        "reward": "legal",
+        "depth": 3,
+        "retries": "retry:2",
+        "game_types": "hex",
+    }
+    assert openspiel.read_config({"cases": "tic_tac_toe", "depth": None}).cases == ("tic_tac_toe",)
     with pytest.raises(UserError, match="did you mean num_tasks_per_case"):
-        make_config(OpenSpielConfig, {"num_task_per_case": 3})
+        openspiel.read_config({"num_task_per_case": 3})
+    with pytest.raises(UserError, match="reward_mode, reward are one setting of openspiel"):
+        named_settings(openspiel, {"reward_mode": "legal", "reward": "outcome"})
 
 
 def test_unknown_environment() -> None:

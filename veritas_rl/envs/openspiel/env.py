@@ -28,6 +28,7 @@ class OpenSpielEnvironment(Environment):
         "reward_mode": "reward",
         "max_random_steps": "depth",
         "illegal": "retries",
+        "games": "game_types",
     }
     players: ClassVar[tuple[PlayerKind, ...]] = KINDS
     teacher: ClassVar[str] = "random"
