@@ -17,6 +17,7 @@ MAX_CHARACTERS = 100_000
 
 BOX = "\\boxed{"
 
+_BRACE = re.compile(r"[{}]")
 _FENCE = re.compile(r"^[ \t]*(`{3,})([^`\n]*)$", re.MULTILINE)
 
 
@@ -43,6 +44,23 @@ def boxed(text: str) -> str | Reason:
     inside, closed, _ = after.partition("}")
     said = inside.strip()
     return said if closed and said else Reason.UNPARSEABLE
+
+
+def balanced_boxes(text: str) -> list[str] | Reason:
+    """What each box of a text holds, up to the brace that closes it: inside a box braces may stand in pairs."""
+    found: list[str] = []
+    place = 0
+    while (start := text.find(BOX, place)) >= 0:
+        depth, inside = 1, start + len(BOX)
+        for brace in _BRACE.finditer(text, inside):
+            depth += 1 if brace[0] == "{" else -1
+            if not depth:
+                found.append(text[inside : brace.start()])
+                place = brace.end()
+                break
+        else:
+            return Reason.UNPARSEABLE
+    return found
 
 
 def code_blocks(text: str) -> list[str]:

@@ -9,7 +9,11 @@ from veritas_rl.envs.task import Task
 
 OwnCheck = Callable[[Sequence[Task], Callable[[str, str], None]], str]
 """A check that an environment brings: it takes tasks of one case, and a function that notes a finding, given the task's
-id and what is wrong; it returns what was looked at. A `ValueError` says why it does not apply."""
+id and what is wrong; it returns what was looked at. It raises `NotApplicable` where it does not apply."""
+
+
+class NotApplicable(Exception):
+    """Raised by a check that does not apply; the message says why."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from veritas_rl.errors import UserError, unknown
 
 ENVIRONMENTS = {
     "openspiel": "veritas_rl.envs.openspiel.env:OpenSpielEnvironment",
+    "trace": "veritas_rl.envs.trace.env:TraceEnvironment",
 }
 
 GROUP = "veritas_rl.environments"

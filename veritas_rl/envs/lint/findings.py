@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from veritas_rl.envs.audit import NotApplicable
+
 MOST_QUOTED = 80
 
 
@@ -46,10 +48,6 @@ class Row:
     verdict: Verdict
     told: str
     findings: tuple[Finding, ...] = ()
-
-
-class NotApplicable(Exception):
-    """Raised by a check that does not apply; the message says why."""
 
 
 @dataclass

@@ -31,12 +31,13 @@ def hostile(turn: Turn, spellings: Sequence[str]) -> Iterator[tuple[str, Reply]]
     yield "a huge answer", Reply("x" * HUGE)
     yield "an empty box", Reply("\\boxed{}")
     yield "the prompt", Reply(prompt)
-    if turn.answers:
-        first, last = turn.answers[0], turn.answers[-1]
+    right = turn.answers or ((turn.solution,) if turn.solution else ())
+    if right:
+        first, last = right[0], right[-1]
         yield "a truncated answer", Reply(first, truncated=True)
         yield "an answer that is only thought", Reply(f"<think>{first}")
         yield "a huge legal answer", Reply(first + " " * HUGE)
-        if len(turn.answers) > 1:
+        if len(right) > 1:
             yield "two answers", Reply(f"{first} {last}")
             yield "all legal answers", Reply("\n".join(turn.answers))
     inside = [match[1] for spelling in spellings if (match := _BOX.fullmatch(spelling))]

@@ -63,7 +63,8 @@ def lint(
         raise UserError(f"a case needs one task at least, {count} was given")
     environment = open_environment(name)
     found = _cases(environment, cases, count, prompt)
-    steps = (len(CHECKS) + 2) * len(found) + 1
+    own = environment.audit().checks
+    steps = (len(CHECKS) + len(own) + 2) * len(found) + 1
     rows: list[Row] = []
     for index, case in enumerate(found):
         progress(index, steps, f"{case.name}: starting tasks")
@@ -74,6 +75,9 @@ def lint(
             for check, run in CHECKS.items():
                 progress(len(rows) + len(found), steps, f"{case.name}: {check}")
                 rows.append(_row(case.name, check, lambda log, case=case, run=run: run(case, log)))
+            for check, ask in own.items():
+                progress(len(rows) + len(found), steps, f"{case.name}: {check}")
+                rows.append(_row(case.name, check, lambda log, case=case, ask=ask: ask(case.tasks, log.found)))
         progress(len(rows) + len(found), steps, SETTINGS)
         settings = _row(
             "all", SETTINGS, lambda log: answers.settings_read(environment, _small(environment, found), log)

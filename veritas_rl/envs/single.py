@@ -1,0 +1,149 @@
+"""What environments share whose tasks are one question and one answer: a session, a catalogue, a base configuration."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+from veritas_rl.envs.base import Reply, Score, Session, Turn
+from veritas_rl.envs.task import SPLITS, Task, check_choice
+from veritas_rl.errors import UserError, unknown
+
+
+class SingleAnswerSession(Session):
+    """One question, asked of one seat, which its first reply ends.
+
+    Args:
+        task: What is asked.
+        turn: The question.
+        judge: Scores the reply. It raises nothing, whatever the reply says.
+    """
+
+    def __init__(self, task: Task, turn: Turn, judge: Callable[[Reply], Score]) -> None:
+        self.task = task
+        self._turn = turn
+        self._judge = judge
+        self._score: Score | None = None
+
+    def turns(self) -> Sequence[Turn]:
+        return [] if self._score is not None else [self._turn]
+
+    def step(self, replies: Mapping[int, Reply]) -> None:
+        if self._score is not None:
+            raise RuntimeError("the session is over")
+        self._score = self._judge(replies[self._turn.seat])
+        if self._score.reason.is_mistake:
+            self.rejected = {self._turn.seat: self._score.reason}
+
+    def scores(self) -> dict[int, Score]:
+        if self._score is None:
+            raise RuntimeError("the session is not over")
+        return {self._turn.seat: self._score}
+
+
+class CaseTasks(Sequence[Task]):
+    """The tasks of several cases, case by case, each made when it is asked for.
+
+    Args:
+        cases: What there is.
+        per_case: How many tasks of each.
+        make: Makes a task from its case and number.
+    """
+
+    def __init__(self, cases: Sequence[str], per_case: int, make: Callable[[str, int], Task]) -> None:
+        self._cases = cases
+        self._per_case = per_case
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._cases) * self._per_case
+
+    @overload
+    def __getitem__(self, index: int) -> Task: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Task]: ...
+    def __getitem__(self, index: int | slice) -> Task | Sequence[Task]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"task {index} of {len(self)}")
+        which, k = divmod(index % len(self), self._per_case)
+        return self._make(self._cases[which], k)
+
+
+@dataclass(frozen=True)
+class SingleAnswerConfig:
+    """The settings that every environment of single answers has. `known_cases` is for the environment to define.
+
+    Attributes:
+        cases: Names of cases, as a list or with commas; empty for all. Afterwards a tuple.
+        num_tasks_per_case: Tasks of each case.
+        seed: The seed of the set of tasks.
+        prompt: What is shown, see `Manner`.
+        reward: What is paid, see `Pay`.
+        legal_share: The share of the reward that is paid for an answer that could be read.
+
+    Raises:
+        UserError: A value cannot work; the message says which, and what would.
+    """
+
+    cases: Any = ()
+    num_tasks_per_case: int = 1000
+    seed: int = 42
+    prompt: str = "full"
+    reward: str = "outcome"
+    legal_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, least in (("num_tasks_per_case", 1), ("seed", 0)):
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), least))
+        named = names(self.cases, "cases")
+        known = self.known_cases()
+        for case in named:
+            if case not in known and not self.accepts(case):
+                raise unknown("case", case, known)
+        object.__setattr__(self, "cases", tuple(dict.fromkeys(named)) or known)
+
+    def known_cases(self) -> tuple[str, ...]:
+        """The cases that exist: what is played where none is named."""
+        raise NotImplementedError
+
+    def accepts(self, case: str) -> bool:
+        """Whether a case that is not listed exists all the same."""
+        return False
+
+    def tasks(self, split: str, make: Callable[[str, int], Task]) -> CaseTasks:
+        """The tasks of every case.
+
+        Raises:
+            UserError: No such split.
+        """
+        check_choice("split", split, SPLITS)
+        return CaseTasks(self.cases, self.num_tasks_per_case, make)
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """A whole number, also as text.
+
+    Raises:
+        UserError: It is none, or too small.
+    """
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UserError(f"{name} must be a whole number of at least {least}, {value!r} was given")
+    return value
+
+
+def names(value: Any, what: str) -> list[str]:
+    """Names from a list, or from a text with commas.
+
+    Raises:
+        UserError: It is neither.
+    """
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return [name.strip() for name in value.split(",") if name.strip()]
+    if isinstance(value, Mapping) or not isinstance(value, Iterable):
+        raise UserError(f"{what} must be a list or a text with commas, {value!r} was given")
+    return [name for item in value for name in names(str(item), what)]

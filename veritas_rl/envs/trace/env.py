@@ -1,0 +1,96 @@
+"""Code tracing as an environment: a Python program is shown, and its exact output is asked."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from veritas_rl.envs.base import Session, Turn
+from veritas_rl.envs.environment import Environment
+from veritas_rl.envs.single import SingleAnswerSession
+from veritas_rl.envs.task import Task
+from veritas_rl.envs.trace import text
+from veritas_rl.envs.trace.config import TraceConfig
+from veritas_rl.envs.trace.questions import FILE, Identity, Question, begin, question_of, split_of
+from veritas_rl.envs.trace.scoring import judge
+from veritas_rl.envs.trace.task import TraceManner, TraceParameters, TracePay, TraceTask
+from veritas_rl.errors import UserError
+
+
+class TraceEnvironment(Environment):
+    """Programs of ten levels, and users' own."""
+
+    name: ClassVar[str] = "trace"
+    config_type: ClassVar[type] = TraceConfig
+    task_type: ClassVar[type[Task]] = TraceTask
+    user_keys: ClassVar[Mapping[str, str]] = {"reward_mode": "reward", "levels": "cases"}
+    single: ClassVar[Mapping[str, Any]] = {"reward": "outcome"}
+    stages: ClassVar[tuple[Mapping[str, Any], ...]] = (
+        {"name": "easy", "cases": ["level_1", "level_2"]},
+        {"name": "medium", "cases": ["level_3", "level_4", "level_5"]},
+        {"name": "hard", "cases": ["level_6", "level_7", "level_8", "level_9", "level_10"]},
+    )
+    answers, solved = "answers that could be read", "exact outputs"
+
+    def catalogue(self, config: TraceConfig, split: str) -> Sequence[Task]:
+        """The tasks: `num_tasks_per_case` of each case, all of the first one first."""
+
+        def make(case: str, k: int) -> TraceTask:
+            return TraceTask(
+                self.name,
+                case,
+                k,
+                seed=config.seed,
+                split=split,
+                parameters=TraceParameters(config.debug_prints),
+                manner=TraceManner(prompt=config.prompt),
+                pay=TracePay(reward=config.reward, legal_share=config.legal_share, compare=config.compare),
+            )
+
+        return config.tasks(split, make)
+
+    def start(self, task: Task) -> Session:
+        """A fresh session of a task.
+
+        Raises:
+            UserError: The task is of another environment, its case does not exist, or none of its programs can be used.
+        """
+        asked = question_of(_identity(task))
+        manner, pay = task.manner, task.pay
+        assert isinstance(pay, TracePay)
+        turn = Turn(
+            seat=0,
+            messages=text.messages(asked, manner.prompt),
+            answers=(),
+            dice=(task.chance_seed, 0, 0),
+            solution=text.solution(asked.truth, manner.prompt),
+            view=asked,
+        )
+        return SingleAnswerSession(task, turn, lambda reply: judge(reply, asked.truth, pay))
+
+    def prepare(self, tasks: Sequence[Task]) -> None:
+        """Begin to run the programs of tasks that are started soon."""
+        for task in tasks:
+            begin(_identity(task))
+
+    def group(self, task: Task) -> str:
+        """The level, or "programs" for users' own."""
+        return FILE.rstrip(":") if task.case.startswith(FILE) else task.case
+
+    def equivalence_class(self, task: Task) -> str:
+        """Tasks are one class if their programs differ in names, comments and layout alone."""
+        return question_of(_identity(task)).form
+
+    def turn_class(self, task: Task, turn: Turn) -> str:
+        """The class of the program that the turn shows."""
+        asked: Question = turn.view
+        return asked.form
+
+    def held_out(self, task: Task, turn: Turn) -> bool:
+        """Whether the program's form belongs to validation."""
+        asked: Question = turn.view
+        return split_of(asked.form) == "val"
+
+
+def _identity(task: Task) -> Identity:
+    if not isinstance(task, TraceTask):
+        raise UserError(f"{task.id} is no trace task")
+    return Identity(task.case, task.k, task.seed, task.split, task.parameters.debug_prints)

@@ -1,0 +1,172 @@
+"""Which program a task asks about, and what it prints: a function of the task's identity, the same in every process.
+
+A task draws programs until one belongs to its split and has a truth: a program that fails, prints nothing, or does not
+print the same every time is replaced by the next one. Programs are split by a hash of their canonical form, so that no
+program of validation is in training, whatever the seed and whatever its names.
+"""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from veritas_rl.envs.task import SPLITS
+from veritas_rl.envs.trace.injection import inject
+from veritas_rl.envs.trace.programs import Program, canonical, generate
+from veritas_rl.envs.trace.programs.levels import LIMITS
+from veritas_rl.envs.trace.truths import Truth, Truths
+from veritas_rl.envs.trace.user_programs import read_programs
+from veritas_rl.errors import UserError
+from veritas_rl.permutation import Permutation
+from veritas_rl.seeding import digest, generator
+
+VALIDATION_SHARE = 0.25
+"""The share of canonical forms that is kept for validation."""
+
+MOST_TRIED = 200
+"""After so many programs without a truth or of the other split, something is wrong with all of them."""
+
+LEVELS = tuple(f"level_{level}" for level in LIMITS)
+"""The cases of generated programs."""
+
+FILE = "programs:"
+"""How the case of a file of users' programs begins: programs:FILE."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A program, and what it prints.
+
+    Attributes:
+        source: The program with its debug prints.
+        stdin: What it reads.
+        truth: What it prints, whole.
+        form: The canonical form of the program, as a digest.
+    """
+
+    source: str
+    stdin: str
+    truth: str
+    form: str
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a question depends on: see `Task` and `TraceParameters`."""
+
+    case: str
+    k: int
+    seed: int
+    split: str
+    debug_prints: int
+
+
+@lru_cache(maxsize=1)
+def truths() -> Truths:
+    """The truths of this process, with a cache that all processes of the machine share."""
+    return Truths()
+
+
+@lru_cache(maxsize=4096)
+def question_of(asked: Identity) -> Question:
+    """The question of a task.
+
+    Raises:
+        UserError: The case does not exist, or none of its programs can be used.
+    """
+    reasons: dict[str, int] = {}
+    for program, form, source in _candidates(asked):
+        truth = truths().truth_of(source, program.stdin)
+        if isinstance(truth, Truth) and truth.stdout.strip():
+            return Question(source, program.stdin, truth.stdout, form)
+        reason = "prints nothing" if isinstance(truth, Truth) else truth.reason
+        reasons[reason] = reasons.get(reason, 0) + 1
+    said = ", ".join(f"{reason} ({count})" for reason, count in reasons.items()) or "none is of this split"
+    raise UserError(f"{asked.case} has no program for task {asked.k} of the split {asked.split}: {said}")
+
+
+def begin(asked: Identity) -> None:
+    """Begin to make the truth of the program that a task tries first, and return at once."""
+    first = next(_candidates(asked), None)
+    if first is not None:
+        program, _, source = first
+        truths().prefetch([(source, program.stdin)])
+
+
+def _candidates(asked: Identity) -> Iterator[tuple[Program, str, str]]:
+    """The programs of a task's split that it may ask about, in the order in which it tries them: each as it is, its
+    form, and its text with debug prints."""
+    drawn = _from_file(asked) if asked.case.startswith(FILE) else _generated(asked)
+    for attempt, (program, form) in enumerate(drawn):
+        random = generator("debug prints", asked.case, asked.seed, asked.split, asked.k, attempt)
+        yield program, form, inject(program.source, random, program.opaque, most=asked.debug_prints)
+
+
+def _generated(asked: Identity) -> Iterator[tuple[Program, str]]:
+    level = level_of(asked.case)
+    for attempt in range(MOST_TRIED):
+        program = generate(generator("trace", asked.case, asked.seed, asked.split, asked.k, attempt), level)
+        form = form_of(program.source)
+        if split_of(form) == asked.split:
+            yield program, form
+
+
+def _from_file(asked: Identity) -> Iterator[tuple[Program, str]]:
+    programs = _user_programs(asked.case, asked.seed)
+    for attempt in range(MOST_TRIED):
+        found = programs.of_split(asked.split, asked.k + attempt)
+        if found is None:
+            return
+        yield found
+
+
+class _UserPrograms:
+    """The programs of a file in a seeded order, each form once, dealt to the splits as far as they are asked for."""
+
+    def __init__(self, case: str, seed: int) -> None:
+        self._programs = read_programs(Path(case.removeprefix(FILE)))
+        self._order = Permutation(len(self._programs), "programs", case, seed)
+        self._read = 0
+        self._seen: set[str] = set()
+        self._found: dict[str, list[tuple[Program, str]]] = {split: [] for split in SPLITS}
+        self._lock = threading.Lock()
+
+    def of_split(self, split: str, number: int) -> tuple[Program, str] | None:
+        """A program of a split by number, and its form. After the last the first comes again; None if there is none."""
+        with self._lock:
+            found = self._found[split]
+            while len(found) <= number and self._read < len(self._programs):
+                program = self._programs[self._order[self._read]]
+                self._read += 1
+                form = form_of(program.source)
+                if form not in self._seen:
+                    self._seen.add(form)
+                    self._found[split_of(form)].append((program, form))
+            return found[number % len(found)] if found else None
+
+
+@lru_cache(maxsize=8)
+def _user_programs(case: str, seed: int) -> _UserPrograms:
+    return _UserPrograms(case, seed)
+
+
+def level_of(case: str) -> int:
+    """The level of a case of generated programs.
+
+    Raises:
+        UserError: It is none.
+    """
+    if case not in LEVELS:
+        raise UserError(f"{case!r} is no case of trace: {LEVELS[0]} to {LEVELS[-1]}, or {FILE}FILE")
+    return int(case.partition("_")[2])
+
+
+def form_of(source: str) -> str:
+    """A digest of a program's canonical form: equal for programs that differ in names, comments and layout alone."""
+    return f"{digest('program', canonical(source)):016x}"
+
+
+def split_of(form: str) -> str:
+    """The split that a form belongs to, whatever the seed."""
+    return "val" if digest("split", "trace", form) < VALIDATION_SHARE * 2**64 else "train"

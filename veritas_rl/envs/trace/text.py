@@ -1,0 +1,45 @@
+"""What a model is shown of a program, and a reply that solves it."""
+
+import re
+
+from veritas_rl.envs.base import Message
+from veritas_rl.envs.trace.questions import Question
+
+_TASK = (
+    "What does this Python program print? Follow it step by step, then write exactly what it prints to standard "
+    "output, line by line, in one code block. Lines with __DBG_0__, __DBG_1__ and so on are printed like all others."
+)
+
+
+def messages(asked: Question, prompt: str) -> tuple[Message, ...]:
+    """The messages for a question.
+
+    Args:
+        asked: The program.
+        prompt: "full": what is asked, the program, what it reads, how to answer. "brief": the program, and what it
+            reads.
+    """
+    if prompt == "brief":
+        content = asked.source.rstrip("\n") + (f"\n\n{asked.stdin}" if asked.stdin else "")
+    else:
+        content = f"{_TASK}\n\n{fenced(asked.source, 'python')}"
+        if asked.stdin:
+            content += f"\n\nIt reads this from standard input:\n\n{fenced(asked.stdin)}"
+    return ({"role": "user", "content": content},)
+
+
+def solution(truth: str, prompt: str) -> str:
+    """A reply that names an output: plain to a brief prompt, in a code block to a full one."""
+    return truth.rstrip() if prompt == "brief" and plain(truth) else fenced(truth)
+
+
+def plain(truth: str) -> bool:
+    """Whether an output reads as itself without a code block around it."""
+    return "`" not in truth and "\\boxed{" not in truth and "think>" not in truth
+
+
+def fenced(text: str, language: str = "") -> str:
+    """A text in a code block whose fence is longer than any in the text."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
