@@ -53,7 +53,7 @@ class Audit:
     selection: ClassVar[tuple[str, tuple[str, ...]] | None] = None
     """A key of the configuration that selects by name, and names that it must all select when given at once."""
 
-    settings: ClassVar[Mapping[str, Sequence[Any]]] = {}
+    settings: ClassVar[Mapping[str, Sequence[Any]]] = {"num_tasks_per_case": (3, 5), "seed": (41, 43)}
     """Keys of the configuration with values, two of which must make different tasks."""
 
     checks: ClassVar[Mapping[str, "OwnCheck"]] = {}

@@ -6,9 +6,9 @@ from types import MappingProxyType
 
 import pytest
 
-from veritas_rl.configs import make_config
 from veritas_rl.envs.openspiel import cases
 from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment
+from veritas_rl.envs.registry import make_task
 from veritas_rl.errors import UserError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*has no description of its own")
@@ -84,7 +84,7 @@ def test_commas_in_parentheses_do_not_split() -> None:
 
 
 def test_game_types_select_every_named_game() -> None:
-    config = OpenSpielConfig(game_types="hex,go,chess", reward_mode="legal")
+    config = OpenSpielConfig(game_types="hex,go,chess", reward="legal")
     assert config.cases == (
         *(f"hex(board_size={n})" for n in (5, 7, 9, 11)),
         "go(board_size=9)",
@@ -128,12 +128,12 @@ def test_a_config_can_be_replaced_and_hashed() -> None:
         ({"num_tasks_per_case": 0}, "at least 1"),
         ({"num_tasks_per_case": "many"}, "at least 1"),
         ({"num_tasks_per_case": True}, "at least 1"),
-        ({"max_random_steps": -1}, "at least 0"),
+        ({"depth": -2}, "at least 0"),
         ({"mode": "moves"}, "did you mean move"),
-        ({"reward_mode": "win"}, "legal"),
+        ({"reward": "win"}, "legal"),
         ({"prompt": "short"}, "brief"),
         ({"opponent": "random"}, "needs mode=episode"),
-        ({"mode": "episode", "max_random_steps": 3}, "mode=move"),
+        ({"mode": "episode", "depth": 3}, "mode=move"),
         ({"game_list": ["hex"], "game_configs": {"go": []}}, "game_configs"),
         ({"game_list": ["hex"], "game_configs": [[], []]}, "2 entries"),
         ({"game_list": ["hex"], "game_configs": ["x"]}, "mappings"),
@@ -163,8 +163,11 @@ def test_the_catalogue_is_lazy_and_ordered() -> None:
 
 
 def test_the_catalogue_carries_the_configuration() -> None:
-    values = {"mode": "episode", "seed": "7", "prompt": "brief", "reward_mode": "legal"}
-    config = make_config(OpenSpielConfig, {"cases": "kuhn_poker", **values})
+    values = {"mode": "episode", "seed": "7", "prompt": "brief", "reward": "legal"}
+    config = OpenSpielEnvironment().read_config({"cases": "kuhn_poker", **values})
     tasks = OpenSpielEnvironment().catalogue(config, "val")
-    assert tasks[1].id == ("openspiel/kuhn_poker/episode#1?reward=legal&seat=1&seed=7&split=val&prompt=brief")
-    assert tasks[2].seat == 0
+    assert tasks[1].id == "openspiel/kuhn_poker/episode#1?seed=7&split=val"
+    assert tasks[1] == make_task(
+        "openspiel", "kuhn_poker", 1, mode="episode", seed=7, split="val", seat=1, prompt="brief", reward="legal"
+    )
+    assert tasks[2].manner.seat == 0

@@ -1,7 +1,5 @@
 """Sessions: a right answer pays, a wrong one never does, and the same one always pays the same."""
 
-from dataclasses import replace
-
 import pytest
 
 from veritas_rl.envs.base import Reason, Reply, Score, Session, play
@@ -218,10 +216,10 @@ def test_a_chat_that_grows_is_told_the_position_without_the_rules() -> None:
 
 
 def test_deals_and_dice_are_the_same_whoever_sits_where() -> None:
-    """Tasks that differ in seat, opponent or prompt meet the same luck: what a paired comparison needs."""
+    """Tasks that differ in seat, opponent or prompt meet the same deals and dice: what a paired comparison needs."""
     base = make_task("openspiel", "leduc_poker", 5, mode="episode")
-    others = [replace(base, seat=1), replace(base, opponent="random"), replace(base, prompt="brief", reward="legal")]
+    others = [base.replace(seat=1), base.replace(opponent="random"), base.replace(prompt="brief", reward="legal")]
     hands = {ENV.start(task).turns()[0].view.state.information_state_string(0) for task in [base, *others]}
     assert len(hands) == 1
     assert {ENV.start(task).turns()[0].dice for task in [base, *others]} == {ENV.start(base).turns()[0].dice}
-    assert ENV.start(replace(base, k=6)).turns()[0].dice != ENV.start(base).turns()[0].dice
+    assert ENV.start(base.replace(k=6)).turns()[0].dice != ENV.start(base).turns()[0].dice

@@ -2,10 +2,9 @@
 
 import pytest
 
-from veritas_rl.configs import make_config
 from veritas_rl.envs.openspiel import ids
 from veritas_rl.envs.openspiel.cases import load
-from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment
+from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.errors import UserError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*has no description of its own")
@@ -54,7 +53,7 @@ def test_cases_without_an_id() -> None:
 
 
 def test_allowed_game_indices_are_played_by_variant() -> None:
-    config = make_config(OpenSpielConfig, {"allowed_game_indices": [2, 6], "num_tasks_per_case": 50})
+    config = OpenSpielEnvironment().read_config({"allowed_game_indices": [2, 6], "num_tasks_per_case": 50})
     tasks = OpenSpielEnvironment().catalogue(config, "train")
     assert len(tasks) == 100
     assert (tasks[42].case, tasks[42].k) == ("leduc_poker", 42)
@@ -63,7 +62,7 @@ def test_allowed_game_indices_are_played_by_variant() -> None:
 
 
 def test_task_ids_are_single_tasks() -> None:
-    config = make_config(OpenSpielConfig, {"task_ids": "000200000042,600000001"})
+    config = OpenSpielEnvironment().read_config({"task_ids": "000200000042,600000001"})
     tasks = OpenSpielEnvironment().catalogue(config, "train")
     assert [(task.case, task.k) for task in tasks] == [("leduc_poker", 42), ("hex(board_size=7)", 1)]
 
@@ -79,4 +78,4 @@ def test_task_ids_are_single_tasks() -> None:
 )
 def test_wrong_numbers(values: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        make_config(OpenSpielConfig, values)
+        OpenSpielEnvironment().read_config(values)

@@ -112,7 +112,7 @@ def test_a_split_without_states_of_that_depth_is_an_error() -> None:
             empty.append(split)
     assert len(empty) == 1
     with pytest.raises(UserError, match="max_random_steps"):
-        OpenSpielEnvironment().catalogue(OpenSpielConfig(cases="hex(board_size=5)", max_random_steps=0), empty[0])
+        OpenSpielEnvironment().catalogue(OpenSpielConfig(cases="hex(board_size=5)", depth=0), empty[0])
 
 
 def test_a_walk_reaches_every_stage_of_the_game() -> None:
@@ -141,7 +141,7 @@ def test_the_same_prompt_in_any_process() -> None:
         make_task("openspiel", case, 77, split="val") for case in ("tic_tac_toe", "hex(board_size=5)", "leduc_poker")
     ]
     code = (
-        "import sys; from veritas_rl.envs.base import *; from veritas_rl.envs.registry import get_environment\n"
+        "import sys; from veritas_rl.envs.base import *; from veritas_rl.envs.registry import *\n"
         "for name in sys.argv[1:]:\n"
         "    task = task_from_id(name); session = get_environment(task.env).start(task); turn = session.turns()[0]\n"
         "    session.step({turn.seat: Reply(turn.answers[-1])}); print(turn.messages, session.scores())"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from veritas_rl.envs.base import Reply
+from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.lint.case import Case, said
 from veritas_rl.envs.lint.findings import Log, NotApplicable, quote
@@ -144,15 +144,19 @@ def tasks_distinct(case: Case, log: Log) -> str:
 
 def format_told(case: Case, log: Log) -> str:
     """Where answers stand in a box, the prompt says so."""
-    boxed = [(task, turn) for task, turns in case.asked for turn in turns if any(BOX in said for said in turn.answers)]
+    boxed = [(task, turn) for task, turns in case.asked for turn in turns if _is_boxed(turn)]
     if case.tasks[0].manner.prompt == "brief":
         raise NotApplicable("prompt=brief shows the position alone")
     if not boxed:
-        raise NotApplicable("no listed answer stands in a box")
+        raise NotApplicable("no answer stands in a box")
     for task, turn in boxed:
         if BOX not in said(turn):
             log.found(task.id, f"the prompt does not name \\boxed{{}}: {quote(said(turn)[-60:])}")
     return f"{len(boxed)} prompts name \\boxed{{}}"
+
+
+def _is_boxed(turn: Turn) -> bool:
+    return any(BOX in answer for answer in (*turn.answers, turn.solution))
 
 
 def settings_read(environment: Environment, settings: Mapping[str, Any], log: Log) -> str:

@@ -76,7 +76,8 @@ class Case:
         replies = [
             Item(self.audit.coarse(task).to_dict(), reply)
             for task, turns in self.asked
-            for reply in dict.fromkeys(turn.answers[end] for turn in turns[:1] for end in (0, -1) if turn.answers)
+            for turn in turns[:1]
+            for reply in dict.fromkeys(_ends(turn))
         ]
         return replies + [Item(task.to_dict(), None, TWIN_DECISIONS) for task in self.games[:TWIN_GAMES]]
 
@@ -107,6 +108,13 @@ class Case:
         if session.turns():
             raise RuntimeError("the session goes on")
         return session.scores()[seat]
+
+
+def _ends(turn: Turn) -> list[str]:
+    """An early and a late answer; the solution and a wrong one where answers are not listed."""
+    if turn.answers:
+        return [turn.answers[0], turn.answers[-1]]
+    return [turn.solution, "a wrong answer"] if turn.solution else []
 
 
 def said(turn: Turn) -> str:
