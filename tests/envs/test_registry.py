@@ -1,0 +1,56 @@
+"""Environments of other packages: found by their entry point, refused where two have one name."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+QUIZ = Path(__file__).resolve().parents[1] / "quiz"
+
+ASK = "from veritas_rl.envs.registry import *; print(environment_names()); print(type(get_environment('{}')).__name__)"
+
+
+def run(code: str, *folders: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program in a process that finds packages in these folders."""
+    code = f"import sys; sys.path[:0] = {[str(folder) for folder in folders]!r}; {code}"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def package(folder: Path, name: str, target: str) -> Path:
+    """A package that offers one environment."""
+    info = folder / f"{folder.name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {folder.name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[veritas_rl.environments]\n{name} = {target}\n")
+    return folder
+
+
+def test_an_environment_of_another_package_is_found() -> None:
+    done = run(ASK.format("quiz"), QUIZ)
+    assert done.stdout.splitlines() == ["('openspiel', 'trace', 'quiz')", "Quiz"]
+
+
+def test_without_the_package_it_is_not_there_and_the_nearest_names_are_listed() -> None:
+    done = run(ASK.format("traces"))
+    assert "UserError: unknown environment 'traces': did you mean trace?" in done.stderr
+
+
+def test_of_two_environments_of_one_name_both_are_named_and_others_work(tmp_path: Path) -> None:
+    other = package(tmp_path / "other", "quiz", "another_quiz:Quiz")
+    done = run(ASK.format("quiz"), QUIZ, other)
+    assert "two environments are named quiz: " in done.stderr
+    assert "veritas_quiz:Quiz" in done.stderr
+    assert "another_quiz:Quiz" in done.stderr
+    assert run(ASK.format("trace"), QUIZ, other).stdout.splitlines()[1] == "TraceEnvironment"
+
+
+def test_an_environment_that_takes_a_name_of_ours_is_named(tmp_path: Path) -> None:
+    done = run(ASK.format("trace"), package(tmp_path / "other", "trace", "veritas_quiz:Quiz"), QUIZ)
+    assert "two environments are named trace" in done.stderr
+
+
+@pytest.mark.parametrize("target", ["nowhere:Quiz", "veritas_quiz:Nothing", "veritas_quiz:judge", "json:JSONDecoder"])
+def test_an_environment_that_does_not_load_is_named(target: str, tmp_path: Path) -> None:
+    done = run(ASK.format("broken"), package(tmp_path / "broken", "broken", target), QUIZ)
+    assert f"UserError: the environment broken ({target})" in done.stderr
