@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from veritas_rl.envs.single import SingleAnswerConfig, whole_number
+from veritas_rl.envs.trace.injection import MOST_PRINTS
 from veritas_rl.envs.trace.questions import FILE, LEVELS
-from veritas_rl.envs.trace.task import MOST_DEBUG_PRINTS
 from veritas_rl.errors import UserError
 
 
@@ -29,7 +29,7 @@ class TraceConfig(SingleAnswerConfig):
     """
 
     compare: str = "exact"
-    debug_prints: int = MOST_DEBUG_PRINTS
+    debug_prints: int = MOST_PRINTS
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from veritas_rl.envs.task import Manner, Parameters, Pay, Task, check_choice
+from veritas_rl.envs.trace.injection import MOST_PRINTS
 from veritas_rl.errors import UserError
 
 PROMPTS = ("full", "brief")
 COMPARISONS = ("exact", "lenient")
-MOST_DEBUG_PRINTS = 6
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,11 @@ class TraceParameters(Parameters):
         debug_prints: At most so many prints `__DBG_0__` .. `__DBG_5__` are injected.
     """
 
-    debug_prints: int = MOST_DEBUG_PRINTS
+    debug_prints: int = MOST_PRINTS
 
     def __post_init__(self) -> None:
-        if not 0 <= self.debug_prints <= MOST_DEBUG_PRINTS:
-            raise UserError(f"debug_prints must lie between 0 and {MOST_DEBUG_PRINTS}, {self.debug_prints} was given")
+        if not 0 <= self.debug_prints <= MOST_PRINTS:
+            raise UserError(f"debug_prints must lie between 0 and {MOST_PRINTS}, {self.debug_prints} was given")
 
 
 @dataclass(frozen=True)

@@ -16,19 +16,20 @@ _DEBUG_TEXT = re.compile(r"__DBG_\d+__ [^\n]*\n")
 _REDIRECTIONS = frozenset(("stdout", "redirect_stdout", "__stdout__"))
 
 
-def inject(source: str, random: Random, opaque: frozenset[str] = frozenset()) -> str:
+def inject(source: str, random: Random, opaque: frozenset[str] = frozenset(), most: int = MOST_PRINTS) -> str:
     """Put debug prints into a program.
 
-    After each assignment a print is put with probability 0.6, after and inside each branch with 0.4; of more than six,
-    six are drawn. Each shows one to three names that are surely bound there.
+    After each assignment a print is put with probability 0.6, after and inside each branch with 0.4; of more than `most`,
+    so many are drawn. Each shows one to three names that are surely bound there.
 
     Args:
         source: The program.
         random: Source of randomness; the same state gives the same text.
         opaque: Names that must not be shown.
+        most: At most so many prints.
 
     Returns:
-        The program with zero to six prints. It is unchanged if it has no fitting place, if it is no Python, if it has
+        The program with zero to `most` prints. It is unchanged if it has no fitting place, if it is no Python, if it has
         tags of its own, or if it changes `print` or where that goes.
     """
     try:
@@ -50,7 +51,7 @@ def inject(source: str, random: Random, opaque: frozenset[str] = frozenset()) ->
         shown = random.sample(names, min(random.randint(1, _MOST_NAMES), len(names)))
         # Two places may be the same line: the end of a branch, and the end of the branches around it.
         chosen.setdefault(line, (text.indentation(place), shown))
-    kept = sorted(random.sample(sorted(chosen), min(MOST_PRINTS, len(chosen))))
+    kept = sorted(random.sample(sorted(chosen), min(most, len(chosen))))
     lines = text.lines.copy()
     for number, line in reversed(list(enumerate(kept))):
         indentation, names = chosen[line]
