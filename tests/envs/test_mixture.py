@@ -76,7 +76,10 @@ def test_the_short_form_is_one_environment() -> None:
     ("settings", "said"),
     [
         (mixture(openspeil={}), "did you mean openspiel"),
-        (mixture(trace={"weight": 0}), "environments.trace.weight must be a number above 0, 0 was given: leave trace out"),
+        (
+            mixture(trace={"weight": 0}),
+            "trace.weight must be a number above 0, 0 was given: leave trace out",
+        ),
         (mixture(trace={"weight": -1}), "above 0"),
         (mixture(trace={"weight": float("nan")}), "above 0"),
         (mixture(trace={"weight": True}), "above 0"),

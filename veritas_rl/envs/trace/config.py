@@ -6,6 +6,7 @@ from pathlib import Path
 from veritas_rl.envs.single import SingleAnswerConfig, whole_number
 from veritas_rl.envs.trace.injection import MOST_PRINTS
 from veritas_rl.envs.trace.questions import FILE, LEVELS
+from veritas_rl.envs.trace.task import TraceManner, TraceParameters, TracePay
 from veritas_rl.errors import UserError
 
 
@@ -34,6 +35,10 @@ class TraceConfig(SingleAnswerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "debug_prints", whole_number("debug_prints", self.debug_prints, 0))
+        # Each part of a task refuses what cannot work.
+        TraceParameters(self.debug_prints)
+        TraceManner(prompt=self.prompt)
+        TracePay(reward=self.reward, legal_share=self.legal_share, compare=self.compare)
 
     def known_cases(self) -> tuple[str, ...]:
         """The levels."""

@@ -5,6 +5,7 @@ print the same every time is replaced by the next one. Programs are split by a h
 program of validation is in training, whatever the seed and whatever its names.
 """
 
+import itertools
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from veritas_rl.envs.trace.injection import inject
 from veritas_rl.envs.trace.programs import Program, canonical, generate
 from veritas_rl.envs.trace.programs.levels import LIMITS
 from veritas_rl.envs.trace.truths import Truth, Truths
-from veritas_rl.envs.trace.user_programs import read_programs
+from veritas_rl.envs.trace.user_programs import UserPrograms
 from veritas_rl.errors import UserError
 from veritas_rl.permutation import Permutation
 from veritas_rl.seeding import digest, generator
@@ -88,15 +89,45 @@ def question_of(asked: Identity) -> Question:
 
 def begin(asked: Identity) -> None:
     """Begin to make the truth of the program that a task tries first, and return at once."""
-    first = next(_candidates(asked), None)
+    first = _candidates(asked).get(0)
     if first is not None:
         program, _, source = first
         truths().prefetch([(source, program.stdin)])
 
 
-def _candidates(asked: Identity) -> Iterator[tuple[Program, str, str]]:
+class _Candidates:
     """The programs of a task's split that it may ask about, in the order in which it tries them: each as it is, its
-    form, and its text with debug prints."""
+    form, and its text with debug prints. Each is made once, when it is first needed."""
+
+    def __init__(self, asked: Identity) -> None:
+        self._rest = _drawn(asked)
+        self._made: list[tuple[Program, str, str]] = []
+        self._lock = threading.Lock()
+
+    def get(self, number: int) -> tuple[Program, str, str] | None:
+        """One of them by its number; None after the last."""
+        with self._lock:
+            while len(self._made) <= number:
+                following = next(self._rest, None)
+                if following is None:
+                    return None
+                self._made.append(following)
+            return self._made[number]
+
+    def __iter__(self) -> Iterator[tuple[Program, str, str]]:
+        for number in itertools.count():
+            candidate = self.get(number)
+            if candidate is None:
+                return
+            yield candidate
+
+
+@lru_cache(maxsize=4096)
+def _candidates(asked: Identity) -> _Candidates:
+    return _Candidates(asked)
+
+
+def _drawn(asked: Identity) -> Iterator[tuple[Program, str, str]]:
     drawn = _from_file(asked) if asked.case.startswith(FILE) else _generated(asked)
     for attempt, (program, form) in enumerate(drawn):
         random = generator("debug prints", asked.case, asked.seed, asked.split, asked.k, attempt)
@@ -125,7 +156,7 @@ class _UserPrograms:
     """The programs of a file in a seeded order, each form once, dealt to the splits as far as they are asked for."""
 
     def __init__(self, case: str, seed: int) -> None:
-        self._programs = read_programs(Path(case.removeprefix(FILE)))
+        self._programs = UserPrograms(Path(case.removeprefix(FILE)))
         self._order = Permutation(len(self._programs), "programs", case, seed)
         self._read = 0
         self._seen: set[str] = set()

@@ -19,8 +19,8 @@ _REDIRECTIONS = frozenset(("stdout", "redirect_stdout", "__stdout__"))
 def inject(source: str, random: Random, opaque: frozenset[str] = frozenset(), most: int = MOST_PRINTS) -> str:
     """Put debug prints into a program.
 
-    After each assignment a print is put with probability 0.6, after and inside each branch with 0.4; of more than `most`,
-    so many are drawn. Each shows one to three names that are surely bound there.
+    After each assignment a print is put with probability 0.6, after and inside each branch with 0.4; of more than
+    `most`, so many are drawn. Each shows one to three names that are surely bound there.
 
     Args:
         source: The program.
@@ -29,8 +29,8 @@ def inject(source: str, random: Random, opaque: frozenset[str] = frozenset(), mo
         most: At most so many prints.
 
     Returns:
-        The program with zero to `most` prints. It is unchanged if it has no fitting place, if it is no Python, if it has
-        tags of its own, or if it changes `print` or where that goes.
+        The program with zero to `most` prints. It is unchanged if it has no fitting place, if it is no Python, if it
+        has tags of its own, or if it changes `print` or where that goes.
     """
     try:
         with warnings.catch_warnings():
