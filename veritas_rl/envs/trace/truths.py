@@ -206,7 +206,7 @@ class Truths:
                     continue
                 try:
                     job.result.set_result(self._make(job, sandboxes))
-                except BaseException as error:  # whoever waits gets it
+                except BaseException as error:  # the thread that waits gets it
                     with wake:
                         self._jobs.pop(job.key, None)
                     job.result.set_exception(error)

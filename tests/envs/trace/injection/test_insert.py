@@ -107,7 +107,7 @@ w = math.pi
 k2 = {}
 k2["x"] = f
 """
-    unstable = unstable_names(ast.parse(source))
+    unstable = unstable_names(list(ast.walk(ast.parse(source))))
     assert unstable >= set("abcdefgijklnpstuv") | {"math", "self", "gen", "Plain", "Shown"}
     assert not unstable & {"h", "m", "o", "o2", "q", "r", "w"}
 

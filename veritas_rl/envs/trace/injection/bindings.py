@@ -42,20 +42,49 @@ class Place:
     kind: Kind
 
 
-def places(tree: ast.Module) -> list[Place]:
-    """All places after an assignment, and after and inside the branches of an `if`, in the order of the walk."""
-    return [place for scope in _scopes(tree) for place in scope.places]
+def places(tree: ast.Module, nodes: Sequence[ast.AST]) -> list[Place]:
+    """All places after an assignment, and after and inside the branches of an `if`, in the order of the walk.
+
+    Args:
+        tree: The program.
+        nodes: All its nodes.
+    """
+    return [place for scope in _scopes(tree, _Traits.of(nodes), nodes) for place in scope.places]
 
 
-def _scopes(tree: ast.Module) -> Iterator["_Scope"]:
-    lost = _deleted_from_inside(tree)
-    waiting: list[tuple[Sequence[ast.stmt], Names, Names]] = [(tree.body, frozenset(), lost)]
-    if any(isinstance(node, ast.Name) and node.id in ("globals", "vars", "exec") for node in ast.walk(tree)):
-        # Such a program may unbind its module's names in ways that its text does not show.
-        waiting = [(tree.body, frozenset(), lost | {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)})]
+@dataclass(frozen=True)
+class _Traits:
+    """What occurs in a program at all, so that it is not looked for again and again where it does not.
+
+    Attributes:
+        unbinds: Whether names are unbound, by `del` or by leaving a handler.
+        declares: Whether names are declared `global` or `nonlocal`.
+        walrus: Whether there is an assignment inside an expression.
+    """
+
+    unbinds: bool
+    declares: bool
+    walrus: bool
+
+    @classmethod
+    def of(cls, nodes: Sequence[ast.AST]) -> "_Traits":
+        kinds = set(map(type, nodes))
+        return cls(
+            unbinds=ast.Del in kinds or ast.ExceptHandler in kinds,
+            declares=ast.Global in kinds or ast.Nonlocal in kinds,
+            walrus=ast.NamedExpr in kinds,
+        )
+
+
+def _scopes(tree: ast.Module, traits: _Traits, nodes: Sequence[ast.AST]) -> Iterator["_Scope"]:
+    lost = _deleted_from_inside(nodes) if traits.declares and traits.unbinds else frozenset()
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    # A program with such calls may unbind its module's names in ways that its text does not show.
+    everything = names if names & {"globals", "vars", "exec"} else frozenset()
+    waiting: list[tuple[Sequence[ast.stmt], Names, Names]] = [(tree.body, frozenset(), lost | everything)]
     while waiting:
         body, bound, foreign = waiting.pop(0)
-        scope = _Scope(foreign | _declared(body))
+        scope = _Scope(foreign | _declared(body) if traits.declares else foreign, traits)
         scope.block(body, bound)
         yield scope
         for inner in scope.inner:
@@ -84,10 +113,10 @@ def _declared(body: Sequence[ast.stmt]) -> Names:
     return frozenset(name for names in found for name in names)
 
 
-def _deleted_from_inside(tree: ast.Module) -> Names:
+def _deleted_from_inside(nodes: Sequence[ast.AST]) -> Names:
     """Names that some function may unbind in a scope around it."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found |= _declared(node.body) & _unbound(node.body)
     return frozenset(found)
@@ -155,15 +184,17 @@ class _Scope:
         inner: The functions and classes defined in the scope's own statements.
     """
 
-    def __init__(self, foreign: Names) -> None:
+    def __init__(self, foreign: Names, traits: _Traits) -> None:
         """Start a walk.
 
         Args:
             foreign: Names that are never taken for bound.
+            traits: What occurs in the program.
         """
         self.places: list[Place] = []
         self.inner: list[Function | ast.ClassDef] = []
         self._foreign = foreign
+        self._traits = traits
         self._breaks: list[list[Names]] = []
 
     def block(self, body: Sequence[ast.stmt], state: State, entered: Kind | None = None) -> State:
@@ -189,6 +220,15 @@ class _Scope:
                 self._place(body, index, state, Kind.CONDITION)
         return state
 
+    def _evaluated(self, *expressions: ast.AST | None) -> Names:
+        return _evaluated(*expressions) if self._traits.walrus else frozenset()
+
+    def _unbound(self, statements: Sequence[ast.stmt]) -> Names:
+        return _unbound(statements) if self._traits.unbinds else frozenset()
+
+    def _unbound_on_the_way_out(self, statements: Sequence[ast.stmt]) -> Names:
+        return _unbound_on_the_way_out(statements) if self._traits.unbinds else frozenset()
+
     def _place(self, body: Sequence[ast.stmt], index: int, state: State, kind: Kind) -> None:
         if state is not None:
             self.places.append(Place(body, index, state - self._foreign, kind))
@@ -203,14 +243,14 @@ class _Scope:
                 self._breaks[-1].append(state)
                 return None
             case ast.Assign(targets=targets, value=value):
-                return state.union(_evaluated(value), *map(_targets, targets), _evaluated(*targets))
+                return state.union(self._evaluated(value), *map(_targets, targets), self._evaluated(*targets))
             case ast.AnnAssign(target=target, value=value):
                 # The annotation is evaluated or not, depending on the scope.
-                return state | _evaluated(value) | (_targets(target) if value is not None else frozenset())
+                return state | self._evaluated(value) | (_targets(target) if value is not None else frozenset())
             case ast.AugAssign(target=target, value=value):
-                return state | _evaluated(value) | _targets(target)
+                return state | self._evaluated(value) | _targets(target)
             case ast.Delete():
-                return state - _unbound([statement])
+                return state - self._unbound([statement])
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 self.inner.append(statement)
                 return state | {name}
@@ -230,45 +270,45 @@ class _Scope:
             case ast.Match():
                 return self._match(statement, state)
             case ast.Expr(value=value):
-                return state | _evaluated(value)
+                return state | self._evaluated(value)
             case _:  # assert binds nothing when it is left out, pass and declarations bind nothing at all
                 return state
 
     def _if(self, statement: ast.If, state: Names) -> State:
-        state |= _evaluated(statement.test)
+        state |= self._evaluated(statement.test)
         body = self.block(statement.body, state, Kind.CONDITION)
         return _meet(body, self.block(statement.orelse, state, Kind.CONDITION))
 
     def _loop(self, statement: ast.While | ast.For | ast.AsyncFor, state: Names) -> State:
         """Any number of turns may have run before a turn, none at all among them."""
         if isinstance(statement, ast.While):
-            head = (state - _unbound(statement.body)) | _evaluated(statement.test)
+            head = (state - self._unbound(statement.body)) | self._evaluated(statement.test)
             turn, entered = head, None
             test = statement.test
             normal = None if isinstance(test, ast.Constant) and test.value else head
         else:
-            head = (state | _evaluated(statement.iter)) - _unbound(statement.body)
+            head = (state | self._evaluated(statement.iter)) - self._unbound(statement.body)
             turn, entered = head | _targets(statement.target), Kind.ASSIGNMENT
             normal = head
         self._breaks.append([])
         self.block(statement.body, turn, entered)
         breaks = self._breaks.pop()
-        lost = _unbound_on_the_way_out(statement.body)
+        lost = self._unbound_on_the_way_out(statement.body)
         return _meet(self.block(statement.orelse, normal), *(names - lost for names in breaks))
 
     def _with(self, statement: ast.With | ast.AsyncWith, state: Names) -> State:
         """A context manager may swallow an exception, so what the body binds need not be bound after it."""
-        inside = state.union(*(_evaluated(item.context_expr) for item in statement.items))
+        inside = state.union(*(self._evaluated(item.context_expr) for item in statement.items))
         named = [_targets(item.optional_vars) for item in statement.items if item.optional_vars is not None]
         self.block(statement.body, inside.union(*named), Kind.ASSIGNMENT if named else None)
-        return state - _unbound(statement.body)
+        return state - self._unbound(statement.body)
 
     def _try(self, statement: ast.Try | ast.TryStar, state: Names) -> State:
         body = self.block(statement.body, state)
         # An exception may come before the body's first assignment and after its last deletion.
-        caught = state - _unbound(statement.body)
+        caught = state - self._unbound(statement.body)
         if isinstance(statement, ast.TryStar):  # several handlers may run, one after another
-            caught = state - _unbound([statement])
+            caught = state - self._unbound([statement])
         ends = [self.block(statement.orelse, body) if body is not None else None]
         for handler in statement.handlers:
             name = {handler.name} if handler.name is not None else set()
@@ -278,7 +318,7 @@ class _Scope:
             ends.append(caught)
         if not statement.finalbody:
             return _meet(*ends)
-        at_worst = state - _unbound([statement])
+        at_worst = state - self._unbound([statement])
         self.block(statement.finalbody, at_worst)
         return self._again(lambda: self.block(statement.finalbody, _meet(*ends)))
 
@@ -290,11 +330,11 @@ class _Scope:
         return state
 
     def _match(self, statement: ast.Match, state: Names) -> State:
-        state |= _evaluated(statement.subject)
+        state |= self._evaluated(statement.subject)
         ends: list[State] = []
         for case in statement.cases:
             matched = state | _captured(case.pattern)
-            ends.append(self.block(case.body, matched | _evaluated(case.guard), Kind.CONDITION))
+            ends.append(self.block(case.body, matched | self._evaluated(case.guard), Kind.CONDITION))
         last = statement.cases[-1]
         always = last.guard is None and isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None
         return _meet(*ends) if always else _meet(*ends, state)

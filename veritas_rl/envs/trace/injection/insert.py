@@ -3,6 +3,7 @@
 import ast
 import re
 import warnings
+from collections.abc import Sequence
 from random import Random
 
 from veritas_rl.envs.trace.injection.bindings import Kind, Place, places
@@ -38,12 +39,13 @@ def inject(source: str, random: Random, opaque: frozenset[str] = frozenset(), mo
             tree = ast.parse(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return source
-    if _TAG in source or _changes_print(tree):
+    nodes = list(ast.walk(tree))
+    if _TAG in source or _changes_print(nodes):
         return source
     text = _Text(source)
-    hidden = unstable_names(tree) | opaque
+    hidden = unstable_names(nodes) | opaque
     chosen: dict[int, tuple[str, list[str]]] = {}
-    for place in places(tree):
+    for place in places(tree, nodes):
         line = text.line_of(place)
         names = sorted(name for name in place.names - hidden if not name.startswith("__"))
         if line is None or not names or random.random() >= _CHANCE[place.kind]:
@@ -65,8 +67,8 @@ def without_debug(output: str) -> str:
     return _DEBUG_TEXT.sub("", output)
 
 
-def _changes_print(tree: ast.Module) -> bool:
-    for node in ast.walk(tree):
+def _changes_print(nodes: Sequence[ast.AST]) -> bool:
+    for node in nodes:
         match node:
             case ast.Name(id="print", ctx=ast.Store() | ast.Del()) | ast.arg(arg="print"):
                 return True

@@ -5,7 +5,7 @@ twice; what it refuses wrongly is one name fewer to show.
 """
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 _UNSTABLE_CALLS = frozenset(
     [
@@ -39,16 +39,19 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _SET_METHODS = frozenset(["union", "intersection", "difference", "symmetric_difference"])
 
 
-def unstable_names(tree: ast.Module) -> frozenset[str]:
+def unstable_names(nodes: Sequence[ast.AST]) -> frozenset[str]:
     """Names that are bound, anywhere in the program, to something without a stable printed form.
 
     These are functions, classes, modules, iterators, generators, sets, and objects of classes that do not say how they
     print; what is made of them; and the first parameters of methods, which may be half made.
+
+    Args:
+        nodes: All nodes of the program.
     """
-    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
     names = {"_", *(node.name for node in classes if not _prints_itself(node))}
     silent = set(names)
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.alias):
@@ -58,15 +61,23 @@ def unstable_names(tree: ast.Module) -> frozenset[str]:
             if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
                 parameters = [*method.args.posonlyargs, *method.args.args]
                 names.update(parameter.arg for parameter in parameters[:1])
-    silent.update(node.name for node in ast.walk(tree) if _makes_generators(node) and isinstance(node, ast.FunctionDef))
-    silent.update(node.name for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef))
-    bindings = list(_bindings(tree))
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    yields = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes)
+    for node in functions:
+        if isinstance(node, ast.AsyncFunctionDef) or (yields and _makes_generators(node)):
+            silent.add(node.name)
     # What is bound to an unstable name is unstable, so this goes on until nothing is added.
-    while True:
-        added = {name for target, value in bindings if _unstable(value, names, silent) for name in _names(target)}
-        if added <= names:
-            return frozenset(names)
-        names |= added
+    waiting, added = list(_bindings(nodes)), True
+    while added:
+        added, stable = False, []
+        for target, value in waiting:
+            if _unstable(value, names, silent):
+                names.update(_names(target))
+                added = True
+            else:
+                stable.append((target, value))
+        waiting = stable
+    return frozenset(names)
 
 
 def _prints_itself(node: ast.ClassDef) -> bool:
@@ -76,8 +87,8 @@ def _prints_itself(node: ast.ClassDef) -> bool:
     return "__repr__" in methods or bool(node.decorator_list) or bool(bases & {"NamedTuple", "IntEnum", "Enum"})
 
 
-def _makes_generators(node: ast.AST) -> bool:
-    return isinstance(node, _FUNCTIONS) and any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in _own(node))
+def _makes_generators(function: ast.AST) -> bool:
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in _own(function))
 
 
 def _own(node: ast.AST) -> Iterator[ast.AST]:
@@ -88,9 +99,9 @@ def _own(node: ast.AST) -> Iterator[ast.AST]:
             yield from _own(child)
 
 
-def _bindings(tree: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+def _bindings(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Each target of the program with the value that it is bound to, or with what it is an element of."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 yield from _pairs(target, node.value)

@@ -94,31 +94,47 @@ def leave_file_system(folders: list[str]) -> bool:
     Returns:
         Whether the old root is gone. If not, the process sees the files that it saw before.
     """
-    root = "/tmp"
     if not _mount(None, "/", None, _MS_REC | _MS_PRIVATE):
         return False
-    if not _mount("tmpfs", root, "tmpfs", _MS_NOSUID | _MS_NODEV):
+    if not _mount("tmpfs", _ROOT, "tmpfs", _MS_NOSUID | _MS_NODEV):
         return False
+    try:
+        left = _fill_root(folders) and _enter_root()
+    except OSError:  # a user namespace without a user of its own may not write there
+        left = False
+    if not left:
+        os.chdir("/")
+        _libc.umount2(_ROOT.encode(), _MNT_DETACH)
+    return left
+
+
+_ROOT = "/tmp"
+"""Where the new root is put together: any folder that is there."""
+
+
+def _fill_root(folders: list[str]) -> bool:
     for folder in folders:
-        inner = root + folder
+        inner = _ROOT + folder
         Path(inner).mkdir(parents=True, exist_ok=True)
         if not _mount(folder, inner, None, _MS_BIND | _MS_REC):
-            _libc.umount2(root.encode(), _MNT_DETACH)
             return False
         # A user namespace may not clear flags that the host set, so those that it may keep are tried in turn.
         for flags in (_MS_NOSUID | _MS_NODEV, _MS_NOSUID, 0):
             if _mount(None, inner, None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | flags):
                 break
+        else:
+            return False
     # The libraries are found through /lib and /lib64, which are links to folders of /usr on most systems.
     for link in (Path("/lib"), Path("/lib64")):
-        if link.is_symlink() and not Path(f"{root}{link}").exists():
-            Path(f"{root}{link}").symlink_to(link.readlink())
-    _mount(None, root, None, _MS_REMOUNT | _MS_RDONLY | _MS_NOSUID | _MS_NODEV)
-    os.chdir(root)
+        if link.is_symlink() and not Path(f"{_ROOT}{link}").exists():
+            Path(f"{_ROOT}{link}").symlink_to(link.readlink())
+    return _mount(None, _ROOT, None, _MS_REMOUNT | _MS_RDONLY | _MS_NOSUID | _MS_NODEV)
+
+
+def _enter_root() -> bool:
+    os.chdir(_ROOT)
     # pivot_root(".", ".") stacks the old root on the new one, so that no folder must be made for it.
-    if _libc.syscall(_SYS_PIVOT_ROOT[machine()], b".", b".") != 0:
-        os.chdir("/")
-        _libc.umount2(root.encode(), _MNT_DETACH)
+    if _libc.syscall(_SYS_PIVOT_ROOT.get(machine(), -1), b".", b".") != 0:
         return False
     _libc.umount2(b".", _MNT_DETACH)
     os.chdir("/")
