@@ -10,6 +10,9 @@ from veritas_rl.envs.trace.programs import generate
 from veritas_rl.envs.trace.sandbox import Limits, Sandbox, Status
 from veritas_rl.seeding import generator
 
+EVERYWHERE = 10_000
+"""More prints than any program has places."""
+
 TRICKY = {
     "a name of one branch": """
         import os
@@ -400,9 +403,8 @@ def sandbox() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make `inject` put a print at every place, with every name."""
+    """Make `inject`, asked for enough prints, put one at every place, with every name."""
     monkeypatch.setattr(insert, "_CHANCE", dict.fromkeys(insert._CHANCE, 1.1))
-    monkeypatch.setattr(insert, "MOST_PRINTS", 10_000)
     monkeypatch.setattr(insert, "_MOST_NAMES", 10_000)
     monkeypatch.setattr("random.Random.randint", lambda self, low, high: high)
 
@@ -413,7 +415,7 @@ def test_every_name_is_bound_at_every_place(sandbox: Sandbox, name: str) -> None
     source = textwrap.dedent(TRICKY[name]).lstrip("\n")
     original = sandbox.run(source)
     assert original.status is Status.OK, original
-    injected = insert.inject(source, generator(name))
+    injected = insert.inject(source, generator(name), most=EVERYWHERE)
     outcome = sandbox.run(injected)
     assert outcome.status is Status.OK, f"{outcome}\n{injected}"
     assert outcome.stdout.count("__DBG_") > 0, injected
@@ -426,7 +428,7 @@ def test_generated_programs_keep_their_meaning_with_a_print_everywhere(sandbox: 
     for level in range(1, 11):
         for seed in range(6):
             program = generate(generator("everywhere", level, seed), level)
-            injected = insert.inject(program.source, generator("prints", level, seed), program.opaque)
+            injected = insert.inject(program.source, generator("prints", level, seed), program.opaque, EVERYWHERE)
             before, after = sandbox.run(program.source), sandbox.run(injected)
             assert before.status is after.status is Status.OK, f"{after}\n{injected}"
             assert without_debug(after.stdout) == before.stdout
@@ -436,7 +438,7 @@ def test_generated_programs_keep_their_meaning_with_a_print_everywhere(sandbox: 
 
 def _bound(source: str, line: str) -> set[str]:
     """The names that the print right after `line` shows, when prints are everywhere."""
-    injected = insert.inject(textwrap.dedent(source), generator("bound")).split("\n")
+    injected = insert.inject(textwrap.dedent(source), generator("bound"), most=EVERYWHERE).split("\n")
     at = next(index for index, text in enumerate(injected) if text.strip() == line)
     after = injected[at + 1]
     return {word.strip("{}=") for word in after.split("__ ")[1].rstrip('")').split()} if "__DBG_" in after else set()
@@ -490,7 +492,7 @@ def test_names_bound_on_some_ways_only_are_left_out() -> None:
 )
 def test_bodies_are_reached(header: str, line: str) -> None:
     tail = "\nexcept KeyError:\n    z = 1\nfinally:\n    y = 1\n" if header == "try:" else "\n"
-    injected = insert.inject(f"a = 0\n{header}\n    {line}{tail}", generator("bodies"))
+    injected = insert.inject(f"a = 0\n{header}\n    {line}{tail}", generator("bodies"), most=EVERYWHERE)
     lines = injected.split("\n")
     wanted = [line, *(["z = 1", "y = 1"] if header == "try:" else [])]
     for text in wanted:
