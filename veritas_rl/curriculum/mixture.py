@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 from typing import Any
 
 from veritas_rl.curriculum.sampler import Draw, TaskSource, open_source
@@ -24,6 +25,7 @@ class MixedSource:
     def __init__(self, sources: Mapping[str, TaskSource], weights: Sequence[float]) -> None:
         self.sources = dict(sources)
         self._in_order = list(self.sources.values())
+        self._weights = weights
         self._schedule = Schedule(weights)
         self._waiting: dict[int, None] = {}
         self._again: deque[int] = deque()
@@ -54,10 +56,10 @@ class MixedSource:
         said = self._in_order[which].record(own, score, success)
         return f"{said} ({list(self.sources)[which]})" if said and len(self.sources) > 1 else said
 
-    def upcoming(self, count: int) -> list[Draw]:
-        """The tasks that come next, as far as they are known: those in the present stages' own order."""
-        share = -(-count // len(self._in_order))
-        return [draw for source in self._in_order for draw in source.upcoming(share)]
+    def prepare(self, count: int) -> None:
+        """Let each environment make ahead what starting its share of the next draws takes, as far as they are known."""
+        for weight, (name, source) in zip(self._weights, self.sources.items(), strict=True):
+            get_environment(name).prepare(source.upcoming(ceil(count * weight / sum(self._weights))))
 
     def metrics(self) -> dict[str, float]:
         """Those of each source; of several, under the environment's name."""
@@ -119,12 +121,3 @@ def open_sources(settings: Mapping[str, Any], seed: object = 42, limit: int = -1
     parts = parts_of(settings)
     sources = {part.env: open_source(part.settings, seed, limit) for part in parts}
     return MixedSource(sources, [part.weight for part in parts])
-
-
-def prepare(draws: Iterable[Draw]) -> None:
-    """Let each environment make ahead what starting these tasks takes."""
-    by_environment: dict[str, list[Draw]] = {}
-    for draw in draws:
-        by_environment.setdefault(draw.task.env, []).append(draw)
-    for name, share in by_environment.items():
-        get_environment(name).prepare([draw.task for draw in share])

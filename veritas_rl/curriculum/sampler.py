@@ -6,7 +6,7 @@ the seed, on how many were drawn before, and on the outcomes that were recorded;
 
 import dataclasses
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,13 +143,12 @@ class TaskSource:
             return self.curriculum.record_fresh(draw.stage, success)
         return None
 
-    def upcoming(self, count: int) -> list[Draw]:
+    def upcoming(self, count: int) -> Iterator[Task]:
         """So many tasks of the present stage's own order, which come next unless a failure or a past stage does."""
         name = self.curriculum.stage.name
-        count = min(count, self._lengths[name])
-        places = range(self._seen[name], self._seen[name] + count)
-        tasks, order, length = self.tasks[name], self._orders[name], self._lengths[name]
-        return [Draw(-1, tasks[order[place % length]], FRESH, name) for place in places]
+        seen, length = self._seen[name], self._lengths[name]
+        for place in range(seen, seen + min(count, length)):
+            yield self.tasks[name][self._orders[name][place % length]]
 
     def metrics(self) -> dict[str, float]:
         """Those of the curriculum and of the failures; nothing where a run has neither."""

@@ -6,7 +6,7 @@ A new environment is a class like this in a folder, a line in `registry.ENVIRONM
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -95,8 +95,12 @@ class Environment(ABC):
     def start(self, task: Task) -> Session:
         """A fresh session of a task. Raises `UserError` where the task names what does not exist."""
 
-    def prepare(self, tasks: Sequence[Task]) -> None:
-        """A hint that these tasks are started soon. What takes long can be made ahead, in the background."""
+    def prepare(self, tasks: Iterable[Task]) -> None:
+        """A hint that these tasks are started soon. What takes long can be made ahead, in the background.
+
+        Args:
+            tasks: They are made as they are read.
+        """
         return
 
     def group(self, task: Task) -> str:

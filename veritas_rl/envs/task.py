@@ -2,8 +2,8 @@
 
 The identity says what is asked: environment, case, number, mode, seed, split, and the environment's own `Parameters`.
 It alone makes the task's id, and the chance seed follows from it. The `Manner` says how the task is played and shown,
-the `Pay` what a finished session is worth; a change of either leaves the id as it is. `Task.key` distinguishes tasks that
-differ in any of the three.
+the `Pay` what a finished session is worth; a change of either leaves the id as it is. `Task.key` distinguishes tasks
+that differ in any of the three.
 
 An environment with values of its own derives from `Parameters`, `Manner`, `Pay` and `Task`:
 

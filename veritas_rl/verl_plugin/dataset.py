@@ -13,7 +13,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from torch.utils.data import Dataset
 
-from veritas_rl.curriculum.mixture import open_sources, prepare
+from veritas_rl.curriculum.mixture import open_sources
 from veritas_rl.envs.mixture import open_tasks
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.envs.task import SPLITS, Task
@@ -103,7 +103,7 @@ class DynamicEnvDataset(Dataset):
         if self.source is None:
             return row_of(self.tasks[index], index)
         if self.until_prepared <= 0:
-            prepare(self.source.upcoming(self.ahead))
+            self.source.prepare(self.ahead)
             self.until_prepared = self.ahead // PREPARED_BATCHES
         self.until_prepared -= 1
         draw = self.source.next()

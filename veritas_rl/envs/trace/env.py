@@ -1,6 +1,6 @@
 """Code tracing as an environment: a Python program is shown, and its exact output is asked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from veritas_rl.envs.base import Session, Turn
@@ -66,7 +66,7 @@ class TraceEnvironment(Environment):
         )
         return SingleAnswerSession(task, turn, lambda reply: judge(reply, asked.truth, pay))
 
-    def prepare(self, tasks: Sequence[Task]) -> None:
+    def prepare(self, tasks: Iterable[Task]) -> None:
         """Begin to run the programs of tasks that are started soon."""
         for task in tasks:
             begin(_identity(task))
