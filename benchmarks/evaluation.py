@@ -67,7 +67,7 @@ def main() -> None:
         folder = warmed_up(Path(name))
         for temperature in (0.0, 1.0):
             settings = ReplySettings(max_tokens=8, temperature=temperature, concurrency=512)
-            player, opponent = (open_player(who, settings, folder) for who in (str(folder), "random"))
+            player, opponent = (open_player(who, "openspiel", settings, folder) for who in (str(folder), "random"))
             pairings = pair(["tic_tac_toe"], given.games, [player], [opponent], Rules(prompt="brief"))
             few = pairings[: given.alone]
             timed(few, len(few))

@@ -101,8 +101,8 @@ async def measure(given: argparse.Namespace) -> None:
         dataset_cls=DynamicEnvDataset,  # pyright: ignore[reportArgumentType]
         data_config=DictConfigWrap(made.configuration.data),
     )
-    alone = open_player(str(path), ReplySettings(node.rollout.response_length, 1.0), Path(folder.name))
-    bot = make_bot(given.opponent)
+    alone = open_player(str(path), "openspiel", ReplySettings(node.rollout.response_length, 1.0), Path(folder.name))
+    bot = make_bot(given.opponent, "openspiel")
     tasks = [
         make_task("openspiel", "tic_tac_toe", k, mode="episode", opponent=given.opponent, seat=k % 2, prompt="brief")
         for k in range(given.games)

@@ -30,7 +30,7 @@ def test_sft_rows_hold_a_conversation_and_its_parts(tmp_path: Path) -> None:
     assert {name: len(file) for name, file in files.items()} == {"train": 360, "val": 40}
     for row in files["train"].to_dict("records"):
         assert list(row) == ["data_source", "prompt", "response", "messages", "extra_info"]
-        assert row["data_source"] == "tic_tac_toe"
+        assert row["data_source"] == "openspiel"
         assert [message["role"] for message in row["messages"]] == ["user", "assistant"]
         assert [message["content"] for message in row["messages"]] == [row["prompt"], row["response"]]
         assert compute_score("", row["response"], "", row["extra_info"])["score"] == 1.0
@@ -52,7 +52,7 @@ def test_rl_rows_are_rewarded_by_the_reward_function(tmp_path: Path) -> None:
         assert compute_score("", turn.answers[0], "", row["extra_info"])["legal"] == 1.0
         assert compute_score("", "none", "", row["extra_info"])["score"] == 0.0
         sources.add(row["data_source"])
-    assert sources == {"leduc_poker", "tic_tac_toe"}
+    assert sources == {"openspiel"}
 
 
 def test_no_symmetry_class_is_in_two_of_train_val_and_evaluation(tmp_path: Path) -> None:

@@ -18,12 +18,12 @@ def turns(case: str) -> list[Turn]:
 )
 def test_every_expert_answers_legally(name: str, case: str) -> None:
     asked = turns(case)
-    (reply,) = make_expert(name, "7", [case]).act(asked)
+    (reply,) = make_expert(name, "openspiel", "7", [case]).act(asked)
     assert reply.text in asked[0].answers
 
 
 def test_a_stronger_model_behind_a_server_demonstrates(chat_server) -> None:
-    player = make_expert(chat_server().url, "7", ["tic_tac_toe"])
+    player = make_expert(chat_server().url, "openspiel", "7", ["tic_tac_toe"])
     (reply,) = player.act(turns("tic_tac_toe"))
     assert reply.tokens > 0
 
@@ -39,4 +39,4 @@ def test_a_stronger_model_behind_a_server_demonstrates(chat_server) -> None:
 )
 def test_who_cannot_demonstrate_is_refused(name: str, case: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        make_expert(name, "7", [case])
+        make_expert(name, "openspiel", "7", [case])

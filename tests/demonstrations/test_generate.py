@@ -105,7 +105,7 @@ class Mumbler:
 
 def test_mistakes_are_counted_by_reason_and_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     player = Mumbler()
-    monkeypatch.setattr(generating, "make_expert", lambda name, seed, cases: player)
+    monkeypatch.setattr(generating, "make_expert", lambda name, env, seed, cases: player)
     made, counts = generate(settings(expert="mumbler"))
     assert set(counts.mistakes) == {"unparseable"}
     assert counts.mistakes["unparseable"] == player.asked // 3

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*has no description of its own"
 
 
 def bot(name: str) -> NamedPlayer:
-    return open_player(name, ReplySettings(), Path("unused"))
+    return open_player(name, "openspiel", ReplySettings(), Path("unused"))
 
 
 class Counting:

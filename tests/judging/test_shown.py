@@ -12,7 +12,9 @@ from veritas_rl.judging.evaluation import Settings, evaluate
 from veritas_rl.judging.matches import LEDGER, Game
 from veritas_rl.viewing.games_page import read_games
 
-SETTINGS = Settings("random", "exact", ("random", "mcts:5"), games=6, cases="tic_tac_toe,hex(board_size=3)")
+SETTINGS = Settings(
+    "random", compare="exact", opponents=("random", "mcts:5"), games=6, cases="tic_tac_toe,hex(board_size=3)"
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*has no description of its own")
 

@@ -71,7 +71,7 @@ def test_a_row_over_all_games_where_there_are_several() -> None:
     ],
 )
 def test_stages(opponent: str, stage: str | None) -> None:
-    assert stage_of(opponent) == stage
+    assert stage_of(opponent, "openspiel") == stage
 
 
 def test_a_stage_is_passed_by_what_is_shown_and_not_by_luck() -> None:

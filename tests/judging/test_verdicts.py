@@ -16,7 +16,7 @@ from veritas_rl.judging.verdicts import of_agreement, of_improvement, of_samenes
 
 
 def report_of(folder: Path, checkpoint: str, compare: str) -> Path:
-    settings = Settings(checkpoint, compare, ("random",), games=60, cases="tic_tac_toe")
+    settings = Settings(checkpoint, compare=compare, opponents=("random",), games=60, cases="tic_tac_toe")
     console = Console(width=200)
     with console.capture() as told:
         found = evaluate(settings, folder, console)

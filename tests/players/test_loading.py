@@ -59,13 +59,13 @@ def step(tiny_model: Path, tmp_path: Path) -> Path:
 
 
 def test_a_model_folder(tiny_model: Path, tmp_path: Path) -> None:
-    player = open_player(str(tiny_model), SETTINGS, tmp_path)
-    copy = open_player(str(shutil.copytree(tiny_model, tmp_path / "copy")), SETTINGS, tmp_path)
+    player = open_player(str(tiny_model), "openspiel", SETTINGS, tmp_path)
+    copy = open_player(str(shutil.copytree(tiny_model, tmp_path / "copy")), "openspiel", SETTINGS, tmp_path)
     moved(tiny_model).save_pretrained(tmp_path / "copy")
-    other = open_player(str(tmp_path / "copy"), SETTINGS, tmp_path)
+    other = open_player(str(tmp_path / "copy"), "openspiel", SETTINGS, tmp_path)
     # The weights are the identity, and not the folder; so is how it is sampled.
     assert player.identity == copy.identity != other.identity
-    assert player.identity != open_player(str(tiny_model), ReplySettings(max_tokens=7), tmp_path).identity
+    assert player.identity != open_player(str(tiny_model), "openspiel", ReplySettings(max_tokens=7), tmp_path).identity
     assert said(player) == said(copy) != said(other)
     assert player.is_model
 
@@ -73,19 +73,19 @@ def test_a_model_folder(tiny_model: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_raw_checkpoint_is_merged_once(step: Path, tiny_model: Path, tmp_path: Path, whole: bool) -> None:
     name = str(step if whole else step.parent)
-    first = open_player(name, SETTINGS, tmp_path / "models")
+    first = open_player(name, "openspiel", SETTINGS, tmp_path / "models")
     (merged,) = (tmp_path / "models").iterdir()
     written = (merged / "model.safetensors").stat().st_mtime_ns
     expected = tmp_path / "expected"
     shutil.copytree(tiny_model, expected)
     moved(tiny_model).save_pretrained(expected)
-    assert said(first) == said(open_player(str(expected), SETTINGS, tmp_path))
-    assert open_player(name, SETTINGS, tmp_path / "models").identity == first.identity
+    assert said(first) == said(open_player(str(expected), "openspiel", SETTINGS, tmp_path))
+    assert open_player(name, "openspiel", SETTINGS, tmp_path / "models").identity == first.identity
     assert (merged / "model.safetensors").stat().st_mtime_ns == written
 
 
 def test_an_adapter_plays_on_its_base(adapter: Path, tiny_model: Path, tmp_path: Path) -> None:
-    player, plain = (open_player(str(folder), SETTINGS, tmp_path) for folder in (adapter, tiny_model))
+    player, plain = (open_player(str(folder), "openspiel", SETTINGS, tmp_path) for folder in (adapter, tiny_model))
     model: Any = AutoModelForCausalLM.from_pretrained(tiny_model)
     factors = load_file(adapter / "adapter_model.safetensors")
     with torch.no_grad():
@@ -97,47 +97,49 @@ def test_an_adapter_plays_on_its_base(adapter: Path, tiny_model: Path, tmp_path:
     by_hand = shutil.copytree(tiny_model, tmp_path / "by-hand")
     model.save_pretrained(by_hand)
     assert player.identity != plain.identity
-    assert said(player) == said(open_player(str(by_hand), SETTINGS, tmp_path)) != said(plain)
+    assert said(player) == said(open_player(str(by_hand), "openspiel", SETTINGS, tmp_path)) != said(plain)
 
 
 def test_an_adapter_for_another_base_is_refused(adapter: Path, tiny_model: Path, tmp_path: Path) -> None:
     other = shutil.copytree(tiny_model, tmp_path / "another-base")
     with pytest.raises(UserError, match="is an adapter for another base"):
-        open_player(str(adapter), SETTINGS, tmp_path, base=str(other))
+        open_player(str(adapter), "openspiel", SETTINGS, tmp_path, base=str(other))
     settings = json.loads((adapter / "adapter_config.json").read_text())
     (adapter / "adapter_config.json").write_text(json.dumps({**settings, "base_model_name_or_path": "/gone/model"}))
     with pytest.raises(UserError, match=r"the base /gone/model cannot be read"):
-        open_player(str(adapter), SETTINGS, tmp_path)
+        open_player(str(adapter), "openspiel", SETTINGS, tmp_path)
 
 
 def test_a_server(chat_server: Callable[..., Any], tiny_model: Path, tmp_path: Path) -> None:
     server = chat_server()
-    assert said(open_player(server.url, SETTINGS, tmp_path)) == said(open_player(str(tiny_model), SETTINGS, tmp_path))
+    assert said(open_player(server.url, "openspiel", SETTINGS, tmp_path)) == said(
+        open_player(str(tiny_model), "openspiel", SETTINGS, tmp_path)
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("mtcs", r"no player 'mtcs': .*bot \(random, mcts, "),
-        ("mcts:many", "unknown opponent 'mcts:many'"),
+        ("mcts:many", "unknown player 'mcts:many'"),
         ("/no/such/folder", "there is no such folder"),
         ("nobody/nothing", r"nobody/nothing cannot be read"),
     ],
 )
 def test_what_is_no_player(name: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
-        open_player(name, SETTINGS, tmp_path)
+        open_player(name, "openspiel", SETTINGS, tmp_path)
 
 
 def test_a_folder_of_something_else(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"is no checkpoint: it holds neither config\.json"):
-        open_player(str(tmp_path), SETTINGS, tmp_path)
+        open_player(str(tmp_path), "openspiel", SETTINGS, tmp_path)
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(UserError, match="it lacks weights"):
-        open_player(str(tmp_path), SETTINGS, tmp_path)
+        open_player(str(tmp_path), "openspiel", SETTINGS, tmp_path)
     (tmp_path / "experiment/global_step_1/actor").mkdir(parents=True)
     with pytest.raises(UserError, match="holds no checkpoint of verl's FSDP"):
-        open_player(str(tmp_path / "experiment"), SETTINGS, tmp_path)
+        open_player(str(tmp_path / "experiment"), "openspiel", SETTINGS, tmp_path)
 
 
 @pytest.mark.parametrize("wrong", [{"max_tokens": 0}, {"temperature": -1.0}, {"top_p": 0.0}, {"concurrency": 0}])

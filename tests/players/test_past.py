@@ -14,7 +14,7 @@ MESSAGES = ({"role": "user", "content": "one"},)
 
 def turns(batch: str) -> list[Turn]:
     """Two moves of each of twelve games."""
-    return [Turn(0, MESSAGES, (), dice=(batch + luck, ply, 0)) for luck in "abcdefghijkl" for ply in (0, 2)]
+    return [Turn(0, MESSAGES, (), dice=(batch + game, ply, 0)) for game in "abcdefghijkl" for ply in (0, 2)]
 
 
 def said(player: PastPlayer, batch: str) -> list[str]:
@@ -22,14 +22,14 @@ def said(player: PastPlayer, batch: str) -> list[str]:
 
 
 def text_of(name: Path, tmp_path: Path) -> str:
-    return open_player(str(name), SETTINGS, tmp_path / "merged").player.act(turns("any")[:1])[0].text
+    return open_player(str(name), "openspiel", SETTINGS, tmp_path / "merged").player.act(turns("any")[:1])[0].text
 
 
 def test_each_game_has_one_of_the_checkpoints(
     tiny_model: Path, save_checkpoint: Callable[..., Path], tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    player = PastPlayer(run, str(tiny_model), SETTINGS)
+    player = PastPlayer(run, str(tiny_model), "openspiel", SETTINGS)
     base = text_of(tiny_model, tmp_path)
     assert set(said(player, "first")) == {base}
     save_checkpoint(run, tiny_model, 1, 1.0)  # nothing has changed: it plays as its base does
@@ -42,7 +42,7 @@ def test_each_game_has_one_of_the_checkpoints(
     texts = said(player, "third")
     assert set(texts) == {base, other}
     assert texts[::2] == texts[1::2]  # both moves of a game are of one player
-    assert said(PastPlayer(run, str(tiny_model), SETTINGS), "third") == texts
+    assert said(PastPlayer(run, str(tiny_model), "openspiel", SETTINGS), "third") == texts
     shutil.rmtree(run / "global_step_1")
     assert said(player, "third") == texts
     assert set(said(player, "fourth")) == {other}

@@ -139,13 +139,14 @@ def hold(settings: Settings, folder: Path, console: Console) -> Tournament:
         for name in settings.players:
             players.append(open_player(name, "openspiel", settings.replies, folder / "models", settings.base))
             stack.callback(players[-1].close)
-            if not players[-1].is_model:
-                check_bot(name, "openspiel", cases)
         # Who is named first must not change what is played.
         players.sort(key=lambda player: player.identity)
         for one, other in itertools.pairwise(players):
             if one.identity == other.identity:
                 raise UserError(f"{one.name} and {other.name} are the same player: name each player once")
+        for player in players:
+            if not player.is_model:
+                check_bot(player.name, "openspiel", cases)
         write_whole(folder / SETTINGS, json.dumps(settings.played(), indent=2) + "\n")
         matches = [
             _games_between(first, second, cases, settings) for first, second in itertools.combinations(players, 2)

@@ -51,7 +51,7 @@ def test_fifty_simulations_beat_chance(case: str, least: float) -> None:
 def test_a_search_is_the_same_in_any_process() -> None:
     """Also in poker, where the order of a hash table, other in each process, must not break a tie."""
     program = (
-        "from veritas_rl.envs.base import Task\n"
+        "from veritas_rl.envs.registry import make_task\n"
         "from veritas_rl.envs.openspiel.env import OpenSpielEnvironment\n"
         "from veritas_rl.envs.openspiel.players.mcts import MCTSPlayer\n"
         "for case in ('kuhn_poker', 'leduc_poker', 'tic_tac_toe'):\n"
@@ -62,10 +62,10 @@ def test_a_search_is_the_same_in_any_process() -> None:
     assert len(said) == 1
 
 
-def turn_of(case: str, state: object, seat: int, luck: str = "luck") -> Turn:
+def turn_of(case: str, state: object, seat: int, chance: str = "deal") -> Turn:
     actions = tuple(state.legal_actions(seat))  # pyright: ignore[reportAttributeAccessIssue]
     view = View(state, actions, load(case).case)
-    return Turn(seat, (), tuple(map(str, actions)), dice=(luck, 1, seat), view=view)
+    return Turn(seat, (), tuple(map(str, actions)), dice=(chance, 1, seat), view=view)
 
 
 def test_a_move_depends_on_seed_and_dice_alone() -> None:
@@ -105,25 +105,25 @@ def test_what_cannot_be_searched_says_why() -> None:
 
 @pytest.mark.parametrize("name", ["mtcs", "mcts:", "mcts:0", "mcts:-5", "mcts:many", "", "exact:1"])
 def test_unknown_bots(name: str) -> None:
-    with pytest.raises(UserError, match=r"unknown opponent|one at least"):
-        make_bot(name)
+    with pytest.raises(UserError, match=r"unknown player|one at least"):
+        make_bot(name, "openspiel")
 
 
 def test_a_bot_that_cannot_play_a_case_is_refused_before_it_plays() -> None:
-    check_bot("exact", ["tic_tac_toe", "kuhn_poker"])
-    check_bot("mcts:full", ["hex(board_size=5)"])
+    check_bot("exact", "openspiel", ["tic_tac_toe", "kuhn_poker"])
+    check_bot("mcts:full", "openspiel", ["hex(board_size=5)"])
     for case, size in (
         ("liars_dice(numdice=2)", "more than 500,000 histories"),
         ("connect_four", "more than 100,000 states"),
         ("chess", "games of up to 17,695 moves"),
     ):
         with pytest.raises(UserError, match=f"too large to solve exactly: it has {size}; use a search such as mcts:50"):
-            check_bot("exact", [case])
+            check_bot("exact", "openspiel", [case])
 
 
 def test_the_equilibrium_loses_to_nobody() -> None:
     """Over all deals of kuhn_poker, seats swapped, nobody wins from it more than its NashConv."""
-    exact, chance = make_bot("exact"), make_bot("random")
+    exact, chance = make_bot("exact", "openspiel"), make_bot("random", "openspiel")
     returns = []
     for k in range(600):
         seat = k % 2
