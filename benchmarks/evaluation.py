@@ -18,7 +18,7 @@ from statistics import median
 
 from veritas_rl.checkpoints.models import quiet
 from veritas_rl.envs.registry import make_task
-from veritas_rl.judging.matches import Game, Pairing, Rules, pair, play_all
+from veritas_rl.judging.matches import FinishedGame, Pairing, Rules, pair, play_all
 from veritas_rl.launch.journey import example
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.warmup import warm_up
@@ -32,7 +32,7 @@ def warmed_up(folder: Path) -> Path:
     tasks = (make_task("openspiel", "tic_tac_toe", k, prompt="brief") for k in itertools.count())
     examples = [example(task, str(task.k)) for task in itertools.islice(tasks, STEPS * BATCH)]
     made = build_tiny_model(folder / "model", seed=0)
-    told = warm_up(
+    found = warm_up(
         made,
         folder / "warm",
         examples,
@@ -43,13 +43,13 @@ def warmed_up(folder: Path) -> Path:
         seconds=120,
         on_step=lambda *_: None,
     )
-    print(f"warm-up: {told['seconds']:.0f} s")
+    print(f"warm-up: {found['seconds']:.0f} s")
     return folder / "warm"
 
 
-def timed(pairings: Sequence[Pairing], at_once: int) -> tuple[float, list[Game]]:
+def timed(pairings: Sequence[Pairing], at_once: int) -> tuple[float, list[FinishedGame]]:
     """How long games take, and what they came to."""
-    games: dict[str, Game] = {}
+    games: dict[str, FinishedGame] = {}
     started = time.perf_counter()
     play_all(pairings, at_once, lambda pairing, game: games.update({pairing.key: game}))
     return time.perf_counter() - started, [games[pairing.key] for pairing in pairings]
@@ -68,11 +68,11 @@ def main() -> None:
         for temperature in (0.0, 1.0):
             settings = ReplySettings(max_tokens=8, temperature=temperature, concurrency=512)
             player, opponent = (open_player(who, "openspiel", settings, folder) for who in (str(folder), "random"))
-            pairings = pair(["tic_tac_toe"], given.games, [player], [opponent], Rules(prompt="brief"))
+            pairings = pair(["tic_tac_toe"], given.games, [player], [opponent], Rules("openspiel", prompt="brief"))
             few = pairings[: given.alone]
             timed(few, len(few))
             rates: list[tuple[float, float]] = []
-            all_games, some_games = list[Game](), list[Game]()
+            all_games, some_games = list[FinishedGame](), list[FinishedGame]()
             for _ in range(given.rounds):
                 together, all_games = timed(pairings, len(pairings))
                 apart, some_games = timed(few, 1)

@@ -1,10 +1,10 @@
 """Configurations that validate themselves, made of what a person typed."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from veritas_rl.errors import unknown
+from veritas_rl.errors import UserError, unknown
 
 
 def make_config(config_type: type, values: Mapping[str, Any], what: str) -> Any:
@@ -23,3 +23,32 @@ def make_config(config_type: type, values: Mapping[str, Any], what: str) -> Any:
         if key not in known:
             raise unknown(f"{what} key", key, known)
     return config_type(**values)
+
+
+def split_list(value: Any, what: str = "list") -> tuple[str, ...]:
+    """Names from a list, or from a string with commas; a comma inside parentheses separates nothing.
+
+    Raises:
+        UserError: `value` is neither, holds something that is no string, or its parentheses do not match.
+    """
+    if value is None:
+        return ()
+    if not isinstance(value, str):
+        if isinstance(value, Mapping) or not isinstance(value, Iterable):
+            raise UserError(f"{what} must be a list or a string with commas, {value!r} was given")
+        items = list(value)
+        if wrong := [item for item in items if not isinstance(item, str)]:
+            raise UserError(f"{what} must hold names, {wrong[0]!r} was given")
+        return tuple(name for item in items for name in split_list(item, what))
+    names, depth = [""], 0
+    for char in value:
+        depth += (char == "(") - (char == ")")
+        if depth < 0:
+            break
+        if char == "," and depth == 0:
+            names.append("")
+        else:
+            names[-1] += char
+    if depth:
+        raise UserError(f"{what}: the parentheses of {value!r} do not match")
+    return tuple(name.strip() for name in names if name.strip())

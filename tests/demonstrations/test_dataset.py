@@ -44,7 +44,8 @@ def test_rl_rows_are_rewarded_by_the_reward_function(tmp_path: Path) -> None:
             *("data_source", "prompt", "reward_model", "extra_info", "task_id", "task_type", "seed"),
         ]
         assert isinstance(row["extra_info"], dict)
-        task = task_from_id(row["task_id"])
+        task, _ = met_again(row["extra_info"])
+        assert task.id == task_from_id(row["task_id"]).id == row["task_id"]
         assert row["reward_model"]["ground_truth"] == row["task_id"]
         assert (row["task_type"], row["seed"]) == (task.mode, task.seed)
         (turn,) = get_environment(task.env).start(task).turns()

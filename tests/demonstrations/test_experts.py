@@ -32,7 +32,7 @@ def test_a_stronger_model_behind_a_server_demonstrates(chat_server) -> None:
     ("name", "case", "message"),
     [
         ("exakt", "tic_tac_toe", "no player 'exakt'"),
-        ("random:100", "tic_tac_toe", "no player 'random:100'"),
+        ("random:100", "tic_tac_toe", "unknown player 'random:100'"),
         ("mcts:0", "tic_tac_toe", "a search needs one at least"),
         ("exact", "backgammon", "cannot be solved"),
     ],

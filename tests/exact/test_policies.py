@@ -8,11 +8,11 @@ import pytest
 from veritas_rl.envs.base import Reply, Turn, play
 from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.openspiel.players.exact import ExactPlayer
+from veritas_rl.envs.openspiel.policy_values import decisions_of, worth_of
 from veritas_rl.envs.openspiel.view import View
 from veritas_rl.envs.registry import make_task
 from veritas_rl.errors import UserError
-from veritas_rl.exact.policies import SAMPLES, judge, judge_reference, questions_of
-from veritas_rl.exact.policy_values import decisions_of, worth_of
+from veritas_rl.exact.policies import SAMPLES, questions_of, score_policy, score_reference
 from veritas_rl.exact.report import KUHN_EQUILIBRIA
 from veritas_rl.players.random import RandomPlayer
 
@@ -32,7 +32,7 @@ class Scripted:
 class Telling(Scripted):
     """Tells probabilities instead."""
 
-    tells_probabilities = True
+    gives_probabilities = True
 
     def __init__(self, row: Callable[[Turn], Sequence[float]]) -> None:
         super().__init__(lambda turn: pytest.fail("was asked for a reply"))
@@ -44,30 +44,30 @@ class Telling(Scripted):
 
 @pytest.mark.parametrize(("case", "states", "nash_conv"), [("kuhn_poker", 12, 0.9167), ("leduc_poker", 936, 4.7472)])
 def test_uniform_play_has_its_known_nash_conv(case: str, states: int, nash_conv: float) -> None:
-    report = judge_reference("uniform", case)
+    report = score_reference("uniform", case)
     assert len(report.states) == states
     assert report.nash_conv == pytest.approx(nash_conv, abs=5e-5)
-    assert judge(Telling(lambda turn: [1 / len(turn.answers)] * len(turn.answers)), case).worth == report.worth
+    assert score_policy(Telling(lambda turn: [1 / len(turn.answers)] * len(turn.answers)), case).worth == report.worth
 
 
 def test_a_random_player_comes_near_it_by_its_answers() -> None:
-    report = judge(RandomPlayer(5), "kuhn_poker", samples=4000)
+    report = score_policy(RandomPlayer(5), "kuhn_poker", samples=4000)
     assert (report.way, report.samples, report.metrics["illegal_max"]) == ("samples", 4000, 0)
     # A probability is off by 0.008 (one standard error); NashConv moves by at most some 4 chips per unit of it.
     assert report.nash_conv == pytest.approx(0.9167, abs=0.05)
     for state in report.states:
         assert state.probabilities[0] == pytest.approx(0.5, abs=4.5 * 0.0079)
-    few = judge(RandomPlayer(5), "kuhn_poker")
+    few = score_policy(RandomPlayer(5), "kuhn_poker")
     assert few.samples == SAMPLES
     assert few.floor > report.floor > 0
 
 
 def test_the_optimum_has_next_to_none_and_its_draws_show_the_floor() -> None:
-    report = judge_reference("optimum", "kuhn_poker")
+    report = score_reference("optimum", "kuhn_poker")
     assert 0 <= report.nash_conv < 0.01
     assert report.metrics["optimal_rate"] == pytest.approx(1, abs=1e-3)
     assert report.worth.game == pytest.approx((-1 / 18, 1 / 18), abs=1e-3)
-    drawn = judge(ExactPlayer(seed=1), "kuhn_poker", samples=100)
+    drawn = score_policy(ExactPlayer(seed=1), "kuhn_poker", samples=100)
     assert 0.01 < drawn.nash_conv < 4 * drawn.floor
 
 
@@ -83,7 +83,7 @@ def test_the_equilibria_of_kuhn_1950_lie_in_the_ranges_that_are_drawn(x: float) 
 
 
 def test_always_passing_in_kuhn_poker_loses_what_it_must() -> None:
-    report = judge(Scripted(lambda turn: turn.answers[0]), "kuhn_poker", samples=1)
+    report = score_policy(Scripted(lambda turn: turn.answers[0]), "kuhn_poker", samples=1)
     # Who always passes folds to every bet: an opponent that always bets wins the ante of 1 in every game.
     assert report.worth.worst == pytest.approx((-1.0, -1.0))
     assert report.nash_conv == pytest.approx(2.0)
@@ -101,7 +101,7 @@ def test_illegal_answers_are_counted_and_the_rest_is_judged() -> None:
             return "\\boxed{7}"
         return turn.answers[0] if turn.dice[-1] == 0 else "I fold."
 
-    report = judge(Scripted(reply), "kuhn_poker", prompt="brief", samples=4)
+    report = score_policy(Scripted(reply), "kuhn_poker", prompt="brief", samples=4)
     assert report.mistakes == {"illegal": 8, "unparseable": 30}
     assert report.metrics["states_without_legal_answer"] == 2
     assert report.metrics["illegal_mean"] == pytest.approx((2 * 1 + 10 * 0.75) / 12)
@@ -113,23 +113,23 @@ def test_illegal_answers_are_counted_and_the_rest_is_judged() -> None:
         d.key: {0: 0.5, 1: 0.5} if d.label.startswith("0J") else {0: 1.0, 1: 0.0} for d in decisions_of("kuhn_poker")
     }
     assert report.worth == worth_of("kuhn_poker", rows)
-    tenth = judge(Telling(lambda turn: [0.1 / len(turn.answers)] * len(turn.answers)), "kuhn_poker")
+    tenth = score_policy(Telling(lambda turn: [0.1 / len(turn.answers)] * len(turn.answers)), "kuhn_poker")
     assert tenth.metrics["illegal_mean"] == pytest.approx(0.9)
     assert tenth.metrics["optimal_rate"] == pytest.approx(
-        0.1 * judge_reference("uniform", "kuhn_poker").metrics["optimal_rate"]
+        0.1 * score_reference("uniform", "kuhn_poker").metrics["optimal_rate"]
     )
     assert tenth.nash_conv == pytest.approx(0.9167, abs=5e-5)
 
 
 def test_a_name_in_another_spelling_is_an_answer_to_the_parser() -> None:
-    by_number = judge(Scripted(lambda turn: "\\boxed{1}"), "kuhn_poker", samples=1)
-    by_name = judge(Scripted(lambda turn: "Let me see. \\boxed{ BET }"), "kuhn_poker", samples=1)
+    by_number = score_policy(Scripted(lambda turn: "\\boxed{1}"), "kuhn_poker", samples=1)
+    by_name = score_policy(Scripted(lambda turn: "Let me see. \\boxed{ BET }"), "kuhn_poker", samples=1)
     assert by_name.states == by_number.states
     assert not by_name.mistakes
 
 
 def test_perfect_play_of_tic_tac_toe_loses_no_value_in_any_position() -> None:
-    report = judge(ExactPlayer(seed=2), "tic_tac_toe", samples=1)
+    report = score_policy(ExactPlayer(seed=2), "tic_tac_toe", samples=1)
     assert len(report.states) == 4520
     assert report.metrics["value_losing_rate"] == 0
     assert report.metrics["optimal_rate"] == 1
@@ -137,7 +137,7 @@ def test_perfect_play_of_tic_tac_toe_loses_no_value_in_any_position() -> None:
 
 
 def test_random_play_of_tic_tac_toe() -> None:
-    report = judge_reference("uniform", "tic_tac_toe")
+    report = score_reference("uniform", "tic_tac_toe")
     assert report.metrics["value_losing_rate"] == pytest.approx(1 - 0.580, abs=5e-4)
     expected = report.metrics["value_losing_rate"] * 4520
     assert report.metrics["value_losing_rate_there"] * report.metrics["states_where_a_move_can_lose"] == pytest.approx(
@@ -145,13 +145,13 @@ def test_random_play_of_tic_tac_toe() -> None:
     )
     # The opponent of a random player is nearly sure to win, but never wholly.
     assert all(-1 < worst < -0.9 for worst in report.worth.worst)
-    drawn = judge(RandomPlayer(1), "tic_tac_toe", samples=1)
+    drawn = score_policy(RandomPlayer(1), "tic_tac_toe", samples=1)
     assert drawn.metrics["value_losing_rate"] == pytest.approx(0.420, abs=4.5 * 0.5 / 4520**0.5)
 
 
 def test_backward_induction_agrees_with_open_spiel() -> None:
     pyspiel = pytest.importorskip("pyspiel")
-    report = judge_reference("uniform", "hex(board_size=2)")
+    report = score_reference("uniform", "hex(board_size=2)")
     game = pyspiel.load_game("hex(board_size=2)")
     assert report.nash_conv == pytest.approx(pyspiel.nash_conv(game, pyspiel.UniformRandomPolicy(game)))
 
@@ -175,15 +175,15 @@ def test_what_is_asked_is_what_games_show(case: str, prompt: str) -> None:
 
 def test_every_state_and_draw_has_dice_of_its_own() -> None:
     player = Scripted(lambda turn: turn.answers[0])
-    judge(player, "kuhn_poker", samples=3)
+    score_policy(player, "kuhn_poker", samples=3)
     assert len({turn.dice for turn in player.asked}) == len(player.asked) == 36
 
 
 def test_a_report_is_plain_and_the_same_each_time() -> None:
     done: list[int] = []
-    first = judge(RandomPlayer(3), "leduc_poker", samples=2, advance=done.append)
+    first = score_policy(RandomPlayer(3), "leduc_poker", samples=2, advance=done.append)
     assert sum(done) == 936
-    assert first == judge(RandomPlayer(3), "leduc_poker", samples=2)
+    assert first == score_policy(RandomPlayer(3), "leduc_poker", samples=2)
     told = json.loads(json.dumps(first.to_dict()))
     assert told["metrics"] == first.metrics
     assert told["states"][0]["actions"] == ["call", "raise"]
@@ -204,7 +204,7 @@ def test_a_report_is_plain_and_the_same_each_time() -> None:
 @pytest.mark.filterwarnings("ignore:.*has no description of its own")
 def test_what_cannot_be_judged_is_refused_in_one_line(case: str, told: str) -> None:
     with pytest.raises(UserError) as refused:
-        judge(RandomPlayer(), case)
+        score_policy(RandomPlayer(), case)
     assert told in str(refused.value)
     assert "without --exact" in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -212,4 +212,4 @@ def test_what_cannot_be_judged_is_refused_in_one_line(case: str, told: str) -> N
 
 def test_at_least_one_answer_is_drawn() -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        judge(RandomPlayer(), "kuhn_poker", samples=0)
+        score_policy(RandomPlayer(), "kuhn_poker", samples=0)

@@ -30,8 +30,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         monkeypatch.setenv("COLUMNS", "80")
         with pytest.raises(SystemExit) as ended:
             exit_on_user_error(tool.main)
-        told = capsys.readouterr()
-        return int(ended.value.code or 0), told.out, told.err
+        printed = capsys.readouterr()
+        return int(ended.value.code or 0), printed.out, printed.err
 
     return call
 
@@ -66,8 +66,10 @@ def test_the_report_says_what_was_played(run: Callable[..., Any], tmp_path: Path
         ("all", "all"),
         *((case, seat) for case in ("tic_tac_toe", "kuhn_poker") for seat in ("all", "0", "1")),
     }
-    stages = [(stage["player"], stage["stage"], stage["threshold"]) for stage in values["stages"]]
-    assert stages == [(player, *stage) for player in ("random", "exact") for stage in (("easy", 0.5), ("medium", 0.4))]
+    milestones = [(found["player"], found["level"], found["threshold"]) for found in values["milestones"]]
+    assert milestones == [
+        (player, *level) for player in ("random", "exact") for level in (("easy", 0.5), ("medium", 0.4))
+    ]
     (toe,) = [
         found for found in values["comparisons"] if (found["case"], found["opponent"]) == ("tic_tac_toe", "random")
     ]
@@ -125,13 +127,13 @@ def test_a_model_plays_the_same_here_and_behind_a_server(
         assert {**far, "player": ""} == {**row, "player": ""}
 
 
-def test_models_against_models_and_in_another_guise(run: Callable[..., Any], tiny_model: Path, tmp_path: Path) -> None:
+def test_models_against_models_and_perturbed(run: Callable[..., Any], tiny_model: Path, tmp_path: Path) -> None:
     words = ["--checkpoint", tiny_model, "--opponent", tiny_model, "--games", "tic_tac_toe", "--num_episodes", 4]
     code, out, _ = run(*words, "--max_tokens", 4, "--relabelled", "--output", tmp_path)
     assert code == 0
     values, page, _ = timeless(tmp_path)
-    assert [found["guise"] for found in values["relabelled"]] == ["labels", "mirrored"]
-    for found in values["relabelled"]:
+    assert [found["perturbation"] for found in values["perturbed"]] == ["labels", "mirrored"]
+    for found in values["perturbed"]:
         assert (found["positions"], found["exact"]) == (4, True)
         assert found["difference"]["mean"] == found["other"]["good"]["mean"] - found["plain"]["good"]["mean"]
     assert "with other labels" in out

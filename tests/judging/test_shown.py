@@ -9,7 +9,7 @@ from rich.console import Console
 from veritas_rl.errors import UserError
 from veritas_rl.judging import matches
 from veritas_rl.judging.evaluation import Settings, evaluate
-from veritas_rl.judging.matches import LEDGER, Game
+from veritas_rl.judging.matches import LEDGER, FinishedGame
 from veritas_rl.viewing.games_page import read_games
 
 SETTINGS = Settings(
@@ -31,15 +31,15 @@ def test_games_of_each_player_opponent_and_case_are_shown_as_they_were_counted(t
     judge(tmp_path, 10)
     shown = read_games(tmp_path / "shown.jsonl")
     counted = {
-        (game.task, game.player, game.opponent): game
-        for game in map(Game.from_json, (tmp_path / LEDGER).read_text().splitlines())
+        (game.task, game.seat, game.player, game.opponent): game
+        for game in map(FinishedGame.from_json, (tmp_path / LEDGER).read_text().splitlines())
     }
     assert len(counted) == 2 * 2 * 2 * 6
     assert len(shown) == 10
     groups = set()
     for game in shown:
         mine = game.endings[game.seat]
-        one = counted.pop((game.task_id, mine.player, game.opponent))
+        one = counted.pop((game.task_id, game.seat, mine.player, game.opponent))
         assert (mine.value, mine.success, mine.reason) == (one.value, one.success, one.reason)
         assert sum(turn.seat == game.seat for turn in game.turns) == one.moves
         assert {turn.player for turn in game.turns} <= {mine.player, game.opponent}
@@ -52,7 +52,7 @@ def test_an_interruption_loses_no_game_that_is_shown(tmp_path: Path, monkeypatch
     judge(tmp_path / "whole", 10)
     added, left = matches.Ledger.add, [20]
 
-    def add(ledger: matches.Ledger, game: Game) -> None:
+    def add(ledger: matches.Ledger, game: FinishedGame) -> None:
         left[0] -= 1
         if left[0] < 0:
             raise KeyboardInterrupt
@@ -79,7 +79,7 @@ def test_what_was_not_kept_is_not_shown(tmp_path: Path) -> None:
     assert not (tmp_path / "shown.html").exists()
 
 
-def test_what_cannot_be_shown_is_told_in_one_line(tmp_path: Path) -> None:
+def test_what_cannot_be_shown_is_said_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="games_to_show=-1 is no number of games"):
         judge(tmp_path, -1)
     (tmp_path / "shown.jsonl").write_text("{}\n")

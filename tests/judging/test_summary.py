@@ -3,18 +3,37 @@
 import pytest
 
 from veritas_rl.envs.base import Reason
-from veritas_rl.judging.matches import Game
+from veritas_rl.judging.matches import FinishedGame
 from veritas_rl.judging.statistics import Estimate
-from veritas_rl.judging.summary import compare, rows_of, stage_of, stages_of, verdict
+from veritas_rl.judging.summary import compare, level_of, milestones_of, rows_of, verdict
 
 VALUES = {Reason.WON: 1.0, Reason.DRAWN: 0.5}
 
 
-def game(deal: int, seat: int, reason: Reason, player: str = "a", opponent: str = "random", case: str = "x") -> Game:
+def game(
+    deal: int, seat: int, reason: Reason, player: str = "a", opponent: str = "random", case: str = "x"
+) -> FinishedGame:
     value = VALUES.get(reason, 0.0)
-    task = f"openspiel/{case}/episode#{deal}?seat={seat}"
-    key = f"{task}{player}{opponent}"
-    return Game(key, task, case, deal, seat, player, opponent, value, value == 1.0, reason, 3, 20, 5, f"{deal}")
+    task = f"openspiel/{case}/episode#{deal}"
+    return FinishedGame(
+        key=f"{task}{player}{opponent}",
+        task=task,
+        case=case,
+        group=case,
+        mode="episode",
+        cluster=f"{case}#{deal}",
+        deal=deal,
+        seat=seat,
+        player=player,
+        opponent=opponent,
+        value=value,
+        success=value == 1.0,
+        reason=reason,
+        moves=3,
+        prompt_tokens=20,
+        tokens=5,
+        trajectory_hash=f"{deal}",
+    )
 
 
 GAMES = [
@@ -36,7 +55,7 @@ def test_rates_by_seat_and_over_all() -> None:
         ("0", 4, 4),
         ("1", 4, 4),
     ]
-    assert (every.wins.mean, every.draws.mean, every.losses.mean) == (2 / 8, 1 / 8, 4 / 8)
+    assert tuple(share and share.mean for share in (every.wins, every.draws, every.losses)) == (2 / 8, 1 / 8, 4 / 8)
     assert (every.illegal.mean, every.truncated.mean, every.score.mean) == (2 / 8, 1 / 8, 2.5 / 8)
     assert (first.success.mean, first.illegal.mean, second.truncated.mean) == (0.5, 0.5, 0.25)
     assert every.reasons == {
@@ -58,7 +77,7 @@ def test_a_row_over_all_games_where_there_are_several() -> None:
 
 
 @pytest.mark.parametrize(
-    ("opponent", "stage"),
+    ("opponent", "level"),
     [
         ("random", "easy"),
         ("mcts:10", "medium"),
@@ -70,23 +89,23 @@ def test_a_row_over_all_games_where_there_are_several() -> None:
         ("nobody", None),
     ],
 )
-def test_stages(opponent: str, stage: str | None) -> None:
-    assert stage_of(opponent, "openspiel") == stage
+def test_levels_of_opponents(opponent: str, level: str | None) -> None:
+    assert level_of(opponent, "openspiel") == level
 
 
-def test_a_stage_is_passed_by_what_is_shown_and_not_by_luck() -> None:
-    def stage(won: int, deals: int) -> tuple[str, float]:
+def test_a_milestone_is_passed_by_what_is_shown_and_not_by_chance() -> None:
+    def milestone(won: int, deals: int) -> tuple[str, float]:
         games = [
             game(deal, seat, Reason.WON if deal < won else Reason.LOST) for deal in range(deals) for seat in (0, 1)
         ]
-        (found,) = stages_of(games)
+        (found,) = milestones_of(games)
         return found.verdict, found.success.mean
 
-    assert stage(4, 4) == ("pass", 1.0)
-    assert stage(3, 3) == ("not shown", 1.0)
-    assert stage(13, 20) == ("not shown", 0.65)
-    assert stage(80, 100) == ("pass", 0.8)
-    assert stage(10, 100) == ("fail", 0.1)
+    assert milestone(4, 4) == ("pass", 1.0)
+    assert milestone(3, 3) == ("not shown", 1.0)
+    assert milestone(13, 20) == ("not shown", 0.65)
+    assert milestone(80, 100) == ("pass", 0.8)
+    assert milestone(10, 100) == ("fail", 0.1)
 
 
 def test_the_threshold_itself_is_not_over_the_threshold() -> None:

@@ -1,4 +1,4 @@
-"""What the journey's verdicts say, of reports as an evaluation of bots leaves them."""
+"""What the verdicts on a pipeline say, of reports as an evaluation of bots leaves them."""
 
 import json
 import subprocess
@@ -11,17 +11,17 @@ from rich.console import Console
 
 from veritas_rl.errors import UserError
 from veritas_rl.judging.evaluation import Settings, evaluate
-from veritas_rl.judging.evaluation_report import tell, write
+from veritas_rl.judging.evaluation_report import print_report, write
 from veritas_rl.judging.verdicts import of_agreement, of_improvement, of_sameness
 
 
 def report_of(folder: Path, checkpoint: str, compare: str) -> Path:
     settings = Settings(checkpoint, compare=compare, opponents=("random",), games=60, cases="tic_tac_toe")
     console = Console(width=200)
-    with console.capture() as told:
+    with console.capture() as printed:
         found = evaluate(settings, folder, console)
-        tell(found, console)
-    assert f"{len(found.versus[0].differing)} of 60 games went otherwise" in told.get()
+        print_report(found, console)
+    assert f"{len(found.versus[0].differing)} of 60 games went otherwise" in printed.get()
     return write(found, folder)[0]
 
 

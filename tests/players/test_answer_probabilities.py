@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from veritas_rl.exact.policies import Question, judge, questions_of
+from veritas_rl.exact.policies import Question, questions_of, score_policy
 from veritas_rl.launch.warmup import warm_up
 from veritas_rl.players import answer_probabilities
 from veritas_rl.players.answer_probabilities import Candidates, log_probabilities
@@ -96,8 +96,8 @@ def test_probabilities_are_the_frequencies_with_which_the_model_answers(player: 
     samples = 300
     playing = player(temperature=temperature)
     told = playing.answer_probabilities([question.turn for question in kuhn()])
-    drawn = judge(playing, "kuhn_poker", prompt="brief", samples=samples)
-    probable = judge(playing, "kuhn_poker", prompt="brief")
+    drawn = score_policy(playing, "kuhn_poker", prompt="brief", samples=samples)
+    probable = score_policy(playing, "kuhn_poker", prompt="brief")
     assert (probable.way, drawn.way) == ("probabilities", "samples")
     assert [state.probabilities for state in probable.states] == told
     assert 0.01 < probable.metrics["illegal_mean"] < 0.99
@@ -121,7 +121,7 @@ def test_an_answer_that_does_not_fit_is_never_given(player: Make) -> None:
 @pytest.mark.parametrize("sampling", [{"temperature": 0.0}, {"top_p": 0.9}, {"top_k": 5}])
 def test_a_player_that_cuts_its_choices_tells_no_probabilities(player: Make, sampling: dict[str, float]) -> None:
     playing = player(**sampling)
-    assert not playing.tells_probabilities
+    assert not playing.gives_probabilities
     with pytest.raises(ValueError, match="temperature above 0"):
         playing.answer_probabilities([kuhn()[0].turn])
-    assert judge(playing, "kuhn_poker", prompt="brief", samples=1).way == "samples"
+    assert score_policy(playing, "kuhn_poker", prompt="brief", samples=1).way == "samples"

@@ -120,7 +120,7 @@ def test_a_server(chat_server: Callable[..., Any], tiny_model: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("mtcs", r"no player 'mtcs': .*bot \(random, mcts, "),
+        ("mtcs", r"no player 'mtcs': .*bot \(random, solution, mcts, "),
         ("mcts:many", "unknown player 'mcts:many'"),
         ("/no/such/folder", "there is no such folder"),
         ("nobody/nothing", r"nobody/nothing cannot be read"),

@@ -1,13 +1,31 @@
 """Every game is a point for somebody, or half a point for both."""
 
 from veritas_rl.envs.base import Reason
-from veritas_rl.judging.matches import Game
+from veritas_rl.judging.matches import FinishedGame
 from veritas_rl.rating.cross_table import tables_of
 
 
 def test_a_mistake_is_the_others_win_and_too_long_a_game_is_drawn() -> None:
-    def game(deal: int, seat: int, reason: Reason) -> Game:
-        return Game(f"{deal}{seat}", "t", "hex", deal, seat, "a", "b", 0.0, False, reason, 1, 0, 0, str(deal))
+    def game(deal: int, seat: int, reason: Reason) -> FinishedGame:
+        return FinishedGame(
+            key=f"{deal}{seat}",
+            task="t",
+            case="hex",
+            group="hex",
+            mode="episode",
+            cluster=str(deal),
+            deal=deal,
+            seat=seat,
+            player="a",
+            opponent="b",
+            value=0.0,
+            success=False,
+            reason=reason,
+            moves=1,
+            prompt_tokens=0,
+            tokens=0,
+            trajectory_hash=str(deal),
+        )
 
     (table,) = tables_of(
         [

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from veritas_rl.errors import exit_on_user_error
-from veritas_rl.judging.matches import LEDGER, Game
+from veritas_rl.judging.matches import LEDGER, FinishedGame
 
 TOOL = Path(__file__).resolve().parents[2] / "train/tools/tournament.py"
 REPORT = ("ratings.json", "cross_table.html", "cross_table.png")
@@ -61,7 +61,7 @@ def stopped(run: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException, aft
     added = matches.Ledger.add
     count = itertools.count(1)
 
-    def add(ledger: matches.Ledger, game: Game) -> None:
+    def add(ledger: matches.Ledger, game: FinishedGame) -> None:
         added(ledger, game)
         if next(count) == after:
             raise error

@@ -1,16 +1,19 @@
-"""Let a checkpoint play whole games, and say how well, with intervals.
+"""Let a checkpoint play whole games, or answer held-out tasks, and report how well, with intervals.
 
     python train/tools/evaluate.py --checkpoint CHECKPOINT --num_episodes 200 --opponent random,mcts \\
         --games "tic_tac_toe,hex(board_size=5)" --seed 42 [--compare OTHER] [--relabelled] [--output FOLDER]
+    python train/tools/evaluate.py --env NAME --checkpoint CHECKPOINT --num_episodes 200 [--cases CASES] \\
+        [--config KEY=VALUE] [--compare OTHER]
     python train/tools/evaluate.py --checkpoint CHECKPOINT --exact --games kuhn_poker [--samples N] [--every_step]
 
 CHECKPOINT is a folder (a model, an adapter, global_step_N, or an experiment), a hub id, the address of an
-OpenAI-compatible server (http://localhost:8000/v1), or a bot. An opponent is random, mcts, mcts:SIMS, mcts:full, exact,
-or again one of these. The report goes to the output folder as report.json, report.html and report.png, some games to
-look at as shown.html. The same command goes on after an interruption, and takes finished games from there.
+OpenAI-compatible server (http://localhost:8000/v1), or a bot of the environment (listed at the end). An opponent is
+again one of these. An environment without opponents has each of its held-out tasks answered once. The report goes to
+the output folder as report.json, report.html and report.png, some games to look at as shown.html. The same command goes
+on after an interruption, and takes finished games from there.
 
-With --exact no game is played: in small games the checkpoint is asked in every information state, at temperature 1
-unless told, and its whole policy is scored. The report goes to exact.json and a picture of each policy. --every_step
+With --exact no game is played: in small games the checkpoint is asked in every information state, by default at
+temperature 1, and its whole policy is scored. The report goes to exact.json and a picture of each policy. --every_step
 judges all checkpoints of an experiment, and draws their NashConv against the training steps.
 """
 
@@ -20,28 +23,28 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from veritas_rl.envs.openspiel.cases import split_list
+from veritas_rl.configs import split_list
 from veritas_rl.errors import UserError, exit_on_user_error
-from veritas_rl.judging.options import add_options, replies_of
+from veritas_rl.judging.options import PlayersParser, add_options, config_of, replies_of
 
 if TYPE_CHECKING:
     from veritas_rl.players.loading import ReplySettings
 
-OF_GAMES = ("num_episodes", "opponent", "relabelled", "opening", "max_moves", "games_to_show")
+OF_GAMES = ("env", "config", "num_episodes", "opponent", "relabelled", "opening", "max_moves", "games_to_show")
 """The options that say nothing where no game is played."""
 
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
+    parser = PlayersParser(__doc__, "openspiel")
     parser.add_argument("--checkpoint", required=True, help="who is judged: a folder, a hub id, an address, or a bot")
-    parser.add_argument("--num_episodes", type=int, default=100, help="games of each case, against each opponent")
+    parser.add_argument(
+        "--num_episodes", type=int, default=100, help="games of each case, against each opponent; or tasks of each"
+    )
     parser.add_argument("--opponent", default="random", help="one or more with commas: bots, or checkpoints")
     parser.add_argument("--compare", help="another checkpoint, on the same games")
     parser.add_argument(
-        "--relabelled", action="store_true", help="judge single moves also with other labels, and mirrored"
+        "--relabelled", action="store_true", help="judge single answers also with the task shown in other ways"
     )
     parser.add_argument("--output", type=Path, help="the folder of the report and of the finished games")
     parser.add_argument(
@@ -67,7 +70,7 @@ def main() -> None:
         raise UserError("--every_step is for --exact: name one checkpoint")
     if given.temperature is None:
         given.temperature = float(given.exact)
-    # What follows imports pyspiel, scipy and matplotlib: help and a wrong option need none of them.
+    # What follows imports pyspiel, scipy and matplotlib: a wrong option needs none of them.
     (_judge_exactly if given.exact else _play_games)(given, replies_of(given), Console())
 
 
@@ -77,6 +80,7 @@ def _play_games(given: argparse.Namespace, replies: "ReplySettings", console: Co
 
     settings = Settings(
         checkpoint=given.checkpoint,
+        env=given.env,
         compare=given.compare,
         opponents=split_list(given.opponent, "opponent"),
         games=given.num_episodes,
@@ -88,9 +92,10 @@ def _play_games(given: argparse.Namespace, replies: "ReplySettings", console: Co
         relabelled=given.relabelled,
         replies=replies,
         base=given.base,
+        config=config_of(given),
     )
     folder = _make_folder(given.output or settings.folder)
-    _tell(evaluation_report, evaluate(settings, folder, console, given.games_to_show), folder, console)
+    _report(evaluation_report, evaluate(settings, folder, console, given.games_to_show), folder, console)
 
 
 def _judge_exactly(given: argparse.Namespace, replies: "ReplySettings", console: Console) -> None:
@@ -108,7 +113,7 @@ def _judge_exactly(given: argparse.Namespace, replies: "ReplySettings", console:
         base=given.base,
     )
     folder = _make_folder(given.output or settings.folder)
-    _tell(exact_report, evaluate_exactly(settings, folder, console), folder, console)
+    _report(exact_report, evaluate_exactly(settings, folder, console), folder, console)
 
 
 def _make_folder(folder: Path) -> Path:
@@ -119,9 +124,9 @@ def _make_folder(folder: Path) -> Path:
     return folder
 
 
-def _tell(report: Any, found: Any, folder: Path, console: Console) -> None:
+def _report(report: Any, found: Any, folder: Path, console: Console) -> None:
     """Print what was found, and write it down."""
-    report.tell(found, console)
+    report.print_report(found, console)
     page = folder / "shown.html"
     for path in [*report.write(found, folder), *([page] if page.exists() else [])]:
         console.print(str(path), soft_wrap=True, highlight=False)

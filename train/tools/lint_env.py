@@ -13,8 +13,8 @@ import warnings
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from veritas_rl.configs import split_list
 from veritas_rl.envs.lint import lint, report
-from veritas_rl.envs.openspiel.cases import split_list
 from veritas_rl.envs.task import PROMPTS
 from veritas_rl.errors import exit_on_user_error
 

@@ -3,38 +3,36 @@
     python train/tools/tournament.py PLAYER PLAYER ... --games "tic_tac_toe,hex(board_size=5)" --num_episodes 100 \\
         --seed 42 --output FOLDER
 
-A PLAYER is a bot (random, mcts, mcts:SIMS, mcts:full, exact), a folder (a model, an adapter, global_step_N, or an
+A PLAYER is a bot of the environment (listed at the end), a folder (a model, an adapter, global_step_N, or an
 experiment), a hub id, or the address of an OpenAI-compatible server (http://localhost:8000/v1). The ratings and the
 cross table go to the output folder as ratings.json, cross_table.html and cross_table.png. The same command goes on
 after an interruption; with more players it plays the new matches alone.
 """
 
-import argparse
 from pathlib import Path
 
 from rich.console import Console
 
 from veritas_rl.errors import exit_on_user_error
-from veritas_rl.judging.options import add_options, replies_of
+from veritas_rl.judging.options import PlayersParser, add_options, config_of, replies_of
 
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
+    parser = PlayersParser(__doc__, "openspiel")
     parser.add_argument("players", nargs="+", metavar="PLAYER", help="a bot, a folder, a hub id, or an address")
     parser.add_argument("--num_episodes", type=int, default=100, help="games of each case in each match")
     parser.add_argument("--output", type=Path, required=True, help="the folder of the report and the finished games")
     parser.add_argument("--opening", type=int, help="random moves at the start; default: 2 between models, else 0")
     add_options(parser)
     given = parser.parse_args()
-    # What follows imports pyspiel, scipy and matplotlib: help and a wrong option need none of them.
+    # What follows imports pyspiel, scipy and matplotlib: a wrong option needs none of them.
     from veritas_rl.rating import report as tournament_report
     from veritas_rl.rating.tournament import Settings, hold
 
     settings = Settings(
         players=tuple(given.players),
+        env=given.env,
         games=given.num_episodes,
         cases=given.games,
         seed=given.seed,
@@ -43,10 +41,11 @@ def main() -> None:
         max_moves=given.max_moves,
         replies=replies_of(given),
         base=given.base,
+        config=config_of(given),
     )
     console = Console()
     found = hold(settings, given.output, console)
-    tournament_report.tell(found, console)
+    tournament_report.print_report(found, console)
     for path in tournament_report.write(found, given.output):
         console.print(str(path), soft_wrap=True, highlight=False)
 

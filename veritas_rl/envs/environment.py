@@ -33,6 +33,7 @@ class PlayerKind:
         stand_in: Who plays, as an opponent in training, a case that it cannot play; "" for nobody.
         canonical: The one name of players that are the same, such as "mcts:50" of "mcts".
         level: How hard an opponent it is: "easy", "medium" or "hard".
+        note: What a reader of results must know of its play in a case, as a sentence; "" for nothing.
     """
 
     forms: tuple[str, ...]
@@ -43,6 +44,7 @@ class PlayerKind:
     stand_in: str = ""
     canonical: Callable[[str], str] = str
     level: Callable[[str], str] = lambda name: "hard"
+    note: Callable[[str, str], str] = lambda name, case: ""
 
 
 class Environment(ABC):
@@ -62,12 +64,18 @@ class Environment(ABC):
     task_type: ClassVar[type[Task]] = Task
     """The class of the tasks; its annotations say of which classes their parts are."""
 
+    cases_key: ClassVar[str] = "cases"
+    """The field of `config_type` that takes cases as people name them on a command line."""
+
     players: ClassVar[tuple[PlayerKind, ...]] = ()
     """Players of its own, beside those that play everything."""
 
     teacher: ClassVar[str] = "solution"
     """Whom a model imitates that is made on the spot and knows nothing, by the name of the player: a warm-up on its
     replies teaches the answer format."""
+
+    expert: ClassVar[str] = "solution"
+    """Who demonstrates where nobody is named, by the name of the player."""
 
     single: ClassVar[Mapping[str, Any]] = {}
     """The fields of `config_type` that make tasks of one answer each, valued as exactly as can be: what a model is
@@ -81,6 +89,9 @@ class Environment(ABC):
 
     answers, solved = "answers that could be read", "solved tasks"
     """What is counted of a model: answers that are no mistake, and successes."""
+
+    estimated: ClassVar[str] = ""
+    """What successes are called where the value of an answer is an estimate; "" where none is."""
 
     @abstractmethod
     def catalogue(self, config: Any, split: str) -> Sequence[Task]:
@@ -122,6 +133,21 @@ class Environment(ABC):
         """What a linter may ask; see `Audit`."""
         return Audit()
 
+    def perturbations(self, task: Task) -> Mapping[str, str]:
+        """The ways to show a task differently while it stays the same problem, each with what it changes, in words.
+
+        A model that has learned answers by heart loses by them. By default there are none.
+        """
+        return {}
+
+    def start_perturbed(self, task: Task, name: str, seed: int | str = 0) -> Session:
+        """A fresh session of a task in one of its `perturbations`, which the seed may draw.
+
+        Raises:
+            UserError: The task has no such perturbation.
+        """
+        raise unknown("perturbation", name, self.perturbations(task))
+
     def turn_class(self, task: Task, turn: Turn) -> str:
         """`equivalence_class` of the single-answer task that would ask what a turn of `task` asks.
 
@@ -136,14 +162,18 @@ class Environment(ABC):
         """
         return task.split == "val"
 
+    @property
+    def settings(self) -> frozenset[str]:
+        """The names of the fields of `config_type`."""
+        return frozenset(field.name for field in dataclasses.fields(self.config_type))
+
     def read_config(self, values: Mapping[str, Any]) -> Any:
         """The configuration with these values of its fields.
 
         Raises:
             UserError: A key is unknown, or a value is refused.
         """
-        known = {field.name for field in dataclasses.fields(self.config_type)}
         for key in values:
-            if key not in known:
-                raise unknown(f"{self.name} setting", key, {*known, *self.user_keys})
+            if key not in self.settings:
+                raise unknown(f"{self.name} setting", key, {*self.settings, *self.user_keys})
         return self.config_type(**values)

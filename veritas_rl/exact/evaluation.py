@@ -14,10 +14,12 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 
 from veritas_rl.checkpoints.layout import step_of, whole_checkpoints
-from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, select, split_list
+from veritas_rl.configs import split_list
+from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, select
 from veritas_rl.errors import UserError
-from veritas_rl.exact.policies import ExactReport, judge, judge_reference, questions_of
-from veritas_rl.judging.evaluation import folder_of, progress
+from veritas_rl.exact.policies import ExactReport, questions_of, score_policy, score_reference
+from veritas_rl.judging.evaluation import folder_of
+from veritas_rl.judging.progress import progress
 from veritas_rl.players.loading import NamedPlayer, ReplySettings, check_player, open_player
 from veritas_rl.players.registry import check_bot, is_bot
 
@@ -40,7 +42,7 @@ class ExactSettings:
         every_step: Judge all whole checkpoints of an experiment instead of its newest; `checkpoint` is its folder.
         cases: Games by short name and cases, with commas; "" for `DEFAULT_GAMES`.
         prompt: "full", "unlisted" or "brief".
-        samples: Answers in each state, see `judge`; None for probabilities where they are to be had.
+        samples: Answers in each state, see `score_policy`; None for probabilities where they are to be had.
         replies: How models write.
         base: See `open_player`.
     """
@@ -60,7 +62,7 @@ class ExactSettings:
 
     @property
     def folder(self) -> Path:
-        """Where the report goes, unless told."""
+        """The default folder of the report."""
         return folder_of(self.checkpoint, self)
 
 
@@ -84,7 +86,7 @@ class ExactEvaluation:
 
     @property
     def last(self) -> list[str]:
-        """The players of whom most is told: of an experiment its newest checkpoint alone."""
+        """The players that are reported in full: of an experiment its newest checkpoint alone."""
         earlier = list(self.steps)[:-1]
         return [name for name in self.players if name not in earlier]
 
@@ -106,7 +108,7 @@ def evaluate_exactly(settings: ExactSettings, folder: Path, console: Console) ->
     Args:
         settings: What to judge.
         folder: Where models that are merged for it are kept, but those of `every_step`.
-        console: Where to tell.
+        console: Where to print.
 
     Raises:
         UserError: A player does not exist, or a game is unknown, too large or of a kind without exact values.
@@ -144,7 +146,7 @@ def evaluate_exactly(settings: ExactSettings, folder: Path, console: Console) ->
             del player
     for case, (name, which) in product(cases, REFERENCES.items()):
         started = time.monotonic()
-        evaluation.reports[case][name] = judge_reference(which, case, settings.prompt)
+        evaluation.reports[case][name] = score_reference(which, case, settings.prompt)
         evaluation.seconds[case] += time.monotonic() - started
     return evaluation
 
@@ -167,7 +169,7 @@ def _judge(evaluation: ExactEvaluation, player: NamedPlayer, advance: Callable[[
         return
     for case, found in evaluation.reports.items():
         started = time.monotonic()
-        found[player.name] = judge(
+        found[player.name] = score_policy(
             player.player, case, prompt=settings.prompt, samples=_samples(settings, player), advance=advance
         )
         evaluation.seconds[case] += time.monotonic() - started
@@ -180,18 +182,18 @@ def _samples(settings: ExactSettings, player: NamedPlayer) -> int | None:
 
 def _notes(who: str, report: ExactReport) -> list[str]:
     metrics = report.metrics
-    told = f"{who}: all {metrics['states']} states asked"
+    line = f"{who}: all {metrics['states']} states asked"
     if report.way == "probabilities":
-        told += "; a policy of probabilities: each legal action by its number alone, as the whole reply"
+        line += "; a policy of probabilities: each legal action by its number alone, as the whole reply"
         rest = "illegal or other"
     else:
-        told += f"; a policy of {report.samples} answers in each state, read as in games"
+        line += f"; a policy of {report.samples} answers in each state, read as in games"
         rest = "illegal"
-    told += (
+    line += (
         f"; {rest}: mean {metrics['illegal_mean']:.4f}, max {metrics['illegal_max']:.4f};"
         f" {metrics['states_without_legal_answer']} states without any legal answer (taken as uniform there)."
     )
-    notes = [told]
+    notes = [line]
     if report.mistakes:
         counts = ", ".join(f"{count} {reason}" for reason, count in report.mistakes.items())
         notes.append(f"{who}: {counts}.")

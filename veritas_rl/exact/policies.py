@@ -1,13 +1,13 @@
 """Exact judgement: a player is asked in every information state of a small game, and its whole policy is scored.
 
-    judge(player, "kuhn_poker")      # 12 prompts
+    score_policy(player, "kuhn_poker")      # 12 prompts
 
 What games measure with noise, this computes: NashConv, the value against a best response and against the optimum, and
 how often a move is optimal. The prompts are those of the environment's own sessions.
 
 The policy is had in one of two ways, and the report says which:
 
-- "probabilities": a model that can tell is asked how likely each canonical answer is, as its whole reply.
+- "probabilities": a model that gives probabilities is asked how likely each canonical answer is, as its whole reply.
 - "samples": any player answers each prompt many times, and the environment's parser reads the answers. The only way for
   a server, and the honest one for a model that thinks before it answers.
 
@@ -25,25 +25,25 @@ from typing import Any, Protocol, runtime_checkable
 from veritas_rl.envs.base import Player, Reason, Turn
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.parsing import parse
+from veritas_rl.envs.openspiel.policy_values import Decision, Worth, decisions_of, optimum_of, worth_of
 from veritas_rl.envs.openspiel.session import OpenSpielSession
 from veritas_rl.envs.openspiel.task import OpenSpielManner, OpenSpielPay, OpenSpielTask
 from veritas_rl.envs.openspiel.view import View
-from veritas_rl.exact.policy_values import Decision, Worth, decisions_of, optimum_of, worth_of
 from veritas_rl.seeding import generator
 
 SAMPLES = 32
-"""Answers in each state, unless told, where probabilities are not to be had."""
+"""Answers in each state, by default, where probabilities are not to be had."""
 
 STATES_AT_ONCE = 256
 """In how many states a player is asked together."""
 
 
 @runtime_checkable
-class TellsProbabilities(Protocol):
+class GivesProbabilities(Protocol):
     """A player that can say how likely its answers are, such as a model in this process."""
 
     @property
-    def tells_probabilities(self) -> bool:
+    def gives_probabilities(self) -> bool:
         """Whether it can, as it is set."""
         ...
 
@@ -79,7 +79,7 @@ class StatePolicy:
         probabilities: Of each, among all answers: with `illegal` they sum to 1.
         illegal: The rest.
         best: For each action whether it is as good as any.
-        optimum: For each action its probability in the optimum, see `exact_values`.
+        optimum: For each action its probability in the optimum, see `policy_values`.
     """
 
     label: str
@@ -160,12 +160,12 @@ class ExactReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The whole report as plain values."""
-        told = dataclasses.asdict(self)
-        del told["worth"], told["floor"]
-        return {**told, "metrics": self.metrics, "states": told["states"]}
+        values = dataclasses.asdict(self)
+        del values["worth"], values["floor"]
+        return {**values, "metrics": self.metrics, "states": values["states"]}
 
 
-def judge(
+def score_policy(
     player: Player,
     case: str,
     *,
@@ -179,8 +179,8 @@ def judge(
         player: Who answers, on both seats.
         case: The game, in any spelling.
         prompt: What a model is shown, see `Task`.
-        samples: How many answers are drawn in each state. None: the probabilities of the answers where the player can
-            tell them, else `SAMPLES`.
+        samples: How many answers are drawn in each state. None: the probabilities of the answers where the player
+            gives them, else `SAMPLES`.
         advance: Called with how many states were asked since the last call.
 
     Raises:
@@ -190,7 +190,7 @@ def judge(
     if samples is not None and samples < 1:
         raise ValueError(f"samples is at least 1, got {samples}")
     questions = questions_of(load(case).case, prompt)
-    if samples is None and not (isinstance(player, TellsProbabilities) and player.tells_probabilities):
+    if samples is None and not (isinstance(player, GivesProbabilities) and player.gives_probabilities):
         samples = SAMPLES
     rows: list[tuple[float, ...]] = []
     mistakes: Counter[str] = Counter()
@@ -198,23 +198,22 @@ def judge(
         batch = questions[start : start + STATES_AT_ONCE]
         if samples is not None:
             rows += _sampled(player, batch, samples, mistakes)
-        elif isinstance(player, TellsProbabilities):
-            told = player.answer_probabilities([question.turn for question in batch])
-            rows += [tuple(row) for row in told]
+        elif isinstance(player, GivesProbabilities):
+            rows += map(tuple, player.answer_probabilities([question.turn for question in batch]))
         advance(len(batch))
     return _scored(questions, rows, prompt, samples or 0, mistakes)
 
 
-def judge_reference(which: str, case: str, prompt: str = "full") -> ExactReport:
+def score_reference(which: str, case: str, prompt: str = "full") -> ExactReport:
     """A policy to compare with, by its own probabilities.
 
     Args:
-        which: "uniform", the random legal player, or "optimum", see `exact_values`.
-        case: As in `judge`.
-        prompt: As in `judge`.
+        which: "uniform", the random legal player, or "optimum", see `policy_values`.
+        case: As in `score_policy`.
+        prompt: As in `score_policy`.
 
     Raises:
-        UserError: As `judge`.
+        UserError: As `score_policy`.
     """
     questions = questions_of(load(case).case, prompt)
     if which == "uniform":

@@ -47,7 +47,7 @@ OPTIMAL, LOSING, ILLEGAL = "tab:green", "tab:orange", "0.75"
 
 
 def values_of(evaluation: ExactEvaluation) -> dict[str, Any]:
-    """The whole report as plain values. The states of a reference are left out: each state tells its optimum."""
+    """The whole report as plain values. The states of a reference are left out: each state has its optimum."""
     return {
         "settings": dataclasses.asdict(evaluation.settings),
         "players": evaluation.players,
@@ -79,7 +79,7 @@ def write(evaluation: ExactEvaluation, folder: Path) -> list[Path]:
     return paths
 
 
-def tell(evaluation: ExactEvaluation, console: Console) -> None:
+def print_report(evaluation: ExactEvaluation, console: Console) -> None:
     """Print the tables."""
     label = _labels(evaluation)
     for case, found in evaluation.reports.items():
@@ -108,8 +108,8 @@ def tell(evaluation: ExactEvaluation, console: Console) -> None:
         console.print(table)
     for note in evaluation.notes:
         console.print(f"note: {note}", soft_wrap=True, highlight=False)
-    told = ", ".join(f"{case} {seconds:.1f} s" for case, seconds in evaluation.seconds.items())
-    console.print(f"took: {told}", highlight=False)
+    times = ", ".join(f"{case} {seconds:.1f} s" for case, seconds in evaluation.seconds.items())
+    console.print(f"took: {times}", highlight=False)
 
 
 def draw(report: ExactReport, name: str, path: Path) -> None:
@@ -159,8 +159,8 @@ def _draw_states(axes: Any, report: ExactReport) -> None:
     axes.barh(range(len(states)), rest, left=left, height=0.62, color=ILLEGAL, hatch="....", edgecolor="w", label=other)
     for place, state in enumerate(states):
         low, high = _equilibria(report.case, state, actions[-1])
-        told = None if place else f"{actions[-1]}: equilibrium" + (" range" if report.case == "kuhn_poker" else "")
-        axes.plot([low, high], [place, place], color="k", linewidth=2.5, marker="|", markersize=14, label=told)
+        name = None if place else f"{actions[-1]}: equilibrium" + (" range" if report.case == "kuhn_poker" else "")
+        axes.plot([low, high], [place, place], color="k", linewidth=2.5, marker="|", markersize=14, label=name)
     axes.set(xlim=(-0.01, 1.01), ylim=(len(states) - 0.5, -0.5), xlabel="share of all answers")
     axes.set_yticks(range(len(states)), [f"{state.label} " for state in states], family="monospace", fontsize=9)
 

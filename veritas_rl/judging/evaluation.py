@@ -1,41 +1,46 @@
-"""An evaluation: players made, games played or taken from the ledger, and everything that they say.
+"""An evaluation: players made, games played or taken from the ledger, and all that follows from them.
 
 `train/tools/evaluate.py` is its command line.
 """
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
-from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, load, select, split_list
-from veritas_rl.envs.openspiel.perturbation import GUISES, fits, start_disguised
-from veritas_rl.envs.openspiel.players.mcts import sees_hidden
-from veritas_rl.envs.registry import make_task
+from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
-from veritas_rl.judging.held_out import Judgement, distinct, judge
-from veritas_rl.judging.matches import ALONE, LEDGER, Game, Ledger, Pairing, Rules, pair, play_all
+from veritas_rl.judging.matches import (
+    ALONE,
+    LEDGER,
+    FinishedGame,
+    Ledger,
+    Pairing,
+    Rules,
+    pair,
+    play_all,
+    seats_of,
+    tasks_of,
+)
+from veritas_rl.judging.perturbed import PerturbedCheck, check_perturbed
+from veritas_rl.judging.progress import progress
 from veritas_rl.judging.shown import Shown
-from veritas_rl.judging.summary import ALL, VOID, Row, Stage, Versus, compare, rows_of, stages_of
+from veritas_rl.judging.summary import ALL, VOID, Milestone, Row, Versus, compare, milestones_of, rows_of
 from veritas_rl.players.loading import NamedPlayer, ReplySettings, open_player
-from veritas_rl.players.registry import check_bot, is_bot
+from veritas_rl.players.registry import check_bot, forms_of, is_bot, notes_of
 from veritas_rl.seeding import digest
 
 EVALUATIONS = Path(__file__).resolve().parents[2] / "train/outputs/evaluations"
-"""Where evaluations go, unless they are told another place."""
+"""The default folder of evaluations."""
+
+OPPONENTS = ("random",)
+"""Who plays the other seats where nobody is named."""
 
 MODEL_OPENING = 2
 """Random moves at the start of games between models: without dice, two models play the same game again and again."""
@@ -53,22 +58,24 @@ class Settings:
         env: The environment that is played.
         compare: With whom it is compared on the same games; None for nobody.
         opponents: Who sits on the other seats, each in games of its own.
-        games: Of each case, against each opponent; rounded up to whole deals.
-        cases: Games by short name and cases, with commas.
+        games: Of each case, against each opponent; rounded up to whole deals. Where there are no other seats, tasks of
+            each case.
+        cases: What is played, as people name it, with commas; "" for all cases of the environment.
         seed: Of the deals, the bots and the replies.
         prompt: "full", "unlisted" or "brief".
         opening: How many random moves each game begins with; None for none against bots, `MODEL_OPENING` against
             models.
         max_moves: See `Rules`.
-        relabelled: Whether single moves are judged in another guise, too.
+        relabelled: Whether single answers are judged in the perturbations of the environment, too.
         replies: How models write.
         base: See `open_player`.
+        config: Further settings of the environment, as pairs of key and value.
     """
 
     checkpoint: str
     env: str = "openspiel"
     compare: str | None = None
-    opponents: tuple[str, ...] = ("random",)
+    opponents: tuple[str, ...] = OPPONENTS
     games: int = 100
     cases: str = ""
     seed: int = 42
@@ -78,12 +85,13 @@ class Settings:
     relabelled: bool = False
     replies: ReplySettings = field(default_factory=ReplySettings)
     base: str | None = None
+    config: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         if self.games < 1:
             raise UserError(f"one episode at least is needed, {self.games} were given")
         if not self.opponents:
-            raise UserError("no opponent is named: random, mcts, mcts:SIMS, mcts:full, exact or a checkpoint")
+            raise UserError(f"no opponent is named: {', '.join(forms_of(self.env))} or a checkpoint")
         if self.compare == self.checkpoint:
             raise UserError(f"{self.compare} is compared with itself: name another checkpoint")
 
@@ -92,30 +100,15 @@ class Settings:
         """Where the same command finds its games again."""
         return folder_of(self.checkpoint, self)
 
+    def rules(self, opening: int = 0) -> Rules:
+        """What holds in games with this opening."""
+        return Rules(self.env, self.seed, self.prompt, opening, self.max_moves, self.config)
+
 
 def folder_of(checkpoint: str, settings: object) -> Path:
     """A folder for what these settings find about a checkpoint."""
     name = re.sub(r"[^\w.-]+", "-", checkpoint.rstrip("/")).strip("-")[-40:]
     return EVALUATIONS / f"{name}-{digest(settings):016x}"
-
-
-@dataclass(frozen=True)
-class Relabelled:
-    """Single moves of one case, as they are and in another guise.
-
-    Attributes:
-        player: Who was judged.
-        case: What was played.
-        guise: See `disguise`.
-        plain: As they are.
-        other: In the guise, the same positions.
-    """
-
-    player: str
-    case: str
-    guise: str
-    plain: Judgement
-    other: Judgement
 
 
 @dataclass(frozen=True)
@@ -126,9 +119,9 @@ class Evaluation:
         settings: How it was made.
         players: The judged players, by name, with their identities.
         rows: See `rows_of`.
-        stages: See `stages_of`.
+        milestones: See `milestones_of`.
         versus: The comparison; empty without one.
-        relabelled: The check for answers by heart; empty without one.
+        perturbed: The check for answers by heart; empty without one.
         notes: What a reader must know, a sentence each.
         seconds: How long the games took that were played now.
         played: How many were played now; the others were in the ledger.
@@ -137,9 +130,9 @@ class Evaluation:
     settings: Settings
     players: dict[str, str]
     rows: list[Row]
-    stages: list[Stage]
+    milestones: list[Milestone]
     versus: list[Versus]
-    relabelled: list[Relabelled]
+    perturbed: list[PerturbedCheck]
     notes: list[str]
     seconds: float
     played: int
@@ -151,19 +144,21 @@ def evaluate(settings: Settings, folder: Path, console: Console, games_to_show: 
     Args:
         settings: What to evaluate.
         folder: Where finished games, and models that are merged for it, are kept.
-        console: Where to tell.
+        console: Where to print.
         games_to_show: How many games are kept move by move, see `shown`.
 
     Raises:
         UserError: A player or a game does not exist, or cannot be played; games that are finished are kept.
     """
-    cases = cases_of(settings)
+    tasks = {case: found[0] for case, found in tasks_of(settings.cases, 1, settings.rules()).items()}
+    seats = {case: seats_of(task) for case, task in tasks.items()}
     for name in settings.opponents:
         if is_bot(name, settings.env):
-            check_bot(name, settings.env, [case for case in cases if load(case).players > 1])
+            check_bot(name, settings.env, [case for case in tasks if seats[case] > 1])
     with ExitStack() as stack:
         made: dict[str, NamedPlayer] = {}
-        for name in (settings.checkpoint, *([settings.compare] if settings.compare else ()), *settings.opponents):
+        needed = settings.opponents if max(seats.values()) > 1 else OPPONENTS
+        for name in (settings.checkpoint, *([settings.compare] if settings.compare else ()), *needed):
             if name not in made:
                 made[name] = open_player(name, settings.env, settings.replies, folder / "models", settings.base)
                 stack.callback(made[name].close)
@@ -172,47 +167,41 @@ def evaluate(settings: Settings, folder: Path, console: Console, games_to_show: 
             raise UserError(f"{judged[0].name} and {judged[1].name} are the same player: name another to compare with")
         for player in judged:
             if not player.is_model:
-                check_bot(player.name, settings.env, cases)
+                check_bot(player.name, settings.env, tasks)
         pairings: list[Pairing] = []
-        for opponent in dict.fromkeys(settings.opponents):
-            rules = Rules(settings.seed, settings.prompt, _opening(settings, made[opponent]), settings.max_moves)
-            more = pair(cases, settings.games, judged, [made[opponent]], rules)
-            # A game for one is the same whoever the opponent of the others is.
-            pairings += [game for game in more if game.opponent or opponent == settings.opponents[0]]
+        for opponent in dict.fromkeys(needed):
+            rules = settings.rules(_opening(settings, made[opponent], max(seats.values())))
+            more = pair(settings.cases, settings.games, judged, [made[opponent]], rules)
+            # A game for one is the same, whoever the opponent in the others is.
+            pairings += [game for game in more if game.opponent or opponent == needed[0]]
         ledger = Ledger(folder / LEDGER)
         stack.callback(ledger.close)
         shown = Shown(folder, f"Games of {settings.checkpoint}", pairings, games_to_show, ledger)
         seconds, played = _play(pairings, ledger, shown, console)
         games = ledger.of(pairings)
-        relabelled = list(_relabelled(settings, cases, judged, console)) if settings.relabelled else []
+        perturbed: list[PerturbedCheck] = []
+        if settings.relabelled:
+            models = [player for player in judged if player.is_model]
+            perturbed = list(check_perturbed(tasks.values(), models, settings.games, settings.seed, console))
     versus = compare(games, settings.checkpoint, settings.compare) if settings.compare else []
     rows = rows_of(games)
     return Evaluation(
         settings=settings,
         players={player.name: player.identity for player in judged},
         rows=rows,
-        stages=stages_of(games),
+        milestones=milestones_of(games),
         versus=versus,
-        relabelled=relabelled,
-        notes=_notes(settings, cases, games, rows),
+        perturbed=perturbed,
+        notes=_notes(settings, tasks, seats, games, rows),
         seconds=seconds,
         played=played,
     )
 
 
-def cases_of(settings: Settings) -> tuple[str, ...]:
-    """The canonical cases that are played.
-
-    Raises:
-        UserError: A name is no game.
-    """
-    return select(DEFAULT_CASES, split_list(settings.cases, "games") or DEFAULT_CASES)
-
-
-def _opening(settings: Settings, opponent: NamedPlayer) -> int:
+def _opening(settings: Settings, opponent: NamedPlayer, seats: int) -> int:
     if settings.opening is not None:
         return settings.opening
-    return MODEL_OPENING if opponent.is_model else 0
+    return MODEL_OPENING if opponent.is_model and seats > 1 else 0
 
 
 def _play(pairings: Sequence[Pairing], ledger: Ledger, shown: Shown, console: Console) -> tuple[float, int]:
@@ -224,7 +213,7 @@ def _play(pairings: Sequence[Pairing], ledger: Ledger, shown: Shown, console: Co
     started = time.monotonic()
     with progress(console, total, done, "game") as advance:
 
-        def ended(pairing: Pairing, game: Game) -> None:
+        def ended(pairing: Pairing, game: FinishedGame) -> None:
             shown.ended(pairing)
             ledger.add(game)
             advance()
@@ -233,84 +222,30 @@ def _play(pairings: Sequence[Pairing], ledger: Ledger, shown: Shown, console: Co
     return time.monotonic() - started, len(missing)
 
 
-@contextmanager
-def progress(console: Console, total: int, done: int, what: str) -> Iterator[Callable[..., None]]:
-    """A bar with the time that is left; where there is no terminal, a line for each tenth.
-
-    Args:
-        console: Where to tell.
-        total: How many there are.
-        done: How many of them are done already.
-        what: What one of them is called.
-
-    Yields:
-        To be called with how many more are done; one unless told.
-    """
-    started, first, told_every = time.monotonic(), done, max(1, total // 10)
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(elapsed_when_finished=False),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as progress:
-        bar = progress.add_task(f"{what}s", total=total, completed=done)
-
-        def advance(count: int = 1) -> None:
-            nonlocal done
-            before, done = done, done + count
-            progress.update(bar, completed=done)
-            if not console.is_terminal and (done // told_every > before // told_every or done == total):
-                seconds = time.monotonic() - started
-                left = seconds / (done - first) * (total - done)
-                console.print(f"{what} {done}/{total}  {seconds:.0f} s, about {left:.0f} s left", highlight=False)
-
-        yield advance
-
-
-def _relabelled(
-    settings: Settings, cases: Sequence[str], judged: Sequence[NamedPlayer], console: Console
-) -> Iterator[Relabelled]:
-    """Each judged model on the same positions, as they are and in every guise that fits.
-
-    The positions are of the training split: what was learned by heart, was learned there.
-    """
-    for case in cases:
-        guises = [guise for guise in GUISES if fits(guise, case, settings.prompt)]
-        # Where the hidden part cannot be dealt anew, no move has an honest worth: being legal is what is left.
-        reward = "optimal" if load(case).can_resample else "legal"
-        tasks = distinct(
-            (make_task(settings.env, case, k, reward=reward, prompt=settings.prompt) for k in range(settings.games)),
-            settings.games,
-        )
-        for player in (player for player in judged if player.is_model and guises):
-            console.print(f"{len(tasks)} positions of {case}, also in another guise: {', '.join(guises)}")
-            plain = judge(player.player, tasks)
-            for guise in guises:
-                session_of = partial(start_disguised, guise=guise, seed=settings.seed)
-                yield Relabelled(player.name, case, guise, plain, judge(player.player, tasks, session_of=session_of))
-
-
-def _notes(settings: Settings, cases: Sequence[str], games: Sequence[Game], rows: Sequence[Row]) -> list[str]:
+def _notes(
+    settings: Settings,
+    tasks: Mapping[str, Task],
+    seats: Mapping[str, int],
+    games: Sequence[FinishedGame],
+    rows: Sequence[Row],
+) -> list[str]:
     notes = []
+    environment = get_environment(settings.env)
     if settings.relabelled and is_bot(settings.checkpoint, settings.env):
-        notes.append(f"{settings.checkpoint} reads no labels: it was not judged in another guise.")
-    for case in cases:
-        if settings.relabelled and not any(fits(guise, case, settings.prompt) for guise in GUISES):
-            notes.append(f"{case} has no other guise with prompt={settings.prompt}: prompt=full lists labels.")
-        seats = load(case).players
-        whole = -(-settings.games // seats) * seats
+        notes.append(f"{settings.checkpoint} reads no labels: no perturbation was checked.")
+    if max(seats.values()) == 1 and settings.opponents != OPPONENTS:
+        notes.append(f"nobody sits on another seat: the opponent {', '.join(settings.opponents)} did not play.")
+    for case, task in tasks.items():
+        if settings.relabelled and not environment.perturbations(task):
+            notes.append(f"{case} has no perturbation with prompt={settings.prompt}.")
+        whole = -(-settings.games // seats[case]) * seats[case]
         if whole != settings.games:
             notes.append(
-                f"{case}: {whole} games instead of {settings.games}, so that each deal is played from each of {seats} "
-                "seats."
+                f"{case}: {whole} games instead of {settings.games}, so that each deal is played from each of "
+                f"{seats[case]} seats."
             )
-        if any(name.startswith("mcts") for name in settings.opponents) and seats > 1 and sees_hidden(case):
-            notes.append(f"{case}: the tree search sees what its seat may not know, and is stronger than is fair.")
+        if seats[case] > 1:
+            notes += notes_of(settings.opponents, settings.env, [case])
     for row in rows:
         # Two models that draw no lots have only the deal to differ by; a bot's dice make a game that comes twice count
         # twice.

@@ -7,6 +7,7 @@ and asks no other machine for anything.
 import base64
 import dataclasses
 import json
+import textwrap
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -19,17 +20,22 @@ from rich.console import Console
 from rich.table import Table
 
 from veritas_rl.checkpoints.folder import write_whole
-from veritas_rl.judging.evaluation import Evaluation, Relabelled
+from veritas_rl.envs.registry import get_environment
+from veritas_rl.judging.evaluation import Evaluation
+from veritas_rl.judging.perturbed import PerturbedCheck
 from veritas_rl.judging.report import percent
 from veritas_rl.judging.statistics import Comparison, Estimate
-from veritas_rl.judging.summary import ALL, THRESHOLDS, Row, grouped, stage_of, told_partings
+from veritas_rl.judging.summary import ALL, THRESHOLDS, Row, describe_divergences, grouped, level_of
 
 matplotlib.use("Agg")
 
 CAPTION = (
     "95% intervals: of a rate the span of Wilson's and of one resampled by deal, of a mean score resampled by deal."
 )
-GUISE = {"labels": "with other labels", "mirrored": "mirrored"}
+CAPTION_OF_ANSWERS = (
+    "95% intervals: of a rate the span of Wilson's and of one resampled by class, of a mean value resampled by class. "
+    "A class holds the tasks that ask the same."
+)
 NEEDED = "games that this difference would need for a power of 80%"
 
 
@@ -43,9 +49,9 @@ def values_of(evaluation: Evaluation) -> dict[str, Any]:
         "players": evaluation.players,
         "notes": evaluation.notes,
         "rows": [dataclasses.asdict(row) for row in evaluation.rows],
-        "stages": [dataclasses.asdict(stage) for stage in evaluation.stages],
+        "milestones": [dataclasses.asdict(milestone) for milestone in evaluation.milestones],
         "comparisons": [dataclasses.asdict(versus) for versus in evaluation.versus],
-        "relabelled": [_relabelled_values(found) for found in evaluation.relabelled],
+        "perturbed": [_perturbed_values(found) for found in evaluation.perturbed],
         "tokens": {
             "read": sum(row.prompt_tokens for row in total),
             "written": sum(row.tokens for row in total),
@@ -69,12 +75,13 @@ def write(evaluation: Evaluation, folder: Path) -> list[Path]:
         evaluation=evaluation,
         label=labels_of(evaluation),
         values=values,
-        gains=[(found, found.other.gain_over(found.plain)) for found in evaluation.relabelled],
+        gains=[(found, found.other.gain_over(found.plain)) for found in evaluation.perturbed],
+        games=has_games(evaluation),
+        words=get_environment(evaluation.settings.env),
         settings=json.dumps(values["settings"], indent=2),
         picture=base64.b64encode(picture.read_bytes()).decode(),
-        caption=CAPTION,
+        caption=caption_of(evaluation),
         needed=NEEDED,
-        guises=GUISE,
     )
     write_whole(folder / "report.json", json.dumps(values, indent=2) + "\n")
     write_whole(folder / "report.html", page)
@@ -89,42 +96,58 @@ def render(template: str, *, package: str = "veritas_rl.judging", **values: Any)
     return environment.from_string(files(package).joinpath(template).read_text("utf-8")).render(style=style, **values)
 
 
-def tell(evaluation: Evaluation, console: Console) -> None:
+def has_games(evaluation: Evaluation) -> bool:
+    """Whether whole games were played, and not single answers given."""
+    return evaluation.rows[0].wins is not None
+
+
+def caption_of(evaluation: Evaluation) -> str:
+    """What the intervals are."""
+    return CAPTION if has_games(evaluation) else CAPTION_OF_ANSWERS
+
+
+def print_report(evaluation: Evaluation, console: Console) -> None:
     """Print the tables."""
     label = labels_of(evaluation)
+    environment = get_environment(evaluation.settings.env)
+    games = has_games(evaluation)
     for (player, opponent), rows in grouped(evaluation.rows, lambda row: (row.player, row.opponent)):
-        table = _table(
-            f"{label[player]} against {label[opponent]}",
-            ("games", "won/drawn/\nlost %", "score", "success %", "illegal/\ncut %"),
-        )
+        if games:
+            columns = ("games", "won/drawn/\nlost %", "score", "success %", "illegal/\ncut %")
+            table = _table(f"{label[player]} against {label[opponent]}", columns)
+        else:
+            measures = (f"{_wrapped(environment.answers)} %", f"{_wrapped(environment.solved)} %")
+            table = _table(f"{label[player]} on held-out tasks", ("tasks", *measures, "mean value", "cut %"), "group")
         for row in rows:
             table.add_row(*_cells(row), style="" if row.seat == ALL else "dim")
         console.print(table)
-    console.print(CAPTION, style="dim")
-    for stage in evaluation.stages:
+    console.print(caption_of(evaluation), style="dim")
+    for milestone in evaluation.milestones:
         console.print(
-            f"{stage.stage} (against {', '.join(label[name] for name in stage.opponents)}): "
-            f"success over {stage.threshold} asked, {percent(stage.success)} reached by {label[stage.player]}: "
-            f"{stage.verdict}",
+            f"{milestone.level} (against {', '.join(label[name] for name in milestone.opponents)}): "
+            f"success over {milestone.threshold} asked, {percent(milestone.success)} reached by "
+            f"{label[milestone.player]}: {milestone.verdict}",
             soft_wrap=True,
             highlight=False,
         )
     for opponent, found in grouped(evaluation.versus, lambda versus: versus.opponent):
         table = _table(
-            f"{label[found[0].first]} less {label[found[0].second]}, against {label[opponent]}",
-            ("measure", "difference", "p", "games for\n80% power"),
+            f"{label[found[0].first]} less {label[found[0].second]}"
+            + (f", against {label[opponent]}" if games else ""),
+            ("measure", "difference", "p", f"{'games' if games else 'tasks'} for\n80% power"),
+            "game" if games else "group",
         )
         for versus in found:
             for case, what, made in ((versus.case, "score", versus.score), ("", "success", versus.success)):
                 table.add_row(case, what, change(made.difference), p_value(made), str(made.values_needed or "-"))
         console.print(table)
         for versus in (versus for versus in found if versus.case != ALL):
-            line = told_partings(versus.case, versus.games, versus.differing)
+            line = describe_divergences(versus.case, versus.games, versus.differing)
             console.print(line, soft_wrap=True, highlight=False)
-    for found in evaluation.relabelled:
+    for found in evaluation.perturbed:
         console.print(
             f"{label[found.player]} on {len(found.plain.classes)} positions of {found.case}: {_good(found)} "
-            f"{percent(found.plain.optimal_rate)}, {GUISE[found.guise]} {percent(found.other.optimal_rate)}; "
+            f"{percent(found.plain.optimal_rate)}, {found.description} {percent(found.other.optimal_rate)}; "
             f"difference {change(found.other.gain_over(found.plain))}, legal {percent(found.plain.legal_rate)} and "
             f"{percent(found.other.legal_rate)}",
             soft_wrap=True,
@@ -132,8 +155,8 @@ def tell(evaluation: Evaluation, console: Console) -> None:
         )
     for note in evaluation.notes:
         console.print(f"note: {note}", soft_wrap=True, highlight=False)
-    told = values_of(evaluation)
-    tokens, times = told["tokens"], told["times"]
+    values = values_of(evaluation)
+    tokens, times = values["tokens"], values["times"]
     speed = f"; {evaluation.played} games in {evaluation.seconds:.1f} s" if evaluation.played else ""
     console.print(
         f"{tokens['answers']} answers, {tokens['read']} tokens read, {tokens['written']} written{speed}"
@@ -142,30 +165,39 @@ def tell(evaluation: Evaluation, console: Console) -> None:
     )
 
 
-def _table(title: str, columns: Sequence[str]) -> Table:
+def _wrapped(words: str) -> str:
+    """A column's head, a few words a line."""
+    return textwrap.fill(words, 14)
+
+
+def _table(title: str, columns: Sequence[str], first: str = "game") -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("game", overflow="fold")
+    table.add_column(first, overflow="fold")
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
     return table
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    won, drawn, lost, illegal, cut = (
-        f"{100 * share.mean:.0f}" for share in (row.wins, row.draws, row.losses, row.illegal, row.truncated)
-    )
-    return (
-        row.case if row.seat == ALL else f"  seat {row.seat}",
-        str(row.games),
-        f"{won}/{drawn}/{lost}",
-        f"{row.score.mean:.2f} [{row.score.low:.2f}, {row.score.high:.2f}]",
-        f"{100 * row.success.mean:.0f} [{100 * row.success.low:.1f}, {100 * row.success.high:.1f}]",
-        f"{illegal}/{cut}",
-    )
+    score = f"{row.score.mean:.2f} [{row.score.low:.2f}, {row.score.high:.2f}]"
+    illegal, cut = _whole_percent(row.illegal), _whole_percent(row.truncated)
+    if not (row.wins and row.draws and row.losses):
+        return row.case, str(row.games), _rate(row.legal), _rate(row.success), score, cut
+    ends = "/".join(map(_whole_percent, (row.wins, row.draws, row.losses)))
+    name = row.case if row.seat == ALL else f"  seat {row.seat}"
+    return name, str(row.games), ends, score, _rate(row.success), f"{illegal}/{cut}"
+
+
+def _whole_percent(share: Estimate) -> str:
+    return f"{100 * share.mean:.0f}"
+
+
+def _rate(share: Estimate) -> str:
+    return f"{100 * share.mean:.0f} [{100 * share.low:.1f}, {100 * share.high:.1f}]"
 
 
 def draw(evaluation: Evaluation, path: Path) -> None:
-    """Draw the success rates with their intervals, and what the stages ask for, as a PNG."""
+    """Draw the success rates with their intervals, and what the milestones ask for, as a PNG."""
     from matplotlib.figure import Figure
 
     label = labels_of(evaluation)
@@ -182,12 +214,13 @@ def draw(evaluation: Evaluation, path: Path) -> None:
         places = [labels.index((row.case, row.opponent)) + shift for row in mine]
         axes.errorbar([rate.mean for rate in rates], places, xerr=ends, fmt="o", capsize=3, label=label[player])
     for place, (_, opponent) in enumerate(labels):
-        stage = stage_of(opponent, evaluation.settings.env)
-        if stage is not None:
-            asked = "what the stage asks for" if place == 0 else None
-            axes.plot([THRESHOLDS[stage]] * 2, [place - 0.4, place + 0.4], color="0.4", linestyle="--", label=asked)
+        level = level_of(opponent, evaluation.settings.env)
+        if level is not None:
+            asked = "what the milestone asks for" if place == 0 else None
+            axes.plot([THRESHOLDS[level]] * 2, [place - 0.4, place + 0.4], color="0.4", linestyle="--", label=asked)
     axes.set(xlim=(-0.01, 1.01), ylim=(len(labels) - 0.4, -0.6), xlabel="success rate, 95% interval")
-    axes.set_yticks(range(len(labels)), [f"{case}\nagainst {label[opponent]}" for case, opponent in labels])
+    against = "\nagainst {}" if has_games(evaluation) else ""
+    axes.set_yticks(range(len(labels)), [f"{case}{against.format(label[opponent])}" for case, opponent in labels])
     axes.grid(axis="x", alpha=0.3)
     axes.spines[["top", "right", "left"]].set_visible(False)
     figure.legend(loc="outside upper left", ncols=1, frameon=False)
@@ -205,15 +238,15 @@ def p_value(comparison: Comparison) -> str:
     return f"{comparison.p_value:.4f}"
 
 
-def _good(found: Relabelled) -> str:
-    return "optimal moves" if found.plain.exact and found.other.exact else "good moves"
+def _good(found: PerturbedCheck) -> str:
+    return found.plain.solved if found.other.exact else found.other.solved
 
 
-def _relabelled_values(found: Relabelled) -> dict[str, Any]:
+def _perturbed_values(found: PerturbedCheck) -> dict[str, Any]:
     return {
         "player": found.player,
         "case": found.case,
-        "guise": found.guise,
+        "perturbation": found.perturbation,
         "positions": len(found.plain.classes),
         "exact": found.plain.exact and found.other.exact,
         "plain": {name: dataclasses.asdict(made) for name, made in _rates(found.plain)},

@@ -1,8 +1,8 @@
-"""Judging a player on single moves: how many are legal, how many are as good as any, with intervals.
+"""Judging a player on single answers: how many can be read and are allowed, how many solve their task, with intervals.
 
-The positions are the validation tasks of an environment, whose symmetry classes never occur in training where a game
-is large enough to be split. Where a game can be solved, a move is optimal if no other has a greater value; elsewhere a
-move counts that is worth more than half by playouts, and `Judgement.exact` is false.
+The tasks are those of the validation split, whose equivalence classes never occur in training where there are enough of
+them to be split. They may be of one environment, or of several. Some environments estimate what an answer is worth, as
+OpenSpiel by playouts in a game that is too large to be solved; then `Judgement.exact` is false.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -10,46 +10,66 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from veritas_rl.envs.base import Player, Reply, Score, Session, play
+from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.envs.task import Task
 from veritas_rl.judging.statistics import Estimate, clustered_mean
 from veritas_rl.players.random import RandomPlayer
 
+EXACT = ("exact", "equilibrium")
+"""The values of `Score.details["value_source"]` that stand for an exact value. A score without that detail is exact."""
+
 
 @dataclass(frozen=True)
 class Judgement:
-    """What one player did on a list of positions.
+    """What one player did on a list of tasks.
 
     Attributes:
-        legal: For each position the share of legal answers.
-        optimal: For each position the share of answers with the best value.
-        classes: The symmetry class of each position.
-        exact: Whether every value was exact. Otherwise a move counts that is worth more than half by playouts.
+        legal: For each task the share of answers that were no mistake.
+        optimal: For each task the share of answers that solved it.
+        classes: The equivalence class of each task.
+        exact: Whether every value was exact, and not an estimate.
+        envs: The environments of the tasks.
     """
 
     legal: tuple[float, ...]
     optimal: tuple[float, ...]
     classes: tuple[Hashable, ...]
     exact: bool
+    envs: tuple[str, ...]
 
     @cached_property
     def legal_rate(self) -> Estimate:
-        """The share of legal moves."""
+        """The share of answers that were no mistake."""
         return clustered_mean(self.legal, self.classes)
 
     @cached_property
     def optimal_rate(self) -> Estimate:
-        """The share of optimal moves; an illegal one is not optimal."""
+        """The share of answers that solved their task; a mistake never does."""
         return clustered_mean(self.optimal, self.classes)
 
+    @property
+    def answers(self) -> str:
+        """What `legal_rate` counts, in the words of the environment; in plain words for several."""
+        return self._described().answers
+
+    @property
+    def solved(self) -> str:
+        """What `optimal_rate` counts."""
+        described = self._described()
+        return described.solved if self.exact else described.estimated or described.solved
+
+    def _described(self) -> type[Environment]:
+        return type(get_environment(self.envs[0])) if len(self.envs) == 1 else Environment
+
     def gain_over(self, other: "Judgement") -> Estimate:
-        """The difference in optimal rate, this minus the other, paired position by position.
+        """The difference in optimal rate, this minus the other, paired task by task.
 
         Raises:
-            ValueError: The two were not judged on the same positions.
+            ValueError: The two were not judged on the same tasks.
         """
         if self.classes != other.classes:
-            raise ValueError("a paired difference needs the same positions in the same order")
+            raise ValueError("a paired difference needs the same tasks in the same order")
         return clustered_mean([a - b for a, b in zip(self.optimal, other.optimal, strict=True)], self.classes)
 
 
@@ -65,36 +85,39 @@ def judge(
 
     Args:
         player: Who answers.
-        tasks: Single-move tasks with reward "outcome" or "optimal".
-        draws: How often each is answered; a task counts by its mean, so that a player that draws its moves is judged
+        tasks: Tasks of a single answer each, as `Environment.single` makes them.
+        draws: How often each is answered; a task counts by its mean, so that a player that draws its answers is judged
             by what it usually does.
         session_of: Makes the session of a task.
     """
     sessions = [session_of(task) for task in tasks for _ in range(draws)]
     scores = [next(iter(scores.values())) for scores in play(sessions, player)]
     tried = [scores[start : start + draws] for start in range(0, len(scores), draws)]
-    exact = all(_is_exact(score) for score in scores if score.legal)
-    return Judgement(
+    return _judgement(
+        tasks,
         tuple(sum(score.legal for score in drawn) / draws for drawn in tried),
         tuple(sum(score.success for score in drawn) / draws for drawn in tried),
-        _classes(tasks),
-        exact,
+        all(_is_exact(score) for score in scores if score.legal),
     )
 
 
-def judge_uniform(tasks: Sequence[Task]) -> Judgement:
-    """The uniformly random legal player: by its exact expectation where values are exact, else by one draw a task."""
+def judge_uniform(tasks: Sequence[Task]) -> Judgement | None:
+    """The uniformly random legal player; None where the legal answers of a task cannot be listed.
+
+    It is judged by its exact expectation where values are exact, else by one draw a task.
+    """
     scores: list[list[Score]] = []
     for task in tasks:
         (turn,) = get_environment(task.env).start(task).turns()
+        if not turn.answers:
+            return None
         first = RandomPlayer(task.id).act([turn])[0].text
         tried = [_answered(task, turn.seat, first)]
         if _is_exact(tried[0]):
             tried += [_answered(task, turn.seat, answer) for answer in turn.answers if answer != first]
         scores.append(tried)
     optimal = tuple(sum(score.success for score in tried) / len(tried) for tried in scores)
-    exact = all(_is_exact(tried[0]) for tried in scores)
-    return Judgement((1.0,) * len(tasks), optimal, _classes(tasks), exact)
+    return _judgement(tasks, (1.0,) * len(tasks), optimal, all(_is_exact(tried[0]) for tried in scores))
 
 
 def _answered(task: Task, seat: int, answer: str) -> Score:
@@ -104,7 +127,7 @@ def _answered(task: Task, seat: int, answer: str) -> Score:
 
 
 def _is_exact(score: Score) -> bool:
-    return score.details.get("value_source") in ("exact", "equilibrium")
+    return score.details.get("value_source", EXACT[0]) in EXACT
 
 
 def distinct(tasks: Iterable[Task], most: int) -> list[Task]:
@@ -121,5 +144,6 @@ def distinct(tasks: Iterable[Task], most: int) -> list[Task]:
     return kept
 
 
-def _classes(tasks: Sequence[Task]) -> tuple[Hashable, ...]:
-    return tuple((task.case, get_environment(task.env).equivalence_class(task)) for task in tasks)
+def _judgement(tasks: Sequence[Task], legal: tuple[float, ...], optimal: tuple[float, ...], exact: bool) -> Judgement:
+    classes = tuple((task.env, task.case, get_environment(task.env).equivalence_class(task)) for task in tasks)
+    return Judgement(legal, optimal, classes, exact, tuple(dict.fromkeys(task.env for task in tasks)))

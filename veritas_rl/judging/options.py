@@ -1,26 +1,86 @@
-"""The options that every command line shares which lets players meet: what is played, and how models write."""
+"""The options that the command lines share in which players meet: what is played, and how models write."""
 
 import argparse
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
-from veritas_rl.envs.task import PROMPTS
+from veritas_rl.errors import UserError
 
 if TYPE_CHECKING:
     from veritas_rl.players.loading import ReplySettings
 
 
+class PlayersParser(argparse.ArgumentParser):
+    """A command line whose help ends with the players of the environment that `--env` names.
+
+    Args:
+        description: The first part of the help, as it is written.
+        env: The environment where `--env` is not given.
+    """
+
+    def __init__(self, description: str | None, env: str) -> None:
+        super().__init__(
+            description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+        )
+        self.add_argument("--env", default=env, help=f"the environment; default: {env}")
+
+    def format_help(self) -> str:
+        # Only now: what makes players imports pyspiel and scipy, and a wrong option needs none of them.
+        from veritas_rl.players.registry import describe
+
+        finder = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
+        finder.add_argument("--env", default=self.get_default("env"))
+        env = finder.parse_known_args(sys.argv[1:])[0].env
+        return f"{super().format_help()}\nplayers of {env}:\n{describe(env)}"
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add them to a parser."""
-    parser.add_argument("--games", default="", help="short names and cases with commas; default: every described game")
-    parser.add_argument("--seed", type=int, default=42, help="of the deals, the bots and the replies")
-    parser.add_argument("--base", help="the base of an adapter or checkpoint that names none, or whose own is gone")
-    parser.add_argument("--prompt", choices=PROMPTS, default="full", help="what a model is shown")
-    parser.add_argument("--temperature", type=float, default=0.0, help="of a model's replies; default: 0")
-    parser.add_argument("--top_p", type=float, default=1.0, help="of a model's replies")
-    parser.add_argument("--max_tokens", type=int, default=1024, help="the most tokens of a reply")
-    parser.add_argument("--concurrency", type=int, default=256, help="how many replies are written at once")
-    parser.add_argument("--timeout", type=float, default=600.0, help="the most seconds a server may take for a reply")
-    parser.add_argument("--max_moves", type=int, default=1000, help="a longer game ends as unfinished")
+    add = parser.add_argument
+    add("--games", "--cases", default="", help="what is played, with commas; default: all cases of the environment")
+    add_config(parser)
+    add("--seed", type=int, default=42, help="of the deals, the bots and the replies")
+    add("--base", help="the base of an adapter or checkpoint that names none, or whose own is gone")
+    add("--prompt", default="full", help="what a model is shown: full, unlisted or brief; default: full")
+    add("--temperature", type=float, default=0.0, help="of a model's replies; default: 0")
+    add("--top_p", type=float, default=1.0, help="of a model's replies")
+    add("--max_tokens", type=int, default=1024, help="the most tokens of a reply")
+    add("--concurrency", type=int, default=256, help="how many replies are written at once")
+    add("--timeout", type=float, default=600.0, help="the most seconds a server may take for a reply")
+    add("--max_moves", type=int, default=1000, help="a longer game ends as unfinished")
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Add the option for an environment's own settings."""
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of the environment; may be repeated",
+    )
+
+
+def config_of(given: argparse.Namespace) -> tuple[tuple[str, Any], ...]:
+    """The environment's own settings, sorted by key; a value is read as YAML, as Hydra reads it.
+
+    Raises:
+        UserError: One is no KEY=VALUE, or stands twice.
+    """
+    import yaml
+
+    settings: dict[str, Any] = {}
+    for text in given.config:
+        key, separator, value = text.partition("=")
+        if not separator or not key:
+            raise UserError(f"--config takes KEY=VALUE, {text!r} was given")
+        if key in settings:
+            raise UserError(f"--config {key} is given twice")
+        try:
+            settings[key] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise UserError(f"--config {text}: the value cannot be read: {error}") from error
+    return tuple(sorted(settings.items()))
 
 
 def replies_of(given: argparse.Namespace) -> "ReplySettings":

@@ -20,15 +20,16 @@ def percent(estimate: Estimate) -> str:
 
 
 def measure_of(judgements: Mapping[str, Judgement]) -> str:
-    """What is counted: moves that are optimal by exact values, or moves that playouts say are good."""
-    return "optimal moves" if all(judgement.exact for judgement in judgements.values()) else "moves worth over 1/2"
+    """What `Judgement.optimal_rate` counts, in the words of the environment: of an estimate, if any value is one."""
+    by_exactness = sorted(judgements.values(), key=lambda judgement: judgement.exact)
+    return by_exactness[0].solved
 
 
 def table_of(judgements: Mapping[str, Judgement], title: str) -> Table:
-    """A row for each player: legal moves and `measure_of`, with 95% intervals resampled by symmetry class."""
+    """A row for each player with both rates of its `Judgement`, and their 95% intervals, resampled by class."""
     table = Table(title=title, title_justify="left", caption="95% intervals, resampled by symmetry class")
     table.add_column("player")
-    table.add_column("legal moves", justify="right")
+    table.add_column(next(iter(judgements.values())).answers, justify="right")
     table.add_column(measure_of(judgements), justify="right")
     for name, judgement in judgements.items():
         table.add_row(name, percent(judgement.legal_rate), percent(judgement.optimal_rate))

@@ -1,7 +1,7 @@
 """Some of an evaluation's games, kept move by move, for a person to look at: shown.html, and shown.jsonl for programs.
 
-Both are written anew with each such game that ends, and before it counts as finished. So they are there while the
-others are still played, and an interruption loses none.
+Both are written again with each such game that ends, and before it counts as finished. So they are there while the
+others are still played, and an interruption loses none of them.
 """
 
 import itertools
@@ -53,7 +53,7 @@ class Shown:
             return session
         others = pairing.opponent.name if pairing.opponent else ""
         self._recorded[pairing.key] = RecordedSession(
-            session, lambda seat: pairing.player.name if seat == pairing.task.manner.seat else others
+            session, lambda seat: pairing.player.name if pairing.judges(seat) else others
         )
         return self._recorded[pairing.key]
 
@@ -73,11 +73,16 @@ def _spread(pairings: Sequence[Pairing], count: int) -> list[Pairing]:
     return list(itertools.islice((pairing for pairing in in_turn if pairing is not None), count))
 
 
-def _names(pairing: Pairing) -> tuple[str, str, str]:
-    return pairing.task.id, pairing.player.name, pairing.opponent.name if pairing.opponent else ""
+_Names = tuple[str, int, str, str]
+"""The task, the judged seat, its player and the opponent; in a game for one seat 0 and the opponent ""."""
 
 
-def _kept(path: Path) -> dict[tuple[str, str, str], PlayedGame]:
+def _names(pairing: Pairing) -> _Names:
+    task, player = pairing.task, pairing.player.name
+    return (task.id, task.manner.seat, player, pairing.opponent.name) if pairing.opponent else (task.id, 0, player, "")
+
+
+def _kept(path: Path) -> dict[_Names, PlayedGame]:
     if not path.exists():
         return {}
     try:
@@ -85,4 +90,7 @@ def _kept(path: Path) -> dict[tuple[str, str, str], PlayedGame]:
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(f"{path} cannot be read as recorded games ({error}): remove it") from error
     judged = ({ending.seat: ending.player for ending in game.endings}[game.seat] for game in games)
-    return {(game.task_id, player, game.opponent): game for game, player in zip(games, judged, strict=True)}
+    return {
+        (game.task_id, game.seat if game.opponent else 0, player, game.opponent): game
+        for game, player in zip(games, judged, strict=True)
+    }

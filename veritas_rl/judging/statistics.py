@@ -3,7 +3,7 @@
 Positions that are alike (the same up to a symmetry of the game) are not independent, so whole classes of them are
 resampled, never single positions: the cluster bootstrap (Davison and Hinkley, "Bootstrap Methods and their
 Application", 1997, section 3.8), through `scipy.stats.bootstrap` on the sums of each class. Whole games are resampled
-by deal in the same way: all seats of a deal had the same luck.
+by deal in the same way: all seats of a deal had the same chance seed.
 
 Two players are compared by a paired permutation test (Fisher, "The Design of Experiments", 1935, section 21): if both
 play alike, their results in one deal could as well be swapped. It tests the mean difference, whatever its distribution.

@@ -1,4 +1,4 @@
-"""What the whole journey has shown, in a few lines, from the files that its stages left.
+"""What a whole pipeline of SFT, RL and merging has shown, in a few lines, from the files that its stages left.
 
     python -m veritas_rl.judging.verdicts EVALUATION/report.json MERGED-EVALUATION/report.json agreement.json
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from veritas_rl.errors import UserError, exit_on_user_error
-from veritas_rl.judging.summary import Parting, told_partings
+from veritas_rl.judging.summary import Divergence, describe_divergences
 
 
 def of_improvement(report: Path) -> Iterator[str]:
@@ -31,9 +31,9 @@ def of_improvement(report: Path) -> Iterator[str]:
 def of_sameness(report: Path) -> Iterator[str]:
     """By game and opponent, which games two players have not played alike: a line each."""
     for found in _read(report)["comparisons"]:
-        partings = [Parting(**game) for game in found["differing"]]
-        told = told_partings(found["case"], found["games"], partings)
-        yield f"merged against base + adapter: against {found['opponent']}: {told}"
+        differing = [Divergence(**game) for game in found["differing"]]
+        line = describe_divergences(found["case"], found["games"], differing)
+        yield f"merged against base + adapter: against {found['opponent']}: {line}"
 
 
 def of_agreement(file: Path) -> str:

@@ -188,7 +188,7 @@ def judge_by_games(model: Path, start: Path, run: "Run", console: Console) -> No
     )
     folder = run.folder / "games"
     found = evaluate(settings, folder, console)
-    evaluation_report.tell(found, console)
+    evaluation_report.print_report(found, console)
     for file in evaluation_report.write(found, folder):
         console.print(f"{'games':>15}  {file}", soft_wrap=True, highlight=False)
 

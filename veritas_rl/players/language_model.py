@@ -60,7 +60,7 @@ class LanguageModelPlayer:
         return [said[request] for request in asked]
 
     @property
-    def tells_probabilities(self) -> bool:
+    def gives_probabilities(self) -> bool:
         """Whether `answer_probabilities` are those of the replies that it writes: it samples, and cuts nothing off."""
         return self._params.temperature > 0 and self._params.top_p == 1 and self._params.top_k == -1
 
@@ -72,9 +72,9 @@ class LanguageModelPlayer:
         same answers, an answer after thinking, and mistakes.
 
         Raises:
-            ValueError: The player does not sample from all tokens, see `tells_probabilities`.
+            ValueError: The player does not sample from all tokens, see `gives_probabilities`.
         """
-        if not self.tells_probabilities:
+        if not self.gives_probabilities:
             raise ValueError("probabilities of answers need a temperature above 0, and neither top_p nor top_k")
         texts = sorted({answer for turn in turns for answer in turn.answers})
         tokens = {text: tuple(self._tokenizer.encode(text, add_special_tokens=False)) for text in texts}
@@ -91,11 +91,11 @@ class LanguageModelPlayer:
                 self._engine.model, [row for row in asked if row.replies], ends, self._params.temperature
             )
         values = iter(found)
-        told = []
+        probabilities = []
         for row, fits in zip(asked, kept, strict=True):
             mine = iter(next(values)) if row.replies else iter(())
-            told.append(tuple(math.exp(next(mine)) if fit else 0.0 for fit in fits))
-        return told
+            probabilities.append(tuple(math.exp(next(mine)) if fit else 0.0 for fit in fits))
+        return probabilities
 
     def _params_of(self, turn: Turn) -> SamplingParams:
         if self._seed is None or self._params.temperature == 0:
@@ -110,8 +110,8 @@ def load_language_model(
 
     Args:
         folder: Holds config.json, safetensors weights and a tokenizer with a chat template.
-        device: Where the model goes; the CPU unless told.
-        dtype: The weights' type; the one they were saved in unless told.
+        device: Where the model goes; the CPU by default.
+        dtype: The weights' type; by default the one they were saved in.
 
     Returns:
         A transformers model in eval mode, and its tokenizer.
@@ -125,14 +125,16 @@ def load_language_model(
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder, dtype=dtype or "auto", local_files_only=True, output_loading_info=True
         )
-        model, told = loaded
+        model, loading = loaded
     except Exception as error:  # whatever a damaged file makes transformers, tokenizers or safetensors raise
         raise UserError(
             f"{folder} holds no model that transformers can load: {type(error).__name__}: {error}"
         ) from error
-    if told["missing_keys"]:
+    if loading["missing_keys"]:
         # transformers fills them with random values, and only warns.
-        raise UserError(f"the weights in {folder} lack {min(told['missing_keys'])}: merge a checkpoint, then use that")
+        raise UserError(
+            f"the weights in {folder} lack {min(loading['missing_keys'])}: merge a checkpoint, then use that"
+        )
     if not tokenizer.chat_template:
         raise UserError(f"the tokenizer in {folder} has no chat template: use a chat (instruct) model")
     return model.to(device or "cpu").eval(), tokenizer

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from veritas_rl.envs.base import Reply, Turn
+from veritas_rl.errors import UserError
 from veritas_rl.seeding import generator
 
 
@@ -23,11 +24,11 @@ class RandomPlayer:
         """One legal reply for each turn.
 
         Raises:
-            ValueError: A turn's answers cannot be listed.
+            UserError: A turn's answers cannot be listed.
         """
         replies = []
         for turn in turns:
             if not turn.answers:
-                raise ValueError("a random player needs turns that list their answers")
+                raise UserError("the player random cannot play this: the answers of its tasks cannot be listed")
             replies.append(Reply(generator("random player", self.seed, *turn.dice).choice(turn.answers)))
         return replies

@@ -6,10 +6,10 @@ solution       the environment's own solution, where it has one at hand
 An environment adds players of its own (`Environment.players`): OpenSpiel has mcts:SIMS and exact. In training there are
 also seats of the trained model, and models beside it:
 
-none           nobody: every seat is left to what plays the session
-self           the model that plays sits on every seat
-checkpoint:WHO     what `players.loading` opens: a folder, a checkpoint, an adapter, a hub id, a server's address
-past               an earlier checkpoint of the same run, drawn for each game
+none            nobody: the player of the session sits on every seat
+self            the model that plays sits on every seat
+checkpoint:WHO  what `players.loading` opens: a folder, a checkpoint, an adapter, a hub id, a server's address
+past            an earlier checkpoint of the same run, drawn for each game
 """
 
 import re
@@ -76,6 +76,13 @@ def kind_of(name: str, env: str) -> PlayerKind:
     )
 
 
+def describe(env: str) -> str:
+    """The players of an environment, one kind a line, for the help of a command line."""
+    rows = [(", ".join(kind.forms), kind.description) for kind in kinds_of(env)]
+    width = max(len(forms) for forms, _ in rows)
+    return "".join(f"  {forms:<{width}}  {description}\n" for forms, description in rows)
+
+
 def is_bot(name: str, env: str) -> bool:
     """Whether a name is that of a player that is no model, or was meant to be one, as "mcts:many"."""
     words = {form.partition(":")[0] for form in forms_of(env)}
@@ -106,6 +113,13 @@ def check_bot(name: str, env: str, cases: Iterable[str]) -> None:
     kind.make(name, 0)
     for case in cases:
         kind.check(name, case)
+
+
+def notes_of(names: Iterable[str], env: str, cases: Iterable[str]) -> list[str]:
+    """What a reader of results must know of the play of these bots in these cases, a sentence each."""
+    kinds = [(name, kind_of(name, env)) for name in names if is_bot(name, env)]
+    notes = (kind.note(name, case) for case in cases for name, kind in kinds)
+    return list(dict.fromkeys(note for note in notes if note))
 
 
 def stand_in(name: str, env: str, case: str) -> str:

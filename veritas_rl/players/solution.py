@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from veritas_rl.envs.base import Reply, Turn
+from veritas_rl.errors import UserError
 
 
 class SolutionPlayer:
@@ -12,8 +13,8 @@ class SolutionPlayer:
         """The solution of each turn.
 
         Raises:
-            ValueError: A turn has none.
+            UserError: A turn has none.
         """
         if not all(turn.solution for turn in turns):
-            raise ValueError("the player solution needs turns that have a solution at hand")
+            raise UserError("the player solution cannot play this: its tasks have no solution at hand")
         return [Reply(turn.solution) for turn in turns]

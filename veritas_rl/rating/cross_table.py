@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from veritas_rl.envs.base import Reason
-from veritas_rl.judging.matches import Game
+from veritas_rl.judging.matches import FinishedGame
 from veritas_rl.judging.statistics import Estimate, mean_score
 from veritas_rl.judging.summary import ALL, grouped
 from veritas_rl.rating.ratings import Result, ratings_of
@@ -102,7 +102,7 @@ class CrossTable:
     matches: dict[tuple[str, str], Match]
 
 
-def tables_of(games: Sequence[Game]) -> list[CrossTable]:
+def tables_of(games: Sequence[FinishedGame]) -> list[CrossTable]:
     """The cross tables of finished games: of all cases, where there are several, and then of each.
 
     Args:
@@ -112,17 +112,17 @@ def tables_of(games: Sequence[Game]) -> list[CrossTable]:
     return [_table_of(ALL, games), *tables] if len(tables) > 1 else tables
 
 
-def points_of(game: Game) -> float:
+def points_of(game: FinishedGame) -> float:
     """What the judged player of a game gets; its opponent gets the rest of 1."""
     return POINTS.get(game.reason, 0.0)
 
 
-def _table_of(case: str, games: Sequence[Game]) -> CrossTable:
+def _table_of(case: str, games: Sequence[FinishedGame]) -> CrossTable:
     matches: dict[tuple[str, str], Match] = {}
     for (first, second), played in grouped(games, lambda game: (game.player, game.opponent)):
         match = _match_of(first, second, played)
         matches |= {(first, second): match, (second, first): match.turned()}
-    ratings = ratings_of([Result(game.player, game.opponent, points_of(game), _deal(game)) for game in games])
+    ratings = ratings_of([Result(game.player, game.opponent, points_of(game), game.cluster) for game in games])
     standings = [
         _standing(name, rating, (match for (mine, _), match in matches.items() if mine == name))
         for name, rating in ratings.items()
@@ -130,7 +130,7 @@ def _table_of(case: str, games: Sequence[Game]) -> CrossTable:
     return CrossTable(case, standings, matches)
 
 
-def _match_of(first: str, second: str, games: Sequence[Game]) -> Match:
+def _match_of(first: str, second: str, games: Sequence[FinishedGame]) -> Match:
     points = [points_of(game) for game in games]
     return Match(
         first=first,
@@ -139,12 +139,12 @@ def _match_of(first: str, second: str, games: Sequence[Game]) -> Match:
         wins=points.count(1.0),
         draws=points.count(0.5),
         losses=points.count(0.0),
-        score=mean_score(points, [_deal(game) for game in games]),
+        score=mean_score(points, [game.cluster for game in games]),
         mistakes=(
             sum(game.reason.is_mistake for game in games),
             sum(game.reason == Reason.FORFEITED for game in games),
         ),
-        distinct=len({game.course for game in games}),
+        distinct=len({game.trajectory_hash for game in games}),
     )
 
 
@@ -159,7 +159,3 @@ def _standing(player: str, rating: Estimate, matches: Iterable[Match]) -> Standi
         losses=sum(match.losses for match in mine),
         mistakes=sum(match.mistakes[0] for match in mine),
     )
-
-
-def _deal(game: Game) -> tuple[str, int]:
-    return game.case, game.deal

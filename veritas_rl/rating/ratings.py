@@ -1,7 +1,7 @@
 """Ratings of players that have met in games for two, on the Elo scale, with intervals.
 
-The model is Bradley and Terry's (Biometrika 39, 1952): whoever is 400 points ahead scores 10 to 1. All ratings are
-fitted at once, by maximum likelihood on the table of who scored how much against whom. A draw is half a point.
+The model is Bradley and Terry's (Biometrika 39, 1952): a player that is 400 points ahead scores 10 to 1. All ratings
+are fitted at once, by maximum likelihood on the table of who scored how much against whom. A draw is half a point.
 
 A rating must not depend on the order of the games. An online rating, such as Elo's own update or OpenSkill's (Weng and
 Lin, JMLR 12, 2011), takes one game after the other, because it follows people whose strength changes; that of a
@@ -43,7 +43,7 @@ class Result:
         first: One player.
         second: The other.
         points: What the first one got: 1, 0.5 or 0. The second one got the rest of 1.
-        deal: Equal for games that had the same luck.
+        deal: Equal for games of one deal.
     """
 
     first: str

@@ -74,7 +74,7 @@ def write(tournament: Tournament, folder: Path) -> list[Path]:
     return [folder / "ratings.json", folder / "cross_table.html", picture]
 
 
-def tell(tournament: Tournament, console: Console) -> None:
+def print_report(tournament: Tournament, console: Console) -> None:
     """Print the tables."""
     label = short_names(tournament.players)
     for table in tournament.tables:

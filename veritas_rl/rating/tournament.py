@@ -17,13 +17,12 @@ from typing import Any
 from rich.console import Console
 
 from veritas_rl.checkpoints.folder import write_whole
-from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, load, select, split_list
-from veritas_rl.envs.openspiel.players.mcts import sees_hidden
 from veritas_rl.errors import UserError
-from veritas_rl.judging.evaluation import AT_ONCE, MODEL_OPENING, progress
-from veritas_rl.judging.matches import LEDGER, Game, Ledger, Pairing, Rules, pair, play_all
+from veritas_rl.judging.evaluation import AT_ONCE, MODEL_OPENING
+from veritas_rl.judging.matches import LEDGER, FinishedGame, Ledger, Pairing, Rules, pair, play_all, seats_of, tasks_of
+from veritas_rl.judging.progress import progress
 from veritas_rl.players.loading import NamedPlayer, ReplySettings, open_player
-from veritas_rl.players.registry import check_bot
+from veritas_rl.players.registry import check_bot, notes_of
 from veritas_rl.rating.cross_table import CrossTable, tables_of
 
 SETTINGS = "settings.json"
@@ -38,17 +37,20 @@ class Settings:
 
     Attributes:
         players: Everybody, see `loading`.
+        env: The environment that is played.
         games: Of each case in each match; rounded up to whole deals.
-        cases: Games by short name and cases, with commas; "" for every described game for two.
+        cases: What is played, as people name it, with commas; "" for all cases for two.
         seed: Of the deals, the bots and the replies.
         prompt: "full", "unlisted" or "brief".
         opening: How many random moves each game begins with; None for `MODEL_OPENING` between two models, else none.
         max_moves: See `Rules`.
         replies: How models write.
         base: See `open_player`.
+        config: Further settings of the environment, as pairs of key and value.
     """
 
     players: tuple[str, ...]
+    env: str = "openspiel"
     games: int = 100
     cases: str = ""
     seed: int = 42
@@ -57,6 +59,7 @@ class Settings:
     max_moves: int = 1000
     replies: ReplySettings = field(default_factory=ReplySettings)
     base: str | None = None
+    config: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         if self.games < 1:
@@ -66,9 +69,15 @@ class Settings:
         if twice := [name for name in self.players if self.players.count(name) > 1]:
             raise UserError(f"{twice[0]} is named twice: name each player once")
 
+    def rules(self, opening: int = 0) -> Rules:
+        """What holds in games with this opening."""
+        return Rules(self.env, self.seed, self.prompt, opening, self.max_moves, self.config)
+
     def played(self) -> dict[str, Any]:
         """What a game's result depends on beside the players, by the options' names."""
         return {
+            "env": self.env,
+            "config": dict(self.config),
             "games": sorted(cases_of(self)),
             "num_episodes": self.games,
             "seed": self.seed,
@@ -108,13 +117,13 @@ def cases_of(settings: Settings) -> tuple[str, ...]:
     Raises:
         UserError: A name is no game, or one that is not for two.
     """
-    named = split_list(settings.cases, "games")
-    if not named:
-        return tuple(case for case in DEFAULT_CASES if load(case).players == 2)
-    cases = select(DEFAULT_CASES, named)
-    for case in cases:
-        if (seats := load(case).players) != 2:
-            raise UserError(f"{case} has {seats} seat{'s' * (seats > 1)}: a tournament is of games for two")
+    seats = {case: seats_of(tasks[0]) for case, tasks in tasks_of(settings.cases, 1, settings.rules()).items()}
+    for case, count in seats.items():
+        if settings.cases and count != 2:
+            raise UserError(f"{case} has {count} seat{'s' * (count > 1)}: a tournament is of games for two")
+    cases = tuple(case for case, count in seats.items() if count == 2)
+    if not cases:
+        raise UserError(f"{settings.env} has no game for two, and a tournament is of such games")
     return cases
 
 
@@ -124,7 +133,7 @@ def hold(settings: Settings, folder: Path, console: Console) -> Tournament:
     Args:
         settings: What is played.
         folder: Where finished games, and models that are merged for it, are kept.
-        console: Where to tell.
+        console: Where to print.
 
     Raises:
         UserError: A player or a game does not exist, or cannot be played, or the folder holds another tournament. Games
@@ -137,7 +146,7 @@ def hold(settings: Settings, folder: Path, console: Console) -> Tournament:
         _check_folder(settings, folder, ledger)
         players: list[NamedPlayer] = []
         for name in settings.players:
-            players.append(open_player(name, "openspiel", settings.replies, folder / "models", settings.base))
+            players.append(open_player(name, settings.env, settings.replies, folder / "models", settings.base))
             stack.callback(players[-1].close)
         # Who is named first must not change what is played.
         players.sort(key=lambda player: player.identity)
@@ -146,7 +155,7 @@ def hold(settings: Settings, folder: Path, console: Console) -> Tournament:
                 raise UserError(f"{one.name} and {other.name} are the same player: name each player once")
         for player in players:
             if not player.is_model:
-                check_bot(player.name, "openspiel", cases)
+                check_bot(player.name, settings.env, cases)
         write_whole(folder / SETTINGS, json.dumps(settings.played(), indent=2) + "\n")
         matches = [
             _games_between(first, second, cases, settings) for first, second in itertools.combinations(players, 2)
@@ -194,8 +203,7 @@ def _games_between(first: NamedPlayer, second: NamedPlayer, cases: Sequence[str]
     opening = settings.opening
     if opening is None:
         opening = MODEL_OPENING if first.is_model and second.is_model else 0
-    rules = Rules(settings.seed, settings.prompt, opening, settings.max_moves)
-    return pair(cases, settings.games, [first], [second], rules)
+    return pair(cases, settings.games, [first], [second], settings.rules(opening))
 
 
 def _play(matches: Sequence[Sequence[Pairing]], ledger: Ledger, console: Console) -> tuple[float, int]:
@@ -214,7 +222,7 @@ def _play(matches: Sequence[Sequence[Pairing]], ledger: Ledger, console: Console
     try:
         with progress(console, total, done, "game") as advance:
 
-            def ended(_: Pairing, game: Game) -> None:
+            def ended(_: Pairing, game: FinishedGame) -> None:
                 ledger.add(game)
                 advance()
 
@@ -238,12 +246,7 @@ def _notes(
             f"{settings.games + 1} games of each case in each match instead of {settings.games}, so that each deal is "
             "played from both seats."
         )
-    if any(player.name.startswith("mcts") and not player.is_model for player in players):
-        notes += [
-            f"{case}: the tree search sees what its seat may not know, and is stronger than is fair."
-            for case in cases
-            if sees_hidden(case)
-        ]
+    notes += notes_of((player.name for player in players if not player.is_model), settings.env, cases)
     models = {player.name for player in players if player.is_model}
     alike = [
         match

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 import pytest
 
+from veritas_rl.configs import split_list
 from veritas_rl.envs.openspiel import cases
 from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment
 from veritas_rl.envs.registry import make_task
@@ -76,11 +77,11 @@ def test_the_board_sizes_are_available() -> None:
 
 def test_commas_in_parentheses_do_not_split() -> None:
     typed = "hex(board_size=5), clobber(rows=5,columns=5),,go"
-    assert cases.split_list(typed) == ("hex(board_size=5)", "clobber(rows=5,columns=5)", "go")
-    assert cases.split_list(["a,b", "c"]) == ("a", "b", "c")
+    assert split_list(typed) == ("hex(board_size=5)", "clobber(rows=5,columns=5)", "go")
+    assert split_list(["a,b", "c"]) == ("a", "b", "c")
     for bad in ("hex(", "hex)", 5, [3], {"a": 1}):
         with pytest.raises(UserError):
-            cases.split_list(bad)
+            split_list(bad)
 
 
 def test_game_types_select_every_named_game() -> None:

@@ -1,4 +1,4 @@
-"""Another guise: the same game, read by the new labels alone, and worth the same."""
+"""Perturbed sessions: the same game, read by the new labels alone, and worth the same."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import pytest
 from veritas_rl.envs.base import Reason, Reply, Session, Turn, play
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
-from veritas_rl.envs.openspiel.perturbation import MIRRORED, Disguised, start_disguised
+from veritas_rl.envs.openspiel.perturbation import MIRRORED, Perturbed
 from veritas_rl.envs.openspiel.players.exact import ExactPlayer
 from veritas_rl.envs.registry import make_task
 from veritas_rl.envs.task import Task
@@ -16,15 +16,16 @@ from veritas_rl.errors import UserError
 from veritas_rl.judging.held_out import judge
 from veritas_rl.players.random import RandomPlayer
 
+ENV = OpenSpielEnvironment()
 TASK = make_task("openspiel", "tic_tac_toe", 5, reward="optimal")
 
 
 def start_relabelled(task: Task, seed: int = 0) -> Session:
-    return start_disguised(task, "labels", seed)
+    return ENV.start_perturbed(task, "labels", seed)
 
 
 def start_mirrored(task: Task) -> Session:
-    return start_disguised(task, "mirrored")
+    return ENV.start_perturbed(task, "mirrored")
 
 
 def listed(session: Session) -> dict[str, tuple[str, str]]:
@@ -40,7 +41,7 @@ def one(session: Session) -> Turn:
 
 
 def test_every_action_has_another_label_and_means_what_it_says() -> None:
-    plain = one(OpenSpielEnvironment().start(TASK))
+    plain = one(ENV.start(TASK))
     shown = listed(start_relabelled(TASK))
     own = re.findall(r"^(\d+): (\w+)$", plain.messages[0]["content"], re.MULTILINE)
     assert sorted(name for _, name in own) == sorted(name for _, name in shown.values())
@@ -90,17 +91,17 @@ def test_labels_depend_on_the_seed_and_the_task_alone() -> None:
 
 
 @pytest.mark.parametrize("case", ["tic_tac_toe", "kuhn_poker", "hex(board_size=5)"])
-@pytest.mark.parametrize("guise", ["labels", "mirrored"])
-def test_whole_games_go_on_as_they_would(case: str, guise: str) -> None:
-    """Bots choose by place in the list, so the same dice lead to the same game in any guise."""
-    if guise == "mirrored" and case not in ("tic_tac_toe", "hex(board_size=5)"):
+@pytest.mark.parametrize("perturbation", ["labels", "mirrored"])
+def test_whole_games_go_on_as_they_would(case: str, perturbation: str) -> None:
+    """Bots choose by place in the list, so the same dice lead to the same game however it is shown."""
+    if perturbation == "mirrored" and case not in ("tic_tac_toe", "hex(board_size=5)"):
         with pytest.raises(UserError, match="needs one of connect_four, hex, tic_tac_toe"):
             start_mirrored(make_task("openspiel", case, 0))
         return
     for k in range(4):
         task = make_task("openspiel", case, k, mode="episode")
-        plain = play([OpenSpielEnvironment().start(task)], RandomPlayer(1))
-        assert play([start_disguised(task, guise)], RandomPlayer(1)) == plain
+        plain = play([ENV.start(task)], RandomPlayer(1))
+        assert play([ENV.start_perturbed(task, perturbation)], RandomPlayer(1)) == plain
 
 
 @pytest.mark.parametrize("case", ["tic_tac_toe", "connect_four", "hex(board_size=5)", "hex(num_cols=4,num_rows=6)"])
@@ -110,9 +111,9 @@ def test_a_mirror_image_is_the_same_problem(case: str, prompt: str) -> None:
     changed = 0
     for k in range(12):
         task = make_task("openspiel", case, k, prompt=prompt, reward="optimal")
-        plain, session = one(OpenSpielEnvironment().start(task)), start_mirrored(task)
+        plain, session = one(ENV.start(task)), start_mirrored(task)
         shown = one(session)
-        assert isinstance(session, Disguised)
+        assert isinstance(session, Perturbed)
         image = session.shown_state(plain.view.state)
         game = load(case)
         assert game.symmetry_key(image, plain.seat) == game.symmetry_key(plain.view.state, plain.seat)
@@ -120,7 +121,7 @@ def test_a_mirror_image_is_the_same_problem(case: str, prompt: str) -> None:
         changed += shown.messages != plain.messages
         # The i-th answer of both is the same move.
         session.step({shown.seat: Reply(shown.answers[0])})
-        same = OpenSpielEnvironment().start(task)
+        same = ENV.start(task)
         same.step({plain.seat: Reply(plain.answers[0])})
         assert session.scores() == same.scores()
     assert changed > 6
@@ -133,22 +134,22 @@ def test_who_knows_the_game_loses_nothing_and_who_knows_answers_by_heart_does() 
 
         def act(self, turns: Sequence[Turn]) -> list[Reply]:
             views = [turn.view.actions for turn in turns]
-            told = ExactPlayer().act(turns)
+            replies = ExactPlayer().act(turns)
             return [
                 Reply(f"\\boxed{{{view[turn.answers.index(reply.text)]}}}")
-                for turn, view, reply in zip(turns, views, told, strict=True)
+                for turn, view, reply in zip(turns, views, replies, strict=True)
             ]
 
     tasks = [make_task("openspiel", "tic_tac_toe", k, reward="optimal") for k in range(40)]
     for player, loses in ((ExactPlayer(), False), (ByHeart(), True)):
         plain = judge(player, tasks)
         assert plain.optimal_rate.mean == 1.0
-        for guise in (start_relabelled, start_mirrored):
-            assert (judge(player, tasks, session_of=guise).gain_over(plain).high < 0) == loses
+        for start in (start_relabelled, start_mirrored):
+            assert (judge(player, tasks, session_of=start).gain_over(plain).high < 0) == loses
 
 
 def test_a_prompt_without_a_list_is_refused() -> None:
     with pytest.raises(UserError, match="prompt=full, and not brief"):
         start_relabelled(make_task("openspiel", "tic_tac_toe", 0, prompt="brief"))
-    with pytest.raises(UserError, match="unknown guise"):
-        start_disguised(TASK, "mask")
+    with pytest.raises(UserError, match="unknown perturbation"):
+        ENV.start_perturbed(TASK, "mask")

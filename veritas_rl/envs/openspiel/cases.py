@@ -74,35 +74,6 @@ _OLD_PARAMETERS = {("go", "go_board_size"): "board_size"}
 _TYPES = {"bool": (bool,), "int": (int,), "float": (float, int), "str": (str, int, float, bool)}
 
 
-def split_list(value: Any, what: str = "list") -> tuple[str, ...]:
-    """Names from a list, or from a string with commas; a comma inside parentheses separates nothing.
-
-    Raises:
-        UserError: `value` is neither, holds something that is no string, or its parentheses do not match.
-    """
-    if value is None:
-        return ()
-    if not isinstance(value, str):
-        if isinstance(value, Mapping) or not isinstance(value, Iterable):
-            raise UserError(f"{what} must be a list or a string with commas, {value!r} was given")
-        items = list(value)
-        if wrong := [item for item in items if not isinstance(item, str)]:
-            raise UserError(f"{what} must hold names, {wrong[0]!r} was given")
-        return tuple(name for item in items for name in split_list(item, what))
-    names, depth = [""], 0
-    for char in value:
-        depth += (char == "(") - (char == ")")
-        if depth < 0:
-            break
-        if char == "," and depth == 0:
-            names.append("")
-        else:
-            names[-1] += char
-    if depth:
-        raise UserError(f"{what}: the parentheses of {value!r} do not match")
-    return tuple(name.strip() for name in names if name.strip())
-
-
 @cache
 def playable_names() -> tuple[str, ...]:
     """OpenSpiel's short names of the games that load without parameters and have no crowd (mean-field) dynamics."""

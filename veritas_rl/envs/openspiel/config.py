@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from veritas_rl.configs import split_list
 from veritas_rl.envs.openspiel import cases as case_names
 from veritas_rl.envs.openspiel import ids
 from veritas_rl.envs.openspiel.task import SCALES, OpenSpielPay
@@ -100,9 +101,9 @@ class OpenSpielConfig:
             raise UserError(f"opponent={self.opponent} needs mode=episode: a single move has no opponent")
         if self.mode == "episode" and depth >= 0:
             raise UserError("max_random_steps needs mode=move: a whole game begins at its start")
-        self._set("game_list", case_names.split_list(self.game_list, "game_list"))
+        self._set("game_list", split_list(self.game_list, "game_list"))
         self._set("game_configs", _game_configs(self.game_list, self.game_configs))
-        self._set("game_types", case_names.split_list(self.game_types, "game_types"))
+        self._set("game_types", split_list(self.game_types, "game_types"))
         self._set("allowed_game_indices", _numbers("allowed_game_indices", self.allowed_game_indices))
         self._set("task_ids", _numbers("task_ids", self.task_ids))
         self._set(
@@ -117,10 +118,10 @@ class OpenSpielConfig:
                     )
 
     def _named_cases(self) -> tuple[str, ...]:
-        named = [case_names.canonical(case) for case in case_names.split_list(self.cases, "cases")]
+        named = [case_names.canonical(case) for case in split_list(self.cases, "cases")]
         for game, configs in zip(self.game_list, self.game_configs or [()] * len(self.game_list), strict=True):
             named += [case_names.canonical(case_names.write_case(game, dict(config))) for config in configs or [()]]
-        fallback = case_names.split_list(self.fallback_cases, "fallback_cases") or case_names.DEFAULT_CASES
+        fallback = split_list(self.fallback_cases, "fallback_cases") or case_names.DEFAULT_CASES
         known = tuple(dict.fromkeys(named or map(case_names.canonical, fallback)))
         chosen = case_names.select(known, self.game_types) if self.game_types else known
         small = tuple(case for case in chosen if case in case_names.SMALL_CASES)

@@ -10,6 +10,7 @@ from veritas_rl.envs.openspiel.audit import OpenSpielAudit
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.catalogue import Catalogue
 from veritas_rl.envs.openspiel.config import OpenSpielConfig
+from veritas_rl.envs.openspiel.perturbation import PERTURBATIONS, fits, perturb
 from veritas_rl.envs.openspiel.players.kinds import KINDS
 from veritas_rl.envs.openspiel.session import OpenSpielSession
 from veritas_rl.envs.openspiel.task import OpenSpielTask
@@ -30,8 +31,10 @@ class OpenSpielEnvironment(Environment):
         "illegal": "retries",
         "games": "game_types",
     }
+    cases_key: ClassVar[str] = "game_types"
     players: ClassVar[tuple[PlayerKind, ...]] = KINDS
     teacher: ClassVar[str] = "random"
+    expert: ClassVar[str] = "exact"
     single: ClassVar[Mapping[str, Any]] = {"mode": "move", "opponent": "none", "retries": 0, "reward": "optimal"}
     stages: ClassVar[tuple[Mapping[str, Any], ...]] = (
         {"name": "easy", "opponent": "random", "only_small": True},
@@ -40,6 +43,7 @@ class OpenSpielEnvironment(Environment):
     )
     selecting_keys: ClassVar[tuple[str, ...]] = ("cases", "game_list", "game_configs", "game_types")
     answers, solved = "legal moves", "optimal moves"
+    estimated: ClassVar[str] = "moves worth over 1/2"
 
     def catalogue(self, config: OpenSpielConfig, split: str) -> Sequence[Task]:
         """The tasks: `num_tasks_per_case` of each case or indexed game, all of the first one first; or the `task_ids`.
@@ -82,6 +86,14 @@ class OpenSpielEnvironment(Environment):
 
     def audit(self) -> OpenSpielAudit:
         return OpenSpielAudit(OpenSpielSession)
+
+    def perturbations(self, task: Task) -> Mapping[str, str]:
+        """Other labels, where the prompt lists them; the mirror image, in some games."""
+        return {name: text for name, text in PERTURBATIONS.items() if fits(name, task.case, task.manner.prompt)}
+
+    def start_perturbed(self, task: Task, name: str, seed: int | str = 0) -> Session:
+        """The task perturbed; see `perturb`."""
+        return perturb(self.start(task), name, seed)
 
     def turn_class(self, task: Task, turn: Turn) -> str:
         """The symmetry class of the turn's state, in a single move as in a whole game."""

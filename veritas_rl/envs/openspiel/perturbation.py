@@ -1,11 +1,12 @@
-"""The same OpenSpiel problem in another guise: whoever has learned answers by heart, and not the game, is lost.
+"""The same OpenSpiel problem, perturbed: a player that has learned answers by heart, and not the game, loses by it.
 
 labels      Every action of a game gets another number and a made-up name, by a bijection that the task and a seed fix.
             The prompt lists them as always, in the order of the new numbers, and says after each name what it stands
             for. The new labels alone are read.
 mirrored    The position is shown turned or mirrored by a symmetry of the game, and so is the answer.
 
-The rules and the worth of a move stay as they are, so whoever plays by the rules, and reads the list, loses nothing.
+The rules and the worth of a move stay as they are, so a player that plays by the rules, and reads the list, loses
+nothing.
 """
 
 from abc import abstractmethod
@@ -15,15 +16,14 @@ from typing import NamedTuple
 from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.openspiel import positions, text
 from veritas_rl.envs.openspiel.cases import load
-from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.openspiel.games import State
 from veritas_rl.envs.openspiel.parsing import parse
 from veritas_rl.envs.openspiel.view import View
-from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.permutation import Permutation
 
-GUISES = ("labels", "mirrored")
+PERTURBATIONS = {"labels": "with other labels", "mirrored": "mirrored"}
+"""Each perturbation, and how it is described in a report."""
 
 MIRRORED = ("connect_four", "hex", "tic_tac_toe")
 """The games that stay the same when their actions are counted from the other end: Connect Four mirrored left to right,
@@ -43,7 +43,7 @@ _MISTAKES = {
 
 
 class Label(NamedTuple):
-    """How an action is called in a guise.
+    """How an action is called in a perturbed session.
 
     Attributes:
         action: The game's own action.
@@ -56,37 +56,37 @@ class Label(NamedTuple):
     shown: str
 
 
-def fits(guise: str, case: str, prompt: str) -> bool:
-    """Whether tasks of a case with this prompt can be put into a guise.
+def fits(name: str, case: str, prompt: str) -> bool:
+    """Whether tasks of a case with this prompt have a perturbation.
 
     Raises:
-        UserError: No such guise.
+        UserError: No such perturbation.
     """
-    if guise not in GUISES:
-        raise unknown("guise", guise, GUISES)
-    return prompt == "full" if guise == "labels" else load(case).short_name in MIRRORED
+    if name not in PERTURBATIONS:
+        raise unknown("perturbation", name, PERTURBATIONS)
+    return prompt == "full" if name == "labels" else load(case).short_name in MIRRORED
 
 
-def start_disguised(task: Task, guise: str, seed: int | str = 0) -> Session:
-    """A fresh session of an OpenSpiel task in another guise.
+def perturb(inner: Session, name: str, seed: int | str = 0) -> "Perturbed":
+    """A fresh OpenSpiel session, perturbed.
 
     Args:
-        task: The task.
-        guise: One of `GUISES`.
-        seed: With the task's luck it chooses the labels.
+        inner: The session as `OpenSpielEnvironment` starts it.
+        name: One of `PERTURBATIONS`.
+        seed: With the task's chance seed it chooses the labels.
 
     Raises:
-        UserError: As `OpenSpielEnvironment.start`; or the task cannot be put into this guise.
+        UserError: The task has no such perturbation.
     """
-    if not fits(guise, task.case, task.manner.prompt):
-        why = f"prompt=full, and not {task.manner.prompt}" if guise == "labels" else f"one of {', '.join(MIRRORED)}"
-        raise UserError(f"{task.case} cannot be shown with guise={guise}: that needs {why}")
-    inner = OpenSpielEnvironment().start(task)
-    return Relabelled(inner, seed) if guise == "labels" else Mirrored(inner)
+    task = inner.task
+    if not fits(name, task.case, task.manner.prompt):
+        why = f"prompt=full, and not {task.manner.prompt}" if name == "labels" else f"one of {', '.join(MIRRORED)}"
+        raise UserError(f"{task.case} has no perturbation {name}: that needs {why}")
+    return Relabelled(inner, seed) if name == "labels" else Mirrored(inner)
 
 
-class Disguised(Session):
-    """A session that shows its turns in another guise, and translates the replies.
+class Perturbed(Session):
+    """A session that shows its turns in another way, and translates the replies.
 
     Args:
         inner: The session as `OpenSpielEnvironment` starts it.
@@ -106,7 +106,7 @@ class Disguised(Session):
         """By the number that is shown, in ascending order, each legal action."""
 
     def turns(self) -> Sequence[Turn]:
-        return [self._disguised(turn) for turn in self._inner.turns()]
+        return [self._perturbed(turn) for turn in self._inner.turns()]
 
     def step(self, replies: Mapping[int, Reply]) -> None:
         self._inner.step({turn.seat: self._read(turn, replies[turn.seat]) for turn in self._inner.turns()})
@@ -114,7 +114,7 @@ class Disguised(Session):
     def scores(self) -> dict[int, Score]:
         return self._inner.scores()
 
-    def _disguised(self, turn: Turn) -> Turn:
+    def _perturbed(self, turn: Turn) -> Turn:
         view: View = turn.view
         labels = self.labels(view, turn.seat)
         listed = {number: label.shown for number, label in labels.items()}
@@ -133,12 +133,12 @@ class Disguised(Session):
         return _MISTAKES[number] if isinstance(number, Reason) else Reply(text.answer(labels[number].action))
 
 
-class Relabelled(Disguised):
+class Relabelled(Perturbed):
     """Other numbers and names for the same actions.
 
     Args:
         inner: The session as `OpenSpielEnvironment` starts it.
-        seed: With the task's luck it chooses the labels.
+        seed: With the task's chance seed it chooses the labels.
     """
 
     def __init__(self, inner: Session, seed: int | str = 0) -> None:
@@ -167,7 +167,7 @@ class Relabelled(Disguised):
         return "".join(syllables)
 
 
-class Mirrored(Disguised):
+class Mirrored(Perturbed):
     """The mirror image of the position, in one of the games `MIRRORED`."""
 
     def shown_state(self, state: State) -> State:

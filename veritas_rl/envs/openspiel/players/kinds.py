@@ -2,7 +2,7 @@
 
 from veritas_rl.envs.environment import PlayerKind
 from veritas_rl.envs.openspiel.players.exact import ExactPlayer, check_solvable
-from veritas_rl.envs.openspiel.players.mcts import MCTSPlayer, check_searchable
+from veritas_rl.envs.openspiel.players.mcts import MCTSPlayer, check_searchable, sees_hidden
 
 SIMULATIONS = 50
 """Of a search that is named without a number."""
@@ -20,6 +20,19 @@ def level_of_search(name: str) -> str:
     return "medium" if simulations.isdigit() and int(simulations) < SIMULATIONS else "hard"
 
 
+def canonical_search(name: str) -> str:
+    """The one name of searches with the same simulations: "mcts:50" of "mcts"."""
+    simulations = name.partition(":")[2] or str(SIMULATIONS)
+    return f"mcts:{int(simulations) if simulations.isdigit() else simulations}"
+
+
+def note_on_search(name: str, case: str) -> str:
+    """That a search is unfair, where it is."""
+    if not sees_hidden(case):
+        return ""
+    return f"{case}: the tree search sees what its seat may not know, and is stronger than is fair."
+
+
 KINDS = (
     PlayerKind(
         forms=("mcts", "mcts:SIMS", "mcts:full"),
@@ -28,8 +41,9 @@ KINDS = (
         make=make_search,
         check=lambda name, case: check_searchable(case),
         stand_in="random",
-        canonical=lambda name: f"mcts:{SIMULATIONS}" if name == "mcts" else name,
+        canonical=canonical_search,
         level=level_of_search,
+        note=note_on_search,
     ),
     PlayerKind(
         forms=("exact",),
