@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from transfer_queue.storage.managers import simple_storage_manager
-from verl.utils import distributed, model, torch_functional
+from verl.utils import model, torch_functional
 
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.verl_plugin import patches
@@ -20,20 +20,8 @@ def test_the_pin_is_read_from_the_package(package: str) -> None:
 
 
 def test_patches_are_in_place() -> None:
-    assert distributed.initialize_global_process_group_ray.__module__ == "verl.utils.distributed"
-    assert distributed.initialize_global_process_group_ray.__wrapped__  # pyright: ignore[reportFunctionMemberAccess]
+    assert model.load_valuehead_model.__module__ == "verl.utils.model"
     assert model.load_valuehead_model.__wrapped__  # pyright: ignore[reportFunctionMemberAccess]
-
-
-def test_torchruns_processes_on_a_cpu_meet_over_gloo(monkeypatch: pytest.MonkeyPatch, free_port: int) -> None:
-    place = {"LOCAL_RANK": 0, "RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port}
-    for name, value in place.items():
-        monkeypatch.setenv(name, str(value))
-    try:
-        assert distributed.initialize_global_process_group() == (0, 0, 1)
-        assert torch.distributed.get_backend() == "gloo"
-    finally:
-        distributed.destroy_global_process_group()
 
 
 def test_the_critic_takes_the_attention_that_is_configured(tmp_path) -> None:
@@ -50,17 +38,17 @@ def test_the_critic_takes_the_attention_that_is_configured(tmp_path) -> None:
 def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patches, "required_version", lambda package: "9.9.9")
     with pytest.raises(patches.PatchRefused, match=r"for verl 9\.9\.9"):
-        patches.gloo_process_group(distributed)
+        patches.critic_head.apply(model)
     with pytest.raises(patches.PatchRefused, match=r"for TransferQueue 9\.9\.9"):
-        cpu_patches.small_cells(simple_storage_manager)
+        cpu_patches.small_cells.apply(simple_storage_manager)
 
 
 def test_a_fault_that_is_gone_is_refused() -> None:
-    def initialize_global_process_group_ray(backend: str | None = None) -> None: ...
+    def load_valuehead_model(local_path: str) -> None: ...
 
-    mended = types.SimpleNamespace(initialize_global_process_group_ray=initialize_global_process_group_ray)
+    mended = types.SimpleNamespace(load_valuehead_model=load_valuehead_model)
     with pytest.raises(patches.PatchRefused, match="no longer has the fault"):
-        patches.gloo_process_group(mended)
+        patches.critic_head.apply(mended)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

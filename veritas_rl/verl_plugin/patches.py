@@ -1,7 +1,8 @@
-"""Where the behaviour of verl, TransferQueue or tensordict is changed: one small function for each fault.
+"""Changes of verl at run time that every run needs, one small function for each fault.
 
-Each names the fault, looks that the fault is still there, and refuses on a version that it was not written for, so that
-an upgrade can never leave a stale patch at work unseen.
+A `Patch` names the module that has the fault and runs after that module was imported. It checks that the fault is still
+there and refuses on a version that it was not written for, so no patch outlives its fault. docs/patches.md lists all of
+them; `python -m veritas_rl.verl_plugin.patch_list` writes it.
 """
 
 import functools
@@ -9,14 +10,54 @@ import importlib.metadata
 import inspect
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from packaging.requirements import Requirement
+from wrapt import when_imported
 
 
 class PatchRefused(RuntimeError):
     """A package is not the version that a patch was written for, or the fault that it mends is gone."""
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A change of another package at run time.
+
+    Attributes:
+        module: The module that is changed, by its full name.
+        apply: Changes the module. Raises `PatchRefused`.
+    """
+
+    module: str
+    apply: Callable[[Any], None]
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return self.apply.__name__
+
+    @property
+    def summary(self) -> str:
+        """What is at fault and what is done about it, in one line."""
+        return (inspect.getdoc(self.apply) or "").partition("\n")[0]
+
+    def register(self) -> None:
+        """Apply it once the module is imported, which is at once where it was imported before."""
+        when_imported(self.module)(self.apply)
+
+
+def patch_of(module: str) -> Callable[[Callable[[Any], None]], Patch]:
+    """Makes a function a patch of the module with this name."""
+    return functools.partial(Patch, module)
+
+
+def patches_in(module: ModuleType) -> tuple[Patch, ...]:
+    """The patches that a module of ours defines, in their order."""
+    return tuple(value for value in vars(module).values() if isinstance(value, Patch))
 
 
 def required_version(package: str) -> str:
@@ -37,44 +78,16 @@ def require_fault(function: Callable[..., Any], line: str, package: str = "verl"
         raise PatchRefused(f"{name} of {package} {installed} no longer has the fault: {line}")
 
 
-def gloo_process_group(module: Any) -> None:
-    """On a CPU the backend string becomes "cpu:gloo,cpu:gloo", which torch refuses: pass plain "gloo"."""
-    original = module.initialize_global_process_group_ray
-    require_fault(original, 'backend or f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"')
-
-    @functools.wraps(original)
-    def initialize(timeout_second: float | None = None, backend: str | None = None) -> None:
-        if module.get_device_name() == "cpu":
-            backend = backend or "gloo"
-        original(timeout_second=timeout_second, backend=backend)
-
-    module.initialize_global_process_group_ray = initialize
-
-
-def gloo_process_group_of_torchrun(module: Any) -> None:
-    """The same for processes that torchrun starts, which cannot name a backend: make the group before verl looks."""
-    original = module.initialize_global_process_group
-    require_fault(original, 'backend = f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"')
-
-    @functools.wraps(original)
-    def initialize(timeout_second: int = 36000) -> tuple[int, int, int]:
-        if module.get_device_name() != "cpu":
-            return original(timeout_second)
-        module.torch.distributed.init_process_group(backend="gloo", timeout=module.timedelta(seconds=timeout_second))
-        return int(os.environ["LOCAL_RANK"]), int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-
-    module.initialize_global_process_group = initialize
-
-
 CHUNK_ELEMENTS = 1 << 24
 """How many logits are exponentiated at once."""
 
 
+@patch_of("verl.utils.torch_functional")
 def log_probabilities(module: Any) -> None:
-    """Without flash-attn, log-probabilities are made one token at a time, each a node of the graph: make many at once.
+    """Without flash-attn, log-probabilities are computed token by token and rounded to bf16: use fp32, many at once.
 
-    On a CPU this was more than half of an update of a small model. Those of bf16 logits are also rounded to bf16, to
-    steps of 1/32 where they are about -5: compute in fp32, as flash-attn does.
+    bf16 rounds a log-probability of about -5 to steps of 1/32. A graph node for each token took more than half of an
+    update of a small model on a CPU.
     """
     from torch.utils.checkpoint import checkpoint
 
@@ -94,18 +107,18 @@ def log_probabilities(module: Any) -> None:
         if rows.dtype == torch.float32:
             found = [normaliser(chunk) for chunk in chunks]
         else:
-            # The backward pass makes the fp32 copies again, instead of keeping them all.
+            # The backward pass makes the fp32 copies again, so they are not all kept.
             found = [checkpoint(normaliser, chunk, use_reentrant=False, preserve_rng_state=False) for chunk in chunks]
         return chosen - torch.cat(found).view_as(chosen)
 
     module.logprobs_from_logits_v2 = logprobs
 
 
+@patch_of("verl.utils.model")
 def critic_head(module: Any) -> None:
-    """The critic is loaded with flash attention whatever the configuration says: use the attention it names.
+    """The critic always loads flash attention and a random head: use the configured attention and a head of zeros.
 
-    Its new head is drawn at random, so its first values are noise, and a checkpoint that holds adapters alone could
-    never give the same critic back: begin with zeros.
+    The first values of a random head are noise, and a checkpoint that holds adapters alone could not restore it.
     """
     original = module.load_valuehead_model
     require_fault(original, 'attn_implementation="flash_attention_2"')
@@ -114,7 +127,7 @@ def critic_head(module: Any) -> None:
     def load(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
         from transformers import AutoModelForTokenClassification
 
-        model, told = AutoModelForTokenClassification.from_pretrained(
+        model, loaded = AutoModelForTokenClassification.from_pretrained(
             local_path,
             dtype=torch_dtype,
             config=model_config,
@@ -123,22 +136,16 @@ def critic_head(module: Any) -> None:
             output_loading_info=True,
         )
         for name, parameter in model.named_parameters():
-            if name in told["missing_keys"]:
+            if name in loaded["missing_keys"]:
                 parameter.data.zero_()
         return model
 
     module.load_valuehead_model = load
 
 
-def reference_offload(module: Any) -> None:
-    """The reference is offloaded to pinned memory, which takes a GPU: on a CPU it stays where it is."""
-    original = module.CPUOffloadPolicy
-    require_fault(module.FSDPEngine._build_fsdp_module, "offload_policy = CPUOffloadPolicy(pin_memory=True)")
-    module.CPUOffloadPolicy = lambda pin_memory: None if module.get_device_name() == "cpu" else original(pin_memory)
-
-
+@patch_of("verl.workers.engine.fsdp.transformer_impl")
 def critic_adapter(module: Any) -> None:
-    """The critic's adapter is made for a model that generates, which a critic does not: make it for one that reads."""
+    """The critic's LoRA adapter has the task type of a generating model: use the one for feature extraction."""
     require_fault(module.FSDPEngine._build_lora_module, '"task_type": TaskType.CAUSAL_LM')
     original = module.get_peft_model
 
@@ -151,8 +158,9 @@ def critic_adapter(module: Any) -> None:
     module.get_peft_model = get_peft_model
 
 
+@patch_of("verl.utils.tracking")
 def metrics_file(module: Any) -> None:
-    """The file logger empties the file of a run that goes on: append to it."""
+    """The file logger empties the metrics file when a run resumes: append to it."""
     logger = module.FileLogger
     original = logger.__init__
     require_fault(original, 'open(self.filepath, "wb", buffering=0)')

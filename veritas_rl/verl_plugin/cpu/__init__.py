@@ -1,1 +1,4 @@
-"""What only runs without a GPU use: platform, engines, rollout, speed patches, fork server."""
+"""What training without a GPU needs: platform, engines, rollout, corrections, speed patches, fork server.
+
+`room.register` is the one way in. What every run uses stands in the folder above.
+"""

@@ -1,7 +1,7 @@
 """Start the processes of a run on a CPU by forking one that has imported torch and transformers already.
 
     python -m veritas_rl.verl_plugin.cpu.forkserver -m verl.trainer.main_ppo ...       # the server, and its first child
-    python -I -S veritas_rl/launch/forkserver.py default_worker.py ...        # what Ray calls instead of Python
+    python -I -S veritas_rl/verl_plugin/cpu/forkserver.py default_worker.py ...       # what Ray calls instead of Python
 
 verl trains with about ten processes, most of which wait for the one before, and each imports the same modules for five
 seconds. The server imports most of them once and then only forks: first the driver, then each Python worker of the
@@ -255,8 +255,16 @@ def ask(arguments: list[str]) -> NoReturn:
 
 
 def preload() -> bool:
-    """Import everything, where that is of use; whether this process may be forked."""
+    """Import everything, where that is of use; whether this process may be forked.
+
+    Raises:
+        UserError: VERITAS_RL_CPU_PATCHES, which can leave the server off, cannot be read.
+    """
+    from veritas_rl.verl_plugin.cpu import switch
+
     if os.environ.get("VERL_PLATFORM") != "cpu" or os.uname().machine != "x86_64":
+        return False
+    if switch.FORK_SERVER in switch.left_off():
         return False
     os.environ.update({**ONE_THREAD, **os.environ})
     for name in PRELOADED:

@@ -1,20 +1,22 @@
-"""Speed patches that only a small batch on a CPU notices: they apply under VERL_PLATFORM=cpu alone.
+"""Patches that make steps on a CPU faster and change no result. They apply under VERL_PLATFORM=cpu alone.
 
-Each names what costs time in verl, TransferQueue or tensordict, and refuses on a version that it was not written for,
-as those of `veritas_rl.verl_plugin.patches` do. docs/benchmarks.md has the gain of each.
+A step on a CPU has small batches, so the work that verl, TransferQueue and tensordict do for each row takes as long as
+the arithmetic. docs/benchmarks.md has the gain of each patch, measured by `python benchmarks/cpu_patches.py`. The
+variable VERITAS_RL_CPU_PATCHES leaves some or all of them off, see `switch`.
 """
 
 import functools
 import inspect
 from typing import Any
 
-from veritas_rl.verl_plugin.patches import require_fault
+from veritas_rl.verl_plugin.patches import patch_of, require_fault
 
 
+@patch_of("verl.utils.tensordict_utils")
 def whole_batches(module: Any) -> None:
-    """Rows are selected by taking nested tensors apart, also where all are wanted in their order: hand out the same.
+    """Selecting all rows in their order takes nested tensors apart and joins them again: return the batch itself.
 
-    verl does so twice an epoch, and a small batch is one mini-batch and one micro-batch.
+    verl selects rows twice an epoch, and a small batch is one mini-batch and one micro-batch.
     """
     original = module.index_select_tensor_dict
     require_fault(original, "selected_tensors = [tensor_lst[idx] for idx in indices]")
@@ -28,16 +30,18 @@ def whole_batches(module: Any) -> None:
     module.index_select_tensor_dict = select
 
 
+@patch_of("verl.trainer.ppo.padding_utils")
 def short_padding(module: Any) -> None:
-    """What fills a batch is 128 tokens long, and all rows of a micro-batch are computed as long as the longest."""
+    """A padding row has 128 tokens, and every row of its micro-batch is computed at that length: give it 2 tokens."""
     require_fault(
         module.construct_minimal_padding_template, "prompts = torch.full((SYNTHETIC_PADDING_SEQ_LEN - 1,), eos_token_id"
     )
     module.SYNTHETIC_PADDING_SEQ_LEN = 2
 
 
+@patch_of("verl.utils.seqlen_balancing")
 def one_part(module: Any) -> None:
-    """Rows are dealt to parts of the same work by long sorting, also where there is one part: give it all of them."""
+    """Rows are balanced over parts by a slow search, also where there is one part: give that part all rows."""
     original = module.get_seqlen_balanced_partitions
     require_fault(original, "partitions = karmarkar_karp(")
 
@@ -50,8 +54,9 @@ def one_part(module: Any) -> None:
     module.get_seqlen_balanced_partitions = partitions
 
 
+@patch_of("verl.workers.utils.padding")
 def padded_responses(module: Any) -> None:
-    """What was computed for a reply is cut out and padded one sample at a time: index all of them at once."""
+    """The values of replies are cut out and padded in a loop over samples: index all samples at once."""
     original = module.no_padding_2_padding
     require_fault(original, "for resp_len, seq_offset in zip(response_lens, sequence_offsets, strict=True):")
 
@@ -72,8 +77,9 @@ def padded_responses(module: Any) -> None:
     module.no_padding_2_padding = pad
 
 
+@patch_of("verl.workers.utils.padding")
 def nested_responses(module: Any) -> None:
-    """The same twice more, for what is carried without padding."""
+    """The values of replies are cut out as nested tensors in two more such loops: index all samples at once."""
     from veritas_rl.verl_plugin.cpu.cells import jagged
 
     from_nested, to_nested = module.response_from_nested, module.response_to_nested
@@ -98,10 +104,11 @@ def nested_responses(module: Any) -> None:
     module.response_from_nested, module.response_to_nested = response_from_nested, response_to_nested
 
 
+@patch_of("transfer_queue.storage.managers.simple_storage_manager")
 def small_cells(module: Any) -> None:
-    """TransferQueue carries each cell as a tensor of its own, about 10 µs to write and again to read: carry bytes.
+    """TransferQueue sends each cell as a tensor of its own, about 10 µs to write and to read: send bytes.
 
-    A step writes and reads some 60 columns, with a cell for each reply.
+    A step writes and reads some 60 columns with a cell for each reply.
     """
     from veritas_rl.verl_plugin.cpu import cells
 
@@ -139,8 +146,9 @@ def small_cells(module: Any) -> None:
     module.extract_field_schema = metadata.extract_field_schema = extract_field_schema
 
 
+@patch_of("transfer_queue.metadata")
 def whole_descriptions(module: Any) -> None:
-    """What is known of each row is copied, entry by entry, to divide it among parts: one part gets what there is."""
+    """The metadata of rows is copied entry by entry to divide it, also into one part: return it as it is."""
     among_ranks, among_partitions = module.BatchMeta.chunk, module.BatchMeta.chunk_by_partition
     require_fault(among_ranks, "chunk = self.select_samples(indices)", "TransferQueue")
     require_fault(among_partitions, "[self.select_samples(idx) for idx in", "TransferQueue")
@@ -156,8 +164,9 @@ def whole_descriptions(module: Any) -> None:
     module.BatchMeta.chunk, module.BatchMeta.chunk_by_partition = chunk, chunk_by_partition
 
 
+@patch_of("tensordict.base")
 def padded_tensors(module: Any) -> None:
-    """Padding the tensors of a batch makes every word and dict in it anew, one at a time: leave them as they are."""
+    """Padding a batch copies every non-tensor column value by value: skip these columns."""
     original = module.TensorDictBase.to_padded_tensor
     require_fault(original, "result = self._apply_nest(", "tensordict")
 

@@ -1,0 +1,132 @@
+"""What the CPU's room registers, with its speed patches on, off, and in part."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from veritas_rl.errors import UserError
+from veritas_rl.paths import ROOT
+from veritas_rl.verl_plugin.cpu import corrections, patches, switch
+from veritas_rl.verl_plugin.patches import patches_in
+
+PROGRAM = """
+import importlib, inspect, json, sys
+import verl
+
+TARGETS = {
+    "whole_batches": ("verl.utils.tensordict_utils", "index_select_tensor_dict"),
+    "one_part": ("verl.utils.seqlen_balancing", "get_seqlen_balanced_partitions"),
+    "padded_responses": ("verl.workers.utils.padding", "no_padding_2_padding"),
+    "nested_responses": ("verl.workers.utils.padding", "response_from_nested"),
+    "small_cells": ("transfer_queue.storage.managers.simple_storage_manager", "extract_field_schema"),
+    "whole_descriptions": ("transfer_queue.metadata", "BatchMeta.chunk"),
+    "padded_tensors": ("tensordict.base", "TensorDictBase.to_padded_tensor"),
+    "gloo_process_group": ("verl.utils.distributed", "initialize_global_process_group_ray"),
+    "gloo_process_group_of_torchrun": ("verl.utils.distributed", "initialize_global_process_group"),
+    "reference_offload": ("verl.workers.engine.fsdp.transformer_impl", "CPUOffloadPolicy"),
+}
+
+def ours(module, name):
+    value = importlib.import_module(module)
+    for word in name.split("."):
+        value = getattr(value, word)
+    code = getattr(value, "__code__", None)
+    return code is not None and "veritas_rl" in code.co_filename
+
+found = [patch for patch, place in TARGETS.items() if ours(*place)]
+if importlib.import_module("verl.trainer.ppo.padding_utils").SYNTHETIC_PADDING_SEQ_LEN == 2:
+    found.append("short_padding")
+print(json.dumps(found))
+"""
+
+SPEED = {patch.name for patch in patches_in(patches)}
+NEEDED = {patch.name for patch in patches_in(corrections)}
+
+
+def applied(**variables: str) -> set[str]:
+    """The patches of the room that a new process has applied."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("VERL_PLATFORM", switch.VARIABLE)}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM],
+        env={**environment, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    ("given", "off"),
+    [
+        ({}, set()),
+        ({switch.VARIABLE: "0"}, SPEED),
+        ({switch.VARIABLE: "-small_cells,-short_padding"}, {"small_cells", "short_padding"}),
+    ],
+    ids=["on", "off", "in part"],
+)
+def test_a_patch_is_applied_unless_it_is_left_off(given: dict[str, str], off: set[str]) -> None:
+    assert applied(VERL_PLATFORM="cpu", **given) == NEEDED | SPEED - off
+
+
+def test_nothing_of_it_is_applied_on_a_gpu() -> None:
+    assert applied(VERL_PLATFORM="nvidia") == set()
+
+
+@pytest.mark.parametrize(
+    ("given", "off"),
+    [
+        ("", set()),
+        ("1", set()),
+        ("0", SPEED | {"forkserver"}),
+        ("-one_part", {"one_part"}),
+        ("-one_part, -forkserver", {"one_part", "forkserver"}),
+    ],
+)
+def test_the_switch_is_read(given: str, off: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(switch.VARIABLE, given)
+    assert switch.left_off() == off
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [("off", "type 0, 1, or names to leave off"), ("-one_parts", "one_part"), ("-", "small_cells")],
+)
+def test_a_switch_that_cannot_be_read_is_refused(given: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(switch.VARIABLE, given)
+    with pytest.raises(UserError, match=message) as caught:
+        switch.left_off()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.training
+def test_training_does_not_need_the_speed_patches(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            *("bash", "train/scripts/openspiel-ppo-trainer.sh", f"trainer.default_local_dir={tmp_path}"),
+            *("trainer.total_training_steps=3", "trainer.save_freq=-1", "data.train_batch_size=16"),
+            *("veritas_rl.critic_warmup=0", "veritas_rl.warm_up.steps=30", "veritas_rl.evaluation=null"),
+        ],
+        cwd=ROOT,
+        env={**os.environ, switch.VARIABLE: "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    logs = Path(json.loads((tmp_path / "run.json").read_text())["folder"])
+    steps: list[dict[str, Any]] = [
+        json.loads(line)["data"] for line in (logs / "metrics.jsonl").read_text().splitlines()
+    ]
+    assert len(steps) == 3
+    for step in steps:
+        assert all(math.isfinite(step[name]) for name in ("actor/pg_loss", "actor/grad_norm", "critic/vf_loss"))
+        assert 0 <= step["task/legal"] <= 1
+    assert any(step["actor/grad_norm"] > 0 for step in steps)

@@ -1,0 +1,27 @@
+"""docs/patches.md names every patch that is applied."""
+
+import inspect
+
+import pytest
+
+from veritas_rl.verl_plugin import patch_list, patches
+from veritas_rl.verl_plugin.cpu import corrections
+from veritas_rl.verl_plugin.cpu import patches as speed
+
+MODULES = (patches, corrections, speed)
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert patch_list.PAGE.read_text() == patch_list.page(), "run python -m veritas_rl.verl_plugin.patch_list"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_patch_stands_in_it_with_what_it_does(module) -> None:
+    page = patch_list.PAGE.read_text()
+    found = patches.patches_in(module)
+    # Each checks for its fault, so a function that does so and is no patch was forgotten.
+    assert len(found) == inspect.getsource(module).count("(module: Any) -> None:")
+    for patch in found:
+        assert f"| `{patch.name}` | `{patch.module}` | {patch.summary} |\n" in page
+        assert patch.summary.endswith(".")
+        assert ": " in patch.summary

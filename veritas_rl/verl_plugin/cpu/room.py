@@ -1,0 +1,50 @@
+"""Everything that verl needs to run without a GPU, registered in one place.
+
+The rollout `transformers` is offered on every platform, because it also generates on a CUDA device without vLLM. The
+rest applies under VERL_PLATFORM=cpu alone: the platform, the FSDP engines, the corrections, and those speed patches
+that `switch` does not leave off.
+"""
+
+import os
+from types import ModuleType
+
+from wrapt import when_imported
+
+from veritas_rl.verl_plugin.patches import patches_in
+
+
+def register() -> None:
+    """Register all of it with verl; what is heavy waits for the module of verl that it belongs to.
+
+    Raises:
+        UserError: VERITAS_RL_CPU_PATCHES cannot be read.
+    """
+    when_imported("verl.workers.rollout.base")(_register_rollout)
+    when_imported("verl.workers.rollout.replica")(_register_replica)
+    if os.environ.get("VERL_PLATFORM") != "cpu":
+        return
+    from veritas_rl.verl_plugin.cpu import corrections, patches, platform, switch
+
+    platform.register()
+    when_imported("verl.workers.engine.fsdp.transformer_impl")(_register_engines)
+    off = switch.left_off()
+    for patch in (*patches_in(corrections), *patches_in(patches)):
+        if patch.name not in off:
+            patch.register()
+
+
+def _register_engines(module: ModuleType) -> None:
+    from veritas_rl.verl_plugin.cpu import engine  # noqa: F401 (it registers itself)
+
+
+def _register_rollout(module: ModuleType) -> None:
+    module._ROLLOUT_REGISTRY[("transformers", "async")] = "veritas_rl.verl_plugin.cpu.rollout.TransformersRollout"
+
+
+def _register_replica(module: ModuleType) -> None:
+    def load() -> type:
+        from veritas_rl.verl_plugin.cpu.rollout import TransformersReplica
+
+        return TransformersReplica
+
+    module.RolloutReplicaRegistry.register("transformers", load)

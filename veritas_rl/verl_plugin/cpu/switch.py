@@ -1,0 +1,38 @@
+"""Which of the speed patches and the fork server are left off, for tests and measurements.
+
+    VERITAS_RL_CPU_PATCHES=0                         none of them is used
+    VERITAS_RL_CPU_PATCHES=-small_cells,-forkserver  all but these are used
+    VERITAS_RL_CPU_PATCHES=1                         all are used, as without the variable
+
+The names are those of the functions in `patches`, and "forkserver". Results do not depend on it, only their speed.
+"""
+
+import os
+
+from veritas_rl.errors import UserError, unknown
+from veritas_rl.verl_plugin.cpu import patches
+from veritas_rl.verl_plugin.patches import patches_in
+
+VARIABLE = "VERITAS_RL_CPU_PATCHES"
+FORK_SERVER = "forkserver"
+NAMES = (*(patch.name for patch in patches_in(patches)), FORK_SERVER)
+
+
+def left_off() -> frozenset[str]:
+    """Which of `NAMES` are left off.
+
+    Raises:
+        UserError: The variable has another form, or names what does not exist.
+    """
+    given = os.environ.get(VARIABLE, "").strip()
+    if given in ("", "1"):
+        return frozenset()
+    if given == "0":
+        return frozenset(NAMES)
+    off = [word.strip() for word in given.split(",")]
+    if not all(word.startswith("-") for word in off):
+        raise UserError(f"{VARIABLE}={given}: type 0, 1, or names to leave off, as in -small_cells,-one_part")
+    for name in (word[1:] for word in off):
+        if name not in NAMES:
+            raise unknown(VARIABLE, name, NAMES)
+    return frozenset(word[1:] for word in off)

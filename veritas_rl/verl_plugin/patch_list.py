@@ -1,0 +1,59 @@
+"""Writes docs/patches.md, the list of everything that we change in verl and its libraries at run time.
+
+python -m veritas_rl.verl_plugin.patch_list
+"""
+
+import textwrap
+from types import ModuleType
+
+from veritas_rl.paths import ROOT
+from veritas_rl.verl_plugin import patches
+from veritas_rl.verl_plugin.cpu import corrections
+from veritas_rl.verl_plugin.cpu import patches as speed
+from veritas_rl.verl_plugin.patches import patches_in, required_version
+
+PAGE = ROOT / "docs/patches.md"
+
+GROUPS: tuple[tuple[str, ModuleType, str], ...] = (
+    ("In every run", patches, "These mend faults."),
+    ("On a CPU only", corrections, "verl has no CPU platform, and does not train on one without these."),
+    (
+        "On a CPU only, for speed",
+        speed,
+        "These change no result. [benchmarks.md](benchmarks.md) has the gain of each. VERITAS_RL_CPU_PATCHES leaves "
+        "them off: `0` all of them, `-small_cells,-one_part` these two.",
+    ),
+)
+"""The heading, the module, and what its patches have in common."""
+
+
+def page() -> str:
+    """The text of docs/patches.md."""
+    counts = [len(patches_in(module)) for _, module, _ in GROUPS]
+    lines = [
+        "<!-- Written by python -m veritas_rl.verl_plugin.patch_list: change the docstrings instead. -->",
+        "# Patches of verl",
+        "",
+        *textwrap.wrap(
+            f"Training runs verl {required_version('verl')} as released. At run time {counts[0]} small patches mend "
+            f"faults; on a CPU {counts[1]} more make verl run, and {counts[2]} make it faster. Each patch checks the "
+            "version and the faulty line of source, and stops the run with an error if either has changed.",
+            width=120,
+        ),
+    ]
+    for heading, module, about in GROUPS:
+        lines += [
+            "",
+            f"## {heading}",
+            "",
+            *textwrap.wrap(about, width=120),
+            "",
+            "| patch | module | what is wrong, and what we do |",
+        ]
+        lines += ["| --- | --- | --- |"]
+        lines += [f"| `{patch.name}` | `{patch.module}` | {patch.summary} |" for patch in patches_in(module)]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
