@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from veritas_rl.envs.base import Turn
@@ -56,7 +57,7 @@ class Audit:
     settings: ClassVar[Mapping[str, Sequence[Any]]] = {"num_tasks_per_case": (3, 5), "seed": (41, 43)}
     """Keys of the configuration with values, two of which must make different tasks."""
 
-    checks: ClassVar[Mapping[str, "OwnCheck"]] = {}
+    checks: Mapping[str, OwnCheck] = MappingProxyType({})
     """Checks that only this environment knows, by name."""
 
     def facts(self, turn: Turn) -> TurnFacts | None:

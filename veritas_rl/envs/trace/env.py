@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from veritas_rl.envs.audit import Audit
 from veritas_rl.envs.base import Session, Turn
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.single import SingleAnswerSession
 from veritas_rl.envs.task import Task
 from veritas_rl.envs.trace import text
+from veritas_rl.envs.trace.audit import TraceAudit
 from veritas_rl.envs.trace.config import TraceConfig
 from veritas_rl.envs.trace.questions import FILE, Identity, Question, begin, question_of, split_of
 from veritas_rl.envs.trace.scoring import judge
@@ -78,6 +80,10 @@ class TraceEnvironment(Environment):
     def equivalence_class(self, task: Task) -> str:
         """Tasks are one class if their programs differ in names, comments and layout alone."""
         return question_of(_identity(task)).form
+
+    def audit(self) -> Audit:
+        """Runs of the programs in other ways."""
+        return TraceAudit(self.start)
 
     def turn_class(self, task: Task, turn: Turn) -> str:
         """The class of the program that the turn shows."""

@@ -37,15 +37,17 @@ class Sandbox:
     Threads may share it: they take turns. After a fork, the child gets a server of its own.
     """
 
-    def __init__(self, limits: Limits | None = None, variant: int = 0) -> None:
+    def __init__(self, limits: Limits | None = None, variant: int = 0, optimize: bool = False) -> None:
         """Make a client; no process is started yet.
 
         Args:
             limits: What each program may use.
             variant: Which of the worlds that differ in hash seed, addresses, clock and process ids.
+            optimize: Whether programs run as under `python -O`, without assertions.
         """
         self.limits = limits or Limits()
         self.variant = variant
+        self.optimize = optimize
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         _sandboxes.add(self)
@@ -139,7 +141,17 @@ class Sandbox:
         environment = {"PYTHONHASHSEED": seed, "PYTHONIOENCODING": "utf-8:strict", "PYTHONUTF8": "1", "LC_ALL": "C"}
         folder = str(Path(__file__).parent)
         self._process = subprocess.Popen(
-            [sys.executable, "-S", "-s", "-B", "-c", _BOOT, folder, str(self.variant)],
+            [
+                sys.executable,
+                *(["-O"] if self.optimize else []),
+                "-S",
+                "-s",
+                "-B",
+                "-c",
+                _BOOT,
+                folder,
+                str(self.variant),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
