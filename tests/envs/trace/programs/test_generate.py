@@ -12,6 +12,7 @@ from statistics import mean
 
 import pytest
 
+from veritas_rl.envs.trace.injection import inject
 from veritas_rl.envs.trace.programs import canonical, generate
 from veritas_rl.envs.trace.programs.measures import Measures, measure
 from veritas_rl.envs.trace.programs.names import POOLS, WORDS
@@ -39,6 +40,19 @@ def test_programs_end_print_and_do_not_depend_on_hashes(
     assert all(outputs)
     assert max(map(len, outputs)) < 4000
     assert outputs == run_programs(programs, hash_seed=2)
+
+
+def test_names_that_are_not_opaque_can_be_shown(run_programs: Callable[..., list[str]]) -> None:
+    """A debug print of any other name neither fails nor shows an address or an order of hashes."""
+    shown = []
+    for number in range(300):
+        random = generator("shown", number)
+        program = generate(random, 4 + number % 7)
+        shown.append(inject(program.source, random, program.opaque))
+    outputs = run_programs(shown, hash_seed=1)
+    assert outputs == run_programs(shown, hash_seed=2)
+    assert sum("__DBG_0__" in output for output in outputs) > 250
+    assert not any(" at 0x" in output for output in outputs)
 
 
 @pytest.mark.parametrize("name", MEASURED)

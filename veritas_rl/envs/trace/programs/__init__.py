@@ -13,13 +13,13 @@ What 300 programs of each level measure on average (`measures.py`), and the kind
 | 1 | 3 | 29 | 3 | 1.0 | 4 | 2.4 | assignments, one print |
 | 2 | 6 | 104 | 9 | 1.6 | 10 | 2.8 | branches, loops, strings |
 | 3 | 9 | 184 | 13 | 2.2 | 14 | 4.2 | functions, lists |
-| 4 | 16 | 381 | 35 | 4.1 | 43 | 6.6 | dicts, algorithms on digits and letters |
-| 5 | 23 | 594 | 88 | 6.6 | 67 | 8.6 | comprehensions, recursion, exceptions |
-| 6 | 31 | 853 | 105 | 8.2 | 102 | 10.2 | sorting, matrices, objects, own exceptions |
-| 7 | 41 | 1140 | 132 | 10.3 | 127 | 11.2 | classes, generators, closures, states |
-| 8 | 51 | 1454 | 167 | 13.2 | 162 | 12.8 | inheritance, graphs, context managers, parsers |
-| 9 | 64 | 1819 | 296 | 16.2 | 209 | 15.3 | mixins, send(), automata, calculators |
-| 10 | 81 | 2305 | 345 | 20.5 | 269 | 18.6 | longer programs and loops |
+| 4 | 16 | 382 | 36 | 4.0 | 43 | 6.6 | dicts, algorithms on digits and letters |
+| 5 | 23 | 593 | 88 | 6.5 | 67 | 8.6 | comprehensions, recursion, exceptions |
+| 6 | 31 | 854 | 105 | 8.2 | 101 | 10.2 | sorting, matrices, objects, own exceptions |
+| 7 | 41 | 1140 | 132 | 10.2 | 126 | 11.2 | classes, generators, closures, states |
+| 8 | 51 | 1452 | 166 | 12.7 | 156 | 12.8 | inheritance, graphs, context managers, parsers |
+| 9 | 64 | 1818 | 292 | 15.7 | 204 | 15.3 | mixins, send(), automata, calculators |
+| 10 | 81 | 2306 | 343 | 20.1 | 265 | 18.6 | longer programs and loops |
 
 A step is one executed line. Live names are the greatest number of names bound at one moment in the module and the
 function that runs.

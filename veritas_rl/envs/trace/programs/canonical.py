@@ -7,7 +7,7 @@ from them. Strings keep their content.
 
 import ast
 
-from veritas_rl.envs.trace.programs.scopes import COMPREHENSIONS, FUNCTIONS, Scope, Survey, children, parameters
+from veritas_rl.envs.trace.programs.scopes import COMPREHENSIONS, FUNCTIONS, MARKS, Scope, Survey, children, parameters
 
 _BUILTIN_ATTRIBUTES = frozenset(
     name
@@ -146,7 +146,9 @@ class _Form:
         add(")")
 
     def _emit_field(self, field: str, value: object, scope: Scope) -> None:
-        if isinstance(value, ast.AST):
+        if isinstance(value, MARKS):
+            self.pieces.append(type(value).__name__)
+        elif isinstance(value, ast.AST):
             self._emit(value, scope)
         elif isinstance(value, list):
             for part in value:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+MARKS = (ast.expr_context, ast.operator, ast.cmpop, ast.unaryop, ast.boolop)
+"""Nodes that hold nothing: an operator, or whether a name is read or bound."""
 
 
 class Scope:
@@ -138,7 +140,7 @@ def children(node: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
     """The nodes below a node, each with whether it is evaluated in the scope that the node opens.
 
     Defaults, annotations, decorators, base classes and the first iterable of a comprehension are evaluated outside. The
-    `arguments` of a function are replaced by their defaults and annotations.
+    `arguments` of a function are replaced by their defaults and annotations. `MARKS` are left out.
     """
     if isinstance(node, FUNCTIONS):
         yield from ((child, False) for child in _evaluated_at_definition(node))
@@ -153,7 +155,7 @@ def children(node: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
         results = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
         yield from ((child, True) for child in results)
     else:
-        yield from ((child, False) for child in ast.iter_child_nodes(node))
+        yield from ((child, False) for child in ast.iter_child_nodes(node) if not isinstance(child, MARKS))
 
 
 def _evaluated_at_definition(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[ast.AST]:

@@ -83,7 +83,7 @@ def function(draft: Draft) -> None:
     writer = draft.define()
     scope = Scope(names, writer)
     scope.variables = list(parameters)
-    scope.times = 3
+    scope.times = draft.limits.turns[1]
     with writer.block(f"def {function}({', '.join(header)}):"):
         if draft.chance(0.3):
             integers = [p.name for p in parameters if p.kind == "int"]

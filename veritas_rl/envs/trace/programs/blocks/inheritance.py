@@ -12,7 +12,7 @@ def kinds(draft: Draft) -> None:
     base, *others = draft.names.some("class", *["class"] * draft.between(2, 3))
     names = draft.local()
     first, second = names.some("attribute", "attribute")
-    worth, told = names.some("method", "method")
+    worth, label = names.some("method", "method")
     extended = draft.chance(0.5)
     with draft.define().block(f"class {base}:") as writer:
         if draft.chance(0.5):
@@ -23,7 +23,7 @@ def kinds(draft: Draft) -> None:
         with writer.block(f"def __init__(self, {first}):"):
             writer.add(f"self.{first} = {first}")
         writer.add(f"def {worth}(self):", f"    return {number(draft, [f'self.{first}'], 1)}")
-        with writer.block(f"def {told}(self):"):
+        with writer.block(f"def {label}(self):"):
             shown = f"{{self.{mark}}}" if mark else draft.word()
             writer.add(f'return f"{shown}{draft.pick(":", " ", "=")}{{self.{worth}()}}"')
         representation(writer, base, first)
@@ -53,8 +53,8 @@ def kinds(draft: Draft) -> None:
                     writer.add(f"return {number(draft, atoms, 2)}")
             if draft.chance(0.35):
                 writer.add(
-                    f"def {told}(self):",
-                    f"    return {draft.pick(f'super().{told}().upper()', f'super().{told}() + {draft.said()}')}",
+                    f"def {label}(self):",
+                    f"    return {draft.pick(f'super().{label}().upper()', f'super().{label}() + {draft.said()}')}",
                 )
             if draft.chance(0.4):
                 representation(writer, other, first)
@@ -66,12 +66,12 @@ def kinds(draft: Draft) -> None:
     if draft.afford(len(made)):
         draft.add(f"for {thing} in {group}:")
         draft.add(
-            f"    print({draft.pick(f'{thing}.{told}()', f'{thing}.{told}(), isinstance({thing}, {others[0]})')})"
+            f"    print({draft.pick(f'{thing}.{label}()', f'{thing}.{label}(), isinstance({thing}, {others[0]})')})"
         )
     draft.show(
         draft.pick(
             f"sum({thing}.{worth}() for {thing} in {group})",
-            f"sorted({group}, key=lambda {thing}: ({thing}.{worth}(), {thing}.{first}))[0].{told}()",
+            f"sorted({group}, key=lambda {thing}: ({thing}.{worth}(), {thing}.{first}))[0].{label}()",
             f"[type({thing}).__name__ for {thing} in {group}]",
             f"[{thing} for {thing} in {group} if isinstance({thing}, {others[0]})]",
         )

@@ -54,7 +54,7 @@ def stack_machine(draft: Draft) -> None:
     signs = draft.sample(list(results), draft.between(2, 4))
     extra = draft.pick("dup", "neg", "swap", "")
     table = draft.chance(0.4)
-    traced = draft.afford(5) and draft.chance(0.6)
+    traced = draft.chance(0.6) and draft.afford(draft.limits.size[1] + 6)
     with draft.define().block(f"def {function}({text}):") as writer:
         writer.add(f"{stack} = []")
         with writer.block(f"for {word} in {text}.split():"):
@@ -81,7 +81,7 @@ def stack_machine(draft: Draft) -> None:
                 writer.add("    else:", f"        {stack}.append({results[signs[-1]]})")
             writer.add(f"print({word}, {stack})" if traced else "")
         writer.add(f"return {draft.pick(f'{stack}.pop()', stack)}")
-    for _ in range(draft.between(1, 2)):
+    for _ in range(1 if traced else draft.between(1, 2)):
         words, high = [str(draft.between(1, 12))], 1
         while len(words) < draft.size() + 3 or high > 1:
             if high >= 2 and draft.chance(0.5):
