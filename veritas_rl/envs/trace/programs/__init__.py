@@ -18,8 +18,8 @@ What 300 programs of each level measure on average (`measures.py`), and the kind
 | 6 | 31 | 854 | 105 | 8.2 | 101 | 10.2 | sorting, matrices, objects, own exceptions |
 | 7 | 41 | 1140 | 132 | 10.2 | 126 | 11.2 | classes, generators, closures, states |
 | 8 | 51 | 1452 | 166 | 12.7 | 156 | 12.8 | inheritance, graphs, context managers, parsers |
-| 9 | 64 | 1818 | 292 | 15.7 | 204 | 15.3 | mixins, send(), automata, calculators |
-| 10 | 81 | 2306 | 343 | 20.1 | 265 | 18.6 | longer programs and loops |
+| 9 | 64 | 1815 | 304 | 15.6 | 205 | 15.3 | mixins, send(), automata, calculators |
+| 10 | 81 | 2324 | 380 | 20.5 | 285 | 18.6 | longer programs and loops |
 
 A step is one executed line. Live names are the greatest number of names bound at one moment in the module and the
 function that runs.
