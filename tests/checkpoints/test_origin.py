@@ -18,7 +18,11 @@ CONFIGURATION = {
         "train_batch_size": 32,
         "custom_cls": {
             "config": {
-                "adapter_defaults": {"seed": "${veritas_rl.seed}", "prompt": "full"},
+                "env": "openspiel",
+                "defaults": {
+                    "openspiel": {"seed": "${veritas_rl.seed}", "prompt": "full"},
+                    "trace": {"prompt": "full"},
+                },
                 "adapter_config": {"cases": ["hex(board_size=5)"], "prompt": "brief", "task_ids": "/home/me/ids.txt"},
             }
         },
@@ -45,10 +49,24 @@ def test_the_settings_of_a_run(experiment: Path) -> None:
         "algorithm.gamma": 1.0,
         "data.train_batch_size": 32,
         "veritas_rl.seed": 7,
-        "adapter_config.seed": 7,
-        "adapter_config.prompt": "brief",
-        "adapter_config.cases": ["hex(board_size=5)"],
+        "environments": ["openspiel"],
+        "openspiel.seed": 7,
+        "openspiel.prompt": "brief",
+        "openspiel.cases": ["hex(board_size=5)"],
     }
+
+
+def test_the_settings_of_a_mixture(experiment: Path, tmp_path: Path) -> None:
+    own = OmegaConf.create(CONFIGURATION)
+    nodes = {"openspiel": {"weight": 2, "config": {"prompt": "unlisted"}}, "trace": None}
+    own.data.custom_cls.config.update({"environments": nodes, "adapter_config": {}})
+    OmegaConf.save(own, tmp_path / "outputs/.hydra/config.yaml")
+    assert {name: value for name, value in recipe_of(experiment).items() if "trace" in str((name, value))} == {
+        "environments": ["openspiel", "trace"],
+        "trace.prompt": "full",
+        "trace.weight": 1,
+    }
+    assert recipe_of(experiment)["openspiel.prompt"] == "unlisted"
 
 
 def test_a_run_that_is_gone_or_damaged(experiment: Path, tmp_path: Path) -> None:

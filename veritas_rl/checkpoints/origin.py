@@ -45,7 +45,7 @@ SETTINGS = (
 """The settings of a run that are kept, by the names that the command line takes; those that a recipe has."""
 
 TASKS = "data.custom_cls.config"
-"""Where a run's tasks are set: `adapter_config`, and `adapter_defaults` where that says nothing."""
+"""Where a run's tasks are set: `environments`, or `env` and `adapter_config`; `defaults` where they say nothing."""
 
 
 @dataclass(frozen=True)
@@ -134,13 +134,25 @@ def recipe_of(experiment: Path) -> dict[str, Any]:
         found = {name: OmegaConf.select(configuration, name) for name in SETTINGS}
         if found["algorithm.adv_estimator"] not in (None, "gae"):
             found["critic.optim.lr"] = None  # there was no critic
-        for part in ("adapter_defaults", "adapter_config"):
-            tasks: Any = OmegaConf.select(configuration, f"{TASKS}.{part}")
-            plain: Any = OmegaConf.to_container(tasks, resolve=True) if tasks is not None else {}
-            found |= {f"adapter_config.{name}": value for name, value in plain.items() if value is not None}
+        tasks: Any = OmegaConf.select(configuration, TASKS)
+        found |= _tasks_of(OmegaConf.to_container(tasks, resolve=True)) if tasks is not None else {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OmegaConfBaseException, YAMLError):
         return {}
     return {name: plain for name, value in found.items() if (plain := _plain(value)) is not None}
+
+
+def _tasks_of(settings: Any) -> dict[str, Any]:
+    """What is set of each environment, by names such as "openspiel.cases"."""
+    nodes = settings.get("environments") or {settings["env"]: {"config": settings.get("adapter_config")}}
+    found: dict[str, Any] = {"environments": list(nodes)}
+    for env, node in nodes.items():
+        layers = ((settings.get("defaults") or {}).get(env), (node or {}).get("config"))
+        found |= {
+            f"{env}.{name}": value for layer in layers for name, value in (layer or {}).items() if value is not None
+        }
+        if len(nodes) > 1:
+            found[f"{env}.weight"] = (node or {}).get("weight", 1)
+    return found
 
 
 def _card_of(model: Path) -> dict[str, Any]:

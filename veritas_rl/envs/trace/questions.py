@@ -131,7 +131,10 @@ def _drawn(asked: Identity) -> Iterator[tuple[Program, str, str]]:
     drawn = _from_file(asked) if asked.case.startswith(FILE) else _generated(asked)
     for attempt, (program, form) in enumerate(drawn):
         random = generator("debug prints", asked.case, asked.seed, asked.split, asked.k, attempt)
-        yield program, form, inject(program.source, random, program.opaque, most=asked.debug_prints)
+        source = inject(program.source, random, program.opaque, most=asked.debug_prints)
+        if asked.debug_prints and source == program.source and not asked.case.startswith(FILE):
+            continue  # there are other programs with room for a print; a user's own are asked as they are
+        yield program, form, source
 
 
 def _generated(asked: Identity) -> Iterator[tuple[Program, str]]:
