@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from veritas_rl.demonstrations.dataset import check, met_again, split_rows, write, write_parquet
+from veritas_rl.demonstrations.dataset import ask_again, check, split_rows, write, write_parquet
 from veritas_rl.demonstrations.generate import Counts, Demonstration, Settings, generate
 from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load
@@ -44,7 +44,7 @@ def test_rl_rows_are_rewarded_by_the_reward_function(tmp_path: Path) -> None:
             *("data_source", "prompt", "reward_model", "extra_info", "task_id", "task_type", "seed"),
         ]
         assert isinstance(row["extra_info"], dict)
-        task, _ = met_again(row["extra_info"])
+        task, _ = ask_again(row["extra_info"])
         assert task.id == task_from_id(row["task_id"]).id == row["task_id"]
         assert row["reward_model"]["ground_truth"] == row["task_id"]
         assert (row["task_type"], row["seed"]) == (task.mode, task.seed)
@@ -66,7 +66,7 @@ def test_no_symmetry_class_is_in_two_of_train_val_and_evaluation(tmp_path: Path)
         if positions.split_of(game, positions.replay(game, position.history), position.seat) == "val"
     }
     classes = {
-        name: {game.symmetry_key(turn.view.state, turn.seat) for _, turn in map(met_again, file["extra_info"])}
+        name: {game.symmetry_key(turn.view.state, turn.seat) for _, turn in map(ask_again, file["extra_info"])}
         for name, file in files.items()
     }
     assert len(evaluation) > 100

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from veritas_rl.demonstrations import generate as generating
-from veritas_rl.demonstrations.dataset import met_again, row_of
+from veritas_rl.demonstrations.dataset import ask_again, row_of
 from veritas_rl.demonstrations.generate import Counts, Settings, generate
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.openspiel import positions
@@ -33,7 +33,7 @@ def test_every_label_of_the_exact_solver_is_optimal_and_every_question_is_asked_
     assert add_up(counts)
     assert len({str(demonstration.messages) for demonstration in made}) == 300
     for demonstration in made:
-        _, turn = met_again(row_of(demonstration, 0, settings())["extra_info"])
+        _, turn = ask_again(row_of(demonstration, 0, settings())["extra_info"])
         best = SOLVER.optimal_actions(turn.view.state)
         assert demonstration.response in {turn.answers[turn.view.actions.index(action)] for action in best}
 
@@ -55,7 +55,7 @@ def test_quality_rejects_moves_that_lose_something() -> None:
     # A random legal move is optimal with probability 0.58 (tests/players/test_bots.py).
     assert 0.5 < 1 - counts.rejected_by_quality / counts.drawn < 0.66
     for demonstration in made[:50]:
-        _, turn = met_again(row_of(demonstration, 0, settings())["extra_info"])
+        _, turn = ask_again(row_of(demonstration, 0, settings())["extra_info"])
         chosen = turn.view.actions[turn.answers.index(demonstration.response)]
         assert chosen in SOLVER.optimal_actions(turn.view.state)
 
@@ -68,7 +68,7 @@ def test_whole_games_give_the_experts_moves_alone_and_nothing_that_is_held_out()
     assert counts.duplicates > 0
     assert any(demonstration.said for demonstration in made)
     for demonstration in made:
-        task, turn = met_again(row_of(demonstration, 0, chosen)["extra_info"])
+        task, turn = ask_again(row_of(demonstration, 0, chosen)["extra_info"])
         assert (list(turn.messages), turn.seat) == ([*demonstration.messages], task.manner.seat)
         assert positions.split_of(GAME, turn.view.state, turn.seat) == "train"
         assert demonstration.value >= 0.5
@@ -85,7 +85,7 @@ def test_cases_take_turns_and_a_game_that_is_exhausted_ends_alone() -> None:
 
 
 def test_a_game_that_cannot_be_split_is_refused() -> None:
-    with pytest.raises(UserError, match="every position of kuhn_poker"):
+    with pytest.raises(UserError, match="validation asks every question of kuhn_poker"):
         generate(settings(games="kuhn_poker", expert="random"))
 
 

@@ -1,4 +1,4 @@
-"""Make training data of expert play: parquet for SFT, or questions for RL, with nothing of the evaluation set in it.
+"""Make training data of expert answers: parquet for SFT, or questions for RL, with nothing of the evaluation set in it.
 
     python train/tools/generate_demonstrations.py --games tic_tac_toe --expert exact --num_demonstrations 2000 \\
         --seed 42 --output train/parquet --prompt brief
@@ -7,7 +7,6 @@ It writes train.parquet, val.parquet and demonstrations.json, which says what wa
 `bash train/scripts/openspiel-SFT-trainer.sh` trains on it. docs/dataset_generation.md has the columns.
 """
 
-import argparse
 import time
 from pathlib import Path
 
@@ -16,26 +15,31 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from veritas_rl.demonstrations import dataset
 from veritas_rl.demonstrations.generate import Settings, generate
-from veritas_rl.envs.task import MODES, PROMPTS
+from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.task import MODES
 from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.judging.options import PlayersParser, add_config, config_of
 
 
-def arguments() -> argparse.ArgumentParser:
+def arguments() -> PlayersParser:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = PlayersParser(__doc__, "openspiel")
     add = parser.add_argument
-    add("--games", default="tic_tac_toe", help="games or cases with commas, as in 'hex(board_size=5),kuhn_poker'")
-    add("--expert", help="who answers: a bot, a model, or a server's address (default: exact; none with --format rl)")
+    cases = "cases with commas, as in 'hex(board_size=5),kuhn_poker' (default: tic_tac_toe; of another environment all)"
+    add("--games", "--cases", help=cases)
+    add_config(parser)
+    expert = "who answers: a bot, a model, or a server's address (default: exact, or the environment's own solution)"
+    add("--expert", help=expert)
     add("--num_demonstrations", type=int, default=2000, help="rows of both files (default: %(default)s)")
     add("--output", type=Path, default=Path("train/parquet"), help="the folder (default: %(default)s)")
     add("--format", choices=dataset.FORMATS, default="sft", help="sft: with answers; rl: questions (default: sft)")
-    add("--prompt", choices=PROMPTS, default="full", help="brief: the position alone, for a small model")
-    add("--mode", choices=MODES, default="move", help="move: label states; episode: play whole games")
+    add("--prompt", default="full", help="full, unlisted, or brief: the bare question, for a small model")
+    add("--mode", choices=MODES, default="move", help="move: single answers; episode: whole games")
     add("--opponent", help="with --mode episode: who plays the other seats (default: the expert, in every seat)")
-    add("--min_value", type=float, default=0.0, help="drop moves worth less, in [0, 1]; 1: optimal ones alone")
-    add("--max_random_steps", type=int, help="random moves before a state at most (default: any state of a game)")
+    add("--min_value", type=float, default=0.0, help="drop answers worth less, in [0, 1]; 1: the best ones alone")
+    add("--max_random_steps", type=int, help="of games: random moves before a position at most (default: any position)")
     add("--val_ratio", type=float, default=0.1, help="share of val.parquet (default: %(default)s)")
-    add("--seed", type=int, default=42, help="seeds states and players (default: %(default)s)")
+    add("--seed", type=int, default=42, help="seeds tasks and players (default: %(default)s)")
     return parser
 
 
@@ -45,31 +49,35 @@ def main() -> None:
     if given.format == "rl" and given.expert is not None:
         raise UserError("--format rl has no answers: leave --expert out, or set --format sft")
     dataset.check_share(given.val_ratio)
+    environment, config = get_environment(given.env), config_of(given)
+    if given.max_random_steps is not None:
+        config = (*config, ("max_random_steps", given.max_random_steps))
     settings = Settings(
-        games=given.games,
-        expert=None if given.format == "rl" else given.expert or "exact",
+        games=given.games or environment.demonstrated,
+        env=given.env,
+        expert=None if given.format == "rl" else given.expert or environment.expert,
         number=given.num_demonstrations,
         seed=given.seed,
         mode=given.mode,
         prompt=given.prompt,
         min_value=given.min_value,
-        max_random_steps=given.max_random_steps,
         opponent=given.opponent,
+        config=config,
     )
     console = Console()
     started = time.monotonic()
-    columns = (TextColumn("drawing states"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("drawing tasks"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True) as progress:
         bar = progress.add_task("", total=settings.number)
         made, counts = generate(settings, lambda kept: progress.update(bar, completed=kept))
         progress.console.print("writing and checking", highlight=False)
         report = dataset.write(given.output, settings, made, counts, given.val_ratio)
     if counts.kept < settings.number:
-        console.print(f"no more than {counts.kept} of {settings.number}: there are no other positions", highlight=False)
+        console.print(f"no more than {counts.kept} of {settings.number}: there are no other questions", highlight=False)
     for name, file in report["files"].items():
         console.print(f"{file['rows']:>8} rows  {given.output / name}", soft_wrap=True, highlight=False)
     console.print(
-        f"{counts.kept} of {counts.drawn} states drawn were kept; left out: {counts.in_evaluation_set} in the "
+        f"{counts.kept} of {counts.drawn} questions drawn were kept; left out: {counts.in_evaluation_set} in the "
         f"evaluation set, {counts.duplicates} duplicates, {sum(counts.mistakes.values())} mistakes, "
         f"{counts.rejected_by_quality} below min_value, {counts.surplus} more than wanted; "
         f"{time.monotonic() - started:.1f} s",
@@ -79,7 +87,7 @@ def main() -> None:
     found = report["check"]
     console.print(
         f"checked: {found['rows_in_evaluation_set']} of {found['rows']} rows are in the evaluation set "
-        f"({found['evaluation_tasks']} tasks, {found['evaluation_classes']} symmetry classes)",
+        f"({found['evaluation_tasks']} tasks, {found['evaluation_classes']} classes)",
         highlight=False,
         soft_wrap=True,
     )

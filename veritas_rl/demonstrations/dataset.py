@@ -138,7 +138,7 @@ def write(
     parts = split_rows(rows, [demonstration.group for demonstration in demonstrations], val_ratio, settings.seed)
     report: dict[str, Any] = {
         "format": "rl" if settings.expert is None else "sft",
-        "settings": dataclasses.asdict(settings),
+        "settings": {**dataclasses.asdict(settings), "config": dict(settings.config)},
         "counts": dataclasses.asdict(counts),
         "files": write_parts(folder, parts),
         "check": check(folder, settings),
@@ -158,26 +158,27 @@ def write_parts(folder: Path, parts: Sequence[Sequence[Mapping[str, Any]]]) -> d
     Raises:
         UserError: The folder cannot be written.
     """
-    told: dict[str, dict[str, Any]] = {}
+    written: dict[str, dict[str, Any]] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / REPORT).unlink(missing_ok=True)  # it would speak of older files
+        (folder / REPORT).unlink(missing_ok=True)  # it describes older files
         for name, rows in zip(FILES, parts, strict=True):
             if rows:
-                told[name] = {"rows": len(rows), "sha256": write_parquet(folder / name, rows)}
+                written[name] = {"rows": len(rows), "sha256": write_parquet(folder / name, rows)}
             else:
                 (folder / name).unlink(missing_ok=True)
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({error}): name another folder") from error
-    return told
+    return written
 
 
 def check(folder: Path, settings: Settings) -> dict[str, int]:
-    """Meet every question of the written files again, and compare their symmetry classes with those of validation.
+    """Ask every question of the written files again, and compare their classes with those of validation.
 
     Args:
         folder: Holds the files.
-        settings: Of which validation tasks are made, any state of a random game as well as those near the start.
+        settings: Of which validation tasks are made, without their `config` as well as with it: what narrows the tasks
+            down, as a depth does, must not narrow the comparison down.
 
     Returns:
         "rows" that were read; "rows_that_differ", whose session shows something else than the file; how many
@@ -185,11 +186,8 @@ def check(folder: Path, settings: Settings) -> dict[str, int]:
         class is among them, or which the environment says are held out.
     """
     environment = get_environment(settings.env)
-    tasks = [
-        task
-        for chosen in {settings, dataclasses.replace(settings, max_random_steps=None)}
-        for task in chosen.catalogue("val", EVALUATION_TASKS, "move")
-    ]
+    chosen = [settings, dataclasses.replace(settings, config=())] if settings.config else [settings]
+    tasks = [task for each in chosen for task in each.catalogue("val", EVALUATION_TASKS, "move")]
     held = {environment.equivalence_class(task) for task in tasks}
     rows = differing = inside = 0
     for name in FILES:
@@ -197,7 +195,7 @@ def check(folder: Path, settings: Settings) -> dict[str, int]:
             continue
         for row in pd.read_parquet(folder / name).to_dict("records"):
             rows += 1
-            task, turn = met_again(row["extra_info"])
+            task, turn = ask_again(row["extra_info"])
             shown = row["messages"][:-1] if "messages" in row else row["prompt"]
             differing += [dict(message) for message in shown] != [*turn.messages]
             inside += environment.turn_class(task, turn) in held or environment.held_out(task, turn)
@@ -210,7 +208,7 @@ def check(folder: Path, settings: Settings) -> dict[str, int]:
     }
 
 
-def met_again(extra_info: Mapping[str, Any]) -> tuple[Task, Turn]:
+def ask_again(extra_info: Mapping[str, Any]) -> tuple[Task, Turn]:
     """The task and the turn of a row, from its `extra_info` alone."""
     values = task_values(get_environment(extra_info["env"]).task_type)
     task = task_from_dict({name: extra_info[name] for name in values})

@@ -1,21 +1,22 @@
-"""Let an expert label states, or play whole games, and keep what is good and not held out.
+"""Let an expert answer tasks, or play whole games, and keep what is good and not held out.
 
-A state is asked about once. States of the validation split, with their mirror images, are left out, and so are
-mistakes and moves that are worth too little. `Counts` says how many of each there were.
+A question is asked once. Questions that validation asks, up to a symmetry, are left out, and so are mistakes and
+answers that are worth too little. `Counts` says how many of each there were.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from veritas_rl.demonstrations.experts import make_expert
 from veritas_rl.envs.base import Message, Player, Reply, Score, Session, Turn
 from veritas_rl.envs.environment import Environment
-from veritas_rl.envs.registry import get_environment, open_catalogue
-from veritas_rl.envs.task import Task
+from veritas_rl.envs.registry import get_environment, named_settings
+from veritas_rl.envs.task import MODES, Task, check_choice
 from veritas_rl.errors import UserError
 
 BATCH = 512
-"""How many states, or games, an expert is asked about at once."""
+"""How many tasks an expert is asked about at once."""
 
 GAMES_AT_ONCE = 64
 
@@ -23,7 +24,7 @@ PER_CASE = 10**9
 """Tasks of each case to draw from: more than anybody asks for. A catalogue is lazy."""
 
 STALE_DRAWS = 4 * BATCH
-"""A case that brought nothing new in so many states in a row is exhausted."""
+"""A case that brought nothing new in so many questions in a row is exhausted."""
 
 
 @dataclass(frozen=True)
@@ -31,17 +32,17 @@ class Settings:
     """What is to be demonstrated.
 
     Attributes:
-        games: Short names and cases with commas, as GAME_TYPES takes them.
+        games: Cases as people name them, with commas; "" for all cases of the environment.
         expert: A name that `experts.make_expert` takes; None for tasks without an answer.
         number: How many demonstrations are wanted.
-        seed: Seeds the states, the expert and the opponent.
+        seed: Seeds the tasks, the expert and the opponent.
         env: The environment's name.
-        mode: "move" labels states; "episode" plays whole games.
+        mode: "move" has single answers given; "episode" plays whole games.
         prompt: "full" or "brief", see `Task`.
-        min_value: A demonstration of less is dropped. Of a labelled state it is the move's worth (1 less what it loses
-            against the best, where values are exact); of a game the result, 1 for a win and 0.5 for a draw.
-        max_random_steps: The most random moves before a labelled state; None for any state of a random game.
+        min_value: A demonstration of less is dropped. Of a single answer it is the score's value; of a game the result,
+            1 for a win and 0.5 for a draw.
         opponent: Who plays the other seats of a game, a name like `expert`; None: the expert plays every seat.
+        config: Further settings of the environment, as pairs of key and value.
 
     Raises:
         UserError: A value cannot work.
@@ -55,32 +56,44 @@ class Settings:
     mode: str = "move"
     prompt: str = "full"
     min_value: float = 0.0
-    max_random_steps: int | None = None
     opponent: str | None = None
+    config: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         if self.number < 1:
             raise UserError(f"num_demonstrations must be at least 1, {self.number} was given")
         if not 0.0 <= self.min_value <= 1.0:
             raise UserError(f"min_value must lie in [0, 1], {self.min_value:g} was given")
+        check_choice("mode", self.mode, MODES)
+        if self.mode == "episode" and "mode" not in get_environment(self.env).settings:
+            raise UserError(f"{self.env} has no whole games: leave mode=episode out")
         if self.opponent is not None and self.mode == "move":
-            raise UserError("opponent is for mode=episode: a labelled state has no other seat")
+            raise UserError("opponent is for mode=episode: a single answer has no other seat")
         if self.expert is None and (self.mode == "episode" or self.min_value):
-            raise UserError("without an expert states are drawn and not answered: mode=move, and no min_value")
+            raise UserError("without an expert tasks are drawn and not answered: mode=move, and no min_value")
 
-    def catalogue(self, split: str, per_case: int = PER_CASE, mode: str | None = None) -> Sequence[Task]:
-        """The tasks of these games, case by case, `per_case` of each."""
-        mode = mode or self.mode
-        config = {
-            "game_types": self.games,
-            "mode": mode,
-            "reward": "optimal" if mode == "move" else "outcome",
-            "prompt": self.prompt,
-            "seed": self.seed,
-            "depth": self.max_random_steps if mode == "move" else None,
-            "num_tasks_per_case": per_case,
-        }
-        return open_catalogue({"env": self.env, "adapter_config": config}, split)
+    def catalogue(
+        self, split: str, per_case: int = PER_CASE, mode: str | None = None, **changes: Any
+    ) -> Sequence[Task]:
+        """The tasks, at most `per_case` of each case.
+
+        Args:
+            split: "train" or "val".
+            per_case: How many of each case.
+            mode: Instead of `mode`.
+            changes: Settings of the environment that replace others.
+
+        Raises:
+            UserError: A case or a setting does not exist, or a value is refused.
+        """
+        environment, mode = get_environment(self.env), mode or self.mode
+        values = {"prompt": self.prompt, "seed": self.seed, **named_settings(environment, dict(self.config))}
+        if self.games:
+            values[environment.cases_key] = self.games
+        values |= environment.single if mode == "move" else {"mode": mode}
+        return environment.catalogue(
+            environment.read_config({**values, "num_tasks_per_case": per_case, **changes}), split
+        )
 
 
 @dataclass(frozen=True)
@@ -89,11 +102,12 @@ class Demonstration:
 
     Attributes:
         task: The task that was played.
-        said: The replies of that task's session before the question, by which it is met again; none in mode "move".
+        said: The replies of that task's session before the question, with which it can be asked again; none in mode
+            "move".
         messages: What was shown.
         response: The answer; "" where no expert was asked.
         value: The score's value.
-        group: The symmetry class of the position.
+        group: The equivalence class of the question.
     """
 
     task: Task
@@ -106,14 +120,14 @@ class Demonstration:
 
 @dataclass
 class Counts:
-    """What became of the states that were drawn: `drawn` is the sum of the others.
+    """What became of the questions that were drawn: `drawn` is the sum of the others.
 
     Attributes:
-        drawn: States that were met.
-        in_evaluation_set: Left out, because validation asks about them or a mirror image.
+        drawn: All questions.
+        in_evaluation_set: Left out, because validation asks them, up to a symmetry.
         duplicates: Left out, because the same was asked before.
-        mistakes: Left out, because the answer was no legal move, by reason.
-        rejected_by_quality: Left out, because the move was worth less than `min_value`.
+        mistakes: Left out, because the answer could not be read or was not allowed, by reason.
+        rejected_by_quality: Left out, because the answer was worth less than `min_value`.
         surplus: Good, and more than were wanted.
         kept: Demonstrations.
     """
@@ -169,14 +183,14 @@ class _Sieve:
 def generate(
     settings: Settings, on_progress: Callable[[int], None] = lambda kept: None
 ) -> tuple[list[Demonstration], Counts]:
-    """Draw states until there are as many demonstrations as wanted, or no new states.
+    """Draw questions until there are as many demonstrations as wanted, or no new questions.
 
     Args:
         settings: What is wanted.
         on_progress: Called after each batch with the number of demonstrations so far.
 
     Returns:
-        The demonstrations, of all cases in turn, and what became of the other states.
+        The demonstrations, of all cases in turn, and what became of the other questions.
 
     Raises:
         UserError: A name or a value cannot work, or nothing is left.
@@ -190,7 +204,8 @@ def generate(
     if settings.opponent is not None:
         opponent = make_expert(settings.opponent, env, f"{settings.seed}/opponent", cases)
     made: list[Demonstration] = []
-    for tasks in _batches(settings, sieve.counts):
+    for tasks in _batches(settings, cases, sieve.counts):
+        sieve.environment.prepare(tasks)
         if expert is None or opponent is None:
             found = _drawn(tasks, sieve)
         elif settings.mode == "move":
@@ -205,11 +220,11 @@ def generate(
     if not made:
         if counts.in_evaluation_set == counts.drawn:
             raise UserError(
-                f"every position of {settings.games} is one that validation asks about: the game is too small to hold "
-                "any out; choose a larger one"
+                f"validation asks every question of {settings.games or settings.env}: they are too few to hold any "
+                "out; choose a larger case"
             )
         raise UserError(
-            f"none of {counts.drawn} states gave a demonstration ({counts.rejected_by_quality} below min_value, "
+            f"none of {counts.drawn} questions gave a demonstration ({counts.rejected_by_quality} below min_value, "
             f"{sum(counts.mistakes.values())} mistakes): lower min_value or choose another expert"
         )
     counts.surplus = max(0, counts.kept - settings.number)
@@ -217,23 +232,25 @@ def generate(
     return made[: settings.number], counts
 
 
-def _batches(settings: Settings, counts: Counts) -> Iterator[list[Task]]:
+def _batches(settings: Settings, cases: Iterable[str], counts: Counts) -> Iterator[Sequence[Task]]:
     """Tasks of all cases in turn, a batch at a time, without those of cases that bring nothing new any more."""
-    catalogue = settings.catalogue("train")
+    names = {get_environment(settings.env).cases_key: (), "cases": ()}
+    left = {case: settings.catalogue("train", **{**names, "cases": case}) for case in cases}
     size = BATCH if settings.mode == "move" else GAMES_AT_ONCE
-    places = {which: 0 for which in range(len(catalogue) // PER_CASE)}
-    stale = dict.fromkeys(places, 0)
-    while places:
-        for which in list(places):
+    places, stale = dict.fromkeys(left, 0), dict.fromkeys(left, 0)
+    while left:
+        for case, tasks in list(left.items()):
             # A little of every case, so that the first few demonstrations are of all of them.
-            share = max(1, size // len(places))
+            share = max(1, size // len(left))
             before = counts.drawn, counts.drawn - counts.duplicates - counts.in_evaluation_set
-            yield [catalogue[which * PER_CASE + place] for place in range(places[which], places[which] + share)]
-            places[which] += share
+            batch = tasks[places[case] : places[case] + share]
+            if batch:
+                yield batch
+            places[case] += share
             new = counts.drawn - counts.duplicates - counts.in_evaluation_set - before[1]
-            stale[which] = 0 if new else stale[which] + counts.drawn - before[0]
-            if stale[which] >= STALE_DRAWS:
-                del places[which]
+            stale[case] = 0 if new else stale[case] + counts.drawn - before[0]
+            if stale[case] >= STALE_DRAWS or len(batch) < share:
+                del left[case]
 
 
 def _drawn(tasks: Sequence[Task], sieve: _Sieve) -> list[Demonstration]:
@@ -242,7 +259,7 @@ def _drawn(tasks: Sequence[Task], sieve: _Sieve) -> list[Demonstration]:
 
 
 def _labelled(tasks: Sequence[Task], sieve: _Sieve, expert: Player) -> list[Demonstration]:
-    """What the expert answers to single moves."""
+    """What the expert answers to single questions."""
     asked: list[tuple[Session, Turn]] = []
     for task in tasks:
         session = sieve.environment.start(task)

@@ -77,6 +77,9 @@ class Environment(ABC):
     expert: ClassVar[str] = "solution"
     """Who demonstrates where nobody is named, by the name of the player."""
 
+    demonstrated: ClassVar[str] = ""
+    """The cases that are demonstrated where none is named, as people name them; "" for all."""
+
     single: ClassVar[Mapping[str, Any]] = {}
     """The fields of `config_type` that make tasks of one answer each, valued as exactly as can be: what a model is
     warmed up on and judged by, whatever the run trains on."""

@@ -1,9 +1,10 @@
 """What environments share whose tasks are one question and one answer: a session, a catalogue, a base configuration."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
+from veritas_rl.configs import split_list
 from veritas_rl.envs.base import Reply, Score, Session, Turn
 from veritas_rl.envs.task import SPLITS, Task, check_choice
 from veritas_rl.errors import UserError, unknown
@@ -96,7 +97,7 @@ class SingleAnswerConfig:
     def __post_init__(self) -> None:
         for name, least in (("num_tasks_per_case", 1), ("seed", 0)):
             object.__setattr__(self, name, whole_number(name, getattr(self, name), least))
-        named = names(self.cases, "cases")
+        named = split_list(self.cases, "cases")
         known = self.known_cases()
         for case in named:
             if case not in known and not self.accepts(case):
@@ -132,18 +133,3 @@ def whole_number(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UserError(f"{name} must be a whole number of at least {least}, {value!r} was given")
     return value
-
-
-def names(value: Any, what: str) -> list[str]:
-    """Names from a list, or from a text with commas.
-
-    Raises:
-        UserError: It is neither.
-    """
-    if value is None:
-        return []
-    if isinstance(value, str):
-        return [name.strip() for name in value.split(",") if name.strip()]
-    if isinstance(value, Mapping) or not isinstance(value, Iterable):
-        raise UserError(f"{what} must be a list or a text with commas, {value!r} was given")
-    return [name for item in value for name in names(str(item), what)]

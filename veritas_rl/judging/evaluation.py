@@ -211,7 +211,7 @@ def _play(pairings: Sequence[Pairing], ledger: Ledger, shown: Shown, console: Co
     if done:
         console.print(f"{done} of {total} games are finished already: {ledger.path}", soft_wrap=True, highlight=False)
     started = time.monotonic()
-    with progress(console, total, done, "game") as advance:
+    with progress(console, total, done, "game" if pairings[0].task.mode == "episode" else "task") as advance:
 
         def ended(pairing: Pairing, game: FinishedGame) -> None:
             shown.ended(pairing)

@@ -41,7 +41,7 @@ NEEDED = "games that this difference would need for a power of 80%"
 
 def values_of(evaluation: Evaluation) -> dict[str, Any]:
     """The whole report as plain values."""
-    settings = dataclasses.asdict(evaluation.settings)
+    settings = {**dataclasses.asdict(evaluation.settings), "config": dict(evaluation.settings.config)}
     total = [row for row in evaluation.rows if row.seat == ALL and row.case != ALL]
     seconds = evaluation.seconds
     return {
@@ -117,7 +117,7 @@ def print_report(evaluation: Evaluation, console: Console) -> None:
             table = _table(f"{label[player]} against {label[opponent]}", columns)
         else:
             measures = (f"{_wrapped(environment.answers)} %", f"{_wrapped(environment.solved)} %")
-            table = _table(f"{label[player]} on held-out tasks", ("tasks", *measures, "mean value", "cut %"), "group")
+            table = _table(f"{label[player]} on held-out tasks", ("tasks", *measures, "mean value"), "group")
         for row in rows:
             table.add_row(*_cells(row), style="" if row.seat == ALL else "dim")
         console.print(table)
@@ -157,7 +157,8 @@ def print_report(evaluation: Evaluation, console: Console) -> None:
         console.print(f"note: {note}", soft_wrap=True, highlight=False)
     values = values_of(evaluation)
     tokens, times = values["tokens"], values["times"]
-    speed = f"; {evaluation.played} games in {evaluation.seconds:.1f} s" if evaluation.played else ""
+    what = "games" if games else "tasks"
+    speed = f"; {evaluation.played} {what} in {evaluation.seconds:.1f} s" if evaluation.played else ""
     console.print(
         f"{tokens['answers']} answers, {tokens['read']} tokens read, {tokens['written']} written{speed}"
         + (f", {times['games_per_second']:.1f} a second" if times["games_per_second"] else ""),
@@ -180,12 +181,12 @@ def _table(title: str, columns: Sequence[str], first: str = "game") -> Table:
 
 def _cells(row: Row) -> tuple[str, ...]:
     score = f"{row.score.mean:.2f} [{row.score.low:.2f}, {row.score.high:.2f}]"
-    illegal, cut = _whole_percent(row.illegal), _whole_percent(row.truncated)
     if not (row.wins and row.draws and row.losses):
-        return row.case, str(row.games), _rate(row.legal), _rate(row.success), score, cut
+        return row.case, str(row.games), _rate(row.legal), _rate(row.success), score
     ends = "/".join(map(_whole_percent, (row.wins, row.draws, row.losses)))
+    mistakes = f"{_whole_percent(row.illegal)}/{_whole_percent(row.truncated)}"
     name = row.case if row.seat == ALL else f"  seat {row.seat}"
-    return name, str(row.games), ends, score, _rate(row.success), f"{illegal}/{cut}"
+    return name, str(row.games), ends, score, _rate(row.success), mistakes
 
 
 def _whole_percent(share: Estimate) -> str:

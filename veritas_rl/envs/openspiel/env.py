@@ -35,6 +35,7 @@ class OpenSpielEnvironment(Environment):
     players: ClassVar[tuple[PlayerKind, ...]] = KINDS
     teacher: ClassVar[str] = "random"
     expert: ClassVar[str] = "exact"
+    demonstrated: ClassVar[str] = "tic_tac_toe"
     single: ClassVar[Mapping[str, Any]] = {"mode": "move", "opponent": "none", "retries": 0, "reward": "optimal"}
     stages: ClassVar[tuple[Mapping[str, Any], ...]] = (
         {"name": "easy", "opponent": "random", "only_small": True},

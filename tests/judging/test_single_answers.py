@@ -1,0 +1,215 @@
+"""Tasks of a single answer are judged like games: by group, paired, kept in the ledger. The quiz is one of them."""
+
+import importlib.util
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from veritas_rl.envs import registry
+from veritas_rl.envs.base import Reply, Turn
+from veritas_rl.envs.registry import get_environment, make_task
+from veritas_rl.errors import exit_on_user_error
+from veritas_rl.judging import evaluation
+from veritas_rl.judging.held_out import judge, judge_uniform
+from veritas_rl.judging.matches import FinishedGame
+from veritas_rl.judging.report import measure_of, table_of
+from veritas_rl.players.loading import NamedPlayer
+from veritas_rl.players.random import RandomPlayer
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOL = ROOT / "train/tools/evaluate.py"
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def quiz(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The quiz, as if its package were installed."""
+    caches = (registry.get_environment, registry._offered)
+    monkeypatch.syspath_prepend(ROOT / "tests/quiz")
+    for cached in caches:
+        cached.cache_clear()
+    yield
+    for cached in caches:
+        cached.cache_clear()
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command line in this process: its exit code, what it printed, and its errors."""
+    spec: Any = importlib.util.spec_from_file_location("evaluate_tool", TOOL)
+    tool: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+
+    def call(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["evaluate.py", "--env", "quiz", *map(str, words)])
+        monkeypatch.setenv("COLUMNS", "80")
+        with pytest.raises(SystemExit) as ended:
+            exit_on_user_error(tool.main)
+        printed = capsys.readouterr()
+        return int(ended.value.code or 0), printed.out, printed.err
+
+    return call
+
+
+class Adder:
+    """Knows sums alone, and answers every third question not at all."""
+
+    def act(self, turns: Sequence[Turn]) -> list[Reply]:
+        return [self._answer(turn.messages[0]["content"].split(), turn) for turn in turns]
+
+    def _answer(self, words: list[str], turn: Turn) -> Reply:
+        first, sign, second = words[:3]
+        if int(second) % 3 == 0:
+            return Reply("")
+        return Reply(
+            turn.solution if sign == "+" else f"\\boxed{{{int(first) + int(second)}}}", prompt_tokens=7, tokens=3
+        )
+
+
+@pytest.fixture
+def adder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A player with the name "adder" stands where a model would."""
+    opened = evaluation.open_player
+
+    def open_player(name: str, *words: Any) -> NamedPlayer:
+        if name == "adder":
+            return NamedPlayer(name, name, Adder(), is_model=True)
+        return opened(name, *words)
+
+    monkeypatch.setattr(evaluation, "open_player", open_player)
+
+
+def share(games: Sequence[FinishedGame], chosen: Callable[[FinishedGame], bool]) -> Any:
+    return pytest.approx(sum(map(chosen, games)) / len(games))
+
+
+def test_success_is_reported_by_group_and_over_all_and_compared_task_by_task(
+    run: Run, adder: None, tmp_path: Path
+) -> None:
+    words = ["--checkpoint", "adder", "--compare", "solution", "--num_episodes", 24, "--output", tmp_path]
+    code, out, _ = run(*words)
+    assert code == 0
+    values = json.loads((tmp_path / "report.json").read_text())
+    games = [FinishedGame.from_json(line) for line in (tmp_path / "games.jsonl").read_text().splitlines()]
+    assert len(games) == 2 * 2 * 24
+    assert all(game.opponent == "nobody" and "split=val" in game.task for game in games)
+    rows = {(row["player"], row["case"]): row for row in values["rows"]}
+    assert set(rows) == {(player, case) for player in ("adder", "solution") for case in ("all", "sums", "differences")}
+    for (player, case), row in rows.items():
+        mine = [game for game in games if game.player == player and case in ("all", game.case)]
+        assert row["games"] == len(mine)
+        assert row["success"]["mean"] == share(mine, lambda game: game.success)
+        assert row["legal"]["mean"] == share(mine, lambda game: not game.reason.is_mistake)
+        assert row["success"]["low"] < row["success"]["high"]
+        assert row["wins"] is row["draws"] is row["losses"] is None
+    assert 0.5 < rows["adder", "sums"]["success"]["mean"] == rows["adder", "sums"]["legal"]["mean"] < 1
+    assert rows["adder", "differences"]["success"]["mean"] < 0.1 < rows["adder", "differences"]["legal"]["mean"]
+    assert values["tokens"] == {
+        "read": sum(g.prompt_tokens for g in games),
+        "written": sum(game.tokens for game in games),
+        "answers": 96,
+    }
+    overall = next(found for found in values["comparisons"] if found["case"] == "all")
+    difference = rows["adder", "all"]["success"]["mean"] - 1
+    assert overall["success"]["difference"]["mean"] == pytest.approx(difference)
+    assert overall["success"]["difference"]["high"] < 0
+    assert len(overall["differing"]) == sum(not game.success for game in games)
+    page = (tmp_path / "report.html").read_text()
+    for text in (out, page):
+        assert all(word in " ".join(text.split()) for word in ("differences", "sums", "adder less solution"))
+    assert "numbers in a box" in page
+    assert "won" not in page.replace("went", "")
+    assert (tmp_path / "shown.html").exists()
+    assert max(map(len, out.splitlines()[:40])) <= 80
+    _, again, _ = run(*words)
+    assert "96 of 96 games are finished already" in again
+    assert json.loads((tmp_path / "report.json").read_text())["rows"] == values["rows"]
+
+
+def test_a_model_answers_and_settings_of_the_environment_are_taken(run: Run, tiny_model: Path, tmp_path: Path) -> None:
+    words = ["--checkpoint", tiny_model, "--cases", "sums", "--num_episodes", 5, "--prompt", "brief", "--max_tokens", 4]
+    code, _, error = run(*words, "--config", "legal_share=0.5", "--output", tmp_path)
+    assert (code, error) == (0, "")
+    values = json.loads((tmp_path / "report.json").read_text())
+    (row,) = values["rows"]
+    assert (row["case"], row["games"], row["moves"]) == ("sums", 5, 5)
+    assert row["prompt_tokens"] > row["tokens"] > 0
+    assert values["settings"]["config"] == {"legal_share": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--cases", "sum"], "unknown case 'sum': did you mean sums"),
+        (["--config", "num_tasks_per_case=3"], "num_tasks_per_case is not set with --config"),
+        (["--config", "prompt=brief"], "prompt is not set with --config"),
+        (["--config", "levels=3"], "unknown quiz setting 'levels'"),
+        (["--config", "levels"], "--config takes KEY=VALUE, 'levels' was given"),
+        (["--prompt", "short"], "unknown prompt 'short'"),
+        (["--opening", "2"], "an opening of 2 moves is for whole games, and quiz has none"),
+        (["--checkpoint", "random"], "the player random cannot play this: the answers of its tasks cannot be listed"),
+        (["--checkpoint", "exact"], "no player 'exact'"),
+        (["--env", "quizz"], "unknown environment 'quizz': did you mean quiz"),
+        (["--exact"], "--exact plays no games: leave out --env"),
+    ],
+)
+def test_a_mistake_is_one_line(run: Run, tmp_path: Path, words: list[str], message: str) -> None:
+    code, _, error = run("--checkpoint", "solution", "--num_episodes", 2, "--output", tmp_path, *words)
+    assert code == 2
+    (line,) = error.strip().splitlines()
+    assert line.startswith("error: ")
+    assert message in line
+
+
+def test_an_opponent_that_nobody_meets_is_noted(run: Run, tmp_path: Path) -> None:
+    words = ["--checkpoint", "solution", "--opponent", "none-such/player", "--num_episodes", 2, "--output", tmp_path]
+    code, out, _ = run(*words)
+    assert code == 0
+    assert "nobody sits on another seat: the opponent none-such/player did not play" in out
+
+
+def test_the_words_of_a_judgement_are_those_of_its_environment() -> None:
+    quiz = get_environment("quiz")
+    sums = [make_task("quiz", "sums", k, split="val") for k in range(6)]
+    moves = [make_task("openspiel", "tic_tac_toe", k, reward="optimal", split="val") for k in range(6)]
+    estimated = [make_task("openspiel", "othello", k, reward="outcome", playouts=2, split="val") for k in range(2)]
+    found = {
+        "quiz": judge(Adder(), sums),
+        "moves": judge(RandomPlayer(), moves),
+        "estimated": judge(RandomPlayer(), estimated),
+    }
+    words = {name: (judgement.answers, judgement.solved) for name, judgement in found.items()}
+    assert words == {
+        "quiz": (quiz.answers, quiz.solved),
+        "moves": ("legal moves", "optimal moves"),
+        "estimated": ("legal moves", "moves worth over 1/2"),
+    }
+    assert measure_of({"one": found["moves"], "two": found["estimated"]}) == "moves worth over 1/2"
+
+    class Both:
+        def act(self, turns: Sequence[Turn]) -> list[Reply]:
+            return [Reply(turn.solution or turn.answers[0]) for turn in turns]
+
+    mixed = judge(Both(), [*sums, *moves])
+    assert (mixed.answers, mixed.solved) == ("answers that could be read", "solved tasks")
+    assert mixed.legal_rate.mean == 1
+    console = Console(width=120)
+    with console.capture() as printed:
+        console.print(table_of({"both": mixed}, "mixed"))
+    assert "answers that could be read" in printed.get()
+
+
+def test_uniform_play_is_known_where_answers_are_listed_alone() -> None:
+    moves = [make_task("openspiel", "tic_tac_toe", k, reward="optimal", split="val") for k in range(4)]
+    sums = [make_task("quiz", "sums", k, split="val") for k in range(4)]
+    assert judge_uniform(sums) is None
+    assert judge_uniform([*moves, *sums]) is None
+    uniform = judge_uniform(moves)
+    assert uniform is not None
+    assert 0 < uniform.optimal_rate.mean <= 1
