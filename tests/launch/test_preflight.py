@@ -139,7 +139,7 @@ def test_ray_tells_its_workers_what_a_run_says_and_no_secret(run: Run, monkeypat
         (
             {},
             ["episode", "+data.custom_cls.config.curriculum.stages=[{name: a, opponent: mtcs}]"],
-            "unknown opponent",
+            "unknown player 'mtcs'",
         ),
         (
             {},
@@ -155,11 +155,11 @@ def test_ray_tells_its_workers_what_a_run_says_and_no_secret(run: Run, monkeypat
         (
             {},
             ["+data.custom_cls.config.curriculum.stages=[{name: a, cases: []}]"],
-            "stage a has no game: name some in games or cases",
+            "stage a has no task: set cases or game_list",
         ),
         ({}, ["veritas_rl.games_to_show=-1"], "veritas_rl.games_to_show=-1 is no whole number: 0 shows none"),
         # Every stage names its own opponent, and validation meets this one.
-        ({}, ["episode", "data.custom_cls.config.adapter_config.opponent=bananas"], "unknown opponent 'bananas'"),
+        ({}, ["episode", "data.custom_cls.config.adapter_config.opponent=bananas"], "unknown player 'bananas'"),
         ({}, ["trainer.resume_mode=maybe"], "trainer.resume_mode=maybe is not understood: auto, disable or"),
     ],
 )

@@ -1,5 +1,6 @@
 """docs/configuration.md is what the YAML and the variables say, and docs/from-other-recipes.md names what is there."""
 
+import dataclasses
 import re
 import shlex
 from collections.abc import Iterator
@@ -11,8 +12,9 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
+from veritas_rl.envs.registry import ENVIRONMENTS, get_environment
 from veritas_rl.launch import configuration as conf
-from veritas_rl.launch import reference, sft
+from veritas_rl.launch import recipes, reference, sft
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.variables import VARIABLES, overrides_from
 from veritas_rl.verl_plugin.patches import required_version
@@ -32,9 +34,9 @@ REPOSITORY_PATH = re.compile(r"(?:train|veritas_rl|docs|tests)/[\w./-]+")
 
 
 def section(page: str, heading: str) -> str:
-    """The text under a heading, up to the next of the same level."""
-    level = heading.partition(" ")[0]
-    return page.partition(f"\n{heading}\n")[2].partition(f"\n{level} ")[0]
+    """The text under a heading, up to the next of the same level or a higher one."""
+    level = len(heading.partition(" ")[0])
+    return re.split(rf"\n#{{2,{level}}} ", page.partition(f"\n{heading}\n")[2])[0]
 
 
 def table_rows(text: str) -> list[list[str]]:
@@ -66,15 +68,15 @@ def set_by(path: Path) -> dict[str, Any]:
     return dict(leaves(tree))
 
 
-def told_of(rows: list[list[str]], key: str, column: int) -> Any:
-    """The value of a key in a table, where a mapping on one line is told as a whole."""
+def value_of(rows: list[list[str]], key: str, column: int) -> Any:
+    """The value of a key in a table, where a mapping on one line stands as a whole."""
     parent, _, last = key.rpartition(".")
     for row in rows:
         if row[0] == f"`{key}`" and row[column]:
             return yaml.safe_load(row[column].strip("`"))
         if row[0] == f"`{parent}`" and row[column].startswith("`{"):
             return yaml.safe_load(row[column].strip("`"))[last]
-    raise AssertionError(f"{key} is not told")
+    raise AssertionError(f"{key} is missing")
 
 
 # docs/configuration.md
@@ -108,7 +110,7 @@ def test_every_variable_stands_in_the_page_with_what_it_becomes() -> None:
             composed += overrides
             if name != "LORA_ADAPTER_PATH":  # which needs an adapter
                 assert overrides == overrides_from({name: value})
-    conf.compose_configuration(composed)
+    conf.compose_configuration(conf.overrides_for(composed, {}, ONE_GPU))
 
 
 def test_a_variable_that_the_yaml_reads_names_its_key() -> None:
@@ -117,9 +119,9 @@ def test_a_variable_that_the_yaml_reads_names_its_key() -> None:
 
 
 @pytest.mark.parametrize("path", CHOICES, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_every_choice_of_a_group_is_told_with_all_that_it_sets(path: Path) -> None:
+def test_every_choice_of_a_group_stands_in_the_page_with_all_that_it_sets(path: Path) -> None:
     text = section(PAGE, f"### `{path.parent.name}`")
-    assert text, f"the group {path.parent.name} is not told"
+    assert text, f"the group {path.parent.name} is missing"
     first, *tables = re.split(r"\n(?=What )", text)
     assert f"`{path.stem}`" in {row[0] for row in table_rows(first)}
     for key, value in set_by(path).items():
@@ -135,13 +137,13 @@ def value_in_group(tables: list[str], choice: str, key: str) -> Any:
             names = spans(next(line for line in table.splitlines() if line.startswith("| key |")))
             columns = {name: number for number, name in enumerate(names, start=1)}
             if any(row[0] == f"`{key}`" for row in rows):
-                return told_of(rows, key, columns[choice])
+                return value_of(rows, key, columns[choice])
         elif f"`{choice}`" in head or "every choice" in head:
             try:
-                return told_of(rows, key, 1)
+                return value_of(rows, key, 1)
             except AssertionError:
                 continue
-    raise AssertionError(f"{key} of {choice} is not told")
+    raise AssertionError(f"{key} of {choice} is missing")
 
 
 @pytest.mark.parametrize("choice", sorted(path.stem for path in (conf.CONFIG_DIR / "hardware").glob("*.yaml")))
@@ -149,30 +151,47 @@ def test_what_a_choice_takes_over_from_another_is_what_hydra_makes_of_it(choice:
     group = reference.read_group("hardware", "h200x1")
     (settings,) = (source.settings for source in group.choices if source.name == choice)
     made = conf.compose_configuration([f"hardware={choice}"])
+    of_environment = conf.CONFIG_DIR / f"environment_on_hardware/openspiel_{choice}.yaml"
+    others = set_by(of_environment) if of_environment.exists() else {}
     assert len(settings) > 10
     for setting in settings:
-        if "${" not in setting.value:
+        if "${" not in setting.value and setting.key not in others:
             assert OmegaConf.select(made, setting.key) == yaml.safe_load(setting.value), setting.key
 
 
 @pytest.mark.parametrize("path", [path for path in YAML_FILES if path not in CHOICES], ids=lambda path: path.stem)
-def test_every_key_of_a_recipe_is_told(path: Path) -> None:
+def test_every_key_of_a_root_file_stands_in_the_page(path: Path) -> None:
     rows = table_rows(section(PAGE, f"## What `{path.name}` sets on top of verl"))
-    adapter = {row[0] for row in table_rows(section(PAGE, "## Games: `adapter_config`"))}
     for key, value in set_by(path).items():
-        if key.startswith(f"{reference.ADAPTER}."):
-            assert f"`{key.rpartition('.')[2]}`" in adapter
-        else:
-            assert told_of(rows, key, 1) == value
+        assert value_of(rows, key, 1) == value
 
 
-def test_the_keys_of_a_game_have_meanings_and_defaults() -> None:
-    rows = {row[0].strip("`"): row[1:] for row in table_rows(section(PAGE, "## Games: `adapter_config`"))}
-    for name, (meaning, *_) in rows.items():
-        assert meaning, f"the docstring of the environment's configuration says nothing about {name}"
-    cpu = conf.catalogue_of(conf.compose_configuration(["hardware=cpu", "rollout=transformers"]), "train")
-    assert [spans(cell) for cell in rows["num_tasks_per_case"][1:]] == [[str(len(cpu))], ["100"]]
-    assert [spans(cell) for cell in rows["reward_mode"][1:]] == [[cpu[0].reward], ["outcome"]]
+@pytest.mark.parametrize("env", ENVIRONMENTS)
+def test_every_setting_of_an_environment_has_a_meaning_and_defaults(env: str) -> None:
+    rows = {spans(row[0])[-1]: row for row in table_rows(section(PAGE, f"### Environment `{env}`"))}
+    environment = get_environment(env)
+    assert list(rows) == [field.name for field in dataclasses.fields(environment.config_type)]
+    for name, (_, meaning, *_) in rows.items():
+        assert meaning, f"the docstring of the configuration of {env} says nothing about {name}"
+    for typed, field in environment.user_keys.items():
+        assert spans(rows[field][0]) == [typed, field]
+    choices = [f"environment={env}", "lora=off", "rollout=transformers"]
+    for column, hardware in ((2, "cpu"), (3, "h200x1")):
+        made = conf.compose_configuration([f"hardware={hardware}", *choices])
+        count = spans(rows["num_tasks_per_case"][column])
+        task = conf.tasks_of(made, "train")[0]
+        assert len(conf.tasks_of(made, "train")) % int(count[0]) == 0
+        assert spans(rows["prompt"][column]) == [task.manner.prompt]
+        if "reward" in rows:
+            assert spans(rows["reward"][column]) == [task.pay.reward]
+
+
+def test_every_recipe_stands_in_the_page_and_says_what_to_type() -> None:
+    rows = table_rows(section(PAGE, "## Recipes"))
+    folders = {path.parent for path in recipes.FOLDER.glob("*/config.yaml")}
+    assert {re.findall(r"`(\w+)`", row[0])[0] for row in rows} == {folder.name for folder in folders}
+    for folder in folders:
+        assert f"recipe={folder.name}" in (folder / "README.md").read_text(encoding="utf-8")
 
 
 def test_what_people_look_for_has_its_defaults() -> None:
@@ -303,7 +322,7 @@ def test_its_keys_of_sft_are_those_of_the_recipe() -> None:
     same = [Advice(SFT, "", advice.there) for advice in rows if advice.here == "The same."]
     typed = [override for advice in [*rows, *same] for override in advice.overrides()]
     assert len(typed) > 8
-    conf.compose_configuration(sft.overrides_for(typed, {}, ONE_GPU), sft.RECIPE)
+    conf.compose_configuration(sft.overrides_for(typed, {}, ONE_GPU), sft.SFT_CONFIG)
 
 
 def test_every_variable_that_it_names_is_known() -> None:
@@ -321,7 +340,7 @@ def test_every_variable_that_it_names_is_known() -> None:
 )
 def test_the_games_that_it_names_can_be_played(advice: Advice) -> None:
     typed = conf.overrides_for(advice.overrides(), advice.variables(), ONE_GPU)
-    assert len(conf.catalogue_of(conf.compose_configuration(typed), "train"))
+    assert len(conf.tasks_of(conf.compose_configuration(typed), "train"))
 
 
 def test_every_file_that_it_names_is_there() -> None:

@@ -19,14 +19,20 @@ from omegaconf.errors import OmegaConfBaseException
 
 from veritas_rl.envs.mixture import open_tasks
 from veritas_rl.envs.task import MODES, Task
-from veritas_rl.errors import UserError, unknown
+from veritas_rl.errors import UserError
 from veritas_rl.launch.hardware import Hardware
+from veritas_rl.launch.recipes import recipe_of
 from veritas_rl.launch.variables import VARIABLES, overrides_from
 from veritas_rl.paths import ROOT
 
 CONFIG_DIR = ROOT / "train/verl/config"
-RECIPE = "openspiel_ppo"
-GROUPS = ("hardware", "algorithm", "lora", "rollout", "play")
+RL_CONFIG = "rl"
+"""The file on which the overrides of reinforcement learning work."""
+
+GROUPS = ("hardware", "algorithm", "lora", "rollout", "environment", "play")
+ENVIRONMENTS = r"data\.custom_cls\.config\.environments"
+MIXTURE = "environment=mixture"
+"""What is chosen where a person names several environments."""
 
 
 def group_of(override: str) -> str | None:
@@ -36,7 +42,7 @@ def group_of(override: str) -> str | None:
 
 
 def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware: Hardware) -> list[str]:
-    """All overrides in the order in which they apply: the machine's, the environment's, the person's.
+    """All overrides in the order in which they apply: the machine's, the recipe's, the environment's, the person's.
 
     Args:
         typed: What stands at the end of the command line.
@@ -47,13 +53,18 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
         Hydra overrides in which each group is chosen once, by the last who named it.
 
     Raises:
-        UserError: A variable's value is not understood.
+        UserError: A variable's value is not understood, or there is no such recipe.
     """
-    named = [*overrides_from(environment), *map(_as_hydra_means, typed)]
+    recipe, own = recipe_of(typed, GROUPS)
+    named = [*map(_as_hydra_means, overrides_from(environment)), *map(_as_hydra_means, own)]
     if chosen := [override for override in named if group_of(override) == "hardware"]:
         # What suits a machine without a GPU does not suit the one that was named, and the other way round.
         hardware = dataclasses.replace(hardware, gpus=0 if chosen[-1] == "hardware=cpu" else max(hardware.gpus, 1))
-    return last_choices([*hardware.overrides(), *named])
+    of_recipe = recipe.groups() if recipe else frozenset[str]()
+    machine = [override for override in hardware.overrides() if group_of(override) not in of_recipe]
+    if "environment" not in of_recipe and any(re.match(rf"\+*{ENVIRONMENTS}[.=]", item) for item in own):
+        machine.append(MIXTURE)
+    return last_choices([*machine, *(recipe.overrides() if recipe else []), *named])
 
 
 def last_choices(overrides: Sequence[str]) -> list[str]:
@@ -77,12 +88,12 @@ def with_or_without_plus(override: str) -> str:
     return f"+{override}" if re.match(r"\+[^+=]*\.[^=]*=", override) else override
 
 
-def compose_configuration(overrides: Sequence[str], recipe: str = RECIPE) -> DictConfig:
+def compose_configuration(overrides: Sequence[str], name: str = RL_CONFIG) -> DictConfig:
     """The resolved configuration.
 
     Args:
         overrides: Hydra overrides.
-        recipe: The YAML file on which they work, without its ending.
+        name: The YAML file on which they work, without its ending.
 
     Raises:
         UserError: Hydra refuses an override, or an interpolation cannot be resolved; one line of why.
@@ -90,7 +101,7 @@ def compose_configuration(overrides: Sequence[str], recipe: str = RECIPE) -> Dic
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(config_dir=str(CONFIG_DIR), version_base=None):
-            configuration = compose(config_name=recipe, overrides=list(overrides))
+            configuration = compose(config_name=name, overrides=list(overrides))
         OmegaConf.resolve(configuration)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(_plain(error)) from error
@@ -160,9 +171,5 @@ def _plain(error: Exception) -> str:
     unknown_key = re.match(r"Could not override '([^']+)'", text)
     if unknown_key is None:
         return text
-    parent, _, key = unknown_key.group(1).rpartition(".")
-    recipe = OmegaConf.load(CONFIG_DIR / f"{RECIPE}.yaml")
-    if parent.endswith("adapter_config"):
-        return str(unknown("adapter_config key", key, map(str, OmegaConf.select(recipe, parent))))
     given = unknown_key.group(1)
     return f"unknown configuration key {given}: ours stand in train/verl/config, a plus before it adds another"

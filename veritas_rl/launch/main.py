@@ -98,7 +98,7 @@ class Run:
             "-m",
             "verl.trainer.main_ppo",
             f"--config-path={conf.CONFIG_DIR}",
-            f"--config-name={conf.RECIPE}",
+            f"--config-name={conf.RL_CONFIG}",
             *self.overrides,
             # Daemons of Ray that were started before, on several nodes, have another environment.
             f"++ray_kwargs.ray_init.runtime_env.env_vars={{{variables}}}",

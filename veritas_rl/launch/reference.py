@@ -29,9 +29,10 @@ from safetensors.numpy import save_file
 from veritas_rl.checkpoints import adapter
 from veritas_rl.curriculum.replay import FailureReplayConfig
 from veritas_rl.curriculum.stages import CurriculumConfig
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.registry import ENVIRONMENTS, get_environment
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.launch import configuration as conf
+from veritas_rl.launch import recipes
 from veritas_rl.launch.hardware import NODE_SIZES, SMALL_GPU_BYTES, Hardware
 from veritas_rl.launch.variables import VARIABLES, Variable
 
@@ -98,7 +99,7 @@ class Group:
 
     Attributes:
         name: As it is typed.
-        chosen: The choice of a run where nobody names one and no machine is looked at.
+        chosen: The choice of a run where nobody names one and no machine is looked at; "" where other groups decide.
         choices: Its choices; what each sets includes what it takes over from another.
         differing: Rows of a key and its value in each choice, None where a choice leaves it alone.
         shared: For each list of choices what they set alike, and no other choice sets.
@@ -116,8 +117,8 @@ def read(path: Path) -> Source:
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
     head = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
-    told = [_words(line) for line in lines[:head] if not line.startswith("# @package")]
-    paragraph = told[: told.index("")] if "" in told else told
+    comment = [_words(line) for line in lines[:head] if not line.startswith("# @package")]
+    paragraph = comment[: comment.index("")] if "" in comment else comment
 
     def above(number: int) -> str:
         """The comment that ends above a line."""
@@ -158,7 +159,7 @@ def read_group(name: str, chosen: str) -> Group:
 
     Args:
         name: The group's folder.
-        chosen: Its choice in the recipe's list of defaults.
+        chosen: Its choice in the list of defaults; "" where other groups decide.
     """
     files = {path.stem: read(path) for path in sorted((conf.CONFIG_DIR / name).glob("*.yaml"))}
     choices = tuple(dataclasses.replace(file, settings=_with_inherited(file, files)) for file in files.values())
@@ -173,14 +174,15 @@ def read_group(name: str, chosen: str) -> Group:
             row = (settings.get(choice.name) for choice in choices)
             differing.append((key, tuple(setting and setting.value for setting in row)))
         else:
-            told = max(settings.values(), key=lambda setting: bool(setting.reason))
-            shared.setdefault(tuple(settings), []).append(told)
+            best = max(settings.values(), key=lambda setting: bool(setting.reason))
+            shared.setdefault(tuple(settings), []).append(best)
     return Group(name, chosen, choices, tuple(differing), shared)
 
 
-def _groups_of(recipe: Source) -> list[Group]:
-    """The groups of ours that a recipe's list of defaults chooses in, in its order."""
-    listed = {name: choice for item in recipe.defaults if isinstance(item, dict) for name, choice in item.items()}
+def _groups_of(config: Source) -> list[Group]:
+    """The groups of ours that a file's list of defaults chooses in, in its order."""
+    items = (item for listed in config.defaults if isinstance(listed, dict) for item in listed.items())
+    listed = {name.removeprefix("optional "): "" if "${" in choice else choice for name, choice in items}
     return [read_group(name, choice) for name, choice in listed.items() if (conf.CONFIG_DIR / name).is_dir()]
 
 
@@ -284,7 +286,7 @@ def meanings_of(config_type: type) -> dict[str, str]:
 
 
 def option_rows(config_type: type) -> list[tuple[str, str, str]]:
-    """The keys of a configuration that a recipe leaves out: name, meaning, and default if the meaning says none."""
+    """The keys of a configuration that no file sets: name, meaning, and default if the meaning says none."""
     meanings = meanings_of(config_type)
     return [
         (field.name, meanings[field.name], "" if "Default:" in meanings[field.name] else shown(field.default))
@@ -292,17 +294,23 @@ def option_rows(config_type: type) -> list[tuple[str, str, str]]:
     ]
 
 
-def adapter_rows(configurations: Sequence[DictConfig]) -> list[tuple[str, str, list[str]]]:
-    """The keys of `adapter_config`: name, meaning, and the default in each configuration."""
-    environment = configurations[0].data.custom_cls.config.env
-    config_type = get_environment(environment).config_type
-    meanings, rows = meanings_of(config_type), []
-    for field in dataclasses.fields(config_type):
-        defaults = [
-            configuration.data.custom_cls.config.defaults.openspiel.get(field.name, field.default)
+def setting_rows(env: str, configurations: Sequence[DictConfig]) -> list[tuple[list[str], str, list[str]]]:
+    """The settings of an environment: all names of it, its meaning, and the default in each configuration.
+
+    Args:
+        env: The environment's name.
+        configurations: Each says in `defaults` what applies instead of the environment's own default.
+    """
+    environment = get_environment(env)
+    meanings, rows = meanings_of(environment.config_type), []
+    typed = {field: key for key, field in environment.user_keys.items()}
+    for field in dataclasses.fields(environment.config_type):
+        own = (
+            configuration.data.custom_cls.config.defaults.get(env, {}).get(field.name, field.default)
             for configuration in configurations
-        ]
-        rows.append((field.name, meanings.get(field.name, ""), [shown(value) for value in defaults]))
+        )
+        names = [typed[field.name], field.name] if field.name in typed else [field.name]
+        rows.append((names, meanings.get(field.name, ""), [shown(value) for value in own]))
     return rows
 
 
@@ -332,12 +340,12 @@ def cell(text: str) -> str:
 
 def render() -> str:
     """The page."""
-    recipes = [read(path) for path in sorted(conf.CONFIG_DIR.glob("*.yaml"))]
-    recipe = next(source for source in recipes if source.name == conf.RECIPE)
-    groups_of = {source.name: _groups_of(source) for source in recipes}
-    groups = groups_of[recipe.name]
+    configs = [read(path) for path in sorted(conf.CONFIG_DIR.glob("*.yaml"))]
+    config = next(source for source in configs if source.name == conf.RL_CONFIG)
+    groups_of = {source.name: _groups_of(source) for source in configs}
+    groups = groups_of[config.name]
     all_groups = list({group.name: group for groups in groups_of.values() for group in groups}.values())
-    sources = [*recipes, *(choice for group in all_groups for choice in group.choices)]
+    sources = [*configs, *(choice for group in all_groups for choice in group.choices)]
     configurations = [defaults_of(machine) for machine in SHOWN_MACHINES]
 
     def row(name: str, key: str, note: str = "") -> str:
@@ -357,15 +365,16 @@ def render() -> str:
         adapter=ADAPTER,
         example_alpha=EXAMPLE_ALPHA,
         example_rank=EXAMPLE_RANK,
-        adapter_rows=adapter_rows(configurations),
+        environments={env: setting_rows(env, configurations) for env in ENVIRONMENTS},
         curriculum_rows=option_rows(CurriculumConfig),
         failure_rows=option_rows(FailureReplayConfig),
         groups=groups,
         groups_of=groups_of,
         all_groups=all_groups,
         machines=machines(),
-        recipe=recipe,
-        recipes=recipes,
+        config=config,
+        configs=configs,
+        recipes={path.parent.name: read(path).meaning for path in sorted(recipes.FOLDER.glob(f"*/{recipes.FILE}"))},
         row=row,
         shown_machines=[machine.overrides() for machine in SHOWN_MACHINES],
         variables=[(variable, *becomes(variable, sources)) for variable in VARIABLES],

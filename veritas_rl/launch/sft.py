@@ -30,7 +30,7 @@ from veritas_rl.launch.sft_data import Data, check_batch, read_data
 from veritas_rl.launch.variables import VARIABLES, overrides_from, quoted
 from veritas_rl.paths import experiment_name
 
-RECIPE = "openspiel_sft"
+SFT_CONFIG = "sft"
 GROUP = "sft_hardware"
 EXPERIMENTS = conf.ROOT / "train/artifacts/checkpoints"
 TRACKER = "latest_checkpointed_iteration.txt"
@@ -54,7 +54,7 @@ class SftRun(Run):
             f"--nproc_per_node={self.configuration.trainer.n_gpus_per_node}",
             *("-m", "verl.trainer.sft_trainer"),
             f"--config-path={conf.CONFIG_DIR}",
-            f"--config-name={RECIPE}",
+            f"--config-name={SFT_CONFIG}",
             *self.overrides,
         ]
 
@@ -101,7 +101,7 @@ def plan(
     new = experiment_name("sft", now)
     experiment = resume.interrupted(EXPERIMENTS, command) if resume.may_go_on(wanted) else None
     overrides = [f"trainer.experiment_name={experiment.name if experiment else new}", *wanted]
-    configuration = conf.compose_configuration(overrides, RECIPE)
+    configuration = conf.compose_configuration(overrides, SFT_CONFIG)
     preflight.check_outputs(configuration)
     try:
         data = read_data(configuration)
@@ -119,7 +119,7 @@ def plan(
         overrides.append("trainer.resume_mode=disable")
     else:
         overrides += ["trainer.resume_mode=resume_path", f"trainer.resume_from_path={quoted(str(start))}"]
-    configuration = conf.compose_configuration(overrides, RECIPE)
+    configuration = conf.compose_configuration(overrides, SFT_CONFIG)
     return SftRun(Path(record.folder), tuple(overrides), configuration, hardware, start, record, data)
 
 

@@ -1,0 +1,92 @@
+"""Recipes: a folder with `config.yaml`, which `recipe=NAME` loads on top of everything but the person's own overrides.
+
+A recipe's `config.yaml` sets what a run needs, and its Hydra defaults list may choose in groups:
+
+    defaults:
+      - override /algorithm: grpo
+    data:
+      max_response_length: 512
+
+`recipe=trace` is the folder of that name in train/recipes, and `recipe=path/to/folder` is any other.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from veritas_rl.errors import UserError, unknown
+from veritas_rl.launch.variables import quoted
+from veritas_rl.paths import ROOT
+
+FOLDER = ROOT / "train/recipes"
+FILE = "config.yaml"
+WORD = "recipe="
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe that exists.
+
+    Attributes:
+        folder: Where its `config.yaml` is.
+    """
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """What its runs are called."""
+        return self.folder.name
+
+    def overrides(self) -> list[str]:
+        """The Hydra overrides that load it, here and in verl's own process: as a group of its own, appended last."""
+        places = ("pkg://verl.trainer.config", f"file://{self.folder.parent}")
+        return [f"hydra.searchpath=[{','.join(map(quoted, places))}]", f"+{self.name}@_global_={Path(FILE).stem}"]
+
+    def groups(self) -> frozenset[str]:
+        """The groups in which its defaults list chooses."""
+        listed = (yaml.safe_load((self.folder / FILE).read_text(encoding="utf-8")) or {}).get("defaults", [])
+        keys = [key for item in listed if isinstance(item, dict) for key in item]
+        return frozenset(match[1] for key in keys if (match := re.fullmatch(r"override /(\w+)", key)))
+
+
+def recipe_of(typed: Sequence[str], taken: Sequence[str]) -> tuple[Recipe | None, list[str]]:
+    """The recipe that a person names, and the overrides without it.
+
+    Args:
+        typed: Overrides. The last `recipe=...` counts.
+        taken: Names of Hydra groups, which no recipe may have.
+
+    Raises:
+        UserError: There is no such recipe, or its folder's name cannot work.
+    """
+    named = [item.removeprefix(WORD) for item in typed if item.startswith(WORD)]
+    others = [item for item in typed if not item.startswith(WORD)]
+    return (_find(named[-1], taken) if named and named[-1] else None), others
+
+
+def _find(given: str, taken: Sequence[str]) -> Recipe:
+    folder = Path(given).expanduser().absolute() if "/" in given else FOLDER / given
+    if not (folder / FILE).is_file():
+        if "/" in given:
+            raise UserError(f"there is no recipe in {folder}: its folder needs a {FILE}")
+        raise unknown("recipe", given, (path.parent.name for path in FOLDER.glob(f"*/{FILE}")))
+    if not re.fullmatch(r"[A-Za-z_][\w-]*", folder.name, re.ASCII) or folder.name in taken:
+        raise UserError(
+            f"a recipe's folder cannot be named {folder.name}: use letters, digits, _ and -, and no name of a group "
+            f"({', '.join(taken)})"
+        )
+    return Recipe(folder)
+
+
+def absolute(typed: Sequence[str], caller: Path) -> list[str]:
+    """The overrides with a recipe's folder, named from where the person stands, made absolute."""
+    return [
+        f"{WORD}{caller / Path(item.removeprefix(WORD)).expanduser()}"
+        if item.startswith(WORD) and "/" in item
+        else item
+        for item in typed
+    ]
