@@ -1,5 +1,8 @@
 """What is typed becomes the configuration that verl sees."""
 
+import subprocess
+import sys
+from collections import Counter
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ from veritas_rl.launch import configuration as conf
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.main import plan
 from veritas_rl.launch.preflight import check_devices
+from veritas_rl.launch.recipes import absolute
 from veritas_rl.launch.tiny_model import build_tiny_model
 
 CPU = Hardware(cores=2, gpus=0, gpu_bytes=0)
@@ -118,7 +122,7 @@ def test_every_group_composes(group: str, algorithm: str) -> None:
 @pytest.mark.parametrize(
     ("typed", "environment", "message"),
     [
-        ([f"{ADAPTER}.foo=1"], {}, "unknown openspiel setting 'foo': known: allowed_game_indices"),
+        ([f"{ADAPTER}.foo=1"], {}, "unknown openspiel setting 'foo': .*known: allowed_game_indices"),
         ([f"+{ADAPTER}.num_task_per_case=1"], {}, "did you mean num_tasks_per_case"),
         (["trainer.foo=1"], {}, "trainer.foo"),
         (["hardware=h300"], {}, "hardware/h300"),
@@ -188,3 +192,116 @@ def test_the_cpu_settings_can_be_chosen_on_a_machine_with_gpus() -> None:
 @pytest.mark.parametrize("algorithm", ["ppo", "grpo"])
 def test_a_step_asks_as_many_prompts_as_suits_the_algorithm(algorithm: str) -> None:
     assert configured(ALGORITHM=algorithm).data.train_batch_size == {"ppo": 256, "grpo": 32}[algorithm]
+
+
+# Environments and recipes.
+
+
+def envs_of(made: DictConfig, count: int = 100) -> dict[str, int]:
+    """How many of the first tasks each environment gives."""
+    return dict(Counter(task.env for task in conf.tasks_of(made, "train")[:count]))
+
+
+def test_the_environment_is_a_group_and_brings_what_a_small_model_needs_of_it() -> None:
+    games, programs = configured("environment=openspiel"), configured("environment=trace")
+    assert (envs_of(games), envs_of(programs)) == ({"openspiel": 100}, {"trace": 100})
+    task = conf.tasks_of(programs, "train")[0]
+    assert (task.case, task.manner.prompt) == ("level_1", "brief")
+    assert programs.data.max_response_length > games.data.max_response_length
+    large = configured("environment=trace", hardware=ONE_GPU)
+    assert (conf.tasks_of(large, "train")[0].manner.prompt, large.data.max_response_length) == ("full", 1024)
+
+
+def test_environments_that_are_named_are_mixed_and_each_keeps_its_defaults() -> None:
+    node = "data.custom_cls.config.environments"
+    made = configured(f"{node}={{openspiel: {{weight: 2}}, trace: {{weight: 1, config: {{cases: [level_2]}}}}}}")
+    assert 66 <= envs_of(made)["openspiel"] <= 67
+    tasks = conf.tasks_of(made, "train")[:100]
+    assert {task.case for task in tasks} == {"tic_tac_toe", "level_2"}
+    assert {task.manner.prompt for task in tasks} == {"brief"}
+    assert made.data.max_prompt_length == 2000
+    assert 24 <= envs_of(configured(f"{node}={{openspiel: null, trace: null}}", f"+{node}.trace.weight=3"))["openspiel"]
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ("{trace: {weight: 0}}", "weight must be a number above 0"),
+        ("{chess: {}}", "unknown environment 'chess'"),
+        ("{trace: {config: {case: [level_1]}}}", "unknown trace setting 'case': did you mean cases"),
+    ],
+)
+def test_a_mixture_that_cannot_work_is_one_line(node: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        configured(f"data.custom_cls.config.environments={node}")
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> str:
+    """A recipe outside of the repository."""
+    folder = tmp_path / "my_recipe"
+    folder.mkdir()
+    (folder / "config.yaml").write_text(
+        "defaults:\n  - override /algorithm: grpo\n  - override /lora: 'on'\n  - override /play: episode\n"
+        "data: {val_max_samples: 3}\ntrainer: {save_freq: 5}\n"
+    )
+    return f"recipe={folder}"
+
+
+def test_a_recipe_wins_over_the_machine_and_a_person_over_the_recipe(recipe: str) -> None:
+    made = configured(recipe)
+    assert (made.algorithm.adv_estimator, made.veritas_rl.play, made.actor_rollout_ref.model.lora_rank) == (
+        "grpo",
+        "episode",
+        32,
+    )
+    # hardware=cpu says 256 and 7, and it is still the machine's choice.
+    assert (made.data.val_max_samples, made.trainer.save_freq, made.trainer.device) == (3, 5, "cpu")
+    typed = configured(recipe, "play=move", "trainer.save_freq=6", ALGORITHM="ppo", ENABLE_LORA="0")
+    assert (typed.algorithm.adv_estimator, typed.veritas_rl.play) == ("gae", "move")
+    assert (typed.actor_rollout_ref.model.lora_rank, typed.trainer.save_freq, typed.data.val_max_samples) == (0, 6, 3)
+
+
+def test_recipes_of_the_repository_go_by_name() -> None:
+    made = configured("recipe=trace")
+    assert (envs_of(made), made.algorithm.adv_estimator) == ({"trace": 100}, "grpo")
+    assert configured("recipe=trace", ALGORITHM="ppo").algorithm.adv_estimator == "gae"
+    assert 66 <= envs_of(configured("recipe=mixture"))["openspiel"] <= 67
+
+
+def test_verls_own_process_loads_the_recipe_too(recipe: str, tmp_path: Path) -> None:
+    run = plan([recipe], {}, CPU, datetime(2026, 1, 2, 3, 4, 5))
+    command = [sys.executable, "-c", SHOW, *(item for item in run.command() if item.startswith("--config"))]
+    done = subprocess.run([*command, *run.overrides], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["3", "grpo"], done.stderr
+
+
+SHOW = """
+import hydra
+
+@hydra.main(version_base=None)
+def main(made):
+    print(made.data.val_max_samples, made.algorithm.adv_estimator)
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("tracer", "unknown recipe 'tracer': did you mean trace"),
+        ("{folder}/none", "there is no recipe in .*/none: its folder needs a config.yaml"),
+        ("{folder}/algorithm", "a recipe's folder cannot be named algorithm"),
+    ],
+)
+def test_a_recipe_that_cannot_be_loaded_is_named(given: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "algorithm").mkdir()
+    (tmp_path / "algorithm/config.yaml").touch()
+    with pytest.raises(UserError, match=message):
+        configured(f"recipe={given.format(folder=tmp_path)}")
+
+
+def test_a_recipes_folder_is_found_from_where_the_person_stands(tmp_path: Path) -> None:
+    typed = ["recipe=mine/one", "recipe=trace", "a=b/c", "recipe=/absolute"]
+    assert absolute(typed, tmp_path) == [f"recipe={tmp_path}/mine/one", "recipe=trace", "a=b/c", "recipe=/absolute"]

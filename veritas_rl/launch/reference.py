@@ -206,10 +206,10 @@ def _unset_variables() -> Iterator[None]:
         os.environ.update(kept)
 
 
-def defaults_of(machine: Hardware) -> DictConfig:
-    """The configuration of a run on a machine where nobody sets anything."""
+def defaults_of(machine: Hardware, *typed: str) -> DictConfig:
+    """The configuration of a run on a machine where nobody sets anything but what is typed."""
     with _unset_variables():
-        return conf.compose_configuration(conf.overrides_for([], {}, machine))
+        return conf.compose_configuration(conf.overrides_for(typed, {}, machine))
 
 
 def value_at(configuration: DictConfig, key: str) -> str:
@@ -365,7 +365,10 @@ def render() -> str:
         adapter=ADAPTER,
         example_alpha=EXAMPLE_ALPHA,
         example_rank=EXAMPLE_RANK,
-        environments={env: setting_rows(env, configurations) for env in ENVIRONMENTS},
+        environments={
+            env: setting_rows(env, [defaults_of(machine, f"environment={env}") for machine in SHOWN_MACHINES])
+            for env in ENVIRONMENTS
+        },
         curriculum_rows=option_rows(CurriculumConfig),
         failure_rows=option_rows(FailureReplayConfig),
         groups=groups,
