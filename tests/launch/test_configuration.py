@@ -220,7 +220,8 @@ def test_environments_that_are_named_are_mixed_and_each_keeps_its_defaults() -> 
     assert {task.case for task in tasks} == {"tic_tac_toe", "level_2"}
     assert {task.manner.prompt for task in tasks} == {"brief"}
     assert made.data.max_prompt_length == 2000
-    assert 24 <= envs_of(configured(f"{node}={{openspiel: null, trace: null}}", f"+{node}.trace.weight=3"))["openspiel"]
+    third = configured(f"{node}={{openspiel: null, trace: null}}", f"+{node}.trace.weight=3")
+    assert envs_of(third) == {"openspiel": 25, "trace": 75}
 
 
 @pytest.mark.parametrize(
