@@ -2,7 +2,7 @@
 
     python benchmarks/env_throughput.py [--rounds 7] [--part NAME ...]
 
-- `games`: steps a second of whole games. Both sides are told the same moves and make a fresh session for each game; on
+- `games`: steps a second of whole games. Both sides get the same moves and make a fresh session for each game; on
   every step the full prompt is built and the reply is parsed. Ours also lists and checks every legal action. The peers
   are textarena, where it is installed (`pip install -e '.[bench]'`), and bare pyspiel calls that play the same moves.
 - `rewards`: rewards a second of single moves in the mode `outcome`, from the start of the session to its score, against

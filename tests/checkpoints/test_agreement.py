@@ -65,7 +65,7 @@ def test_a_merge_answers_as_base_and_adapter(merged: Path, games: Path, tmp_path
     assert 0 < found["largest"] <= found["tolerance"]
 
 
-def test_another_model_is_told_apart(merged: Path, games: Path, tiny_model: Path, tmp_path: Path) -> None:
+def test_another_model_is_distinguished(merged: Path, games: Path, tiny_model: Path, tmp_path: Path) -> None:
     other = shutil.copytree(merged, tmp_path / "other")
     shutil.copyfile(tiny_model / "model.safetensors", other / "model.safetensors")
     asked = asked_in(read_games(games))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from veritas_rl.checkpoints.compare import LogitDifference, Proof, compare_logits, table_of, tell
+from veritas_rl.checkpoints.compare import LogitDifference, Proof, compare_logits, print_proof, table_of
 from veritas_rl.checkpoints.origin import Origin
 
 BASE = [torch.zeros(2, 3), torch.zeros(1, 3)]
@@ -30,10 +30,10 @@ def test_a_prompt_with_another_likeliest_token_is_named() -> None:
     assert (found.places, found.agreeing, found.disagreeing) == (3, 2, (1,))
     assert found.largest == 3.5
     console = Console(width=120)
-    with console.capture() as told:
+    with console.capture() as printed:
         console.print(table_of(proof_of(found)))
-    assert "2 of 3 (66.67%)" in told.get()
-    assert "1: Name a prime number" in told.get()
+    assert "2 of 3 (66.67%)" in printed.get()
+    assert "1: Name a prime number" in printed.get()
 
 
 def test_people_are_warned_below_the_wanted_share(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_people_are_warned_below_the_wanted_share(capsys: pytest.CaptureFixture[
         "prompts": 3,
         "places": 2000,
     }
-    tell(proof_of(LogitDifference(**values, agreeing=1998, disagreeing=())), tmp_path)
+    print_proof(proof_of(LogitDifference(**values, agreeing=1998, disagreeing=())), tmp_path)
     assert "are wanted" not in capsys.readouterr().out
-    tell(proof_of(LogitDifference(**values, agreeing=1997, disagreeing=(0,))), tmp_path)
+    print_proof(proof_of(LogitDifference(**values, agreeing=1997, disagreeing=(0,))), tmp_path)
     assert "99.9% are wanted" in " ".join(capsys.readouterr().out.split())

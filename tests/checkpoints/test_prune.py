@@ -148,7 +148,7 @@ def tool(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_the_tool_only_tells_until_it_is_told(experiment: Path) -> None:
+def test_the_tool_only_reports_without_the_option_to_delete(experiment: Path) -> None:
     before = steps(experiment)
     done = tool("--checkpoints", str(experiment), "--keep", "2")
     assert done.returncode == 0, done.stderr

@@ -85,7 +85,7 @@ def test_the_card_of_a_model_on_a_local_base(model: Path, tmp_path: Path) -> Non
     assert 'from_pretrained("me/tiny", dtype="auto")' in made.card
     assert f"- torch {torch.__version__}" in made.card
     assert "No evaluation is known of it." in made.card
-    # Others are told which files do name folders.
+    # For others the message names the files that name folders.
     assert "merge.json" in made.naming_folders()
 
 
@@ -177,7 +177,7 @@ def test_what_is_no_model_is_refused(model: Path, adapter: Path, tmp_path: Path)
 
 
 def test_a_model_that_is_its_base_is_refused(model: Path, bases: dict[str, Path]) -> None:
-    # Its merge.json still tells of the merge that it was made by.
+    # Its merge.json still describes the merge that made it.
     shutil.copyfile(bases["plain"] / "model.safetensors", model / "model.safetensors")
     with pytest.raises(UserError, match="is its base: all 47 tensors are those of"):
         prepare(model, "me/tiny")

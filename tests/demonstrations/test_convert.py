@@ -73,10 +73,10 @@ def test_each_bad_line_is_named_with_its_number_and_the_others_are_read(tmp_path
     rows, bad = read(path, "sft", 0)
     assert len(rows) == 1
     assert [line.number for line in bad] == [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]
-    told = [str(line) for line in bad]
+    messages = [str(line) for line in bad]
     for part, line in zip(
         ("no JSON", "list", "no prompt", "no answer", "int", "role", "text", "another", "no question", "no text"),
-        told,
+        messages,
         strict=False,
     ):
         assert part in line

@@ -29,8 +29,8 @@ def evaluate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         monkeypatch.setenv("COLUMNS", "90")
         with pytest.raises(SystemExit) as ended:
             exit_on_user_error(tool.main)
-        told = capsys.readouterr()
-        return int(ended.value.code or 0), told.out, told.err
+        printed = capsys.readouterr()
+        return int(ended.value.code or 0), printed.out, printed.err
 
     return call
 
@@ -79,11 +79,11 @@ def test_a_model_tells_its_probabilities_and_a_server_is_asked(
     run: Run, chat_server: Callable[..., Any], tiny_model: Path, tmp_path: Path
 ) -> None:
     words = ["--games", "kuhn_poker", "--prompt", "brief", "--max_tokens", 4]
-    code, out, _ = run("--checkpoint", tiny_model, *words, "--output", tmp_path / "told")
+    code, out, _ = run("--checkpoint", tiny_model, *words, "--output", tmp_path / "given")
     assert code == 0
     assert "a policy of probabilities: each legal action by its number alone" in out
     assert "most of what it says is something else" in out
-    (report, *_) = timeless(tmp_path / "told")["cases"]["kuhn_poker"].values()
+    (report, *_) = timeless(tmp_path / "given")["cases"]["kuhn_poker"].values()
     assert (report["way"], report["samples"]) == ("probabilities", 0)
     assert 0 < report["states"][0]["probabilities"][0] < 0.01
     assert run("--checkpoint", chat_server().url, *words, "--samples", 2, "--output", tmp_path / "there")[0] == 0
@@ -122,7 +122,7 @@ def test_every_checkpoint_of_an_experiment_is_judged(
         for name, step in zip(checkpoints, ("2", "10"), strict=True)
     ]
     assert "kuhn_poker, " + str(checkpoints[1]) in out
-    assert "kuhn_poker, " + str(checkpoints[0]) not in out  # of the newest most is told
+    assert "kuhn_poker, " + str(checkpoints[0]) not in out  # the newest is reported in full
     pictures = {path.name for path in (tmp_path / "out").glob("*.png")}
     assert pictures == {f"exact-kuhn_poker{which}.png" for which in ("", "-compared", "-steps")}
     assert not list((tmp_path / "out").rglob("*.safetensors"))  # no merged model is left
@@ -131,7 +131,7 @@ def test_every_checkpoint_of_an_experiment_is_judged(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["--games", "hex(board_size=5)"], "too large to be judged exactly: it has more than 1e9 lines of play"),
         (["--games", "pig"], "pig cannot be judged exactly"),
@@ -147,10 +147,10 @@ def test_every_checkpoint_of_an_experiment_is_judged(
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*has no description of its own")
-def test_a_mistake_is_one_line(run: Run, tmp_path: Path, words: list[str], told: str) -> None:
+def test_a_mistake_is_one_line(run: Run, tmp_path: Path, words: list[str], message: str) -> None:
     code, _, err = run("--checkpoint", "random", *words, "--output", tmp_path)
     assert code == 2
-    assert told in err
+    assert message in err
     assert len(err.splitlines()) == 1
 
 

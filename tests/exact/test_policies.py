@@ -184,13 +184,13 @@ def test_a_report_is_plain_and_the_same_each_time() -> None:
     first = score_policy(RandomPlayer(3), "leduc_poker", samples=2, advance=done.append)
     assert sum(done) == 936
     assert first == score_policy(RandomPlayer(3), "leduc_poker", samples=2)
-    told = json.loads(json.dumps(first.to_dict()))
-    assert told["metrics"] == first.metrics
-    assert told["states"][0]["actions"] == ["call", "raise"]
+    values = json.loads(json.dumps(first.to_dict()))
+    assert values["metrics"] == first.metrics
+    assert values["states"][0]["actions"] == ["call", "raise"]
 
 
 @pytest.mark.parametrize(
-    ("case", "told"),
+    ("case", "message"),
     [
         ("hex(board_size=5)", "too large to be judged exactly: it has more than 1e9 lines of play by an estimate"),
         ("clobber(rows=4,columns=4)", "too large to be judged exactly: it has more than 50,000 states"),
@@ -202,10 +202,10 @@ def test_a_report_is_plain_and_the_same_each_time() -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*has no description of its own")
-def test_what_cannot_be_judged_is_refused_in_one_line(case: str, told: str) -> None:
+def test_what_cannot_be_judged_is_refused_in_one_line(case: str, message: str) -> None:
     with pytest.raises(UserError) as refused:
         score_policy(RandomPlayer(), case)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
     assert "without --exact" in str(refused.value)
     assert "\n" not in str(refused.value)
 

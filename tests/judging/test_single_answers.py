@@ -213,3 +213,12 @@ def test_uniform_play_is_known_where_answers_are_listed_alone() -> None:
     uniform = judge_uniform(moves)
     assert uniform is not None
     assert 0 < uniform.optimal_rate.mean <= 1
+
+
+def test_help_lists_the_players_of_the_environment(run: Run) -> None:
+    code, out, _ = run("--help")
+    assert code == 0
+    assert "players of quiz:\n  random" in out
+    assert "mcts:SIMS" not in out
+    _, out, _ = run("--help", "--env", "openspiel")
+    assert "  mcts, mcts:SIMS, mcts:full  tree search with SIMS simulations a move" in out

@@ -95,13 +95,13 @@ def test_each_reply_has_what_a_forward_of_its_own_gives(
 def test_probabilities_are_the_frequencies_with_which_the_model_answers(player: Make, temperature: float) -> None:
     samples = 300
     playing = player(temperature=temperature)
-    told = playing.answer_probabilities([question.turn for question in kuhn()])
+    given = playing.answer_probabilities([question.turn for question in kuhn()])
     drawn = score_policy(playing, "kuhn_poker", prompt="brief", samples=samples)
     probable = score_policy(playing, "kuhn_poker", prompt="brief")
     assert (probable.way, drawn.way) == ("probabilities", "samples")
-    assert [state.probabilities for state in probable.states] == told
+    assert [state.probabilities for state in probable.states] == given
     assert 0.01 < probable.metrics["illegal_mean"] < 0.99
-    for row, seen in zip(told, drawn.states, strict=True):
+    for row, seen in zip(given, drawn.states, strict=True):
         assert sum(row) < 1
         for p, frequency in zip(row, seen.probabilities, strict=True):
             # 24 comparisons: a fair model fails at 4.5 standard errors once in 6,000 runs. Seeds make it one run.
@@ -119,7 +119,7 @@ def test_an_answer_that_does_not_fit_is_never_given(player: Make) -> None:
 
 
 @pytest.mark.parametrize("sampling", [{"temperature": 0.0}, {"top_p": 0.9}, {"top_k": 5}])
-def test_a_player_that_cuts_its_choices_tells_no_probabilities(player: Make, sampling: dict[str, float]) -> None:
+def test_a_player_that_cuts_its_choices_gives_no_probabilities(player: Make, sampling: dict[str, float]) -> None:
     playing = player(**sampling)
     assert not playing.gives_probabilities
     with pytest.raises(ValueError, match="temperature above 0"):

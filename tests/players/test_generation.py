@@ -1,4 +1,4 @@
-"""The engine against plain transformers: the same tokens, the same log-probabilities, whoever shares the batch."""
+"""The engine against plain transformers: the same tokens, the same log-probabilities, whatever else is in the batch."""
 
 import math
 import threading

@@ -40,8 +40,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         monkeypatch.setenv("COLUMNS", "80")
         with pytest.raises(SystemExit) as ended:
             exit_on_user_error(tool.main)
-        told = capsys.readouterr()
-        return int(ended.value.code or 0), told.out, told.err
+        printed = capsys.readouterr()
+        return int(ended.value.code or 0), printed.out, printed.err
 
     return call
 
@@ -177,7 +177,7 @@ def test_a_player_that_joins_later_plays_its_own_games_alone(run: Run, tmp_path:
 def test_another_tournament_in_the_same_folder_is_refused(run: Run, tmp_path: Path) -> None:
     assert run("random", "mcts:5", *TOE, "--output", tmp_path)[0] == 0
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    for words, told in (
+    for words, message in (
         ([*TOE, "--seed", 7], "with --seed 42, and not --seed 7: type it as before"),
         (["--games", "hex(board_size=5)", "--num_episodes", 12], r"with --games tic_tac_toe, and not --games hex\("),
         (["--games", "tic_tac_toe", "--num_episodes", 14], "with --num_episodes 12, and not --num_episodes 14"),
@@ -187,7 +187,7 @@ def test_another_tournament_in_the_same_folder_is_refused(run: Run, tmp_path: Pa
         code, _, err = run("random", "mcts:5", *words, "--output", tmp_path)
         assert code == 2
         assert len(err.splitlines()) == 1
-        assert re.search(told, err)
+        assert re.search(message, err)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     (tmp_path / "settings.json").unlink()
     assert "holds the games of an evaluation" in run("random", "mcts:5", *TOE, "--output", tmp_path)[2]
@@ -267,11 +267,11 @@ def test_broken_checkpoints_are_named_before_anything_is_played(
     adapter.mkdir()
     settings = {"peft_type": "LORA", "base_model_name_or_path": "/gone/model", "r": 4, "target_modules": ["o_proj"]}
     (adapter / "adapter_config.json").write_text(json.dumps(settings))
-    for broken, told in ((actor.parent, "rank_1|rank 1|shard"), (adapter, "the base /gone/model cannot be read")):
+    for broken, message in ((actor.parent, "rank_1|rank 1|shard"), (adapter, "the base /gone/model cannot be read")):
         code, out, err = run("random", broken, *TOE, "--output", tmp_path / "out")
         assert (code, out) == (2, "")
         (line,) = err.splitlines()
-        assert re.search(told, line)
+        assert re.search(message, line)
         assert not games_of(tmp_path / "out")
 
 

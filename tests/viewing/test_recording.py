@@ -86,8 +86,8 @@ def test_a_chat_that_grows_is_recorded_as_it_grew() -> None:
     mine = [turn.messages[0]["content"] for turn in game.turns if turn.seat == 0]
     assert "You are playing" in mine[0]
     assert len(mine) > 1
-    for told in mine[1:]:
-        assert told.startswith("It is your turn again.")
+    for update in mine[1:]:
+        assert update.startswith("It is your turn again.")
 
 
 def test_moves_at_the_same_time_are_all_recorded() -> None:

@@ -1,4 +1,4 @@
-"""Play an environment and look for what misleads a training: mistakes that pay, leaks, answers that pay by luck.
+"""Play an environment and look for what misleads a training: mistakes that pay, leaks, answers that pay by chance.
 
     python train/tools/lint_env.py --env openspiel --cases "hex(board_size=5),leduc_poker" --tasks 8
 
@@ -19,7 +19,7 @@ from veritas_rl.envs.task import PROMPTS
 from veritas_rl.errors import exit_on_user_error
 
 QUIET_SECONDS = 5
-"""Where there is no terminal, a run that is shorter tells no progress."""
+"""Where there is no terminal, a run that is shorter prints no progress."""
 
 
 def main() -> int:
@@ -32,7 +32,7 @@ def main() -> int:
     given = parser.parse_args()
     # A game without a description of its own is no finding.
     warnings.filterwarnings("ignore", message=".*has no description of its own")
-    shown, told = Console(stderr=True), Console()
+    shown, output = Console(stderr=True), Console()
     started, tenth = time.monotonic(), 0
     with Progress(
         TextColumn("{task.description}"),
@@ -47,7 +47,7 @@ def main() -> int:
     ) as progress:
         bar = progress.add_task("starting")
 
-        def tell(done: int, of: int, doing: str) -> None:
+        def advance(done: int, of: int, doing: str) -> None:
             nonlocal tenth
             progress.update(bar, completed=done, total=of, description=doing)
             seconds = time.monotonic() - started
@@ -56,8 +56,8 @@ def main() -> int:
                 left = seconds / done * (of - done)
                 shown.print(f"{done}/{of}  {doing}  {seconds:.0f} s, about {left:.0f} s left", highlight=False)
 
-        rows = lint(given.env, split_list(given.cases, "cases"), given.tasks, given.prompt, tell)
-    report.show(rows, told)
+        rows = lint(given.env, split_list(given.cases, "cases"), given.tasks, given.prompt, advance)
+    report.show(rows, output)
     return int(any(row.findings for row in rows))
 
 

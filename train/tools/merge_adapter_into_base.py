@@ -31,7 +31,7 @@ def main() -> None:
     proof = assemble.merge_adapter(
         given.base_model, given.adapter_model, target, trust_remote_code=given.trust_remote_code
     )
-    compare.tell(proof, target)
+    compare.print_proof(proof, target)
 
 
 if __name__ == "__main__":

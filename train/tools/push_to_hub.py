@@ -34,7 +34,7 @@ def main() -> None:
         raise UserError(
             "HF_TOKEN is not set: set it to a token that may write, see https://huggingface.co/settings/tokens"
         )
-    # These import torch: a mistake above is told at once.
+    # These import torch: a mistake above is reported at once.
     from veritas_rl.checkpoints import models, publish
 
     models.quiet()

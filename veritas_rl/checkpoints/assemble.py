@@ -276,11 +276,13 @@ def _write_state(
     dtype = saved_dtype(base.folder) if base else config.dtype or next(iter(state.values())).dtype
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, dtype=dtype)
-    told = model.load_state_dict({name: tensor.to(dtype) for name, tensor in state.items()}, strict=False, assign=True)
+    loading = model.load_state_dict(
+        {name: tensor.to(dtype) for name, tensor in state.items()}, strict=False, assign=True
+    )
     model.tie_weights()
     lacking = [name for name, parameter in model.named_parameters() if parameter.is_meta]
-    if lacking or told.unexpected_keys:
-        raise UserError(f"the shards are not of the model in {own}: {[*lacking, *told.unexpected_keys][0]}")
+    if lacking or loading.unexpected_keys:
+        raise UserError(f"the shards are not of the model in {own}: {[*lacking, *loading.unexpected_keys][0]}")
     model.save_pretrained(beside)
     del model
     copy_own_files(own, beside, dtype)

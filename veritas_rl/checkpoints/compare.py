@@ -160,7 +160,7 @@ def table_of(proof: Proof) -> Table:
     return table
 
 
-def tell(proof: Proof, target: Path) -> None:
+def print_proof(proof: Proof, target: Path) -> None:
     """Print the proof, what is to be known of it, and where the model is."""
     console = Console()
     console.print(table_of(proof))

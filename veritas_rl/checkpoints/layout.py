@@ -30,7 +30,7 @@ from veritas_rl.errors import UserError
 from veritas_rl.paths import ROOT
 
 EXPERIMENTS = ROOT / "train/artifacts/RL/checkpoints"
-"""Where training keeps its experiments, unless it is told another place."""
+"""The default folder of experiments."""
 
 INFO, RECORD = "checkpoint.json", "run.json"
 """What a step folder says of itself, and what the run says that wrote it, beside its step folders."""
@@ -49,7 +49,7 @@ class LoraInfo:
     Attributes:
         rank: Its rank.
         alpha: Its scaling is alpha / rank.
-        target_modules: Which modules have one, as verl was told: "all-linear", or names.
+        target_modules: Which modules have one, as verl was configured: "all-linear", or names.
         adapter_path: The adapter folder that training went on from, whose settings hold then; None for a fresh one.
     """
 

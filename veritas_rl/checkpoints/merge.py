@@ -34,7 +34,7 @@ def main() -> None:
     from veritas_rl.checkpoints import assemble, compare, models
 
     models.quiet()
-    compare.tell(assemble.merge_checkpoint(checkpoint, target, base or None), target)
+    compare.print_proof(assemble.merge_checkpoint(checkpoint, target, base or None), target)
 
 
 if __name__ == "__main__":

@@ -113,14 +113,14 @@ def load_model(weights: Path, own: Path, dtype: torch.dtype, trust_remote_code: 
             output_loading_info=True,
             trust_remote_code=trust_remote_code,
         )
-        model, told = loaded
+        model, loading = loaded
     except Exception as error:  # whatever a damaged or foreign file makes transformers or safetensors raise
         first = next(iter(str(error).strip().splitlines()), "")
         raise UserError(
             f"{weights} does not load as the model of {own / 'config.json'} ({type(error).__name__}: {first})"
         ) from error
-    if told["missing_keys"]:
-        lacking = sorted(told["missing_keys"])
+    if loading["missing_keys"]:
+        lacking = sorted(loading["missing_keys"])
         raise UserError(f"{weights} lacks {lacking[0]} and so is not the model of {own / 'config.json'}")
     return model.eval()
 

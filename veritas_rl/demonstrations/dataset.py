@@ -18,7 +18,7 @@ import pandas as pd
 from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.demonstrations.generate import Counts, Demonstration, Settings
 from veritas_rl.envs.base import Message, Reply, Turn
-from veritas_rl.envs.registry import get_environment, task_from_dict
+from veritas_rl.envs.registry import get_environment, prepare, task_from_dict
 from veritas_rl.envs.task import Task, task_values
 from veritas_rl.errors import UserError
 from veritas_rl.seeding import digest
@@ -28,7 +28,10 @@ FILES = ("train.parquet", "val.parquet")
 REPORT = "demonstrations.json"
 
 EVALUATION_TASKS = 2_000
-"""How many validation tasks of each case a written file is compared with."""
+"""How many validation tasks of each case a written file is compared with, at most."""
+
+ALL_EVALUATION_TASKS = 4_000
+"""How many it is compared with altogether, at most: some environments take long to make a task."""
 
 
 def sft_row(
@@ -187,7 +190,10 @@ def check(folder: Path, settings: Settings) -> dict[str, int]:
     """
     environment = get_environment(settings.env)
     chosen = [settings, dataclasses.replace(settings, config=())] if settings.config else [settings]
-    tasks = [task for each in chosen for task in each.catalogue("val", EVALUATION_TASKS, "move")]
+    cases = len({task.case for task in settings.catalogue("val", 1, "move")})
+    per_case = max(1, min(EVALUATION_TASKS, ALL_EVALUATION_TASKS // cases))
+    tasks = [task for each in chosen for task in each.catalogue("val", per_case, "move")]
+    prepare(tasks)
     held = {environment.equivalence_class(task) for task in tasks}
     rows = differing = inside = 0
     for name in FILES:

@@ -5,7 +5,7 @@ the environment's and whose object is the class.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -82,6 +82,15 @@ def make_task(env: str, case: str, k: int, **values: Any) -> Task:
         UserError: As `task_from_dict`.
     """
     return task_from_dict({"env": env, "case": case, "k": k, **values})
+
+
+def prepare(tasks: Iterable[Task]) -> None:
+    """Name the tasks that are started soon to their environments, see `Environment.prepare`."""
+    by_env: dict[str, list[Task]] = {}
+    for task in dict.fromkeys(tasks):
+        by_env.setdefault(task.env, []).append(task)
+    for env, soon in by_env.items():
+        get_environment(env).prepare(soon)
 
 
 def task_from_id(text: str) -> Task:

@@ -206,7 +206,7 @@ def _pair(values: tuple[float, float]) -> str:
 
 
 def _labels(evaluation: ExactEvaluation) -> dict[str, str]:
-    """A short name for each player: the last part of a folder's path, where that tells them apart."""
+    """A short name for each player: the last part of a folder's path, where these differ."""
     names = [*evaluation.players, *(name for name in REFERENCES if name not in evaluation.players)]
     parts = {name: name if "://" in name else name.rstrip("/").rpartition("/")[2] for name in names}
     parts |= {name: f"step {step}" for name, step in evaluation.steps.items()}

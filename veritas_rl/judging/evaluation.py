@@ -172,7 +172,7 @@ def evaluate(settings: Settings, folder: Path, console: Console, games_to_show: 
         for opponent in dict.fromkeys(needed):
             rules = settings.rules(_opening(settings, made[opponent], max(seats.values())))
             more = pair(settings.cases, settings.games, judged, [made[opponent]], rules)
-            # A game for one is the same, whoever the opponent in the others is.
+            # A game for one does not depend on the opponent of the others.
             pairings += [game for game in more if game.opponent or opponent == needed[0]]
         ledger = Ledger(folder / LEDGER)
         stack.callback(ledger.close)

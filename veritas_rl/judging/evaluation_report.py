@@ -266,7 +266,7 @@ def labels_of(evaluation: Evaluation) -> dict[str, str]:
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
-    """A short name for each: the last part of a folder's path, where that tells them apart."""
+    """A short name for each: the last part of a folder's path, where these differ."""
     parts = {name: name if "://" in name else name.rstrip("/").rpartition("/")[2] for name in names}
     taken = list(parts.values())
     return {name: part if taken.count(part) == 1 else name for name, part in parts.items()}

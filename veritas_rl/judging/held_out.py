@@ -11,7 +11,7 @@ from functools import cached_property
 
 from veritas_rl.envs.base import Player, Reply, Score, Session, play
 from veritas_rl.envs.environment import Environment
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.registry import get_environment, prepare
 from veritas_rl.envs.task import Task
 from veritas_rl.judging.statistics import Estimate, clustered_mean
 from veritas_rl.players.random import RandomPlayer
@@ -90,6 +90,7 @@ def judge(
             by what it usually does.
         session_of: Makes the session of a task.
     """
+    prepare(tasks)
     sessions = [session_of(task) for task in tasks for _ in range(draws)]
     scores = [next(iter(scores.values())) for scores in play(sessions, player)]
     tried = [scores[start : start + draws] for start in range(0, len(scores), draws)]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from veritas_rl.envs.base import Player, Reason, Reply, Score, Session, Turn, play
-from veritas_rl.envs.registry import get_environment, named_settings
+from veritas_rl.envs.registry import get_environment, named_settings, prepare
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.players.loading import NamedPlayer
@@ -272,8 +272,7 @@ def play_all(
     """
     for start in range(0, len(pairings), at_once):
         chunk = pairings[start : start + at_once]
-        for env in dict.fromkeys(pairing.task.env for pairing in chunk):
-            get_environment(env).prepare([pairing.task for pairing in chunk if pairing.task.env == env])
+        prepare(pairing.task for pairing in chunk)
         sessions = [_Watched(pairing, on_end, watch) for pairing in chunk]
         play(sessions, [session.pairing.seating() for session in sessions])
 

@@ -11,7 +11,7 @@ How it is fast:
 - Prefill stops one token before a prompt's end, and the last token is the row's first decode step. So prefill needs
   no logits, no mask (padding is to the right, where causal attention never looks), and prompts that are the same,
   as a group of rollouts sends them, are computed once and copied to their slots.
-- A decode step reads the buffer where it lies, without repeating it for each query head (`kv_slots`).
+- A decode step reads the buffer where it lies, without repeating it for each query head (`slot_kv_cache`).
 """
 
 import threading
@@ -27,7 +27,7 @@ import torch
 from transformers import DynamicCache
 
 from veritas_rl.players.sampling import Completion, Sampler, SamplingParams
-from veritas_rl.players.slot_kv_cache import KVSlots, read_slots_in_place
+from veritas_rl.players.slot_kv_cache import SlotKVCache, read_slots_in_place
 
 GATHER_SECONDS = 0.003
 """How long an idle engine waits after a first request, so that requests sent together are prefilled together."""
@@ -100,7 +100,7 @@ class GenerationEngine:
         self._pad = pad_token_id
         self._sampler = Sampler(model.device, seed)
         self._state = threading.Condition()
-        """Guards everything below but `_rows` and `_slots`, which belong to whoever holds the engine."""
+        """Guards everything below but `_rows` and `_slots`, which belong to the caller that holds the engine."""
         self._queue: deque[_Request] = deque()
         self._held = False
         """Whether a step, or an `exclusive` block, has the engine."""
@@ -111,7 +111,7 @@ class GenerationEngine:
         self._thread: threading.Thread | None = None
         self._rows: list[_Request] = []
         """The running batch; row i lives in slot i."""
-        self._slots = KVSlots(max_batch_size)
+        self._slots = SlotKVCache(max_batch_size)
 
     def submit(self, prompt_ids: Sequence[int], params: SamplingParams) -> Future[Completion]:
         """Ask for one completion, without waiting.
@@ -196,7 +196,7 @@ class GenerationEngine:
         Args:
             weights: Pairs of a name from `model.state_dict()` and a tensor of that shape, of any type and device.
                 Of names that are tied to each other one is enough.
-            wanted: Of which names a weight must come, and of no others; all unless told.
+            wanted: Of which names a weight must come, and of no others; by default all.
 
         Returns:
             How many tensors were copied.
@@ -324,7 +324,7 @@ class GenerationEngine:
             first = len(self._rows)
             self._rows.extend(rows)
             self._slots.write(cache, source, first, total, columns)
-        # The dictionary's order is not the slots': the state of the new rows is made anew from the rows themselves.
+        # The dictionary's order is not the slots': the state of the new rows is made again from the rows themselves.
         self._sampler.set_rows([row.params for row in self._rows])
         self._slots.set_rows(
             [row.token_ids[-1] if row.token_ids else row.prompt[-1] for row in self._rows],

@@ -162,7 +162,7 @@ def _from_folder(name: str, folder: Path, settings: ReplySettings, merged: Path,
 def _merge(checkpoint: Path, merged: Path, base: str | None) -> Path:
     """The model folder of a trainer's checkpoint, made unless it was made before."""
     check_shards(checkpoint)
-    # A checkpoint that was written anew has other times, and gets a folder of its own.
+    # A checkpoint that was written again has other times, and gets a folder of its own.
     files = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in shard_files(checkpoint)]
     version = f"{digest(checkpoint, base, files):016x}"[:8]
     target = merged / f"{checkpoint.parent.name}-step-{step_of(checkpoint)}-{version}"

@@ -120,7 +120,7 @@ class ServerPlayer:
                     why = f"it did not answer within {self._timeout:g} s; ask less at once, or raise the timeout"
                     continue
                 except httpx.TransportError as error:
-                    why = _told(error)
+                    why = _described(error)
                     continue
             if response.status_code == httpx.codes.OK:
                 return _reply(response, self.url)
@@ -158,7 +158,7 @@ def _model_of(url: str, named: str) -> str:
         hint = ": set OPENAI_API_KEY" if code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN) else ""
         raise UserError(f"the server at {url} does not list its models (HTTP {code}){hint}") from error
     except httpx.HTTPError as error:
-        raise UserError(f"no server answers at {url} ({_told(error)}): start one, or check the address") from error
+        raise UserError(f"no server answers at {url} ({_described(error)}): start one, or check the address") from error
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"what answers at {url} is no OpenAI-compatible server: it lists no models") from error
     if named and named not in served:
@@ -189,7 +189,7 @@ def _reply(response: httpx.Response, url: str) -> Reply:
         ) from error
 
 
-def _told(error: Exception) -> str:
+def _described(error: Exception) -> str:
     return _short(str(error)) or type(error).__name__
 
 

@@ -68,7 +68,7 @@ class _SlotLayer(CacheLayerMixin):
     keys: torch.Tensor
     values: torch.Tensor
 
-    def __init__(self, slots: "KVSlots", keys: torch.Tensor, values: torch.Tensor) -> None:
+    def __init__(self, slots: "SlotKVCache", keys: torch.Tensor, values: torch.Tensor) -> None:
         super().__init__()
         self._slots = slots
         self.keys = keys  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -99,7 +99,7 @@ class _SlotLayer(CacheLayerMixin):
         return self.keys.shape[2]
 
 
-class KVSlots:
+class SlotKVCache:
     """The slots of a running batch. Row i of the batch is in slot i of every layer.
 
     Args:

@@ -21,8 +21,8 @@ const named = (one) => `${one.role} · ${one.player}`;
 function summary() {
   const counts = new Map(["won", "drawn", "lost"].map((reason) => [reason, 0]));
   for (const game of games) counts.set(ending(game).reason, (counts.get(ending(game).reason) ?? 0) + 1);
-  const told = [...counts].filter(([, count]) => count).map(([reason, count]) => `${count} ${reason}`);
-  return [`${games.length} ${games.length === 1 ? "game" : "games"}`, ...told].join(" · ");
+  const parts = [...counts].filter(([, count]) => count).map(([reason, count]) => `${count} ${reason}`);
+  return [`${games.length} ${games.length === 1 ? "game" : "games"}`, ...parts].join(" · ");
 }
 
 function list() {

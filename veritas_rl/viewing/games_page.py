@@ -18,7 +18,7 @@ from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.viewing.recording import PlayedGame
 
 GAMES_FOLDER = "VERITAS_RL_GAMES_FOLDER"
-"""The environment variable by which the launcher tells verl's processes where the games of a run are written."""
+"""The environment variable with which the launcher sets where the games of a run are written."""
 
 
 def write_games(folder: Path, name: str, games: Sequence[PlayedGame], title: str) -> Path:
