@@ -13,13 +13,14 @@ from rich.console import Console
 from veritas_rl.envs import registry
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.registry import get_environment, make_task
-from veritas_rl.errors import exit_on_user_error
+from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.judging import evaluation
 from veritas_rl.judging.held_out import judge, judge_uniform
 from veritas_rl.judging.matches import FinishedGame
 from veritas_rl.judging.report import measure_of, table_of
 from veritas_rl.players.loading import NamedPlayer
 from veritas_rl.players.random import RandomPlayer
+from veritas_rl.rating import tournament
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / "train/tools/evaluate.py"
@@ -222,3 +223,16 @@ def test_help_lists_the_players_of_the_environment(run: Run) -> None:
     assert "mcts:SIMS" not in out
     _, out, _ = run("--help", "--env", "openspiel")
     assert "  mcts, mcts:SIMS, mcts:full  tree search with SIMS simulations a move" in out
+
+
+def test_a_tournament_needs_a_game_for_two(tmp_path: Path) -> None:
+    settings = tournament.Settings(("random", "solution"), env="quiz")
+    with pytest.raises(UserError, match="quiz has no game for two, and a tournament is of such games"):
+        tournament.hold(settings, tmp_path, Console(quiet=True))
+
+
+def test_a_task_without_perturbations_refuses_each() -> None:
+    task = make_task("quiz", "sums", 0)
+    assert get_environment("quiz").perturbations(task) == {}
+    with pytest.raises(UserError, match="unknown perturbation 'labels'"):
+        get_environment("quiz").start_perturbed(task, "labels")

@@ -182,6 +182,7 @@ def test_another_tournament_in_the_same_folder_is_refused(run: Run, tmp_path: Pa
         (["--games", "hex(board_size=5)", "--num_episodes", 12], r"with --games tic_tac_toe, and not --games hex\("),
         (["--games", "tic_tac_toe", "--num_episodes", 14], "with --num_episodes 12, and not --num_episodes 14"),
         ([*TOE, "--opening", 1], "with no --opening, and not --opening 1"),
+        ([*TOE, "--config", "scale=utility"], "with no --config, and not --config scale=utility"),
         (["--num_episodes", 12], r"and not --games of \d+ cases"),
     ):
         code, _, err = run("random", "mcts:5", *words, "--output", tmp_path)

@@ -192,8 +192,10 @@ def _check_folder(settings: Settings, folder: Path, ledger: Ledger) -> None:
 
 
 def _typed(name: str, value: Any) -> str:
-    if value is None:
+    if value is None or value == {}:
         return f"no --{name}"
+    if isinstance(value, dict):
+        return " ".join(f"--{name} {key}={setting}" for key, setting in value.items())
     if isinstance(value, list):
         value = ",".join(value) if len(value) <= MOST_CASES else f"of {len(value)} cases"
     return f"--{name} {value}"
