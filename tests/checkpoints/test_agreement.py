@@ -45,7 +45,7 @@ def games(merged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("games")
     replies = ReplySettings(max_tokens=8)
     adapter = str(merged / "lora_adapter")
-    settings = Settings(str(merged), adapter, ("random",), 8, "tic_tac_toe", prompt="brief", replies=replies)
+    settings = Settings(str(merged), compare=adapter, games=8, cases="tic_tac_toe", prompt="brief", replies=replies)
     found = evaluate(settings, folder, Console(quiet=True), games_to_show=8)
     assert found.versus[0].games == 8
     return folder / "shown.jsonl"
