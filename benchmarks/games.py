@@ -31,8 +31,9 @@ from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.main import plan
 from veritas_rl.players.loading import ReplySettings, open_player
 from veritas_rl.players.registry import make_bot
-from veritas_rl.verl_plugin.agent_loop import GameAgentLoop, start
-from veritas_rl.verl_plugin.cpu.rollout import BatchingClient, GenerationServer, server_name
+from veritas_rl.verl_plugin.agent_loop import TaskAgentLoop, start
+from veritas_rl.verl_plugin.cpu.client import BatchingClient, server_name
+from veritas_rl.verl_plugin.cpu.rollout import GenerationServer
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 from veritas_rl.verl_plugin.opponents import Opponent
 
@@ -62,7 +63,7 @@ class Clock:
         return timed
 
 
-async def rollout(loop: GameAgentLoop, tasks: Sequence[Task], at_once: int) -> None:
+async def rollout(loop: TaskAgentLoop, tasks: Sequence[Task], at_once: int) -> None:
     """Play tasks, so many at once."""
     for first in range(0, len(tasks), at_once):
         some = tasks[first : first + at_once]
@@ -93,7 +94,7 @@ async def measure(given: argparse.Namespace) -> None:
     client: Any = BatchingClient(servers=1)
     client.generate = clock.watch(client.generate)
     Opponent.act = clock.watch(Opponent.act)
-    loop = GameAgentLoop(
+    loop = TaskAgentLoop(
         trainer_config=DictConfigWrap(made.configuration),
         server_manager=client,
         tokenizer=AutoTokenizer.from_pretrained(path),

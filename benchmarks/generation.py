@@ -28,7 +28,8 @@ from veritas_rl.launch.main import plan
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.sampling import SamplingParams
-from veritas_rl.verl_plugin.cpu.rollout import BatchingClient, GenerationServer, server_name
+from veritas_rl.verl_plugin.cpu.client import BatchingClient, server_name
+from veritas_rl.verl_plugin.cpu.rollout import GenerationServer
 
 BYTES = 256
 """The first tokens of the small model's vocabulary are plain bytes."""

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
-from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput, DictConfigWrap
+from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigWrap
 from verl.workers.rollout.replica import TokenOutput
 
 from veritas_rl.envs.task import Task
 from veritas_rl.launch.tiny_model import byte_tokenizer
 from veritas_rl.verl_plugin import agent_loop
-from veritas_rl.verl_plugin.agent_loop import GameAgentLoop, recorded
+from veritas_rl.verl_plugin.agent_loop import TaskAgentLoop, recorded
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 from veritas_rl.viewing.recording import RecordedSession
 
@@ -37,7 +37,7 @@ def play_with(
         return TokenOutput(token_ids=reply, log_probs=[-0.5] * len(reply), stop_reason="completed")
 
     async def run() -> list[AgentLoopOutput]:
-        loop: Any = GameAgentLoop(
+        loop: Any = TaskAgentLoop(
             trainer_config=DictConfigWrap(config),
             server_manager=SimpleNamespace(generate=generate),  # pyright: ignore[reportArgumentType]
             tokenizer=TOKENIZER,
@@ -221,11 +221,3 @@ def test_a_game_that_is_recorded_is_the_one_that_was_played(monkeypatch: pytest.
         assert turn.reply in written
     (reason,) = {info(output)["reason"] for output in outputs}
     assert next(end.reason for end in game.endings if end.seat == game.seat) == reason
-
-
-@pytest.mark.parametrize(("said", "first"), [({"min_global_steps": 0}, 0), ({"min_global_steps": None}, 4), ({}, 4)])
-def test_weights_of_step_0_are_known_as_such(said: dict[str, int | None], first: int) -> None:
-    output = AgentLoopOutput(
-        prompt_ids=[1], response_ids=[2], response_mask=[1], metrics=AgentLoopMetrics(), extra_fields=said
-    )
-    assert agent_loop.tag(output, step=5)["min_global_steps"] == first

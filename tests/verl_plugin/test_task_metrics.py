@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from veritas_rl.verl_plugin.replay_buffer import task_metrics
-from veritas_rl.verl_plugin.trainer import moves_of
 
 
 def sample(group: str, seat: int, value: float, left: int = 0, **info: float) -> dict[str, Any]:
@@ -76,14 +75,3 @@ def test_each_environment_of_a_mixture_is_counted_by_itself_and_by_its_own_group
         *("task/moves", "openspiel/moves", "openspiel/hex/moves"),
         *("openspiel/vs_mcts:50/moves", "openspiel/seat_1/moves"),
     }
-
-
-def test_replies_are_numbered_by_seat() -> None:
-    fields = [sample("openspiel/hex", seat, 1.0, left) for seat, left in ((0, 1), (1, 0), (0, 0))]
-    moves = moves_of([f"u_3_{index}" for index in range(3)], fields, [0.9, 0.0, 1.0])
-    assert [(move.task, move.game, move.seat, move.turn, move.discount) for move in moves] == [
-        ("u", "u_3", 0, 0, 0.9),
-        ("u", "u_3", 1, 0, 1.0),
-        ("u", "u_3", 0, 1, 1.0),
-    ]
-    assert {(move.name, move.opponent) for move in moves} == {("openspiel/hex", "mcts:50")}

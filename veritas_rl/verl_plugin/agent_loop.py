@@ -1,34 +1,18 @@
 """How a batch of tasks is played with the model that is trained: the asynchronous twin of `veritas_rl.envs.base.play`.
 
-`GameAgentLoop` (verl's name for it: `game_agent`) plays one session: the model answers its turns, and `shape` rewards
+`TaskAgentLoop` (verl's name for it: `game_agent`) plays one session: the model answers its turns, and `shape` rewards
 each reply by its own seat's score. Single moves run through it too, so that a reply cut at the token limit is known as
 one.
-
-`GameLoopWorker` plays a whole batch and writes it to TransferQueue at once. verl's own worker writes and configures one
-sample at a time, stores each row's prompt and task beside what was made of them, and gives every reply of a game the
-reward of the last.
 """
 
 import asyncio
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import ray
-import torch
-import transfer_queue as tq
-from tensordict import TensorDict
-from verl.experimental.agent_loop.agent_loop import (
-    AgentLoopBase,
-    AgentLoopOutput,
-    AgentLoopWorker,
-    DictConfigWrap,
-    ToolListWrap,
-)
-from verl.utils import tensordict_utils as tu
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 
 from veritas_rl.envs.base import Reply, Score, Session, Turn, shape
 from veritas_rl.envs.registry import get_environment
@@ -36,20 +20,9 @@ from veritas_rl.envs.task import Task
 from veritas_rl.players.loading import ReplySettings
 from veritas_rl.players.registry import ALL_SEATS, is_model, stand_in
 from veritas_rl.verl_plugin.chat import Chat
-from veritas_rl.verl_plugin.cpu.cells import from_rows
-from veritas_rl.verl_plugin.cpu.rollout import BatchingClient
 from veritas_rl.verl_plugin.opponents import ModelSettings, Opponent
 from veritas_rl.verl_plugin.reward import reward_info, task_of
-from veritas_rl.verl_plugin.sample_key import SampleKey
-from veritas_rl.viewing.recording import PlayedGame, RecordedSession
-
-KEPT = ("uid", "data_source", "reward_model")
-"""What verl reads of a row after its sample was played."""
-
-NEEDED = (*KEPT, "extra_info")
-"""What is needed of a row to play it."""
-
-logger = logging.getLogger(__name__)
+from veritas_rl.viewing.recording import RecordedSession
 
 
 @dataclass
@@ -71,7 +44,7 @@ class _Sample:
     made_by: dict[str, Any] = field(default_factory=dict)
 
 
-class GameAgentLoop(AgentLoopBase):
+class TaskAgentLoop(AgentLoopBase):
     """Plays one session: the model that is trained on its seats, and the task's opponent on the others.
 
     In the context "turn" every reply of the model is a trajectory of its own; in "conversation" each of its seats has
@@ -226,166 +199,11 @@ def is_trained(task: Task, seat: int) -> bool:
 
 
 def recorded(task: Task, session: Session) -> RecordedSession:
-    """The session of a task, to be looked at after `GameAgentLoop` has played it."""
+    """The session of a task, to be looked at after `TaskAgentLoop` has played it."""
     opponent = stand_in(task.manner.opponent, task.env, task.case)
     return RecordedSession(session, lambda seat: "model" if is_trained(task, seat) else opponent)
-
-
-@ray.remote
-class GameLoopWorker(AgentLoopWorker):
-    """Plays batches. It is made before there is a rollout to play with, because its imports take seconds."""
-
-    def __init__(self) -> None:
-        """Only import."""
-
-    def begin(self, *args: Any) -> None:
-        """Take what verl's own worker is made with, and be ready to play."""
-        super().__init__(*args)
-        tq.init()
-        client = self.llm_client
-        if self.rollout_config.name == "transformers":
-            client = BatchingClient(self.config.trainer.n_gpus_per_node * self.config.trainer.nnodes)
-        self.loop = GameAgentLoop(
-            trainer_config=DictConfigWrap(config=self.config),
-            server_manager=client,  # pyright: ignore[reportArgumentType]
-            tokenizer=self.tokenizer,
-            processor=self.processor,
-            dataset_cls=self.dataset_cls,  # pyright: ignore[reportArgumentType]
-            data_config=DictConfigWrap(self.config.data),
-            tools=ToolListWrap(self.tools),
-        )
-        self._playing: set[asyncio.Task[None]] = set()
-        self._games: list[PlayedGame] = []
-
-    def take_games(self) -> list[PlayedGame]:
-        """The games of validation that were recorded since this was last asked, in the order of their rows."""
-        taken, self._games = self._games, []
-        return taken
-
-    async def play(self, rows: list[dict[str, Any]], step: int, validate: bool) -> None:
-        """Begin to play, and return at once: what comes of it is written to TransferQueue.
-
-        Args:
-            rows: `NEEDED` of rows of `DynamicEnvDataset`.
-            step: That is trained or validated.
-            validate: Whether it is validated.
-        """
-        # Asynchronous training takes whichever games have ended: there, none may wait for the others.
-        together = validate or self.config.trainer.v1.trainer_mode == "sync"
-        for part in [rows] if together else [[row] for row in rows]:
-            playing = asyncio.create_task(self._play_or_fail(part, step, validate))
-            self._playing.add(playing)
-            playing.add_done_callback(self._playing.discard)
-
-    async def finish(self) -> None:
-        """Return when nothing is played any more."""
-        await asyncio.gather(*self._playing)
-
-    async def _play_or_fail(self, rows: list[dict[str, Any]], step: int, validate: bool) -> None:
-        """Play rows. Whatever fails, they are marked: verl waits for ever for rows without a status."""
-        try:
-            await self._play(rows, step, validate)
-        except Exception:
-            logger.exception("Error in playing a batch")
-            uids, partition = [row["uid"] for row in rows], "val" if validate else "train"
-            await tq.async_kv_batch_put(keys=uids, tags=[{"status": "failure"}] * len(uids), partition_id=partition)
-
-    async def _play(self, rows: list[dict[str, Any]], step: int, validate: bool) -> None:
-        config, partition = self.rollout_config, "val" if validate else "train"
-        drawn = config.val_kwargs if validate else config
-        params = {
-            "temperature": drawn.temperature,
-            "top_p": drawn.top_p,
-            "top_k": drawn.top_k,
-            "repetition_penalty": 1.0,
-            "logprobs": config.calculate_log_probs,
-        }
-        tasks = [task_of(row["extra_info"]) for row in rows]
-        sessions = [(index, copy) for index in range(len(rows)) for copy in range(drawn.n)]
-        started = await asyncio.to_thread(lambda: [start(tasks[index]) for index, _ in sessions])
-        shown: list[RecordedSession] = []
-        if validate:
-            room = self.config.veritas_rl.games_to_show - len(self._games)
-            for place, (index, copy) in enumerate(sessions):
-                if tasks[index].mode == "episode" and copy == 0 and len(shown) < room:
-                    shown.append(recorded(tasks[index], started[place]))
-                    started[place] = shown[-1]
-        played = await asyncio.gather(
-            *(
-                self.loop.play(tasks[index], session, params)
-                for (index, _), session in zip(sessions, started, strict=True)
-            ),
-            return_exceptions=True,
-        )
-        if not any(isinstance(outputs, BaseException) for outputs in played):
-            self._games += [session.game() for session in shown]
-        failed: set[str] = set()
-        keys: list[str] = []
-        replies: list[tuple[dict[str, Any], AgentLoopOutput]] = []
-        for (index, copy), outputs in zip(sessions, played, strict=True):
-            uid = rows[index]["uid"]
-            if isinstance(outputs, BaseException):
-                logger.error("Error in playing %s", tasks[index].id, exc_info=outputs)
-                failed.add(uid)
-                continue
-            for number, output in enumerate(outputs):
-                keys.append(str(SampleKey(uid, copy, number)))
-                replies.append((rows[index], output))
-        if keys:
-            tags = [tag(output, step) for _, output in replies]
-            await tq.async_kv_batch_put(keys=keys, fields=columns(replies), tags=tags, partition_id=partition)
-        uids = [row["uid"] for row in rows]
-        done = [{"status": "failure" if uid in failed else "finished"} for uid in uids]
-        await tq.async_kv_batch_put(keys=uids, tags=done, partition_id=partition)
 
 
 def start(task: Task) -> Session:
     """The session of a task."""
     return get_environment(task.env).start(task)
-
-
-def columns(replies: Sequence[tuple[dict[str, Any], AgentLoopOutput]]) -> TensorDict:
-    """What verl's trainer and engines read of replies, a sample for each: tokens as (samples, jagged).
-
-    Args:
-        replies: The row of the task, `KEPT` of it at least, and what became of it.
-    """
-    rows, outputs = zip(*replies, strict=True)
-    whole = [[*output.prompt_ids, *output.response_ids] for output in outputs]
-    mask = from_rows([output.response_mask for output in outputs], torch.int64)
-    made = {
-        **{name: [row[name] for row in rows] for name in KEPT},
-        "prompts": from_rows([output.prompt_ids for output in outputs], torch.int64),
-        "responses": from_rows([output.response_ids for output in outputs], torch.int64),
-        "input_ids": from_rows(whole, torch.int64),
-        "position_ids": from_rows([range(len(tokens)) for tokens in whole], torch.int64),
-        "response_mask": mask,
-        "loss_mask": mask,
-        # verl wants a reward for each token: a reply's stands at its last.
-        "rm_scores": from_rows(
-            [[*[0.0] * (len(output.response_ids) - 1), output.reward_score or 0.0] for output in outputs], torch.float32
-        ),
-        "num_turns": [output.num_turns for output in outputs],
-        "extra_fields": [output.extra_fields for output in outputs],
-    }
-    log_probs = [output.response_logprobs for output in outputs if output.response_logprobs is not None]
-    if len(log_probs) == len(outputs):
-        made["rollout_log_probs"] = from_rows(log_probs, torch.float32)
-    return tu.get_tensordict(made)
-
-
-def tag(output: AgentLoopOutput, step: int) -> dict[str, Any]:
-    """By what verl's replay buffer and its balancing of ranks know a reply; lengths in tokens."""
-    prompt, response = len(output.prompt_ids), len(output.response_ids)
-    weights = {
-        name: step - 1 if (made_by := output.extra_fields.get(name)) is None else made_by
-        for name in ("min_global_steps", "max_global_steps")
-    }
-    return {
-        "status": "success",
-        "prompt_len": prompt,
-        "response_len": response,
-        "seq_len": prompt + response,
-        "global_steps": step,
-        **weights,
-    }

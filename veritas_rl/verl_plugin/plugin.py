@@ -22,7 +22,7 @@ if os.environ.get("VERITAS_RL_DIE_WITH_PARENT") == "1":
 
 @when_imported("verl.experimental.agent_loop.agent_loop")
 def _register_agent_loop(module: ModuleType) -> None:
-    module._agent_loop_registry["game_agent"] = {"_target_": "veritas_rl.verl_plugin.agent_loop.GameAgentLoop"}
+    module._agent_loop_registry["game_agent"] = {"_target_": "veritas_rl.verl_plugin.agent_loop.TaskAgentLoop"}
 
 
 @when_imported("verl.trainer.ppo.v1")

@@ -19,7 +19,7 @@ POLL_SECONDS = 0.05
 """How often the queue is asked; one question costs about a millisecond."""
 
 
-class GameReplayBuffer(ReplayBuffer):
+class TaskReplayBuffer(ReplayBuffer):
     """Samples as verl does, and adds metrics by environment and group to each training batch.
 
     Attributes:
@@ -52,7 +52,7 @@ class GameReplayBuffer(ReplayBuffer):
         return batch, metrics
 
 
-class AsyncGameReplayBuffer(GameReplayBuffer, ReplayBufferAsync):
+class AsyncTaskReplayBuffer(TaskReplayBuffer, ReplayBufferAsync):
     """The same, of games that go on from step to step."""
 
 

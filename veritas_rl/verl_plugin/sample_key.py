@@ -32,6 +32,11 @@ class SampleKey(NamedTuple):
         return f"{self.uid}_{self.game}_{self.reply}"
 
     @property
+    def session_name(self) -> str:
+        """`session` as text."""
+        return f"{self.uid}_{self.game}"
+
+    @property
     def session(self) -> tuple[str, int]:
         """Equal for the samples of one game."""
         return self.uid, self.game

@@ -18,28 +18,21 @@ add to verl's own:
   which the critic then obeys.
 """
 
-import asyncio
 import dataclasses
 import json
 import math
 import os
-from collections import defaultdict
-from collections.abc import Sequence
 from contextlib import nullcontext
-from operator import itemgetter
 from pathlib import Path
-from statistics import fmean
 from typing import Any, ClassVar
 
 import ray
 import torch
 import transfer_queue as tq
 from omegaconf import DictConfig, open_dict
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.core_algos import register_adv_est
-from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer, register_trainer
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
@@ -57,9 +50,10 @@ from veritas_rl.checkpoints.layout import (
 )
 from veritas_rl.checkpoints.prune import keep_newest
 from veritas_rl.errors import UserError
-from veritas_rl.verl_plugin.advantages import ESTIMATORS, Move, RoleBaselines, group_relative, role_conditioned
-from veritas_rl.verl_plugin.agent_loop import NEEDED, GameLoopWorker
-from veritas_rl.verl_plugin.cpu.rollout import TransformersReplica
+from veritas_rl.verl_plugin.advantages import ESTIMATORS, RoleBaselines, group_relative, role_conditioned
+from veritas_rl.verl_plugin.batches import even_mini_batches, moves_of, outcomes
+from veritas_rl.verl_plugin.cpu import room
+from veritas_rl.verl_plugin.loop_manager import TaskLoopManager
 from veritas_rl.verl_plugin.sample_key import SampleKey
 from veritas_rl.viewing.games_page import GAMES_FOLDER, write_games
 
@@ -72,7 +66,7 @@ ENGINE_COLUMNS = (
 )
 """What verl's engines read of each sample, as far as it is there."""
 
-ASYNC_REPLAY_BUFFER = "AsyncGameReplayBuffer"
+ASYNC_REPLAY_BUFFER = "AsyncTaskReplayBuffer"
 """In the file that `custom_sampler` names. It is not imported here: importing it brings verl, which brings this."""
 
 BASELINES = "baselines.json"
@@ -85,8 +79,8 @@ NAMED_TASKS = 8
 """How many tasks an error names; the log has all of them."""
 
 
-class GameTraining(PPOTrainer):
-    """What `GameTrainer` and `AsyncGameTrainer` have in common, before one of verl's trainers.
+class TaskTraining(PPOTrainer):
+    """What `TaskTrainer` and `AsyncTaskTrainer` have in common, before one of verl's trainers.
 
     Args:
         config: verl's whole configuration.
@@ -111,8 +105,8 @@ class GameTraining(PPOTrainer):
         self._mini_batch_sizes = [learner.ppo_mini_batch_size for learner in self._learners]
         self._drawn: dict[str, int] = {}
         """The number of the dataset's draw, by the uid that verl gives each row."""
-        GameLoopManager.start_workers(config)
-        TransformersReplica.start_servers(config)
+        TaskLoopManager.start_workers(config)
+        room.start_servers(config)
         base = Path(config.actor_rollout_ref.model.path)
         self._base_fingerprint = weights_fingerprint(base) if any(base.glob("*.safetensors")) else None
         super().__init__(config)
@@ -290,7 +284,7 @@ class GameTraining(PPOTrainer):
 
 
 @register_trainer("game")
-class GameTrainer(GameTraining, PPOTrainerSync):
+class TaskTrainer(TaskTraining, PPOTrainerSync):
     """verl's synchronous trainer, for games."""
 
     verl_mode = "sync"
@@ -302,7 +296,7 @@ class GameTrainer(GameTraining, PPOTrainerSync):
 
 
 @register_trainer("game_async")
-class AsyncGameTrainer(GameTraining, PPOTrainerColocateAsync):
+class AsyncTaskTrainer(TaskTraining, PPOTrainerColocateAsync):
     """verl's asynchronous trainer on the devices of the rollout, for games."""
 
     verl_mode = "colocate_async"
@@ -336,119 +330,15 @@ class AsyncGameTrainer(GameTraining, PPOTrainerColocateAsync):
             dataset.go_on_with(self._drawn.values())
 
 
-class GameLoopManager(AgentLoopManagerTQ):
-    """verl's manager, with our workers."""
-
-    started: ClassVar[list[Any]] = []
-    """Workers that are made and have not begun."""
-
-    @classmethod
-    def start_workers(cls, config: DictConfig) -> None:
-        """Make the workers, on all nodes in turn, while the trainer makes everything else."""
-        nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0]
-        cls.started = [
-            GameLoopWorker.options(
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=nodes[index % len(nodes)], soft=True)
-            ).remote()
-            for index in range(config.actor_rollout_ref.rollout.agent.num_workers)
-        ]
-
-    async def _init_agent_loop_workers(self) -> None:
-        if not self.started:
-            self.start_workers(self.config)
-        self.agent_loop_workers = self.started
-        made_with = (self.config, self.llm_client, self.teacher_client, self.reward_loop_worker_handles)
-        await asyncio.gather(*(worker.begin.remote(*made_with) for worker in self.agent_loop_workers))
-
-    def generate_sequences(self, prompts: TensorDict) -> None:
-        """Deal the rows of a batch to the workers, which begin to play.
-
-        verl sends them the batch itself, which takes as long as a small model takes to play it.
-        """
-        columns = (tu.get(prompts, name) for name in NEEDED)
-        rows = [dict(zip(NEEDED, values, strict=True)) for values in zip(*columns, strict=True)]
-        step, validate = int(tu.get(prompts, "global_steps")), bool(tu.get(prompts, "validate", default=False))
-        share = math.ceil(len(rows) / len(self.agent_loop_workers))
-        shares = (rows[first : first + share] for first in range(0, len(rows), share))
-        dealt = zip(self.agent_loop_workers, shares, strict=False)
-        ray.get([worker.play.remote(some, step, validate) for worker, some in dealt])
-
-
 @register_adv_est("rae")
 def _reward_of_reply(
     token_level_rewards: torch.Tensor, response_mask: torch.Tensor, **_: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """verl wants a function by this name; `GameTraining` puts what `role_conditioned` says in its place."""
+    """verl wants a function by this name; `TaskTraining` puts what `role_conditioned` says in its place."""
     rewards = token_level_rewards.sum(dim=-1, keepdim=True) * response_mask
     return rewards, rewards
-
-
-def moves_of(keys: Sequence[str], fields: Sequence[dict[str, Any]], rewards: Sequence[float]) -> list[Move]:
-    """The samples of a batch as moves of games, in their order.
-
-    Args:
-        keys: Of each sample, see `SampleKey`.
-        fields: What the agent loop said of each sample.
-        rewards: The shaped reward of each sample.
-    """
-    parsed = [SampleKey.parse(key) for key in keys]
-    turns: dict[tuple[tuple[str, int], int], list[int]] = defaultdict(list)
-    for key, said in zip(parsed, fields, strict=True):
-        turns[key.session, said["move"]["seat"]].append(key.reply)
-    return [
-        Move(
-            task=key.uid,
-            game=f"{key.uid}_{key.game}",
-            name=said["reward_extra_info"]["group"],
-            opponent=said["move"]["opponent"],
-            seat=said["move"]["seat"],
-            turn=sorted(turns[key.session, said["move"]["seat"]]).index(key.reply),
-            reward=reward,
-            value=said["reward_extra_info"]["value"],
-            discount=said["move"]["discount"],
-        )
-        for key, said, reward in zip(parsed, fields, rewards, strict=True)
-    ]
-
-
-def even_mini_batches(replies: int, sizes: Sequence[int], copies: int, ranks: int) -> list[int]:
-    """Sizes of mini-batches that divide a step with the least padding.
-
-    Args:
-        replies: In the step.
-        sizes: As they are wanted, in tasks with `copies` replies each; one for each learner.
-        copies: By which verl multiplies a size.
-        ranks: Into which a mini-batch must divide.
-
-    Returns:
-        One for each of `sizes`, close to it.
-    """
-    largest = max(sizes)
-    shares = [round(largest / size) for size in sizes]
-    unit = math.lcm(copies, ranks) * math.lcm(*shares)
-    parts = max(1, round(replies / (largest * copies)))
-    size = math.ceil(replies / (parts * unit)) * unit
-    return [size // (copies * share) for share in shares]
 
 
 def _with_tensors(batch: KVBatchMeta) -> KVBatchMeta:
     """The batch, of which a worker is sent what it computes with, instead of all that there is."""
     return dataclasses.replace(batch, fields=list(ENGINE_COLUMNS))
-
-
-def outcomes(replies: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, tuple[float, float]]:
-    """Value and success of each row by its uid, as the means over its games. A game's last reply says how it ended.
-
-    Args:
-        replies: Key and `reward_info` of each reply, in any order; see `SampleKey`.
-    """
-    ends: dict[tuple[str, int], tuple[int, dict[str, Any]]] = {}
-    for key, info in ((SampleKey.parse(text), info) for text, info in replies):
-        ends[key.session] = max(ends.get(key.session, (-1, {})), (key.reply, info), key=itemgetter(0))
-    games: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for (uid, _), (_, info) in ends.items():
-        games[uid].append(info)
-    return {
-        uid: (fmean(info["value"] for info in infos), fmean(info["success"] for info in infos))
-        for uid, infos in games.items()
-    }

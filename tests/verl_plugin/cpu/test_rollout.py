@@ -16,7 +16,8 @@ from verl.utils.config import omega_conf_to_dataclass
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.main import plan
 from veritas_rl.launch.tiny_model import build_tiny_model
-from veritas_rl.verl_plugin.cpu.rollout import BatchingClient, GenerationServer, server_name
+from veritas_rl.verl_plugin.cpu.client import BatchingClient, server_name
+from veritas_rl.verl_plugin.cpu.rollout import GenerationServer
 
 PROMPTS = [list(range(10 + index, 30 + 2 * index)) for index in range(6)]
 

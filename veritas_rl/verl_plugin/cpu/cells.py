@@ -5,10 +5,12 @@ takes many times as long as copying the few tokens that are in it.
 """
 
 from collections.abc import Sequence
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Any
 
 import torch
+
+from veritas_rl.verl_plugin.columns import jagged
 
 MARK = b"tensor of "
 """How a cell begins. The name of its dtype follows, a colon, and its elements."""
@@ -49,20 +51,6 @@ def unpack(cells: Sequence[bytes]) -> torch.Tensor | None:
     values = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
     lengths = [(len(cell) - len(head)) // dtype.itemsize for cell in cells]
     return jagged(values, torch.tensor([0, *accumulate(lengths)]))
-
-
-def from_rows(rows: Sequence[Sequence[float]], dtype: torch.dtype) -> torch.Tensor:
-    """Sequences as a column: (samples, jagged)."""
-    offsets = torch.tensor([0, *accumulate(map(len, rows))])
-    return jagged(torch.tensor([*chain.from_iterable(rows)], dtype=dtype), offsets)
-
-
-def jagged(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """Sequences that stand one after the other as a column: (samples, jagged)."""
-    lengths = offsets.diff()
-    # Without the bounds torch pads a column to the length of all rows together.
-    least, most = int(lengths.min()), int(lengths.max())
-    return torch.nested.nested_tensor_from_jagged(values, offsets, min_seqlen=least, max_seqlen=most)
 
 
 def tensor_of(value: Any) -> Any:

@@ -80,7 +80,7 @@ def padded_responses(module: Any) -> None:
 @patch_of("verl.workers.utils.padding")
 def nested_responses(module: Any) -> None:
     """The values of replies are cut out as nested tensors in two more such loops: index all samples at once."""
-    from veritas_rl.verl_plugin.cpu.cells import jagged
+    from veritas_rl.verl_plugin.columns import jagged
 
     from_nested, to_nested = module.response_from_nested, module.response_to_nested
     require_fault(from_nested, "for resp_len, seq_offset in zip(response_lens, offsets[1:], strict=True):")

@@ -2,7 +2,7 @@
 
 verl asks for two things. `TransformersRollout` lives in the trainer's process and pushes its weights; verl calls it
 after each update. `TransformersReplica` starts the actor, `GenerationServer`, that answers `generate`; many agent
-loops call it at once, and its engine generates what is in flight together.
+loops call it at once through `client.BatchingClient`, and its engine generates what is in flight together.
 
 Weights travel through Ray's object store, bucket by bucket. Under LoRA only the adapter travels: the server puts it
 beside its own copy of the base and computes as the trainer does. (verl's other way, `model.lora.merge=True`, rounds
@@ -13,7 +13,7 @@ import asyncio
 import os
 import queue
 import re
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Generator
 from typing import Any, ClassVar
 
 import ray
@@ -31,19 +31,12 @@ from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.sampling import SamplingParams
+from veritas_rl.verl_plugin.cpu.client import server_name
 
 CALLS = 100_000
 """How many calls a server takes at once. While it is paused each waits, and the order to go on must get through."""
 
-GATHER_SECONDS = 0.002
-"""How long a first request waits for others to be sent with it."""
-
 STOP_REASONS = {"stop": "completed", "length": "completed", "aborted": "aborted"}
-
-
-def server_name(replica_rank: int) -> str:
-    """The Ray name of a replica's `GenerationServer`."""
-    return f"transformers_server_{replica_rank}"
 
 
 def is_adapter(name: str) -> bool:
@@ -215,77 +208,6 @@ class GenerationServer:
         """The actor has no profiler of its own."""
 
 
-def joined(parts: Sequence[TokenOutput]) -> TokenOutput:
-    """One reply of its parts, of which each but the last was aborted."""
-    written = [part for part in parts if part.token_ids] or parts[-1:]
-    first, last = written[0].extra_fields, written[-1].extra_fields
-    return parts[-1].model_copy(
-        update={
-            "token_ids": [token for part in parts for token in part.token_ids],
-            "log_probs": [logprob for part in parts for logprob in part.log_probs or ()],
-            "extra_fields": {**last, "min_global_steps": first.get("min_global_steps")},
-        }
-    )
-
-
-class BatchingClient:
-    """Sends what is asked at about the same time in one call to each server, where verl makes three for each reply.
-
-    Args:
-        servers: How many there are; requests are dealt to them in turn.
-    """
-
-    def __init__(self, servers: int) -> None:
-        self._servers: list[Any] = []
-        self._count = servers
-        self._first = 0
-        """The server to which the next request is dealt."""
-        self._waiting: list[tuple[list[int], dict[str, Any], asyncio.Future[TokenOutput]]] = []
-        self._sending: set[asyncio.Task[None]] = set()
-
-    async def generate(
-        self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
-    ) -> TokenOutput:
-        """As `GenerationServer.generate`. What is aborted for new weights goes on with them from where it was."""
-        limit, parts = sampling_params["max_tokens"], list[TokenOutput]()
-        while not parts or parts[-1].stop_reason == "aborted":
-            said = [token for part in parts for token in part.token_ids]
-            parts.append(await self._ask([*prompt_ids, *said], {**sampling_params, "max_tokens": limit - len(said)}))
-        return joined(parts)
-
-    async def _ask(self, prompt_ids: list[int], sampling_params: dict[str, Any]) -> TokenOutput:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[TokenOutput] = loop.create_future()
-        self._waiting.append((prompt_ids, sampling_params, future))
-        if len(self._waiting) == 1:
-            loop.call_later(GATHER_SECONDS, self._send)
-        return await future
-
-    def _send(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        if not self._servers:
-            self._servers = [ray.get_actor(server_name(rank)) for rank in range(self._count)]
-        first, self._first = self._first, (self._first + len(waiting)) % self._count
-        for rank, server in enumerate(self._servers):
-            if share := waiting[(rank - first) % self._count :: self._count]:
-                sending = asyncio.create_task(self._send_to(server, share))
-                self._sending.add(sending)
-                sending.add_done_callback(self._sending.discard)
-
-    @staticmethod
-    async def _send_to(server: Any, share: list[tuple[list[int], dict[str, Any], asyncio.Future[TokenOutput]]]) -> None:
-        futures = [future for _, _, future in share]
-        try:
-            requests = [(prompt, params) for prompt, params, _ in share]
-            async for some in server.generate_batch.options(num_returns="streaming").remote(requests):
-                for index, output in await some:
-                    futures[index].set_result(output)
-        except Exception as error:  # whatever the server met is what each of its callers meets
-            for future in futures:
-                if not future.done():
-                    future.set_exception(error)
-
-
 class TransformersReplica(RolloutReplica):
     """Starts one `GenerationServer` for a trainer rank, on the same node and the same device."""
 
@@ -295,8 +217,8 @@ class TransformersReplica(RolloutReplica):
     @classmethod
     def start_servers(cls, config: DictConfig) -> None:
         """Make the servers while the trainer makes everything else, where none is bound to its trainer's device."""
-        trainer, rollout = config.trainer, config.actor_rollout_ref.rollout
-        if rollout.name == "transformers" and trainer.device == "cpu" and trainer.nnodes == 1:
+        trainer = config.trainer
+        if trainer.device == "cpu" and trainer.nnodes == 1:
             for rank in range(trainer.n_gpus_per_node):
                 cls.started[rank] = cls._made(rank)
 

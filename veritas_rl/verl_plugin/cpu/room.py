@@ -8,6 +8,7 @@ that `switch` does not leave off.
 import os
 from types import ModuleType
 
+from omegaconf import DictConfig
 from wrapt import when_imported
 
 from veritas_rl.verl_plugin.patches import patches_in
@@ -31,6 +32,18 @@ def register() -> None:
     for patch in (*patches_in(corrections), *patches_in(patches)):
         if patch.name not in off:
             patch.register()
+
+
+def start_servers(config: DictConfig) -> None:
+    """Start the servers of the rollout `transformers`, if the run has it, while the trainer makes everything else.
+
+    Args:
+        config: verl's whole configuration.
+    """
+    if config.actor_rollout_ref.rollout.name == "transformers":
+        from veritas_rl.verl_plugin.cpu.rollout import TransformersReplica
+
+        TransformersReplica.start_servers(config)
 
 
 def _register_engines(module: ModuleType) -> None:

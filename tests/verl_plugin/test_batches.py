@@ -1,0 +1,62 @@
+"""What the trainer reads from the replies of a step."""
+
+import math
+
+import pytest
+
+from veritas_rl.verl_plugin.batches import even_mini_batches, moves_of, outcomes
+
+
+def info(value: float, success: float) -> dict[str, float]:
+    return {"value": value, "success": success}
+
+
+def test_an_outcome_is_the_mean_over_the_games_of_a_row_each_by_its_last_reply() -> None:
+    replies = [
+        ("a-1_0_10", info(1.0, 1.0)),
+        ("a-1_0_9", info(0.0, 0.0)),
+        ("b-2_0_0", info(0.5, 0.0)),
+        ("a-1_1_0", info(0.5, 0.0)),
+        ("a-1_0_2", info(0.0, 0.0)),
+    ]
+    expected = {"a-1": (0.75, 0.5), "b-2": (0.5, 0.0)}
+    assert outcomes(replies) == expected
+    # verl balances the ranks, so a batch comes in any order.
+    assert outcomes(replies[::-1]) == expected
+
+
+@pytest.mark.parametrize(("sizes", "copies", "ranks"), [([128, 128], 1, 1), ([32, 128], 1, 2), ([64, 64], 8, 4)])
+def test_the_batches_of_single_moves_are_divided_as_they_were_configured(
+    sizes: list[int], copies: int, ranks: int
+) -> None:
+    assert even_mini_batches(128 * copies, sizes, copies, ranks) == sizes
+
+
+@pytest.mark.parametrize("replies", [1, 127, 193, 430, 565, 1000])
+@pytest.mark.parametrize(("sizes", "copies", "ranks"), [([128, 128], 1, 1), ([64, 128], 1, 2), ([16, 16], 8, 4)])
+def test_replies_of_whole_games_are_divided_evenly(replies: int, sizes: list[int], copies: int, ranks: int) -> None:
+    made = even_mini_batches(replies, sizes, copies, ranks)
+    filled = math.ceil(replies / math.lcm(*(size * copies for size in made))) * math.lcm(*(n * copies for n in made))
+    unit = math.lcm(copies, ranks) * 2
+    for size, wanted in zip(made, sizes, strict=True):
+        assert size * copies % ranks == 0
+        assert filled % (size * copies) == 0
+        # What is padding is less than a few rows in each mini-batch of the larger kind.
+        assert filled - replies < max(1, round(replies / (max(sizes) * copies))) * unit
+        if replies > max(sizes) * copies:
+            assert wanted / 2 < size < 2 * wanted
+
+
+def test_replies_are_numbered_by_seat() -> None:
+    said = {"group": "openspiel/hex", "value": 1.0}
+    fields = [
+        {"reward_extra_info": said, "move": {"seat": seat, "discount": discount, "opponent": "mcts:50"}}
+        for seat, discount in ((0, 0.9), (1, 1.0), (0, 1.0))
+    ]
+    moves = moves_of([f"u_3_{index}" for index in range(3)], fields, [0.9, 0.0, 1.0])
+    assert [(move.task, move.game, move.seat, move.turn, move.discount) for move in moves] == [
+        ("u", "u_3", 0, 0, 0.9),
+        ("u", "u_3", 1, 0, 1.0),
+        ("u", "u_3", 0, 1, 1.0),
+    ]
+    assert {(move.name, move.opponent) for move in moves} == {("openspiel/hex", "mcts:50")}

@@ -1,0 +1,77 @@
+"""What the trainer reads from the replies of a step: moves, outcomes of rows, sizes of mini-batches."""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from operator import itemgetter
+from statistics import fmean
+from typing import Any
+
+from veritas_rl.verl_plugin.advantages import Move
+from veritas_rl.verl_plugin.sample_key import SampleKey
+
+
+def moves_of(keys: Sequence[str], fields: Sequence[dict[str, Any]], rewards: Sequence[float]) -> list[Move]:
+    """The samples of a batch as moves of games, in their order.
+
+    Args:
+        keys: Of each sample, see `SampleKey`.
+        fields: What the agent loop said of each sample.
+        rewards: The shaped reward of each sample.
+    """
+    parsed = [SampleKey.parse(key) for key in keys]
+    turns: dict[tuple[tuple[str, int], int], list[int]] = defaultdict(list)
+    for key, said in zip(parsed, fields, strict=True):
+        turns[key.session, said["move"]["seat"]].append(key.reply)
+    return [
+        Move(
+            task=key.uid,
+            game=key.session_name,
+            name=said["reward_extra_info"]["group"],
+            opponent=said["move"]["opponent"],
+            seat=said["move"]["seat"],
+            turn=sorted(turns[key.session, said["move"]["seat"]]).index(key.reply),
+            reward=reward,
+            value=said["reward_extra_info"]["value"],
+            discount=said["move"]["discount"],
+        )
+        for key, said, reward in zip(parsed, fields, rewards, strict=True)
+    ]
+
+
+def even_mini_batches(replies: int, sizes: Sequence[int], copies: int, ranks: int) -> list[int]:
+    """Sizes of mini-batches that divide a step with the least padding.
+
+    Args:
+        replies: In the step.
+        sizes: As they are wanted, in tasks with `copies` replies each; one for each learner.
+        copies: By which verl multiplies a size.
+        ranks: Into which a mini-batch must divide.
+
+    Returns:
+        One for each of `sizes`, close to it.
+    """
+    largest = max(sizes)
+    shares = [round(largest / size) for size in sizes]
+    unit = math.lcm(copies, ranks) * math.lcm(*shares)
+    parts = max(1, round(replies / (largest * copies)))
+    size = math.ceil(replies / (parts * unit)) * unit
+    return [size // (copies * share) for share in shares]
+
+
+def outcomes(replies: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, tuple[float, float]]:
+    """Value and success of each row by its uid, as the means over its games. A game's last reply says how it ended.
+
+    Args:
+        replies: Key and `reward_info` of each reply, in any order; see `SampleKey`.
+    """
+    ends: dict[tuple[str, int], tuple[int, dict[str, Any]]] = {}
+    for key, info in ((SampleKey.parse(text), info) for text, info in replies):
+        ends[key.session] = max(ends.get(key.session, (-1, {})), (key.reply, info), key=itemgetter(0))
+    games: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for (uid, _), (_, info) in ends.items():
+        games[uid].append(info)
+    return {
+        uid: (fmean(info["value"] for info in infos), fmean(info["success"] for info in infos))
+        for uid, infos in games.items()
+    }

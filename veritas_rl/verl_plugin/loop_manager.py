@@ -1,0 +1,52 @@
+"""Starts the workers that play, and deals each batch to them; YAML names it as verl's `agent_loop_manager_class`."""
+
+import asyncio
+import math
+from typing import Any, ClassVar
+
+import ray
+from omegaconf import DictConfig
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from tensordict import TensorDict
+from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
+from verl.utils import tensordict_utils as tu
+
+from veritas_rl.verl_plugin.loop_worker import NEEDED, TaskLoopWorker
+
+
+class TaskLoopManager(AgentLoopManagerTQ):
+    """verl's manager, with our workers."""
+
+    started: ClassVar[list[Any]] = []
+    """Workers that are made and have not begun."""
+
+    @classmethod
+    def start_workers(cls, config: DictConfig) -> None:
+        """Make the workers, on all nodes in turn, while the trainer makes everything else."""
+        nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0]
+        cls.started = [
+            TaskLoopWorker.options(
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=nodes[index % len(nodes)], soft=True)
+            ).remote()
+            for index in range(config.actor_rollout_ref.rollout.agent.num_workers)
+        ]
+
+    async def _init_agent_loop_workers(self) -> None:
+        if not self.started:
+            self.start_workers(self.config)
+        self.agent_loop_workers = self.started
+        made_with = (self.config, self.llm_client, self.teacher_client, self.reward_loop_worker_handles)
+        await asyncio.gather(*(worker.begin.remote(*made_with) for worker in self.agent_loop_workers))
+
+    def generate_sequences(self, prompts: TensorDict) -> None:
+        """Deal the rows of a batch to the workers, which begin to play.
+
+        verl sends them the batch itself, which takes as long as a small model takes to play it.
+        """
+        columns = (tu.get(prompts, name) for name in NEEDED)
+        rows = [dict(zip(NEEDED, values, strict=True)) for values in zip(*columns, strict=True)]
+        step, validate = int(tu.get(prompts, "global_steps")), bool(tu.get(prompts, "validate", default=False))
+        share = math.ceil(len(rows) / len(self.agent_loop_workers))
+        shares = (rows[first : first + share] for first in range(0, len(rows), share))
+        dealt = zip(self.agent_loop_workers, shares, strict=False)
+        ray.get([worker.play.remote(some, step, validate) for worker, some in dealt])
