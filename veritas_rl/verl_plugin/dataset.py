@@ -49,11 +49,12 @@ def row_of(task: Task, index: int, **drawn: str) -> dict[str, Any]:
     the arithmetic.
     """
     (turn, *_) = get_environment(task.env).start(task).turns()
+    name = task.id
     return {
         "data_source": task.env,
         "raw_prompt": [dict(message) for message in turn.messages],
-        "reward_model": {"style": "rule", "ground_truth": task.id},
-        "extra_info": {**task.to_dict(), "task_id": task.id, "index": index, **drawn},
+        "reward_model": {"style": "rule", "ground_truth": name},
+        "extra_info": {**task.to_dict(), "task_id": name, "index": index, **drawn},
         "index": index,
     }
 
