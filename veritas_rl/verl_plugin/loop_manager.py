@@ -1,4 +1,8 @@
-"""Starts the workers that play, and deals each batch to them; YAML names it as verl's `agent_loop_manager_class`."""
+"""Starts the workers that play, and deals each batch to them; YAML names it as verl's `agent_loop_manager_class`.
+
+verl's modules that are imported here bring our trainer, which brings this module: both name each other as modules, so
+that either may be imported first.
+"""
 
 import asyncio
 import math
@@ -11,7 +15,7 @@ from tensordict import TensorDict
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
 from verl.utils import tensordict_utils as tu
 
-from veritas_rl.verl_plugin.loop_worker import NEEDED, TaskLoopWorker
+from veritas_rl.verl_plugin import loop_worker
 
 
 class TaskLoopManager(AgentLoopManagerTQ):
@@ -25,7 +29,7 @@ class TaskLoopManager(AgentLoopManagerTQ):
         """Make the workers, on all nodes in turn, while the trainer makes everything else."""
         nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0]
         cls.started = [
-            TaskLoopWorker.options(
+            loop_worker.TaskLoopWorker.options(
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=nodes[index % len(nodes)], soft=True)
             ).remote()
             for index in range(config.actor_rollout_ref.rollout.agent.num_workers)
@@ -43,8 +47,8 @@ class TaskLoopManager(AgentLoopManagerTQ):
 
         verl sends them the batch itself, which takes as long as a small model takes to play it.
         """
-        columns = (tu.get(prompts, name) for name in NEEDED)
-        rows = [dict(zip(NEEDED, values, strict=True)) for values in zip(*columns, strict=True)]
+        columns = (tu.get(prompts, name) for name in loop_worker.NEEDED)
+        rows = [dict(zip(loop_worker.NEEDED, values, strict=True)) for values in zip(*columns, strict=True)]
         step, validate = int(tu.get(prompts, "global_steps")), bool(tu.get(prompts, "validate", default=False))
         share = math.ceil(len(rows) / len(self.agent_loop_workers))
         shares = (rows[first : first + share] for first in range(0, len(rows), share))

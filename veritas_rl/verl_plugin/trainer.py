@@ -50,10 +50,10 @@ from veritas_rl.checkpoints.layout import (
 )
 from veritas_rl.checkpoints.prune import keep_newest
 from veritas_rl.errors import UserError
+from veritas_rl.verl_plugin import loop_manager
 from veritas_rl.verl_plugin.advantages import ESTIMATORS, RoleBaselines, group_relative, role_conditioned
 from veritas_rl.verl_plugin.batches import even_mini_batches, moves_of, outcomes
 from veritas_rl.verl_plugin.cpu import room
-from veritas_rl.verl_plugin.loop_manager import TaskLoopManager
 from veritas_rl.verl_plugin.sample_key import SampleKey
 from veritas_rl.viewing.games_page import GAMES_FOLDER, write_games
 
@@ -105,7 +105,7 @@ class TaskTraining(PPOTrainer):
         self._mini_batch_sizes = [learner.ppo_mini_batch_size for learner in self._learners]
         self._drawn: dict[str, int] = {}
         """The number of the dataset's draw, by the uid that verl gives each row."""
-        TaskLoopManager.start_workers(config)
+        loop_manager.TaskLoopManager.start_workers(config)
         room.start_servers(config)
         base = Path(config.actor_rollout_ref.model.path)
         self._base_fingerprint = weights_fingerprint(base) if any(base.glob("*.safetensors")) else None
