@@ -47,8 +47,14 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def trained(folder: Path, steps: int, *overrides: str) -> tuple[list[dict[str, float]], Path, float]:
+def trained(folder: Path, steps: int, *overrides: str, **variables: str) -> tuple[list[dict[str, float]], Path, float]:
     """Train through verl.
+
+    Args:
+        folder: Where the run's checkpoints belong; a new one.
+        steps: How many.
+        overrides: For Hydra.
+        variables: More environment variables.
 
     Returns:
         The metrics of each step, the model that training began from, and the seconds from launching verl to its
@@ -62,6 +68,7 @@ def trained(folder: Path, steps: int, *overrides: str) -> tuple[list[dict[str, f
             *("veritas_rl.evaluation=null", *overrides),
         ],
         cwd=ROOT,
+        env={**os.environ, **variables},
         stdout=subprocess.DEVNULL,
     )
     launched = first = None

@@ -1,0 +1,131 @@
+"""What each speed patch for the CPU and the fork server gain: training steps with it and without it, in turn.
+
+    python benchmarks/cpu_patches.py                          # all of them, about 25 minutes on 2 idle cores
+    python benchmarks/cpu_patches.py --only small_cells --steps 3 --rounds 1
+
+Runs with everything on and runs without one patch alternate (VERITAS_RL_CPU_PATCHES=-NAME). Each run without a patch is
+compared with the runs just before and just after it, so that a slow change of the machine's load cancels out. A step
+counts with the median of a run's steps after the third, a start with the time from launching verl to the end of its
+first step. A ratio above 1 is a gain; one within the spread that is printed below the table is none.
+
+The table is also written as Markdown to `--output`, after every run, so that an interrupted measurement is not lost.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean, median
+
+from rich.console import Console
+from step import trained
+
+from veritas_rl.errors import unknown
+from veritas_rl.verl_plugin.cpu.switch import NAMES, VARIABLE
+
+EVERYTHING = "everything"
+SKIPPED_STEPS = 3
+"""The first steps of a run warm caches."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run.
+
+    Attributes:
+        off: What was left off; "" for nothing.
+        step: Seconds of a step, the median.
+        start: Seconds from launching verl to the end of its first step.
+    """
+
+    off: str
+    step: float
+    start: float
+
+
+@dataclass
+class Measurement:
+    """Runs in the order in which they were made; every second one has everything on."""
+
+    runs: list[Run] = field(default_factory=list)
+
+    def ratios(self, off: str, what: str) -> list[float]:
+        """How many times longer it took without something, for each run without it."""
+        return [
+            getattr(run, what) / fmean(getattr(self.runs[near], what) for near in (place - 1, place + 1))
+            for place, run in enumerate(self.runs[:-1])
+            if run.off == off and not self.runs[place + 1].off
+        ]
+
+    def spread(self, what: str) -> float:
+        """The mean difference of two successive runs with everything on, as a share: what noise alone makes."""
+        plain = [getattr(run, what) for run in self.runs if not run.off]
+        return fmean(abs(b - a) / a for a, b in pairwise(plain)) if len(plain) > 1 else 0.0
+
+    def table(self) -> str:
+        """The results as Markdown."""
+        lines = ["| left off | a step without | with | ratio | a start without | with | ratio |"]
+        lines += ["| --- | --- | --- | --- | --- | --- | --- |"]
+        for off in dict.fromkeys(run.off for run in self.runs if run.off):
+            cells = [off if off == EVERYTHING else f"`{off}`"]
+            for what in ("step", "start"):
+                ratios = self.ratios(off, what)
+                if not ratios:
+                    break
+                without = fmean(getattr(run, what) for run in self.runs if run.off == off)
+                ratio = fmean(ratios)
+                cells += [f"{without:.2f} s", f"{without / ratio:.2f} s", f"{ratio:.2f}"]
+            else:
+                lines.append(f"| {' | '.join(cells)} |")
+        step, start = self.spread("step"), self.spread("start")
+        noise = f"Two successive runs with everything on differ by {step:.1%} in a step and {start:.1%} in a start."
+        return "\n".join([*lines, "", noise]) + "\n"
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", help="names with commas; all and everything together by default")
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--output", type=Path, default=Path("train/outputs/cpu_patches.md"))
+    given = parser.parse_args()
+    names = given.only.split(",") if given.only else [*NAMES, EVERYTHING]
+    for name in names:
+        if name not in (*NAMES, EVERYTHING):
+            sys.exit(f"error: {unknown('patch', name, (*NAMES, EVERYTHING))}")
+    order = ["", *(off for _ in range(given.rounds) for name in names for off in (name, ""))]
+    console, measured = Console(highlight=False), Measurement()
+    given.output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        console.print("making the model, and a first run to warm the disk's cache")
+        _, model, _ = trained(folder / "warm-up", 1)
+        began = time.monotonic()
+        for place, off in enumerate(order):
+            setting = "0" if off == EVERYTHING else f"-{off}" if off else "1"
+            records, _, start = trained(
+                folder / f"run{place}",
+                given.steps,
+                "veritas_rl.warm_up=null",
+                f"actor_rollout_ref.model.path={model}",
+                **{VARIABLE: setting},
+            )
+            steps = [record["timing_s/step"] for record in records]
+            measured.runs.append(Run(off, median(steps[SKIPPED_STEPS:] or steps[-1:]), start))
+            given.output.write_text(measured.table())
+            left = (time.monotonic() - began) / (place + 1) * (len(order) - place - 1)
+            what, step = f"without {off}" if off else "with all", measured.runs[-1].step
+            console.print(
+                f"{place + 1} of {len(order)}: {what}: {step:.2f} s a step, {start:.1f} s to start; "
+                f"about {left / 60:.0f} min left"
+            )
+    console.print(f"\n{measured.table()}")
+    console.print(f"written to {given.output}")
+
+
+if __name__ == "__main__":
+    main()
