@@ -19,7 +19,7 @@ from statistics import median
 from veritas_rl.checkpoints.models import quiet
 from veritas_rl.envs.registry import make_task
 from veritas_rl.judging.matches import FinishedGame, Pairing, Rules, pair, play_all
-from veritas_rl.launch.journey import example
+from veritas_rl.launch.pipeline import example
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.warmup import warm_up
 from veritas_rl.players.loading import ReplySettings, open_player

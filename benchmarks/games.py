@@ -28,7 +28,7 @@ from veritas_rl.envs.base import play
 from veritas_rl.envs.registry import make_task
 from veritas_rl.envs.task import Task
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.main import plan
+from veritas_rl.launch.rl import plan
 from veritas_rl.players.loading import ReplySettings, open_player
 from veritas_rl.players.registry import make_bot
 from veritas_rl.verl_plugin.agent_loop import TaskAgentLoop, start

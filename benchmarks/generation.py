@@ -24,7 +24,7 @@ from transformers import AutoModelForCausalLM
 from verl.utils.config import omega_conf_to_dataclass
 
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.main import plan
+from veritas_rl.launch.rl import plan
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.sampling import SamplingParams

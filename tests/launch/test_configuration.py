@@ -14,9 +14,9 @@ from verl.utils.config import omega_conf_to_dataclass
 from veritas_rl.errors import UserError
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.main import plan
 from veritas_rl.launch.preflight import check_devices
 from veritas_rl.launch.recipes import absolute
+from veritas_rl.launch.rl import plan
 from veritas_rl.launch.tiny_model import build_tiny_model
 
 CPU = Hardware(cores=2, gpus=0, gpu_bytes=0)

@@ -15,7 +15,7 @@ from transformers import AutoConfig
 from veritas_rl.errors import UserError
 from veritas_rl.launch import preflight
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.main import Run, plan
+from veritas_rl.launch.rl import RlRun, plan
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.variables import VARIABLES
 from veritas_rl.viewing.games_page import GAMES_FOLDER
@@ -26,7 +26,7 @@ Usage = namedtuple("Usage", "total used free")
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path) -> RlRun:
     return plan([f"trainer.default_local_dir={tmp_path}/checkpoints"], {}, CPU, datetime(2026, 1, 2, 3, 4, 5))
 
 
@@ -63,14 +63,14 @@ def test_a_model_that_reads_too_little_is_named(tmp_path: Path) -> None:
         preflight.check_model(str(folder), limit + 1)
 
 
-def test_a_full_disk_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_named(run: RlRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     preflight.check_disk(run.configuration, None)
     monkeypatch.setattr(preflight.shutil, "disk_usage", lambda path: Usage(10 << 30, 10 << 30, 100 << 20))
     with pytest.raises(UserError, match=r"0\.1 GiB free and the checkpoints need 1\.0"):
         preflight.check_disk(run.configuration, None)
 
 
-def test_a_large_model_needs_a_large_disk(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_model_needs_a_large_disk(run: RlRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     weights = tmp_path / "model.safetensors"
     weights.touch()
     with weights.open("wb") as file:
@@ -84,7 +84,7 @@ def test_a_large_model_needs_a_large_disk(run: Run, tmp_path: Path, monkeypatch:
     preflight.check_disk(run.configuration, tmp_path)
 
 
-def test_the_command_and_its_environment_hold_what_verl_needs(run: Run) -> None:
+def test_the_command_and_its_environment_hold_what_verl_needs(run: RlRun) -> None:
     assert run.command()[1:3] == ["-m", "verl.trainer.main_ppo"]
     environment = run.environment()
     assert environment["VERL_PLATFORM"] == "cpu"
@@ -93,7 +93,7 @@ def test_the_command_and_its_environment_hold_what_verl_needs(run: Run) -> None:
     assert environment[GAMES_FOLDER] == str(run.games)
 
 
-def test_ray_tells_its_workers_what_a_run_says_and_no_secret(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in VARIABLES:
         monkeypatch.delenv(variable.name, raising=False)
     monkeypatch.setenv("WANDB_PROJECT", AWKWARD)
@@ -103,10 +103,10 @@ def test_ray_tells_its_workers_what_a_run_says_and_no_secret(run: Run, monkeypat
     assert not any("secret" in item for item in command)
     said = OverridesParser.create().parse_override(command[-1])
     assert said.key_or_group == "ray_kwargs.ray_init.runtime_env.env_vars"
-    told: Any = said.value()
+    given: Any = said.value()
     # OmegaConf reads what Hydra has parsed.
     assert OmegaConf.to_container(
-        OmegaConf.create({str(name): value for name, value in told.items()}), resolve=True
+        OmegaConf.create({str(name): value for name, value in given.items()}), resolve=True
     ) == {
         **run.environment(),
         "WANDB_PROJECT": AWKWARD,
@@ -168,7 +168,7 @@ def test_what_cannot_work_is_refused(variables: dict[str, str], typed: list[str]
         plan(typed, variables, CPU, datetime(2026, 1, 2, 3, 4, 5))
 
 
-def test_a_trainer_of_verls_own_is_refused(run: Run) -> None:
+def test_a_trainer_of_verls_own_is_refused(run: RlRun) -> None:
     for mode in ("colocate_async", "sync"):
         with open_dict(run.configuration):
             run.configuration.trainer.v1.trainer_mode = mode
@@ -176,7 +176,7 @@ def test_a_trainer_of_verls_own_is_refused(run: Run) -> None:
             preflight.check_trainer(run.configuration)
 
 
-def test_games_are_not_thrown_away(run: Run) -> None:
+def test_games_are_not_thrown_away(run: RlRun) -> None:
     with open_dict(run.configuration):
         run.configuration.trainer.v1.trainer_mode = "game_async"
         preflight.check_trainer(run.configuration)

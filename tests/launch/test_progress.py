@@ -24,13 +24,13 @@ def test_a_tail_gives_each_whole_line_once(tmp_path: Path) -> None:
     assert list(tail.new()) == []
 
 
-def test_a_stage_that_is_passed_is_told_once(tmp_path: Path) -> None:
+def test_a_stage_that_is_passed_is_printed_once(tmp_path: Path) -> None:
     curriculum = Curriculum([Stage("easy", {}, 0.5), Stage("hard", {}, 0.5)], window=3)
     (said,) = filter(None, [curriculum.record_fresh("easy", 1) for _ in range(3)])
     log, metrics, printed = tmp_path / "verl.log", tmp_path / "metrics.jsonl", io.StringIO()
-    # Of the part of the run before it was cut off.
+    # Of the part of the run before it was interrupted.
     log.write_text("curriculum: stage zero passed with 99% of the last 9 games; now easy (2 of 3)\n")
-    step = json.dumps({"step": 1, "data": {"critic/score/mean": 0.25, "game/legal": 0.5}})
+    step = json.dumps({"step": 1, "data": {"critic/score/mean": 0.25, "task/legal": 0.5}})
     program = (
         "import time\ntime.sleep(0.3)\n"
         f"print('\\x1b[36m(TaskRunner pid=7)\\x1b[0m ' + {said!r}, file=open({str(log)!r}, 'a'))\n"

@@ -17,7 +17,7 @@ from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import recipes, reference, sft
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.variables import VARIABLES, overrides_from
-from veritas_rl.verl_plugin.patches import required_version
+from veritas_rl.pins import required_version
 
 PAGE = reference.PAGE.read_text(encoding="utf-8")
 YAML_FILES = sorted(conf.CONFIG_DIR.rglob("*.yaml"))

@@ -10,11 +10,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from veritas_rl.launch.resource_watchdog import Shortage
+from veritas_rl.launch.resource_watchdog import ResourceWatchdog
 
 PATIENCE = 1.0
 
-# Starts or joins a Ray, and then does what it is told, line by line. Two CPUs and one GPU, all of them logical.
+# Starts or joins a Ray, and then executes the lines that it reads. Two CPUs and one GPU, all of them logical.
 DRIVER = """
 import sys
 import ray
@@ -51,7 +51,7 @@ class Driver:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            # The Ray that is started asks for its token; who joins it must be told to show it.
+            # The Ray that is started asks for its token; a driver that joins it has to show it.
             env={**os.environ, **({"RAY_AUTH_MODE": "token"} if address else {})},
         )
         self.address = self._line()
@@ -83,18 +83,18 @@ def verl() -> Iterator[Driver]:
     driver.end()
 
 
-def looked(shortage: Callable[[], str | None], seconds: float) -> str | None:
-    """The first shortage that is found within so many seconds."""
+def looked(watchdog: Callable[[], str | None], seconds: float) -> str | None:
+    """What the watchdog finds within so many seconds."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        if message := shortage():
+        if message := watchdog():
             return message
         time.sleep(0.1)
     return None
 
 
-def watching(driver: Driver, address: str | None = None) -> Shortage:
-    return Shortage(driver.process.pid, {"address": address}, patience=PATIENCE, poll=0.5)
+def watching(driver: Driver, address: str | None = None) -> ResourceWatchdog:
+    return ResourceWatchdog(driver.process.pid, {"address": address}, patience=PATIENCE, poll=0.5)
 
 
 def test_an_actor_that_finds_no_cpu_is_named_and_those_that_start_slowly_are_not(verl: Driver, tmp_path: Path) -> None:
@@ -143,11 +143,11 @@ def test_on_a_cluster_with_others_only_what_this_run_waits_for_counts(verl: Driv
         joined.end()
 
 
-def test_a_ray_that_does_not_answer_is_no_shortage(free_port: int) -> None:
+def test_a_ray_that_does_not_answer_is_ignored(free_port: int) -> None:
     driver = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     started = time.monotonic()
-    shortage = Shortage(driver.pid, {"address": f"127.0.0.1:{free_port}"}, patience=0, poll=0.1)
-    assert looked(shortage, 2) is None
+    watchdog = ResourceWatchdog(driver.pid, {"address": f"127.0.0.1:{free_port}"}, patience=0, poll=0.1)
+    assert looked(watchdog, 2) is None
     assert time.monotonic() - started < 5
     driver.communicate(b"\n")
-    assert looked(shortage, 1) is None
+    assert looked(watchdog, 1) is None

@@ -13,7 +13,7 @@ from veritas_rl.checkpoints.layout import CheckpointInfo, write_info
 from veritas_rl.errors import UserError
 from veritas_rl.launch import resume
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.main import Run, plan
+from veritas_rl.launch.rl import RlRun, plan
 from veritas_rl.launch.tiny_model import build_tiny_model
 
 CPU = Hardware(cores=2, gpus=0, gpu_bytes=0)
@@ -32,7 +32,7 @@ def checkpoint(folder: Path, step: int, *, whole: bool = True, critic: bool = Tr
     return made
 
 
-def named(folder: Path, *typed: str, now: datetime = FIRST, **variables: str) -> Run:
+def named(folder: Path, *typed: str, now: datetime = FIRST, **variables: str) -> RlRun:
     """A run with checkpoints in a folder that the person named."""
     return plan([f"trainer.default_local_dir={folder}", *typed], variables, CPU, now)
 

@@ -91,11 +91,12 @@ def test_the_learning_rate_rises_then_falls() -> None:
 def test_what_cannot_work_is_said(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no model at"):
         run(tmp_path / "nowhere", tmp_path / "out")
-    with pytest.raises(ValueError, match="context holds 2048"):
+    long = ([{"role": "user", "content": "x" * 3000}], "y")
+    with pytest.raises(UserError, match="no example of the warm-up fits: the model's context holds 2048 tokens"):
         warm_up(
             folder,
             tmp_path / "out",
-            [([{"role": "user", "content": "x" * 3000}], "y")],
+            [long],
             steps=1,
             batch_size=1,
             learning_rate=1e-3,
@@ -104,3 +105,26 @@ def test_what_cannot_work_is_said(folder: Path, tmp_path: Path) -> None:
             on_step=lambda *_: None,
         )
     assert not (tmp_path / "out").exists()
+
+
+def test_what_is_longer_than_the_context_is_left_out(folder: Path, tmp_path: Path) -> None:
+    long = ([{"role": "user", "content": "x" * 3000}], "y")
+    found = warm_up(
+        folder,
+        tmp_path / "out",
+        [long, *EXAMPLES],
+        steps=4,
+        batch_size=4,
+        learning_rate=1e-3,
+        seed=0,
+        seconds=60,
+        on_step=lambda *_: None,
+    )
+    assert found["tokens"] == 4 * 4 * 4
+
+
+def test_a_model_is_made_that_reads_what_the_run_asks(tmp_path: Path) -> None:
+    long = ([{"role": "user", "content": "x" * 3000}], "y")
+    folder = build_tiny_model(tmp_path / "model", seed=0, context=4000)
+    settings = {"batch_size": 1, "learning_rate": 1e-3, "seed": 0, "seconds": 60, "on_step": lambda *_: None}
+    assert warm_up(folder, tmp_path / "out", [long], steps=1, **settings)["steps"] == 1

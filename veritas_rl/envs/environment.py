@@ -170,6 +170,15 @@ class Environment(ABC):
         """The names of the fields of `config_type`."""
         return frozenset(field.name for field in dataclasses.fields(self.config_type))
 
+    @property
+    def next_step(self) -> tuple[str, str]:
+        """What a person may try after a training run: in words, and the command."""
+        trainer = "bash train/scripts/openspiel-ppo-trainer.sh"
+        return (
+            "a longer run, on the same machine or on one with GPUs",
+            f"{trainer} data.custom_cls.config.env={self.name} trainer.total_training_steps=200",
+        )
+
     def read_config(self, values: Mapping[str, Any]) -> Any:
         """The configuration with these values of its fields.
 

@@ -15,9 +15,9 @@ from veritas_rl.envs.task import SPLITS, Task
 from veritas_rl.errors import UserError
 from veritas_rl.launch.configuration import context_tokens, dataset_settings, tasks_of
 from veritas_rl.launch.hardware import Hardware
+from veritas_rl.pins import required_version
 from veritas_rl.players.loading import check_player
 from veritas_rl.players.registry import ALL_SEATS, CHECKPOINT, PAST, check_bot, is_model, stand_in
-from veritas_rl.verl_plugin.patches import required_version
 
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
 
@@ -196,7 +196,7 @@ def check_disk(configuration: DictConfig, model: Path | None) -> None:
 
     Args:
         configuration: The resolved configuration.
-        model: The local folder of the model, if it is one; its weights tell how large a checkpoint is.
+        model: The local folder of the model, if it is one; its weights say how large a checkpoint is.
 
     Raises:
         UserError: There is not.

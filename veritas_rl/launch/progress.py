@@ -59,11 +59,24 @@ class MetricsFile:
             yield record["step"], record["data"]
 
 
-def rewards(data: Mapping[str, Any]) -> str | None:
-    """What is told of the metrics of a step of RL; None of those of no step."""
+def render_rewards(data: Mapping[str, Any]) -> str | None:
+    """The metrics of a step of RL on one line; None for those of no step."""
     if "critic/score/mean" not in data:
         return None
-    return f"reward {data['critic/score/mean']:.3f}  legal {data.get('game/legal', float('nan')):.3f}"
+    return f"reward {data['critic/score/mean']:.3f}  legal {data.get('task/legal', float('nan')):.3f}"
+
+
+def loss_renderer() -> Callable[[Mapping[str, Any]], str | None]:
+    """Makes what renders a step of SFT: the loss of the batch and the last that was measured on val_files."""
+    last = ""
+
+    def render(data: Mapping[str, Any]) -> str | None:
+        nonlocal last
+        if "val/loss" in data:
+            last = f"  val {data['val/loss']:.3f}"
+        return f"loss {data['train/loss']:.3f}{last}" if "train/loss" in data else None
+
+    return render
 
 
 def watch(
@@ -73,28 +86,28 @@ def watch(
     steps: int,
     console: Console,
     first: int = 0,
-    shortage: Callable[[], str | None] = lambda: None,
-    told: Callable[[Mapping[str, Any]], str | None] = rewards,
+    watchdog: Callable[[], str | None] = lambda: None,
+    render: Callable[[Mapping[str, Any]], str | None] = render_rewards,
 ) -> int:
     """Show a live bar until the process ends.
 
     Args:
         process: verl.
-        log: Where its output goes. What the curriculum says there is told.
+        log: Where its output goes. What the curriculum announces there is printed.
         metrics: Where its file logger writes.
         steps: How many training steps there will be.
         first: How many of them were trained before.
         console: Where to draw. Where it is no terminal, a line is printed every tenth of the run instead.
-        shortage: Says what the process waits for and will not get. It is asked until the first metrics are there.
-        told: Says what is shown of a step's metrics; None of those of no step.
+        watchdog: Names what the process waits for and will not get. It is asked until the first metrics are there.
+        render: Renders a step's metrics on one line; None for those of no step.
 
     Returns:
         The exit code of the process.
 
     Raises:
-        UserError: There is a shortage; the process goes on waiting.
+        UserError: The watchdog found something; the process goes on waiting.
     """
-    file, last_told, told_every = MetricsFile(metrics), 0, max(1, steps // 10)
+    file, last_printed, print_every = MetricsFile(metrics), 0, max(1, steps // 10)
     list(file.new())  # those of the steps that were trained before
     output = Tail(log)
     list(output.new())
@@ -104,14 +117,14 @@ def watch(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[rendered]}"),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeLeft(),
         console=console,
         disable=not console.is_terminal,
     ) as progress:
-        bar = progress.add_task("starting verl", total=steps, completed=first, told="")
+        bar = progress.add_task("starting verl", total=steps, completed=first, rendered="")
         while True:
             code = process.poll()
             for line in output.new():
@@ -119,11 +132,13 @@ def watch(
                     progress.console.print(said.group().rstrip(), markup=False, highlight=False)
             for step, data in file.new():
                 waiting = False
-                if (line := told(data)) is None:
+                if (line := render(data)) is None:
                     continue
-                progress.update(bar, description="training", completed=step, told=line)
-                if not console.is_terminal and (step - last_told >= told_every or step == steps or last_told == 0):
-                    last_told, seconds = step, time.monotonic() - started
+                progress.update(bar, description="training", completed=step, rendered=line)
+                if not console.is_terminal and (
+                    step - last_printed >= print_every or step == steps or last_printed == 0
+                ):
+                    last_printed, seconds = step, time.monotonic() - started
                     # From the first step on: what came before is Ray and verl starting.
                     began = began if began[0] else (step, seconds)
                     left = (seconds - began[1]) / max(1, step - began[0]) * (steps - step)
@@ -131,6 +146,6 @@ def watch(
                     console.print(f"step {step}/{steps}  {line}  {seconds:.0f} s{known}")
             if code is not None:
                 return code
-            if waiting and (lack := shortage()):
+            if waiting and (lack := watchdog()):
                 raise UserError(lack)
             time.sleep(POLL_SECONDS)

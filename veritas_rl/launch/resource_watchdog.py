@@ -59,8 +59,8 @@ class Demand:
     one_node: bool
 
 
-class Shortage:
-    """What a run waits for and will not get.
+class ResourceWatchdog:
+    """Finds what a run waits for and will not get.
 
     Args:
         driver: The process id of verl.
@@ -80,7 +80,7 @@ class Shortage:
         self._since: dict[str, float] = {}
 
     def __call__(self) -> str | None:
-        """Look, if it is time to; the shortage in one line, or None."""
+        """Look, if it is time to; what the run waits for in one line, or None."""
         now = time.monotonic()
         if now < self._next:
             return None
@@ -103,8 +103,8 @@ class Shortage:
         self._since = {name: self._since.get(name, now) for name in lacks}
         for name, since in self._since.items():
             if now - since >= self.patience:
-                resource, said = lacks[name]
-                return f"{said}: {advice.get(resource, ADVICE_WHERE_OTHERS_RUN)}"
+                resource, message = lacks[name]
+                return f"{message}: {advice.get(resource, ADVICE_WHERE_OTHERS_RUN)}"
         return None
 
 

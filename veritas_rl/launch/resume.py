@@ -1,4 +1,4 @@
-"""Going on with a run that was cut off: the same command again continues from its last whole checkpoint.
+"""Going on with a run that was interrupted: the same command again continues from its last whole checkpoint.
 
 Beside its checkpoints each run keeps `run.json`, which says what was typed, where its logs are and whether it ended.
 The launcher holds a lock on the folder as long as it lives, and the kernel ends verl with it: what is locked is alive.
@@ -73,7 +73,7 @@ class Record:
             values = json.loads(file.read_text())
             return Record(**{**values, "command": tuple(values["command"])})
         except (ValueError, TypeError, KeyError) as error:
-            raise UserError(f"{file} is damaged ({error}): remove it to start anew beside its checkpoints") from error
+            raise UserError(f"{file} is damaged ({error}): remove it to start again beside its checkpoints") from error
 
 
 def record_of(
@@ -235,7 +235,7 @@ def trim(metrics: Path, last_step: int) -> None:
 def _step(line: str) -> float:
     try:
         return json.loads(line)["step"]
-    except ValueError:  # cut off by a kill
+    except ValueError:  # half a line, where the process was killed
         return math.inf
 
 

@@ -1,49 +1,62 @@
 """Start supervised fine-tuning: what `bash train/scripts/openspiel-SFT-trainer.sh` calls.
 
-    python -m veritas_rl.launch.sft [Hydra overrides]
+    python -m veritas_rl.launch.sft [recipe=NAME] [Hydra overrides]
 
 As `launch/main.py` for RL: it composes the configuration, checks what can be checked, and runs the real
 `torchrun -m verl.trainer.sft_trainer` on the parquet files of `train/tools/generate_demonstrations.py`, one process for
 each GPU or rank. Without a GPU it makes the model, and judges it before and after.
 """
 
-import dataclasses
-import os
-import shlex
-import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any, ClassVar
 
-from dotenv import load_dotenv
 from omegaconf import DictConfig
-from rich.console import Console
 
 from veritas_rl.checkpoints.layout import step_folder
+from veritas_rl.envs.mixture import open_tasks
+from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.launch import command as command_line
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import preflight, resume
-from veritas_rl.launch.hardware import Hardware, this_machine
-from veritas_rl.launch.main import Run
-from veritas_rl.launch.sft_data import Data, check_batch, read_data
-from veritas_rl.launch.variables import VARIABLES, overrides_from, quoted
+from veritas_rl.launch.hardware import Hardware
+from veritas_rl.launch.progress import MetricsFile, loss_renderer
+from veritas_rl.launch.recipes import recipe_of
+from veritas_rl.launch.run import Answering, Run
+from veritas_rl.launch.sft_data import Data, check_batch, check_lengths, read_data
+from veritas_rl.launch.variables import overrides_from, quoted
 from veritas_rl.paths import experiment_name
 
 SFT_CONFIG = "sft"
+"""The file on which the overrides of supervised fine-tuning work."""
+
 GROUP = "sft_hardware"
 EXPERIMENTS = conf.ROOT / "train/artifacts/checkpoints"
 TRACKER = "latest_checkpointed_iteration.txt"
 """verl writes it after each checkpoint, whole: what it names is whole."""
 
+TASKS_PER_CASE = 4096
+"""Validation tasks of each case from which the held-out tasks are taken."""
 
-@dataclasses.dataclass(frozen=True)
+AT_ONCE = 512
+"""Answers that are written together where the model is judged."""
+
+
+@dataclass(frozen=True)
 class SftRun(Run):
     """A run of supervised fine-tuning that is ready to start.
 
     Attributes:
         data: What its files hold.
     """
+
+    kind: ClassVar[str] = "SFT"
+    model_key: ClassVar[str] = "model.path"
+    makes_model: ClassVar[bool] = True
 
     data: Data
 
@@ -62,6 +75,83 @@ class SftRun(Run):
         """The variables that verl's processes need beside those that are set already."""
         return {**super().environment(), "VERITAS_RL_DIE_WITH_PARENT": "1"}
 
+    @property
+    def context(self) -> int:
+        """That of the longest demonstration."""
+        return self.configuration.data.max_length
+
+    def check_devices(self) -> None:
+        """See `check_devices`."""
+        check_devices(self.configuration, self.hardware)
+
+    def check_start(self) -> None:
+        """The model can be read."""
+        if self.model is not None:
+            preflight.check_model(self.model)
+
+    def check_model(self, model: Path) -> None:
+        """The demonstrations fit, in the model's tokens."""
+        if self.configuration.data.truncation != "error":
+            return
+        # It imports torch, which a dry run does not pay for.
+        from transformers import AutoTokenizer
+
+        check_lengths(self.data, AutoTokenizer.from_pretrained(model), self.configuration.data.max_length)
+
+    def renderer(self) -> Callable[[Mapping[str, Any]], str | None]:
+        """Renders the losses."""
+        return loss_renderer()
+
+    def held_out(self) -> list[tuple[Sequence[Task], int]]:
+        """Validation tasks of the environments and cases in the training rows.
+
+        Rows that name no task, as those of converted JSONL, are not judged.
+        """
+        settings = self.configuration.veritas_rl
+        if settings.evaluation is None:
+            return []
+        cases: dict[tuple[str, str, int], set[str]] = {}
+        for row in self.data.column("extra_info"):
+            if row and {"env", "case", "prompt", "seed"} <= row.keys():
+                cases.setdefault((row["env"], row["prompt"], row["seed"]), set()).add(row["case"])
+        found: list[tuple[Sequence[Task], int]] = []
+        for (env, prompt, seed), names in sorted(cases.items()):
+            # Fields that every environment's configuration has.
+            config = {"cases": sorted(names), "prompt": prompt, "seed": seed, "num_tasks_per_case": TASKS_PER_CASE}
+            tasks = open_tasks({"env": env, "adapter_config": config}, "val", settings.seed, "launch", single=True)
+            found.append((tasks, settings.evaluation.positions // len(cases)))
+        return found
+
+    def answering(self) -> Answering:
+        """At temperature 1, as long as `veritas_rl.evaluation` says."""
+        settings = self.configuration.veritas_rl
+        return Answering(
+            tokens=settings.evaluation.response_length,
+            context=self.context,
+            at_once=AT_ONCE,
+            temperature=1.0,
+            draws=settings.evaluation.draws,
+            seed=settings.seed,
+        )
+
+    def last_checkpoint(self) -> Path:
+        """That of the last step, which verl always saves."""
+        return step_folder(self.checkpoints, self.steps)
+
+    def summary(self, levels: Mapping[str, float], report: dict[str, Any]) -> list[tuple[str, object]]:
+        """The last losses."""
+        records = MetricsFile(self.metrics).new()
+        last = {key: value for _, data in records for key, value in data.items() if "loss" in key}
+        report["losses"] = last
+        return [("losses", ", ".join(f"{key} {value:.4f}" for key, value in sorted(last.items())))]
+
+    def next_step(self, model: Path | None) -> tuple[str, str]:
+        """To go on with RL."""
+        script = "bash train/scripts/openspiel-ppo-trainer.sh"
+        environments = sorted({task.env for tasks, _ in self.held_out() for task in tasks[:1]})
+        group = f" environment={environments[0]}" if environments not in ([], ["openspiel"]) else ""
+        return "reinforcement learning from there", f"AGENT_MODEL_REPO_ID={model} {script}{group}"
+
 
 def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware: Hardware) -> list[str]:
     """All overrides in the order in which they apply; see `configuration.overrides_for`.
@@ -69,8 +159,9 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
     Raises:
         UserError: A variable's value is not understood, or a group is for RL.
     """
-    named = [hardware.overrides()[0], *overrides_from(environment, sft=True), *map(conf.with_or_without_plus, typed)]
-    chosen = conf.last_choices(named)
+    recipe, own = recipe_of(typed, (GROUP,))
+    named = [*overrides_from(environment, sft=True), *map(conf.with_or_without_plus, own)]
+    chosen = conf.last_choices([hardware.overrides()[0], *(recipe.overrides() if recipe else []), *named])
     for override in chosen:
         if conf.group_of(override) not in (None, "hardware"):
             raise UserError(f"{override} is for RL: supervised fine-tuning has the group hardware alone")
@@ -188,44 +279,5 @@ def check_devices(configuration: DictConfig, hardware: Hardware) -> None:
         )
 
 
-def main() -> None:
-    """The command line."""
-    load_dotenv(conf.ROOT / ".env")
-    preflight.check_verl()
-    named = conf.clean_environment(os.environ, Path.cwd())
-    for variable in VARIABLES:
-        # An empty variable is an unset one, for us and for the libraries that read it.
-        os.environ.pop(variable.name, None)
-    os.environ.update(named)
-    os.chdir(conf.ROOT)
-    dry = os.environ.get("DRY_RUN", "") not in ("", "0")
-    run = plan(sys.argv[1:], os.environ, this_machine(), datetime.now(), dry=dry)
-    try:
-        check_devices(run.configuration, run.hardware)
-    except UserError as error:
-        if not dry:
-            raise
-        # What another machine will do can be looked at on this one.
-        print(f"note: here it would not run: {error}", file=sys.stderr)
-    if dry:
-        variables = [f"{name}={value}" for name, value in run.environment().items()]
-        print(shlex.join([*variables, *run.command()]))
-        print(conf.dump(run.configuration))
-        return
-    # Judging and making a model import torch: only a run that starts pays for it.
-    from veritas_rl.launch.sft_journey import travel
-
-    if run.configuration.model.path is not None:
-        preflight.check_model(run.configuration.model.path)
-    # Whoever ends the launcher ends the run. A background job of a script starts with SIGINT ignored.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
-    run.folder.mkdir(parents=True, exist_ok=True)
-    with resume.held(run.checkpoints, run.start):
-        run.record.write(run.checkpoints)
-        travel(run, Console())
-        dataclasses.replace(run.record, finished=True).write(run.checkpoints)
-
-
 if __name__ == "__main__":
-    exit_on_user_error(main)
+    exit_on_user_error(lambda: command_line.main(plan))

@@ -19,6 +19,9 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config,
 from veritas_rl.checkpoints.folder import save_model_folder
 
 PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+CONTEXT = 2048
+"""Tokens that it reads where nothing longer is wanted."""
+
 WORDS = ("user", "assistant", "system", "\\boxed{")
 CHAT_TEMPLATE = (
     "{%- for message in messages %}"
@@ -28,12 +31,13 @@ CHAT_TEMPLATE = (
 )
 
 
-def build_tiny_model(folder: Path, seed: int) -> Path:
+def build_tiny_model(folder: Path, seed: int, context: int = CONTEXT) -> Path:
     """Make the small model and its tokenizer.
 
     Args:
         folder: Where it is written. It must not exist yet, or be empty; it appears whole or not at all.
         seed: Fixes every weight; the global random state is neither read nor moved.
+        context: How many tokens it has to read; it reads at least `CONTEXT`.
 
     Returns:
         `folder`.
@@ -42,6 +46,7 @@ def build_tiny_model(folder: Path, seed: int) -> Path:
         UserError: There is something in `folder` already.
     """
     tokenizer: Any = byte_tokenizer()
+    tokenizer.model_max_length = max(context, CONTEXT)
     config = Qwen3Config(
         vocab_size=len(tokenizer),
         hidden_size=128,
@@ -50,7 +55,7 @@ def build_tiny_model(folder: Path, seed: int) -> Path:
         num_attention_heads=4,
         num_key_value_heads=2,
         head_dim=32,
-        max_position_embeddings=2048,
+        max_position_embeddings=max(context, CONTEXT),
         # A sign is read and written by embeddings of its own: tied, the same warm-up ends several points lower.
         tie_word_embeddings=False,
         bos_token_id=None,
@@ -80,7 +85,7 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
         tokenizer_object=core,
         eos_token=END,
         pad_token=PAD,
-        model_max_length=2048,
+        model_max_length=CONTEXT,
         clean_up_tokenization_spaces=False,
         chat_template=CHAT_TEMPLATE,
     )

@@ -4,9 +4,10 @@ A model of random weights never writes a legal answer, so every reward is 0 and 
 A minute of imitation on (messages, reply) pairs, in plain torch, is enough to start from.
 """
 
+import itertools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from veritas_rl.checkpoints.folder import save_model_folder
 from veritas_rl.envs.base import Message
+from veritas_rl.errors import UserError
 from veritas_rl.launch.tiny_model import END
 from veritas_rl.players.language_model import load_language_model, prompt_ids
 
@@ -47,7 +49,8 @@ def warm_up(
     Args:
         model_folder: A Hugging Face folder with Qwen's chat format.
         output: Where the model is written, whole or not at all. It must not exist yet, or be empty.
-        examples: Pairs of the messages shown and the reply to learn.
+        examples: Pairs of the messages shown and the reply to learn. Those that are longer than the model's context
+            are left out.
         steps: How many updates.
         batch_size: Examples in one update; drawn without repetition until all were seen.
         learning_rate: The highest of the schedule.
@@ -61,15 +64,16 @@ def warm_up(
         "seconds".
 
     Raises:
-        UserError: `model_folder` holds no model, or `output` is not empty.
-        ValueError: There are no examples, or one is longer than the model's context.
+        UserError: `model_folder` holds no model, `output` is not empty, or no example fits into the model's context.
+        ValueError: There are no examples.
     """
     if not examples or steps < 1 or batch_size < 1:
         raise ValueError(f"need examples, steps and a batch size: {len(examples)}, {steps}, {batch_size} were given")
     started = time.monotonic()
     model, tokenizer = load_language_model(model_folder, dtype=torch.float32)
     end = tokenizer.convert_tokens_to_ids(END)
-    order = _order(len(examples), seed)
+    longest = model.config.max_position_embeddings
+    fitting = _fitting(tokenizer, examples, _order(len(examples), seed), end=end, longest=longest)
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.01)
     losses: list[float] = []
     accuracies: list[float] = []
@@ -78,8 +82,7 @@ def warm_up(
     for step in range(steps):
         if time.monotonic() - started > seconds:
             break
-        batch = [_encode(tokenizer, *examples[next(order)], end=end) for _ in range(batch_size)]
-        ids, labels = _pad(batch, model.config.max_position_embeddings)
+        ids, labels = _pad(list(itertools.islice(fitting, batch_size)))
         for group in optimizer.param_groups:
             # Where the time will run out first, the schedule ends with it; else the clock changes nothing.
             late = (time.monotonic() - started) / seconds
@@ -130,11 +133,26 @@ def _encode(tokenizer: Any, messages: list[Message], reply: str, *, end: int) ->
     return prompt + answer, [IGNORED] * len(prompt) + answer
 
 
-def _pad(batch: Sequence[tuple[list[int], list[int]]], longest: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _fitting(
+    tokenizer: Any, examples: Sequence[tuple[list[Message], str]], order: Iterator[int], *, end: int, longest: int
+) -> Iterator[tuple[list[int], list[int]]]:
+    """The examples in an endless order, encoded, without those that have more tokens than the model reads."""
+    skipped = 0
+    for index in order:
+        ids, labels = _encode(tokenizer, *examples[index], end=end)
+        if len(ids) <= longest:
+            skipped = 0
+            yield ids, labels
+        elif (skipped := skipped + 1) == len(examples):
+            raise UserError(
+                f"no example of the warm-up fits: the model's context holds {longest} tokens; set "
+                "data.max_prompt_length to more, or choose shorter tasks"
+            )
+
+
+def _pad(batch: Sequence[tuple[list[int], list[int]]]) -> tuple[torch.Tensor, torch.Tensor]:
     """Token ids and labels, both [examples, tokens], padded to the right."""
     width = max(len(ids) for ids, _ in batch)
-    if width > longest:
-        raise ValueError(f"an example has {width} tokens, the model's context holds {longest}")
     ids = torch.zeros(len(batch), width, dtype=torch.long)
     labels = torch.full((len(batch), width), IGNORED)
     for row, (tokens, marks) in enumerate(batch):

@@ -7,10 +7,11 @@ import textwrap
 from types import ModuleType
 
 from veritas_rl.paths import ROOT
+from veritas_rl.pins import required_version
 from veritas_rl.verl_plugin import patches
 from veritas_rl.verl_plugin.cpu import corrections
 from veritas_rl.verl_plugin.cpu import patches as speed
-from veritas_rl.verl_plugin.patches import patches_in, required_version
+from veritas_rl.verl_plugin.patches import patches_in
 
 PAGE = ROOT / "docs/patches.md"
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from packaging.requirements import Requirement
 from wrapt import when_imported
+
+from veritas_rl.pins import required_version
 
 
 class PatchRefused(RuntimeError):
@@ -58,15 +59,6 @@ def patch_of(module: str) -> Callable[[Callable[[Any], None]], Patch]:
 def patches_in(module: ModuleType) -> tuple[Patch, ...]:
     """The patches that a module of ours defines, in their order."""
     return tuple(value for value in vars(module).values() if isinstance(value, Patch))
-
-
-def required_version(package: str) -> str:
-    """The version of a package that this one pins (train/verl/*.txt, read through the metadata)."""
-    for line in importlib.metadata.requires("veritas-rl") or []:
-        requirement = Requirement(line)
-        if requirement.name == package:
-            return str(requirement.specifier).removeprefix("==")
-    raise PatchRefused(f"the installed veritas-rl names no {package}: install it again, with pip install -e .")
 
 
 def require_fault(function: Callable[..., Any], line: str, package: str = "verl") -> None:

@@ -69,6 +69,14 @@ class OpenSpielEnvironment(Environment):
             raise UserError(f"{game.case} has the seats 0 to {game.players - 1}, {task.manner.seat} was given")
         return OpenSpielSession(OpenSpielTask.of(task), game)
 
+    @property
+    def next_step(self) -> tuple[str, str]:
+        """Another game."""
+        return (
+            "another game, on the same machine or on one with GPUs",
+            'GAME_TYPES="hex(board_size=5)" bash train/scripts/openspiel-ppo-trainer.sh',
+        )
+
     def group(self, task: Task) -> str:
         """The game's short name."""
         return task.case.partition("(")[0]

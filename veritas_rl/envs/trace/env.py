@@ -73,6 +73,15 @@ class TraceEnvironment(Environment):
         for task in tasks:
             begin(_identity(task))
 
+    @property
+    def next_step(self) -> tuple[str, str]:
+        """Harder programs."""
+        return (
+            "harder programs, on the same machine or on one with GPUs",
+            "bash train/scripts/trace-GRPO-trainer.sh data.custom_cls.config.adapter_config.levels=level_2 "
+            "data.max_response_length=384",
+        )
+
     def group(self, task: Task) -> str:
         """The level, or "programs" for users' own."""
         return FILE.rstrip(":") if task.case.startswith(FILE) else task.case

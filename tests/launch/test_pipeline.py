@@ -1,0 +1,134 @@
+"""What surrounds a training: which tasks judge it, the tables that compare, and what is printed at the end."""
+
+import io
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from veritas_rl.demonstrations.dataset import sft_row, write_parquet
+from veritas_rl.envs.base import Reply, Turn
+from veritas_rl.envs.environment import Environment
+from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.task import Task
+from veritas_rl.judging.held_out import Judgement, judge, judge_uniform
+from veritas_rl.launch import pipeline, rl, sft
+from veritas_rl.launch.hardware import Hardware
+from veritas_rl.launch.process import cause_of_end
+from veritas_rl.players.random import RandomPlayer
+from veritas_rl.players.solution import SolutionPlayer
+
+CPU = Hardware(cores=2, gpus=0, gpu_bytes=0)
+NOW = datetime(2026, 1, 2, 3, 4, 5)
+MIXTURE = (
+    "data.custom_cls.config.environments={openspiel: {weight: 2, config: {cases: [tic_tac_toe]}}, trace: {weight: 1}}"
+)
+
+
+class Silent:
+    """A player that answers nothing."""
+
+    def act(self, turns: Sequence[Turn]) -> list[Reply]:
+        return [Reply("") for _ in turns]
+
+
+def tasks_of(run: rl.RlRun | sft.SftRun) -> dict[str, list[Task]]:
+    """The first tasks by which a run is judged, by environment."""
+    return {tasks[0].env: list(tasks[:20]) for tasks, _ in run.held_out()}
+
+
+def printed(kind: str, env: str, found: dict[str, Judgement]) -> tuple[str, dict[str, dict[str, dict[str, float]]]]:
+    text = io.StringIO()
+    rates = pipeline.compare(kind, env, found, Console(file=text, width=160))
+    return text.getvalue(), rates
+
+
+def test_a_table_has_the_words_of_its_environment() -> None:
+    tasks = tasks_of(rl.plan(["environment=trace"], {}, CPU, NOW))["trace"]
+    assert judge_uniform(tasks) is None  # what a program prints cannot be listed
+    found = {pipeline.RAW: judge(Silent(), tasks), "after RL": judge(SolutionPlayer(), tasks)}
+    text, rates = printed("RL", "trace", found)
+    assert "trace: 20 held-out tasks in" in text
+    assert "exact outputs" in text
+    assert "moves" not in text
+    assert rates["after RL"]["optimal"]["mean"] == 1
+    assert (rates["before"]["legal"]["mean"], rates["gain"]["mean"]) == (0, 1)
+
+
+def test_a_table_of_games_has_the_uniform_player_and_says_where_values_are_estimates() -> None:
+    for game, measure in (("tic_tac_toe", "optimal moves"), ("hex(board_size=5)", "moves worth over 1/2")):
+        run = rl.plan([f"data.custom_cls.config.adapter_config.cases=['{game}']"], {}, CPU, NOW)
+        tasks = tasks_of(run)["openspiel"][:4]
+        uniform = judge_uniform(tasks)
+        assert uniform is not None
+        found = {pipeline.UNIFORM: uniform, pipeline.RAW: judge(Silent(), tasks)}
+        found[pipeline.WARM] = found["after RL"] = judge(RandomPlayer(0), tasks)
+        text, rates = printed("RL", "openspiel", found)
+        assert measure in text
+        assert "legal moves" in text
+        assert rates["gain"]["mean"] == 0  # counted from the warm-up
+
+
+def test_each_environment_of_a_mixture_is_judged_by_tasks_of_its_own() -> None:
+    run = rl.plan([MIXTURE, "veritas_rl.evaluation.positions=50"], {}, CPU, NOW)
+    assert {env: {task.split for task in tasks} for env, tasks in tasks_of(run).items()} == {
+        "openspiel": {"val"},
+        "trace": {"val"},
+    }
+    assert [most for _, most in run.held_out()] == [25, 25]
+    assert {task.env for task in run.lessons()[:30]} == {"openspiel", "trace"}
+    # Whole games are judged by games, and answers by answers, in the same run.
+    games = rl.plan([MIXTURE, "episode"], {}, CPU, NOW)
+    assert list(tasks_of(games)) == ["trace"]
+
+
+def test_demonstrations_say_by_which_tasks_the_model_is_judged(tmp_path: Path) -> None:
+    rows = [
+        sft_row([{"role": "user", "content": "x"}], "y", env, {"env": env, "case": case, "prompt": "brief", "seed": 7})
+        for env, case in (("trace", "level_1"), ("trace", "level_2"), ("openspiel", "tic_tac_toe"))
+        for _ in range(30)
+    ]
+    write_parquet(tmp_path / "train.parquet", rows)
+    files = [f"data.train_files={tmp_path}/train.parquet", "data.val_files=null"]
+    run = sft.plan([*files, f"trainer.default_local_dir={tmp_path}/checkpoints"], {}, CPU, NOW)
+    tasks = tasks_of(run)
+    assert {task.case for task in tasks["trace"]} == {"level_1", "level_2"}
+    assert {task.case for task in tasks["openspiel"]} == {"tic_tac_toe"}
+    assert all(task.seed == 7 and task.manner.prompt == "brief" for found in tasks.values() for task in found)
+
+
+def test_the_learning_curve_has_the_words_of_the_environment() -> None:
+    trace, games = get_environment("trace"), get_environment("openspiel")
+    assert rl.curve_names([trace], False, [])[trace.solved] == "task/success"
+    assert Environment.solved in rl.curve_names([trace, games], False, [])
+    records = [{"openspiel/vs_mcts:50/value": 0.5, "openspiel/vs_random/value": 0.5, "openspiel/success": 1}]
+    assert rl.curve_names([games], True, records) == {
+        "games without a mistake": "task/legal",
+        "score against mcts:50": "openspiel/vs_mcts:50/value",
+        "score against random": "openspiel/vs_random/value",
+    }
+
+
+@pytest.mark.parametrize("env", ["openspiel", "trace"])
+def test_the_next_step_is_a_command_that_can_be_planned(env: str) -> None:
+    _, command = get_environment(env).next_step
+    words = command.split()
+    variables = dict(word.split("=", 1) for word in words[: words.index("bash")])
+    plain = {name: value.strip('"') for name, value in variables.items()}
+    recipe = ["recipe=trace"] if "trace-GRPO" in command else []
+    run = rl.plan([*recipe, *words[words.index("bash") + 2 :]], plain, CPU, NOW)
+    assert list(tasks_of(run)) == [env]
+
+
+def test_what_ended_verl_is_named_without_what_torchrun_adds(tmp_path: Path) -> None:
+    log, console = tmp_path / "verl.log", Console(file=io.StringIO())
+    log.write_text(
+        "[rank0]: Traceback\n[rank0]: ValueError: too few\nE torch/distributed/elastic/x failed (exitcode: 1\n"
+    )
+    assert cause_of_end(log, 1, console) == f"verl ended with ValueError: too few: its log is {log}"
+    log.write_text("lost\n")
+    assert cause_of_end(log, 7, console) == f"verl ended with exit code 7: its log is {log}"
+    log.write_text("ray::x veritas_rl.errors.UserError: the model differs\nlost\n")
+    assert cause_of_end(log, 1, console) == f"the model differs (the log is {log})"

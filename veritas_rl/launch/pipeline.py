@@ -1,0 +1,263 @@
+"""The steps around a training: make or take a model, warm it up, judge it, train it, merge it, judge it again.
+
+On a machine without a GPU nobody has a model at hand, so one is made and warmed up: it imitates the environment's
+teacher, which teaches it to read a question and to answer. OpenSpiel's teacher chooses among the legal moves at random,
+so what the model plays better afterwards, it learned from rewards.
+"""
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+from transformers.utils.logging import disable_progress_bar
+
+from veritas_rl.checkpoints.assemble import merge_checkpoint
+from veritas_rl.checkpoints.models import Base
+from veritas_rl.envs.base import Message
+from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.task import Task
+from veritas_rl.errors import UserError
+from veritas_rl.judging.held_out import Judgement, distinct, judge, judge_uniform
+from veritas_rl.judging.report import measure_of, percent, table_of
+from veritas_rl.launch.process import run_verl
+from veritas_rl.launch.resume import trim
+from veritas_rl.launch.run import Run
+from veritas_rl.launch.tiny_model import build_tiny_model
+from veritas_rl.launch.variables import quoted
+from veritas_rl.launch.warmup import warm_up
+from veritas_rl.players.generation import GenerationEngine
+from veritas_rl.players.language_model import LanguageModelPlayer, load_language_model
+from veritas_rl.players.registry import make_bot
+from veritas_rl.players.sampling import SamplingParams
+
+UNIFORM, RAW, WARM = "uniform random legal player", "before", "after the warm-up"
+
+Judgements = dict[str, dict[str, Judgement]]
+"""What was found, by environment and by who was judged."""
+
+
+def run_pipeline(run: Run, console: Console) -> bool:
+    """Make or take the model, judge it, train it, judge it again, and print where everything is.
+
+    Args:
+        run: A planned run whose folder exists. What it made before it was interrupted is used again.
+        console: Where to print.
+
+    Returns:
+        Whether training came to its end; if not, nothing is judged.
+
+    Raises:
+        UserError: The model does not fit, verl ended with an error, or the trained model differs in nothing.
+    """
+    disable_progress_bar()  # transformers draws one for each file, between ours
+    console.print(f"logs and reports: {run.folder}", soft_wrap=True)
+    if run.start is not None:
+        again = "trainer.resume_mode=disable starts again"
+        console.print(f"going on from step {run.first_step} of {run.steps}, {run.start} ({again})", soft_wrap=True)
+    judging = Judging(run, console)
+    model = _starting_model(run, judging, console)
+    run.check_model(model)
+    if run.configuration.trainer.nnodes == 1:
+        # Other nodes have folders of their own for what comes from the hub.
+        run = dataclasses.replace(run, overrides=(*run.overrides, f"{run.model_key}={quoted(str(model))}"))
+    if run.first_step < run.steps:
+        _continue_logs(run)
+        if not run_verl(run, console):
+            console.print("stopped; the same command goes on from the last checkpoint")
+            return False
+    checkpoint, trained = run.last_checkpoint(), None
+    if checkpoint is not None and (run.makes_model or run.judges_result):
+        trained = _merged(checkpoint, model, run, console)
+    if trained is not None:
+        judging.judge(f"after {run.kind}", trained)
+        if run.judges_result:
+            run.judge_by_games(trained, model, console)
+    _report(run, judging.found, checkpoint, trained, console)
+    return True
+
+
+class Judging:
+    """Judges models on the held-out tasks of a run, environment by environment.
+
+    Args:
+        run: The run.
+        console: Where rates are printed.
+    """
+
+    def __init__(self, run: Run, console: Console) -> None:
+        self._run, self._console = run, console
+        self._tasks: dict[str, list[Task]] = {}
+        for tasks, most in run.held_out():
+            for task in distinct(tasks, most):
+                self._tasks.setdefault(task.env, []).append(task)
+        self.found: Judgements = {env: {} for env in self._tasks}
+        for env, tasks in self._tasks.items():
+            if (uniform := judge_uniform(tasks)) is not None:
+                self.found[env][UNIFORM] = uniform
+        if self._tasks:
+            counts = " and ".join(f"{len(tasks)} held-out tasks of {env}" for env, tasks in self._tasks.items())
+            console.print(f"judging by {counts}; 95% intervals in brackets")
+
+    def judge(self, name: str, folder: Path) -> None:
+        """Let the model of a folder answer each task, and print its rates."""
+        if not self._tasks:
+            return
+        settings = self._run.answering()
+        model, tokenizer = load_language_model(folder)
+        engine = GenerationEngine(
+            model,
+            (tokenizer.eos_token_id,),
+            tokenizer.pad_token_id,
+            max_batch_size=settings.at_once,
+            max_model_len=settings.context,
+            seed=settings.seed,
+        )
+        try:
+            params = SamplingParams(settings.tokens, temperature=settings.temperature)
+            player = LanguageModelPlayer(engine, tokenizer, params)
+            for env, tasks in self._tasks.items():
+                found = judge(player, tasks, settings.draws)
+                self.found[env][name] = found
+                of = f" ({env})" if len(self._tasks) > 1 else ""
+                rates = f"{percent(found.legal_rate)} {found.answers}, {percent(found.optimal_rate)} {found.solved}"
+                self._console.print(f"{name}{of}: {rates}")
+        finally:
+            engine.close()
+
+
+def _starting_model(run: Run, judging: Judging, console: Console) -> Path:
+    """The model that is trained: the one that is named, or one that is made and warmed up."""
+    if run.model is not None:
+        model = Base.find(run.model).folder
+        judging.judge(RAW, model)
+        return model
+    model, lessons = run.folder / "model", run.lessons()
+    if not model.exists():
+        build_tiny_model(model, run.configuration.veritas_rl.seed, run.context)
+    judging.judge(RAW, model)
+    if lessons:
+        model = _warmed_up(model, lessons, run, console)
+        judging.judge(WARM, model)
+    return model
+
+
+def _warmed_up(model: Path, lessons: Sequence[Task], run: Run, console: Console) -> Path:
+    """The model after imitating each environment's teacher."""
+    settings = run.configuration.veritas_rl
+    output = run.folder / "warmed-up-model"
+    if output.exists():
+        return output
+    count = settings.warm_up.steps * settings.warm_up.batch_size
+    tasks = itertools.islice(itertools.cycle(lessons), count)
+    # Another seed each time round, so that all moves of a position are seen.
+    examples = [example(task, f"{settings.seed}/{index}") for index, task in enumerate(tasks)]
+    with Progress(console=console, transient=True) as progress:
+        bar = progress.add_task("warming up: the answer format", total=settings.warm_up.steps)
+        found = warm_up(
+            model,
+            output,
+            examples,
+            **settings.warm_up,
+            seed=settings.seed,
+            on_step=lambda step, steps, loss: progress.update(bar, completed=step),
+        )
+    console.print(f"warm-up: {found['steps']} updates in {found['seconds']:.0f} s, loss {found['loss']:.3f}")
+    return output
+
+
+def example(task: Task, seed: str) -> tuple[list[Message], str]:
+    """A question and what the environment's teacher answers to it."""
+    environment = get_environment(task.env)
+    (turn,) = environment.start(task).turns()
+    teacher = make_bot(environment.teacher, task.env, seed)
+    return [dict(message) for message in turn.messages], teacher.act([turn])[0].text
+
+
+def _continue_logs(run: Run) -> None:
+    """Let metrics and curves end where the checkpoint is from which the run goes on."""
+    trim(run.metrics, run.first_step)
+    if run.start is not None and "tensorboard" in run.configuration.trainer.logger:
+        from torch.utils.tensorboard import SummaryWriter
+
+        # TensorBoard hides what was logged from this step on before the event that this writes.
+        SummaryWriter(run.folder / "tensorboard", purge_step=run.first_step + 1).close()
+
+
+def _merged(checkpoint: Path, start: Path, run: Run, console: Console) -> Path | None:
+    """The model folder of a checkpoint, compared with what training began from; None where nothing was trained.
+
+    Raises:
+        UserError: Nothing was trained, and the model is what the run is for.
+    """
+    folder = run.folder / f"trained-model-{checkpoint.name}"
+    if folder.exists():
+        return folder
+    try:
+        weights = merge_checkpoint(checkpoint, folder, str(start)).weights
+    except UserError as error:
+        if run.makes_model:
+            raise
+        console.print(f"no model was made of {checkpoint}: {error}", soft_wrap=True)
+        return None
+    if weights is not None:
+        console.print(f"trained: {len(weights.differing)} of {weights.compared} tensors differ from the start")
+    return folder
+
+
+def _report(run: Run, judgements: Judgements, checkpoint: Path | None, trained: Path | None, console: Console) -> None:
+    """Print the tables, write them down, and print where everything is and what to type next."""
+    report: dict[str, Any] = {}
+    for env, found in judgements.items():
+        rates = compare(run.kind, env, found, console)
+        report.update(rates if len(judgements) == 1 else {env: rates})
+    (only,) = judgements.values() if len(judgements) == 1 else ({},)
+    levels = {UNIFORM: only[UNIFORM].optimal_rate.mean} if UNIFORM in only else {}
+    rows = run.summary(levels, report)
+    path = run.folder / "report.json"
+    path.write_text(json.dumps(report, indent=2) + "\n")
+    console.print()
+    for name, where in (
+        *rows,
+        ("checkpoint", checkpoint or "none: trainer.save_freq says when one is saved"),
+        ("trained model", trained or "bash train/scripts/merge-ppo.sh makes one of a checkpoint"),
+        ("metrics", run.metrics),
+        ("report", path),
+        ("verl's log", run.log),
+    ):
+        console.print(f"{name:>16}  {where}", soft_wrap=True, highlight=False)
+    words, command = run.next_step(trained)
+    console.print(f"\nNext: {words}:", highlight=False)
+    console.print(f"  {command}", highlight=False, soft_wrap=True)
+
+
+def compare(kind: str, env: str, found: Mapping[str, Judgement], console: Console) -> dict[str, Any]:
+    """Print the table of an environment, and what training added; its rates as plain values.
+
+    Args:
+        kind: What trained, as `Run.kind`.
+        env: The environment.
+        found: Who was judged, and how.
+        console: Where to print.
+    """
+    rates: dict[str, Any] = {
+        name: {
+            "legal": dataclasses.asdict(judgement.legal_rate),
+            "optimal": dataclasses.asdict(judgement.optimal_rate),
+        }
+        for name, judgement in found.items()
+    }
+    after = found.get(f"after {kind}")
+    if after is not None:
+        before = found[WARM] if WARM in found else found[RAW]
+        classes = len(set(after.classes))
+        console.print()
+        console.print(table_of(found, f"{env}: {len(after.classes)} held-out tasks in {classes} equivalence classes"))
+        gain = after.gain_over(before)
+        rates["gain"] = dataclasses.asdict(gain)
+        console.print(f"{kind} added {percent(gain)} {measure_of(found)} to what it started from (paired by task).")
+    return rates

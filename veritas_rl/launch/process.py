@@ -1,0 +1,120 @@
+"""verl as a process: started with a live bar, ended with all that it started, and asked what ended it."""
+
+import ctypes
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+
+from veritas_rl.errors import UserError
+from veritas_rl.launch.progress import watch
+from veritas_rl.launch.run import Run
+from veritas_rl.paths import ROOT
+
+LOG_TAIL_LINES = 30
+
+DIE_WITH_PARENT = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
+
+TORCHRUN_ADDS = re.compile(r"torch/distributed/elastic/.*\bfailed \(exitcode")
+"""From here on a log holds torchrun's own summary, which never says why."""
+
+ERROR = re.compile(r"(?:\[rank\d+\]: *)?((?:\w+\.)*\w*(?:Error|Exception)\b.*)")
+
+
+def run_verl(run: Run, console: Console) -> bool:
+    """Run verl to its end, with a live bar.
+
+    Where the trainer can (`Run.stop_file`), SIGTERM asks it to save and end, and a second one ends it at once.
+
+    Returns:
+        Whether the run came to its end; False if it was asked to stop.
+
+    Raises:
+        UserError: verl ended with an error, and the message says where its log is; or Ray has too little for it.
+    """
+    stop, asked = run.stop_file, False
+
+    def ask(number: int, frame: object) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        assert stop is not None
+        stop.touch()
+        console.print("asked to stop: a checkpoint is saved after this step; ask again to end at once")
+
+    if stop is not None:
+        stop.unlink(missing_ok=True)
+        signal.signal(signal.SIGTERM, ask)
+    with run.log.open("ab") as log:
+        process = subprocess.Popen(
+            run.started_command(),
+            cwd=ROOT,
+            env={**os.environ, **run.environment()},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=die_with_parent,
+        )
+        try:
+            watchdog, render = run.watchdog(process.pid), run.renderer()
+            code = watch(process, run.log, run.metrics, run.steps, console, run.first_step, watchdog, render)
+        finally:
+            # A second Ctrl-C may not leave processes behind.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            end(process)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.default_int_handler)
+    if code:
+        raise UserError(cause_of_end(run.log, code, console))
+    return not asked
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when its parent dies, however it dies; Ray's daemons die with theirs."""
+    ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End verl and all that it started, Ray's daemons above all, which outlive a killed parent."""
+    try:
+        family = psutil.Process(process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        family = []
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    for child in family:
+        if child.is_running():
+            child.terminate()
+    for child in psutil.wait_procs(family, timeout=5)[1]:
+        child.kill()
+
+
+def cause_of_end(log: Path, code: int, console: Console) -> str:
+    """What ended verl: the `UserError` of a worker, or else the errors at the end of the log, which is printed.
+
+    Args:
+        log: What verl and its workers printed.
+        code: The exit code.
+        console: Where the end of the log is printed.
+    """
+    lines = log.read_text(errors="replace").splitlines()
+    if messages := [found.group(1) for line in lines if (found := re.search(r"\bUserError: (.+)", line))]:
+        return f"{messages[-1]} (the log is {log})"
+    added = [number for number, line in enumerate(lines) if TORCHRUN_ADDS.search(line)]
+    tail = (lines[: added[-1]] if added else lines)[-LOG_TAIL_LINES:]
+    console.print("\n".join(tail), markup=False, highlight=False)
+    errors = [found.group(1) for line in tail if (found := ERROR.match(line))]
+    # Each rank reports the same error.
+    why = "; ".join(dict.fromkeys(errors)) or f"exit code {code}"
+    return f"verl ended with {why}: its log is {log}"

@@ -1,0 +1,274 @@
+"""Reinforcement learning: from what was typed to a run of `python -m verl.trainer.main_ppo`."""
+
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rich.console import Console
+
+from veritas_rl.checkpoints.layout import EXPERIMENTS, STOP, whole_checkpoints
+from veritas_rl.envs.environment import Environment
+from veritas_rl.envs.mixture import Part, Shuffled, parts_of
+from veritas_rl.envs.registry import get_environment, open_catalogue
+from veritas_rl.envs.task import Task
+from veritas_rl.launch import configuration as conf
+from veritas_rl.launch import preflight, resume
+from veritas_rl.launch.hardware import Hardware
+from veritas_rl.launch.progress import MetricsFile, render_rewards
+from veritas_rl.launch.recipes import recipe_of
+from veritas_rl.launch.run import Answering, Run
+from veritas_rl.launch.variables import VARIABLES, quoted
+from veritas_rl.paths import experiment_name
+from veritas_rl.verl_plugin.cpu.forkserver import WORKER_PYTHON
+from veritas_rl.viewing.games_page import GAMES_FOLDER
+
+AGAINST = "[^/]+/vs_(.+)/value"
+"""The metrics of games against one opponent."""
+
+
+@dataclass(frozen=True)
+class RlRun(Run):
+    """A run of reinforcement learning that is ready to start."""
+
+    kind: ClassVar[str] = "RL"
+    model_key: ClassVar[str] = "actor_rollout_ref.model.path"
+    makes_model: ClassVar[bool] = False
+
+    @property
+    def games(self) -> Path:
+        """The games of each validation, to be looked at."""
+        return self.folder / "games"
+
+    @property
+    def stop_file(self) -> Path:
+        """What asks our trainers to save and end."""
+        return self.checkpoints / STOP
+
+    def environment(self) -> dict[str, str]:
+        """The variables that verl's processes need beside those that are set already."""
+        return {**super().environment(), GAMES_FOLDER: str(self.games)}
+
+    def command(self) -> list[str]:
+        """The command that trains."""
+        variables = ",".join(f"{name}:{quoted(value)}" for name, value in self._of_workers())
+        return [
+            *(sys.executable, "-m", "verl.trainer.main_ppo"),
+            f"--config-path={conf.CONFIG_DIR}",
+            f"--config-name={conf.RL_CONFIG}",
+            *self.overrides,
+            # Daemons of Ray that were started before, on several nodes, have another environment.
+            f"++ray_kwargs.ray_init.runtime_env.env_vars={{{variables}}}",
+        ]
+
+    def _of_workers(self) -> Iterator[tuple[str, str]]:
+        yield from self.environment().items()
+        for variable in VARIABLES:
+            if variable.workers and (value := os.environ.get(variable.name)):
+                yield variable.name, value
+
+    def started_command(self) -> list[str]:
+        """The command, on a CPU with workers that are forked instead of started."""
+        command, settings = self.command(), self.configuration
+        if settings.trainer.device != "cpu" or settings.ray_kwargs.ray_init.runtime_env.py_executable:
+            return command
+        worker = f"ray_kwargs.ray_init.runtime_env.py_executable={quoted(WORKER_PYTHON)}"
+        return [command[0], "-m", "veritas_rl.verl_plugin.cpu.forkserver", *command[1:], worker]
+
+    @property
+    def context(self) -> int:
+        """That of the rollout."""
+        return self.configuration.actor_rollout_ref.rollout.max_model_len
+
+    def check_devices(self) -> None:
+        """See `preflight.check_devices`."""
+        preflight.check_devices(self.configuration, self.hardware)
+
+    def check_start(self) -> None:
+        """The model can be read, and the disk holds the checkpoints."""
+        path = self.model
+        if path is not None:
+            preflight.check_model(path, self.context)
+        preflight.check_disk(self.configuration, Path(path) if path and Path(path).is_dir() else None)
+
+    def check_model(self, model: Path) -> None:
+        """The adapter belongs to the model, and the checkpoint began from it."""
+        adapter = self.configuration.actor_rollout_ref.model.lora_adapter_path
+        if adapter is not None:
+            # It imports torch, which a dry run does not pay for.
+            from veritas_rl.checkpoints.adapter import check_adapter
+
+            check_adapter(Path(adapter), model)
+        if self.start is not None:
+            resume.check_base(self.start, model)
+
+    def watchdog(self, process: int) -> Callable[[], str | None]:
+        """Asks Ray what it has not placed."""
+        # Ray's modules come with verl, which is known to be there only now.
+        from veritas_rl.launch.resource_watchdog import ResourceWatchdog
+
+        return ResourceWatchdog(process, self.configuration.ray_kwargs.ray_init)
+
+    def renderer(self) -> Callable[[Mapping[str, Any]], str | None]:
+        """Renders the reward and the share of answers without a mistake."""
+        return render_rewards
+
+    def _parts(self) -> Iterator[tuple[Part, Sequence[Task], bool]]:
+        """Each environment of the dataset, its validation tasks, and whether they are whole games."""
+        for part in parts_of(conf.dataset_settings(self.configuration)):
+            tasks = open_catalogue(part.settings, "val")
+            yield part, tasks, len(tasks) > 0 and tasks[0].mode == "episode"
+
+    def held_out(self) -> list[tuple[Sequence[Task], int]]:
+        """Validation tasks of one answer each, of each environment that is not played in whole games."""
+        settings = self.configuration.veritas_rl
+        if settings.evaluation is None:
+            return []
+        parts = list(self._parts())
+        return [
+            (
+                Shuffled(
+                    open_catalogue(part.settings, "val", **get_environment(part.env).single), settings.seed, "launch"
+                ),
+                settings.evaluation.positions // len(parts),
+            )
+            for part, _, whole in parts
+            if not whole
+        ]
+
+    def answering(self) -> Answering:
+        """As in the rollout."""
+        rollout, evaluation = self.configuration.actor_rollout_ref.rollout, self.configuration.veritas_rl.evaluation
+        return Answering(
+            tokens=rollout.response_length,
+            context=rollout.prompt_length + rollout.response_length,
+            at_once=rollout.max_num_seqs,
+            temperature=rollout.temperature,
+            draws=evaluation.draws,
+            seed=rollout.seed,
+        )
+
+    def lessons(self) -> Sequence[Task]:
+        """Training tasks of one answer each, of all environments."""
+        if not self.configuration.veritas_rl.warm_up:
+            return ()
+        return conf.tasks_of(self.configuration, "train", single=True)
+
+    def last_checkpoint(self) -> Path | None:
+        """The newest whole one, if any was saved."""
+        return next(reversed(whole_checkpoints(self.checkpoints)), None)
+
+    def judge_by_games(self, model: Path, start: Path, console: Console) -> None:
+        """Let both play the same deals against bots, in each environment that is played in whole games."""
+        # They import matplotlib and torch, which a dry run does not pay for.
+        from veritas_rl.judging import evaluation_report
+        from veritas_rl.judging.evaluation import Settings, evaluate
+        from veritas_rl.players.loading import ReplySettings
+
+        rollout, asked = self.configuration.actor_rollout_ref.rollout, self.configuration.veritas_rl.evaluation
+        for part, tasks, whole in self._parts():
+            if not whole:
+                continue
+            first = tasks[0]
+            settings = Settings(
+                checkpoint=str(model),
+                env=part.env,
+                compare=str(start),
+                opponents=tuple(asked.opponents),
+                games=asked.games,
+                cases=",".join(dict.fromkeys(task.case for task in tasks)),
+                seed=self.configuration.veritas_rl.seed,
+                prompt=first.manner.prompt,
+                max_moves=int(first.to_dict().get("max_moves", Settings.max_moves)),
+                replies=ReplySettings(max_tokens=rollout.response_length, temperature=rollout.temperature),
+            )
+            folder = self.games / part.env
+            found = evaluate(settings, folder, console)
+            evaluation_report.print_report(found, console)
+            for file in evaluation_report.write(found, folder):
+                console.print(f"{'games':>15}  {file}", soft_wrap=True, highlight=False)
+
+    def summary(self, levels: Mapping[str, float], report: dict[str, Any]) -> list[tuple[str, object]]:
+        """The learning curve and, where there are some, the games of validations."""
+        from veritas_rl.judging.report import draw_learning_curve
+
+        picture = self.folder / "learning_curve.png"
+        records = [(step, data) for step, data in MetricsFile(self.metrics).new() if "critic/score/mean" in data]
+        parts = list(self._parts())
+        environments = [get_environment(part.env) for part, _, _ in parts]
+        names = curve_names(environments, any(whole for _, _, whole in parts), [data for _, data in records])
+        curves = {name: [float(data.get(key, math.nan)) for _, data in records] for name, key in names.items()}
+        draw_learning_curve(picture, [step for step, _ in records], curves, levels)
+        games = [("games to look at", self.games)] if self.games.exists() else []
+        return [*games, ("learning curve", picture)]
+
+    def next_step(self, model: Path | None) -> tuple[str, str]:
+        """What the first environment recommends."""
+        part, *_ = parts_of(conf.dataset_settings(self.configuration))
+        return get_environment(part.env).next_step
+
+
+def curve_names(
+    environments: Sequence[Environment], whole_games: bool, records: Sequence[Mapping[str, Any]]
+) -> dict[str, str]:
+    """The metrics that the learning curve shows, by what they are called there.
+
+    Args:
+        environments: What is trained on.
+        whole_games: Whether whole games are among it.
+        records: The metrics of each step.
+    """
+    if whole_games:
+        met = {match[1]: key for data in records for key in data if (match := re.fullmatch(AGAINST, key))}
+        return {"games without a mistake": "task/legal", **{f"score against {who}": key for who, key in met.items()}}
+    described = environments[0] if len(environments) == 1 else Environment
+    return {"reward": "critic/score/mean", described.answers: "task/legal", described.solved: "task/success"}
+
+
+def plan(
+    typed: Sequence[str], environment: Mapping[str, str], hardware: Hardware, now: datetime, *, dry: bool = False
+) -> RlRun:
+    """From what was typed to a run, checked as far as it can be without starting anything.
+
+    Args:
+        typed: Hydra overrides.
+        environment: The process environment.
+        hardware: The machine.
+        now: Names the run.
+        dry: Whether it will only be looked at. It changes nothing: all that is checked here can be looked at anywhere.
+
+    Raises:
+        UserError: Something cannot work.
+    """
+    wanted = conf.overrides_for(typed, environment, hardware)
+    command = (*wanted, f"AGENT_MODEL_REPO_ID={environment.get('AGENT_MODEL_REPO_ID', '')}")
+    new = experiment_name(_name_of(typed, wanted), now)
+    experiment = resume.interrupted(EXPERIMENTS, command) if resume.may_go_on(wanted) else None
+    overrides = [f"trainer.experiment_name={experiment.name if experiment else new}", *wanted]
+    configuration = conf.compose_configuration(overrides)
+    checkpoints = conf.ROOT / configuration.trainer.default_local_dir
+    record = resume.Record.read(checkpoints)
+    start = resume.checkpoint_to_go_on_from(
+        configuration, checkpoints, again=bool(record and record.command == command)
+    )
+    record = resume.record_of(record, start, checkpoints, command, new, now)
+    overrides += [
+        f"hydra.run.dir={quoted(record.folder)}",
+        *resume.overrides(configuration, start, Path(record.folder)),
+        *conf.context_overrides(configuration),
+    ]
+    configuration = conf.compose_configuration(overrides)
+    preflight.check(configuration, wanted)
+    return RlRun(Path(record.folder), tuple(overrides), configuration, hardware, start, record)
+
+
+def _name_of(typed: Sequence[str], wanted: Sequence[str]) -> str:
+    """What a run is named after: its recipe, or else its environment."""
+    recipe, _ = recipe_of(typed, conf.GROUPS)
+    chosen = [item.partition("=")[2] for item in wanted if conf.group_of(item) == "environment"]
+    return recipe.name if recipe else chosen[0] if chosen else "openspiel"
