@@ -120,5 +120,7 @@ def test_from_demonstrations_to_a_merged_model_that_plays(tmp_path: Path) -> Non
 
     other = journey(*FEW, JOURNEY_FOLDER=str(folder), **{**SMALL, "JOURNEY_RL_STEPS": "2"})
     assert other.returncode == 2
-    assert other.stderr == f"error: {folder} was begun otherwise than with steps=2: set JOURNEY_FOLDER to another\n"
+    assert other.stderr == (
+        f"error: {folder} was started with different settings (steps=2): set JOURNEY_FOLDER to another\n"
+    )
     assert written(folder) == after

@@ -122,15 +122,15 @@ def test_a_killed_run_on_two_ranks_goes_on_as_if_it_had_not_been(tmp_path: Path,
     ranks = [each for each in psutil.process_iter(["cmdline"]) if str(cut) in " ".join(each.info["cmdline"] or [])]
     assert not psutil.wait_procs(ranks, 10)[1]
 
-    told = run(*command, AGENT_MODEL_REPO_ID=str(model))
-    assert "going on from step 3 of 6" in told or "going on from step 6 of 6" in told
+    again = run(*command, AGENT_MODEL_REPO_ID=str(model))
+    assert "going on from step 3 of 6" in again or "going on from step 6 of 6" in again
     assert losses(cut) == pytest.approx(losses(whole), abs=1e-6)
     assert len(list((whole / "global_step_6").glob("model_world_size_2_rank_*.pt"))) == 2
     trained = logs(cut) / "trained-model-global_step_6"
     assert AutoModelForCausalLM.from_pretrained(trained).num_parameters() == 855168
 
 
-def test_what_goes_wrong_in_verl_is_told_with_its_log(tmp_path: Path, parquet: list[str]) -> None:
+def test_what_goes_wrong_in_verl_is_named_with_its_log(tmp_path: Path, parquet: list[str]) -> None:
     wrong = [
         "optim.lr_scheduler_type=triangular",
         "veritas_rl.evaluation=null",

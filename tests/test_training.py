@@ -105,8 +105,8 @@ def test_ppo_trains_a_model_that_was_made_on_the_spot(tmp_path: Path) -> None:
         "algorithm.rollout_correction.bypass_mode=false",
     )
     assert len(steps) == 3
-    assert all(0 <= step["game/legal"] <= 1 for step in steps)
-    assert all(step["critic/score/mean"] == pytest.approx(step["game/value"], abs=1e-6) for step in steps)
+    assert all(0 <= step["task/legal"] <= 1 for step in steps)
+    assert all(step["critic/score/mean"] == pytest.approx(step["task/value"], abs=1e-6) for step in steps)
     assert all(step["training/rollout_probs_diff_max"] < 1e-3 for step in steps)
     assert all("critic/vf_loss" in step for step in steps)
     for row in ("uniform random legal player", "before", "after the warm-up", "after RL"):
@@ -138,13 +138,14 @@ def test_grpo_trains_on_every_game_that_is_named(tmp_path: Path) -> None:
         GAME_TYPES="hex,go,chess",
         ALGORITHM="grpo",
     )
-    seen = {name.split("/")[1] for step in steps for name in step if name.startswith("game/") and name.count("/") == 2}
-    assert seen == {"hex", "go", "chess"}  # single moves have no opponent and no seat to be told by
+    names = {name for step in steps for name in step if name.startswith("openspiel/") and name.count("/") == 2}
+    # Single moves are grouped by game alone: they have no opponent and no seat.
+    assert {name.split("/")[1] for name in names} == {"hex", "go", "chess"}
     assert all("critic/vf_loss" not in step for step in steps)
     for measure in ("reward", "success", "legal", "truncated"):
-        assert all(f"game/{measure}" in step for step in steps)
+        assert all(f"task/{measure}" in step for step in steps)
         section = "val-core" if measure == "reward" else "val-aux"
-        assert any(name.startswith(f"{section}/hex/{measure}/mean@") for name in steps[-1])
+        assert any(name.startswith(f"{section}/openspiel/hex/{measure}/mean@") for name in steps[-1])
 
 
 @pytest.mark.long
@@ -168,7 +169,7 @@ def test_whole_games_of_self_play_are_trained_on_validated_and_can_be_looked_at(
     )
     for step in (first, second):
         # The other half of the games is against the model of before the run, and then of its first step.
-        assert {"game/vs_self/success", "game/vs_past/success"} <= step.keys()
+        assert {"openspiel/vs_self/success", "openspiel/vs_past/success"} <= step.keys()
         assert step["training/rollout_probs_diff_max"] < 1e-3
     baselines = json.loads((tmp_path / "global_step_2/baselines.json").read_text())
     assert baselines.keys() == {f"tic_tac_toe/{other}/{seat}" for other in ("self", "past") for seat in (0, 1)}
@@ -180,9 +181,9 @@ def test_whole_games_of_self_play_are_trained_on_validated_and_can_be_looked_at(
     # What is shown is what was measured: a game's last move is paid the game's value.
     ends = [next(end for end in game.endings if end.seat == game.seat) for game in games]
     assert len(ends) == 16
-    assert second["val-core/tic_tac_toe/reward/mean@1"] == pytest.approx(fmean(end.value for end in ends))
-    assert second["val-aux/tic_tac_toe/success/mean@1"] == fmean(end.success for end in ends)
-    assert second["val-aux/tic_tac_toe/illegal/mean@1"] == fmean(
+    assert second["val-core/openspiel/tic_tac_toe/reward/mean@1"] == pytest.approx(fmean(end.value for end in ends))
+    assert second["val-aux/openspiel/tic_tac_toe/success/mean@1"] == fmean(end.success for end in ends)
+    assert second["val-aux/openspiel/tic_tac_toe/illegal/mean@1"] == fmean(
         Reason(end.reason).is_mistake and not Reason(end.reason).is_cut for end in ends
     )
     assert "</html>" in (logs(tmp_path) / "games/step_2.html").read_text()
@@ -204,10 +205,10 @@ def test_games_of_one_task_are_compared_and_a_conversation_is_one_trajectory(tmp
         "actor_rollout_ref.rollout.n=4",
         ALGORITHM="grpo",
     )
-    assert {"game/vs_mcts:2/success", "game/seat_0/success", "game/seat_1/success", "curriculum/stage"} <= step.keys()
+    assert {"openspiel/vs_mcts:2/success", "openspiel/seat_0/success", "openspiel/seat_1/success", "curriculum/stage"} <= step.keys()
     assert step["training/num_turns/max"] == 1
     # The ids that carry loss are those that were sampled, in chats of several moves: both sides agree on each.
-    assert step["game/moves"] > 2
+    assert step["task/moves"] > 2
     assert step["training/rollout_probs_diff_max"] < 1e-3
     assert step["actor/grad_norm"] > 0
 
@@ -259,20 +260,20 @@ def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path
     ids = {path.name.split("-", 3)[-1] for path in tmp_path.glob("wandb/offline-run-*")}
     assert len(runs) >= 1
     assert ids == {json.loads((folder / "run.json").read_text())["wandb_run_id"]}
-    # The tasks of each step are those of a run that nobody cut off.
+    # The tasks of each step are those of a run that was never interrupted.
     data = compose_configuration(["hardware=cpu", "rollout=transformers", *settings]).data
-    dataset, told = DynamicEnvDataset("train", None, data), []
+    dataset, messages = DynamicEnvDataset("train", None, data), []
     for step, record in enumerate(metrics(folder), start=1):
         drawn = {row["reward_model"]["ground_truth"]: row["index"] for row in (dataset[k] for k in range(16))}
         replies = [json.loads(line) for line in (rollouts / f"{step}.jsonl").read_text().splitlines()]
         assert sorted(reply["gts"] for reply in replies) == sorted(drawn)
         # In this reward mode the score says it all.
-        told += dataset.record({drawn[reply["gts"]]: (reply["score"], reply["score"]) for reply in replies})
+        messages += dataset.record({drawn[reply["gts"]]: (reply["score"], reply["score"]) for reply in replies})
         assert record["data"].items() >= dataset.metrics().items()
     assert dataset.metrics()["curriculum/stage"] == 2
     assert dataset.metrics()["failure_replay/share"] > 0
     printed = (tmp_path / "printed").read_text() + done.stdout
-    assert all(line in printed for line in told)
+    assert all(line in printed for line in messages)
     for file in (path for top in (tmp_path, logs(folder)) for path in top.rglob("*") if path.is_file()):
         assert not any(secret.encode() in file.read_bytes() for secret in secrets.values()), file
 
@@ -297,7 +298,7 @@ def test_games_that_go_on_from_step_to_step_are_neither_lost_nor_played_twice(tm
     assert ended(command, environment, lambda: has_stepped(folder), signal.SIGTERM, tmp_path / "printed") == 143
     assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0
     assert [record["step"] for record in metrics(folder)] == [1, 2, 3, 4]
-    assert all(0 <= record["data"]["game/vs_random/success"] <= 1 for record in metrics(folder))
+    assert all(0 <= record["data"]["openspiel/vs_random/success"] <= 1 for record in metrics(folder))
     replies = [json.loads(line) for file in rollouts.iterdir() for line in file.read_text().splitlines()]
     steps: dict[str, set[int]] = defaultdict(set)
     for reply in replies:

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The whole journey: demonstrations, SFT, RL, evaluation, merge, and evaluation of the merged model.
+# The whole pipeline: demonstrations, SFT, RL, evaluation, merge, and evaluation of the merged model.
 #
 #   bash train/scripts/journey.sh
 #   JOURNEY_GAMES="hex(board_size=5)" JOURNEY_EXPERT=mcts:200 JOURNEY_FOLDER=my-folder bash train/scripts/journey.sh
 #   DRY_RUN=1 bash train/scripts/journey.sh          # print the commands
 #
-# Each stage prints its command and how long it took. The same command again goes on where it was cut off: what is there
-# whole is not made again. AGENT_MODEL_REPO_ID names the model; without it and without a GPU a small one is made. Every
-# argument goes to Hydra for RL. docs/tutorial.md walks through it, and has all variables.
+# Each stage prints its command and how long it took. The same command again goes on where it was interrupted: what is
+# there whole is not made again. AGENT_MODEL_REPO_ID names the model; without it and without a GPU a small one is made.
+# Every argument goes to Hydra for RL. docs/tutorial.md walks through it, and has all variables.
 if (return 0 2>/dev/null); then
     # Sourced: run in a child, and leave this shell, its options and its variables alone.
     bash "${BASH_SOURCE[0]}" "$@"
@@ -53,7 +53,7 @@ rl=(${small:+actor_rollout_ref.actor.optim.lr=0.001} "$@")
 
 dry=${DRY_RUN:-}
 if [ "$dry" = 0 ]; then dry=; fi
-# What another run was told, also in .env, is not for this one. An empty variable is an unset one.
+# What was set for another run, also in .env, is not for this one. An empty variable is an unset one.
 export DRY_RUN='' GAME_TYPES='' ENABLE_LORA='' LORA_ADAPTER_PATH='' RESUME_FROM='' CHECKPOINT_BASE='' GLOBAL_STEP='' TARGET_DIR=''
 
 settings=$(printf '%s\n' "model=$model" "games=$games" "expert=$expert" "demonstrations=$demonstrations" \
@@ -63,7 +63,7 @@ if [ -z "$dry" ]; then
     mkdir -p "$folder" || fail "$folder cannot be made: set JOURNEY_FOLDER to another"
     if [ ! -e "$folder/settings.txt" ]; then printf '%s\n' "$settings" >"$folder/settings.txt"; fi
     changed=$(diff "$folder/settings.txt" - <<<"$settings" | sed -n 's/^> //p') || true
-    [ -z "$changed" ] || fail "$folder was begun otherwise than with ${changed//$'\n'/, }: set JOURNEY_FOLDER to another"
+    [ -z "$changed" ] || fail "$folder was started with different settings (${changed//$'\n'/, }): set JOURNEY_FOLDER to another"
 fi
 
 # A file that is written last shows that a stage is over; the record of a run says so itself.
@@ -74,7 +74,7 @@ whole() {
     esac
 }
 
-# Bash heeds a signal only when the command in the foreground has ended: a stage runs in the background, and is told.
+# Bash handles a signal only when the command in the foreground has ended: a stage runs in the background, and gets it.
 running=
 stop() {
     if [ -n "$running" ]; then
