@@ -172,7 +172,7 @@ def test_whole_games_of_self_play_are_trained_on_validated_and_can_be_looked_at(
         assert {"openspiel/vs_self/success", "openspiel/vs_past/success"} <= step.keys()
         assert step["training/rollout_probs_diff_max"] < 1e-3
     baselines = json.loads((tmp_path / "global_step_2/baselines.json").read_text())
-    assert baselines.keys() == {f"tic_tac_toe/{other}/{seat}" for other in ("self", "past") for seat in (0, 1)}
+    assert baselines.keys() == {f"openspiel/tic_tac_toe/{other}/{seat}" for other in ("self", "past") for seat in (0, 1)}
     games = read_games(logs(tmp_path) / "games/step_2.jsonl")
     assert {game.seat for game in games} == {0, 1}
     assert all(
