@@ -165,15 +165,16 @@ class RlRun(Run):
 
     def judge_by_games(self, model: Path, start: Path, console: Console) -> None:
         """Let both play the same deals against bots, in each environment that is played in whole games."""
+        played = [(part, tasks) for part, tasks, whole in self._parts() if whole]
+        if not played:
+            return
         # They import matplotlib and torch, which a dry run does not pay for.
         from veritas_rl.judging import evaluation_report
         from veritas_rl.judging.evaluation import Settings, evaluate
         from veritas_rl.players.loading import ReplySettings
 
         rollout, asked = self.configuration.actor_rollout_ref.rollout, self.configuration.veritas_rl.evaluation
-        for part, tasks, whole in self._parts():
-            if not whole:
-                continue
+        for part, tasks in played:
             first = tasks[0]
             settings = Settings(
                 checkpoint=str(model),
