@@ -172,7 +172,9 @@ def test_whole_games_of_self_play_are_trained_on_validated_and_can_be_looked_at(
         assert {"openspiel/vs_self/success", "openspiel/vs_past/success"} <= step.keys()
         assert step["training/rollout_probs_diff_max"] < 1e-3
     baselines = json.loads((tmp_path / "global_step_2/baselines.json").read_text())
-    assert baselines.keys() == {f"openspiel/tic_tac_toe/{other}/{seat}" for other in ("self", "past") for seat in (0, 1)}
+    assert baselines.keys() == {
+        f"openspiel/tic_tac_toe/{other}/{seat}" for other in ("self", "past") for seat in (0, 1)
+    }
     games = read_games(logs(tmp_path) / "games/step_2.jsonl")
     assert {game.seat for game in games} == {0, 1}
     assert all(
@@ -205,7 +207,12 @@ def test_games_of_one_task_are_compared_and_a_conversation_is_one_trajectory(tmp
         "actor_rollout_ref.rollout.n=4",
         ALGORITHM="grpo",
     )
-    assert {"openspiel/vs_mcts:2/success", "openspiel/seat_0/success", "openspiel/seat_1/success", "curriculum/stage"} <= step.keys()
+    assert {
+        "openspiel/vs_mcts:2/success",
+        "openspiel/seat_0/success",
+        "openspiel/seat_1/success",
+        "curriculum/stage",
+    } <= step.keys()
     assert step["training/num_turns/max"] == 1
     # The ids that carry loss are those that were sampled, in chats of several moves: both sides agree on each.
     assert step["task/moves"] > 2

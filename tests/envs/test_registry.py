@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from veritas_rl.envs.registry import get_environment, make_task, prepared
+
 QUIZ = Path(__file__).resolve().parents[1] / "quiz"
 
 ASK = "from veritas_rl.envs.registry import *; print(environment_names()); print(type(get_environment('{}')).__name__)"
@@ -54,3 +56,14 @@ def test_an_environment_that_takes_a_name_of_ours_is_named(tmp_path: Path) -> No
 def test_an_environment_that_does_not_load_is_named(target: str, tmp_path: Path) -> None:
     done = run(ASK.format("broken"), package(tmp_path / "broken", "broken", target), QUIZ)
     assert f"UserError: the environment broken ({target})" in done.stderr
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 9])
+def test_tasks_are_named_ahead_and_given_out_in_their_order(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    known: list[object] = []
+    monkeypatch.setattr(type(get_environment("trace")), "prepare", lambda self, tasks: known.extend(tasks))
+    tasks = [make_task("trace", "level_1", k) for k in range(count)]
+    for given, task in enumerate(prepared(iter(tasks), ahead=2)):
+        assert task == tasks[given]
+        assert known[: min(given + 3, count)] == tasks[: min(given + 3, count)]
+    assert known == tasks

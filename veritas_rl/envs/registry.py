@@ -5,10 +5,11 @@ the environment's and whose object is the class.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from itertools import islice
 from typing import Any
 
 from veritas_rl.envs.environment import Environment
@@ -105,6 +106,18 @@ def task_from_id(text: str) -> Task:
     env, case, mode, k, changed = match.groups()
     values = dict(pair.split("=", 1) for pair in (changed or "").split("&") if "=" in pair)
     return make_task(env, case, int(k), mode=mode, **values)
+
+
+def prepared(tasks: Iterable[Task], ahead: int = 256) -> Iterator[Task]:
+    """The same tasks, each named to its environment before it is given out: at least so many ahead, where there are."""
+    rest = iter(tasks)
+    now = list(islice(rest, ahead))
+    prepare(now)
+    while now:
+        following = list(islice(rest, ahead))
+        prepare(following)
+        yield from now
+        now = following
 
 
 def named_settings(environment: Environment, values: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from veritas_rl.envs.base import Player, Reply, Score, Session, play
 from veritas_rl.envs.environment import Environment
-from veritas_rl.envs.registry import get_environment, prepare
+from veritas_rl.envs.registry import get_environment, prepare, prepared
 from veritas_rl.envs.task import Task
 from veritas_rl.judging.statistics import Estimate, clustered_mean
 from veritas_rl.players.random import RandomPlayer
@@ -135,7 +135,7 @@ def distinct(tasks: Iterable[Task], most: int) -> list[Task]:
     """The first tasks, at most so many, without those that ask what an earlier one asked, word for word."""
     seen: set[str] = set()
     kept: list[Task] = []
-    for task in tasks:
+    for task in prepared(tasks, min(most, 256)):
         if len(kept) == most:
             break
         question = str([turn.messages for turn in get_environment(task.env).start(task).turns()])

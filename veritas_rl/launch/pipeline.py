@@ -19,7 +19,7 @@ from transformers.utils.logging import disable_progress_bar
 from veritas_rl.checkpoints.assemble import merge_checkpoint
 from veritas_rl.checkpoints.models import Base
 from veritas_rl.envs.base import Message
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.registry import get_environment, prepared
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.judging.held_out import Judgement, distinct, judge, judge_uniform
@@ -153,10 +153,11 @@ def _warmed_up(model: Path, lessons: Sequence[Task], run: Run, console: Console)
     if output.exists():
         return output
     count = settings.warm_up.steps * settings.warm_up.batch_size
-    tasks = itertools.islice(itertools.cycle(lessons), count)
-    # Another seed each time round, so that all moves of a position are seen.
-    examples = [example(task, f"{settings.seed}/{index}") for index, task in enumerate(tasks)]
+    tasks = prepared(itertools.islice(itertools.cycle(lessons), count))
     with Progress(console=console, transient=True) as progress:
+        # Another seed each time round, so that all moves of a position are seen.
+        made = progress.track(enumerate(tasks), count, description="making lessons")
+        examples = [example(task, f"{settings.seed}/{index}") for index, task in made]
         bar = progress.add_task("warming up: the answer format", total=settings.warm_up.steps)
         found = warm_up(
             model,
