@@ -173,18 +173,18 @@ def test_in_a_conversation_the_loss_is_on_exactly_what_was_sampled() -> None:
 
 
 def test_a_mistake_that_is_made_good_pays_nothing_and_the_game_goes_on() -> None:
-    told: list[str] = []
+    read_texts: list[str] = []
 
     def write(token_ids: list[int]) -> list[int]:
         text = TOKENIZER.decode(token_ids, skip_special_tokens=True)
-        told.append(text)
-        if len(told) == 1:
+        read_texts.append(text)
+        if len(read_texts) == 1:
             return [*tokens("hm"), TOKENIZER.eos_token_id]
         return first_cell(tokens(text.partition("hm")[0]) if "hm" in text else token_ids)
 
     outputs = play_with(write, 600, mode="episode", illegal="retry:1", legal_share=0.2)
-    assert "hm" in told[1]
-    assert "no legal answer (unparseable)" in told[1]
+    assert "hm" in read_texts[1]
+    assert "no legal answer (unparseable)" in read_texts[1]
     assert outputs[0].reward_score == 0.0
     assert info(outputs[0])["reason"] == "won"
     assert outputs[-1].reward_score == 1.0

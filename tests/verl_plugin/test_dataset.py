@@ -143,7 +143,7 @@ def play(dataset: DynamicEnvDataset, batch: dict[str, Any]) -> list[str]:
     return dataset.record({index: (float(index % 3 > 0), float(index % 3 > 0)) for index in batch["index"]})
 
 
-def test_a_row_of_training_tells_where_its_task_comes_from() -> None:
+def test_a_row_of_training_says_where_its_task_comes_from() -> None:
     dataset = with_outcomes()
     rows = [dataset[0] for _ in range(8)]
     assert [row["index"] for row in rows] == list(range(8))

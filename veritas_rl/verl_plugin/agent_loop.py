@@ -131,7 +131,7 @@ class TaskAgentLoop(AgentLoopBase):
         """The trajectory that a turn belongs to, with the turn's question in it."""
         before = [sample for sample in samples if sample.seat == turn.seat]
         if task.manner.context == "conversation" and before:
-            before[-1].chat.tell(turn.update)
+            before[-1].chat.add_message(turn.update)
             return before[-1]
         sample = _Sample(turn.seat, Chat(self.tokenizer, turn.messages, self.apply_chat_template_kwargs))
         samples.append(sample)

@@ -11,7 +11,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopO
 
 from veritas_rl.envs.base import Message
 
-_SAID = "\N{BULLET}"
+_REPLY = "\N{BULLET}"
 """Stands for a reply while the template is asked what follows one."""
 
 
@@ -49,7 +49,7 @@ class Chat:
         self.response_mask += [1] * len(token_ids)
         self.log_probs = self.log_probs + list(log_probs) if self.log_probs is not None and log_probs else None
 
-    def tell(self, content: str) -> None:
+    def add_message(self, content: str) -> None:
         """Add a user message after a reply."""
         token_ids = self._tokenizer.encode(self._after_reply(content), add_special_tokens=False)
         end = self._tokenizer.eos_token_id
@@ -63,13 +63,13 @@ class Chat:
     def _after_reply(self, content: str) -> str:
         messages = [
             {"role": "user", "content": ""},
-            {"role": "assistant", "content": _SAID},
+            {"role": "assistant", "content": _REPLY},
             {"role": "user", "content": content},
         ]
         text = self._tokenizer.apply_chat_template(
             messages, add_generation_prompt=True, tokenize=False, **self._template_kwargs
         )
-        return text.partition(_SAID)[2]
+        return text.partition(_REPLY)[2]
 
     def output(self, seconds: float, extra_fields: dict[str, Any], *, log_probs: bool) -> AgentLoopOutput:
         """The trajectory, for verl."""

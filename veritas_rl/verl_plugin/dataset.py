@@ -3,7 +3,7 @@
 verl makes one for training and one for validation from the same class and configuration; only `data_files` differs,
 and the words "train" and "val" stand there. The dataset draws its order itself, because verl's own shuffle lists every
 index, and because what comes next in training depends on what came of the tasks before: use `data.shuffle=False` and
-`data.dataloader_num_workers=0`. Its state travels in verl's data.pt.
+`data.dataloader_num_workers=0`. verl saves its state in data.pt.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from veritas_rl.envs.task import SPLITS, Task
 from veritas_rl.errors import UserError
 
 PREPARED_BATCHES = 2
-"""How many batches of tasks the environments are told of before they are drawn."""
+"""How many batches of tasks the environments learn of before they are drawn."""
 
 
 def split_of(data_files: str | Sequence[str]) -> str:
@@ -40,7 +40,7 @@ def row_of(task: Task, index: int, **drawn: str) -> dict[str, Any]:
     """The row of one task.
 
     Args:
-        task: It.
+        task: The task.
         index: In training the number of its draw, by which its outcome is recorded; else its position.
         drawn: More plain values for `extra_info`, such as where the task comes from.
 

@@ -25,9 +25,9 @@ def task_of(extra_info: Mapping[str, Any]) -> Task:
 
 def reward_info(task: Task, score: Score) -> dict[str, Any]:
     """What is logged beside the reward: numbers are averaged by group, words are kept for the dump of generations."""
-    told = {name: float(score.details[name]) for name in ("moves", "mistakes") if name in score.details}
+    counts = {name: float(score.details[name]) for name in ("moves", "mistakes") if name in score.details}
     return {
-        **told,
+        **counts,
         "value": score.value,
         "success": float(score.success),
         "legal": float(score.legal),

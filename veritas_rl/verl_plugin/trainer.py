@@ -9,7 +9,7 @@ add to verl's own:
 - A request to stop (a file named `stop` beside the checkpoints) ends the run after the step, with a checkpoint.
 - A loss or gradient that is not a finite number ends the run, naming the step and the tasks.
 - The estimators `grpo` and `rae` compare whole games, seat by seat, see `advantages`.
-- A model that earns nothing at all ends the run with words, instead of a flat curve.
+- A model that gives no legal answer for several steps ends the run with an error, instead of a flat curve.
 - The dataset learns what came of its tasks, before a checkpoint is saved; curriculum and failure replay live there.
 - Some games of each validation are written down, for a person to look at, see `viewing.games_page`.
 - The replies of a step are divided evenly into mini-batches. Whole games give any number of them: verl fills the last
@@ -217,7 +217,7 @@ class TaskTraining(PPOTrainer):
         return buffer.infos
 
     def _record(self) -> dict[str, float]:
-        """Tell the dataset what came of a batch, and print what it says; its metrics."""
+        """Record the outcomes of a batch in the dataset, and print stages that are passed; the dataset's metrics."""
         dataset: Any = self.train_dataset
         found = outcomes(self._infos())
         for line in dataset.record({self._drawn.pop(uid): outcome for uid, outcome in found.items()}):
@@ -306,7 +306,7 @@ class AsyncTaskTrainer(TaskTraining, PPOTrainerColocateAsync):
         with open_dict(config):
             config.trainer.v1.sampler.custom_sampler.name = ASYNC_REPLAY_BUFFER
             if not correction.bypass_mode and correction.rollout_is is None:
-                # Replies may be of older weights, which log-probabilities that are computed anew do not tell.
+                # Replies may be of older weights, which recomputed log-probabilities do not show.
                 correction.rollout_is = "token"
         super().__init__(config)
 

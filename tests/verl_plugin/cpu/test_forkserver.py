@@ -1,4 +1,4 @@
-"""A forked worker is what Python would have been, and ends with whoever wants it."""
+"""A forked worker is what Python would have been, and ends with the process that wants it."""
 
 import json
 import os

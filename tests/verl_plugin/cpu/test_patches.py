@@ -88,13 +88,13 @@ def test_what_fills_a_batch_is_short() -> None:
     assert not made["loss_mask"].any()
 
 
-def travelled(column: Any, places: list[int]) -> Any:
+def sent(column: Any, places: list[int]) -> Any:
     """Cells of a column as the storage keeps them: what came over the wire."""
     manager: Any = simple_storage_manager.AsyncSimpleStorageManager
     return serial_utils.decode(serial_utils.encode(manager._select_by_positions(column, places)))
 
 
-def test_cells_travel_as_bytes_and_come_back_as_they_were() -> None:
+def test_cells_are_sent_as_bytes_and_come_back_as_they_were() -> None:
     manager: Any = simple_storage_manager.AsyncSimpleStorageManager
     columns: list[Any] = [
         nested(3, 1, 2),
@@ -103,7 +103,7 @@ def test_cells_travel_as_bytes_and_come_back_as_they_were() -> None:
         torch.arange(6).reshape(3, 2).T.contiguous().T,
     ]
     for column in columns:
-        stored = travelled(column, [2, 0])
+        stored = sent(column, [2, 0])
         assert all(isinstance(cell, bytes) for cell in stored)
         found: Any = manager._pack_field_values(stored)
         assert found.dtype == column.dtype
@@ -126,14 +126,14 @@ def test_columns_are_described_as_transfer_queue_describes_them() -> None:
     assert ours(TensorDict({"dense": torch.ones(0, 2)}, batch_size=[0])) == {}
 
 
-def test_other_cells_travel_as_ever() -> None:
+def test_other_cells_are_sent_as_before() -> None:
     manager: Any = simple_storage_manager.AsyncSimpleStorageManager
     assert manager._select_by_positions(["a", "b", "c"], [2, 0]) == ["c", "a"]
     assert manager._select_by_positions(torch.arange(6).reshape(3, 1, 2), [0, 1]).tolist() == [[[0, 1]], [[2, 3]]]
     for values in ([b"bytes", b"more"], ["text", "more"], [{"a": 1}, None]):
         assert manager._pack_field_values(values).tolist() == values
     # Where a process without the patch has written some of them.
-    cell, tensor = travelled(nested(3), [0])[0], torch.arange(2.0)
+    cell, tensor = sent(nested(3), [0])[0], torch.arange(2.0)
     assert [row.tolist() for row in manager._pack_field_values([cell, tensor]).unbind()] == [
         nested(3).unbind()[0].tolist(),
         [0.0, 1.0],

@@ -42,7 +42,7 @@ def _shortest_prompt(batch: Any) -> int:
 
 
 def _inputs(inputs: dict[str, Any], batch: Any) -> dict[str, Any]:
-    """What the model takes: positions that count from zero need no saying."""
+    """What the model takes. Positions start at zero, so they are not passed."""
     return {"input_ids": inputs["input_ids"]} if _known(batch) else inputs
 
 

@@ -65,7 +65,7 @@ READ_AT_START = (
 """How the names of variables begin that the server's imports have read."""
 
 REFUSED = b"0\n"
-"""What an asker is told instead of a process id."""
+"""What an asker gets instead of a process id."""
 
 DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
@@ -122,7 +122,7 @@ class Signals:
 
 
 class Server:
-    """Forks this process for whoever asks.
+    """Forks this process for every process that asks.
 
     Attributes:
         name: Of its socket. It is an abstract one, of which nothing can be left behind.

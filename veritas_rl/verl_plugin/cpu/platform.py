@@ -1,6 +1,6 @@
 """A CPU as a verl platform. Choose it with VERL_PLATFORM=cpu.
 
-Ray is told of one "GPU" a rank, because verl's resource pools ask for that resource on every platform.
+Ray gets one resource "GPU" for each rank, because verl's resource pools ask for that resource on every platform.
 """
 
 import resource

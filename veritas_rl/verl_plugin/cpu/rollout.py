@@ -4,7 +4,7 @@ verl asks for two things. `TransformersRollout` lives in the trainer's process a
 after each update. `TransformersReplica` starts the actor, `GenerationServer`, that answers `generate`; many agent
 loops call it at once through `client.BatchingClient`, and its engine generates what is in flight together.
 
-Weights travel through Ray's object store, bucket by bucket. Under LoRA only the adapter travels: the server puts it
+Weights are sent through Ray's object store, bucket by bucket. Under LoRA only the adapter is sent: the server puts it
 beside its own copy of the base and computes as the trainer does. (verl's other way, `model.lora.merge=True`, rounds
 the merged weights to bf16, whatever the model is trained in.)
 """
@@ -238,7 +238,7 @@ class TransformersReplica(RolloutReplica):
         await server.begin.remote(self.config, self.model_config, platform.device_name)
         self._server_handle = server
         self.servers = [server]
-        # verl routes by handle; the address only has to tell replicas apart.
+        # verl routes by handle; the address only has to be unique.
         self._server_address = server_name(self.replica_rank)
 
     async def _beside_the_trainer(self, platform: Any) -> Any:
