@@ -28,6 +28,7 @@ def main() -> int:
     parser.add_argument("--env", default="openspiel", help="a registered environment, or module:Class")
     parser.add_argument("--cases", default="", help="cases with commas between; default: those of its configuration")
     parser.add_argument("--tasks", type=int, default=8, help="tasks of each case")
+    parser.add_argument("--processes", type=int, default=1, help="how many processes share the cases")
     parser.add_argument("--prompt", choices=PROMPTS, default="full", help="what the prompts show")
     given = parser.parse_args()
     # A game without a description of its own is no finding.
@@ -56,7 +57,7 @@ def main() -> int:
                 left = seconds / done * (of - done)
                 shown.print(f"{done}/{of}  {doing}  {seconds:.0f} s, about {left:.0f} s left", highlight=False)
 
-        rows = lint(given.env, split_list(given.cases, "cases"), given.tasks, given.prompt, advance)
+        rows = lint(given.env, split_list(given.cases, "cases"), given.tasks, given.prompt, advance, given.processes)
     report.show(rows, output)
     return int(any(row.findings for row in rows))
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -12,6 +13,7 @@ from veritas_rl.envs.lint.findings import Log, NotApplicable, Row, Verdict, name
 from veritas_rl.envs.lint.processes import Item, Twins, open_environment
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, unknown
+from veritas_rl.processes import map_in_processes
 
 CHECKS: Mapping[str, checks.Check] = {
     "mistakes pay nothing": checks.mistakes_pay_nothing,
@@ -43,6 +45,7 @@ def lint(
     count: int = 8,
     prompt: str = "full",
     progress: Progress = lambda done, of, doing: None,
+    processes: int = 1,
 ) -> list[Row]:
     """Play an environment and look for what misleads a training.
 
@@ -52,6 +55,8 @@ def lint(
         count: Tasks of each case.
         prompt: What the prompts show, where the environment knows several kinds.
         progress: See `Progress`.
+        processes: How many processes share the cases. It changes no row. More than one pays for many cases on many
+            cores, because every case then starts processes of its own to compare with.
 
     Returns:
         A row for each case and check, case by case, then one for the settings.
@@ -63,6 +68,14 @@ def lint(
         raise UserError(f"a case needs one task at least, {count} was given")
     environment = open_environment(name)
     found = _cases(environment, cases, count, prompt)
+    if processes > 1 and len(found) > 1:
+        parts = map_in_processes(
+            partial(_lint_case, name=name, count=count, prompt=prompt),
+            [case.name for case in found],
+            processes,
+            lambda done, of: progress(done, of, "cases"),
+        )
+        return [*(row for part in parts for row in part), _settings(environment, found)]
     own = environment.audit().checks
     steps = (len(CHECKS) + len(own) + 2) * len(found) + 1
     rows: list[Row] = []
@@ -79,13 +92,21 @@ def lint(
                 progress(len(rows) + len(found), steps, f"{case.name}: {check}")
                 rows.append(_row(case.name, check, lambda log, case=case, ask=ask: ask(case.tasks, log.found)))
         progress(len(rows) + len(found), steps, SETTINGS)
-        settings = _row(
-            "all", SETTINGS, lambda log: answers.settings_read(environment, _small(environment, found), log)
-        )
+        settings = _settings(environment, found)
         progress(steps - len(found), steps, "waiting for the other processes")
         rows += _compared(found, items, twins)
     order = {case.name: index for index, case in enumerate(found)}
     return [*sorted(rows, key=lambda row: order[row.case]), settings]
+
+
+def _lint_case(case: str, name: str, count: int, prompt: str) -> list[Row]:
+    """The rows of one case."""
+    return lint(name, [case], count, prompt)[:-1]
+
+
+def _settings(environment: Environment, cases: Sequence[Case]) -> Row:
+    """The row of the environment as a whole."""
+    return _row("all", SETTINGS, lambda log: answers.settings_read(environment, _small(environment, cases), log))
 
 
 def _row(case: str, check: str, run: Callable[[Log], str]) -> Row:
