@@ -11,7 +11,6 @@ import os
 import re
 import sys
 import threading
-import warnings
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
@@ -21,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from veritas_rl.envs.trace.nodes import parse, walk
 from veritas_rl.envs.trace.sandbox import Limits, Sandbox, Status
 from veritas_rl.envs.trace.truth_cache import TruthCache, default_folder
 
@@ -254,12 +254,10 @@ def uses_hashes(source: str) -> bool:
     if not _MAY_USE_HASHES.search(source):
         return False
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
-    for node in ast.walk(tree):
+    for node in walk(tree):
         match node:
             case ast.Set() | ast.SetComp():
                 return True

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from veritas_rl.envs.trace.nodes import below, walk
+
 Names = frozenset[str]
 State = Names | None
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -70,7 +72,7 @@ class _Traits:
     def of(cls, nodes: Sequence[ast.AST]) -> "_Traits":
         kinds = set(map(type, nodes))
         return cls(
-            unbinds=ast.Del in kinds or ast.ExceptHandler in kinds,
+            unbinds=ast.Delete in kinds or ast.ExceptHandler in kinds,
             declares=ast.Global in kinds or ast.Nonlocal in kinds,
             walrus=ast.NamedExpr in kinds,
         )
@@ -101,10 +103,11 @@ def _parameters(function: Function) -> Names:
 
 def _same_scope(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """The nodes, and those below them that belong to the same scope."""
-    for node in nodes:
+    waiting = list(nodes)
+    for node in waiting:
         yield node
         if not isinstance(node, _SCOPES):
-            yield from _same_scope(ast.iter_child_nodes(node))
+            waiting += below(node)
 
 
 def _declared(body: Sequence[ast.stmt]) -> Names:
@@ -146,7 +149,7 @@ def _unbound_on_the_way_out(statements: Sequence[ast.stmt]) -> Names:
 
 def _targets(target: ast.AST) -> Names:
     """Names that an assignment to `target` binds."""
-    stored = (node for node in ast.walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    stored = (node for node in walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
     return frozenset(node.id for node in stored)
 
 
@@ -166,7 +169,7 @@ def _evaluated(*expressions: ast.AST | None) -> Names:
             case ast.Compare(left=left, comparators=[second, *_]):
                 found |= _evaluated(left, second)
             case _ if not isinstance(node, _COMPREHENSIONS):
-                found |= _evaluated(*ast.iter_child_nodes(node))
+                found |= _evaluated(*below(node))
     return found
 
 
@@ -343,7 +346,7 @@ class _Scope:
 def _captured(pattern: ast.pattern) -> Names:
     """Names that a pattern binds when it matches."""
     found: set[str] = set()
-    for node in ast.walk(pattern):
+    for node in walk(pattern):
         if isinstance(node, ast.MatchAs | ast.MatchStar) and node.name is not None:
             found.add(node.name)
         elif isinstance(node, ast.MatchMapping) and node.rest is not None:

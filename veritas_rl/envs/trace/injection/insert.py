@@ -2,18 +2,19 @@
 
 import ast
 import re
-import warnings
 from collections.abc import Sequence
 from random import Random
 
 from veritas_rl.envs.trace.injection.bindings import Kind, Place, places
 from veritas_rl.envs.trace.injection.values import unstable_names
+from veritas_rl.envs.trace.nodes import parse, walk
 
 MOST_PRINTS = 6
 _MOST_NAMES = 3
 _CHANCE = {Kind.ASSIGNMENT: 0.6, Kind.CONDITION: 0.4}
 _TAG = "__DBG_"
 _DEBUG_TEXT = re.compile(r"__DBG_\d+__ [^\n]*\n")
+_PRINT_BESIDE_CALLS = re.compile(r"\bprint\b(?!\()|\b(?:def|class)\b[\s\\]+print\b|stdout")
 _REDIRECTIONS = frozenset(("stdout", "redirect_stdout", "__stdout__"))
 
 
@@ -34,13 +35,11 @@ def inject(source: str, random: Random, opaque: frozenset[str] = frozenset(), mo
         has tags of its own, or if it changes `print` or where that goes.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return source
-    nodes = list(ast.walk(tree))
-    if _TAG in source or _changes_print(nodes):
+    nodes = walk(tree)
+    if _TAG in source or (_may_change_print(source) and _changes_print(nodes)):
         return source
     text = _Text(source)
     hidden = unstable_names(nodes) | opaque
@@ -65,6 +64,12 @@ def inject(source: str, random: Random, opaque: frozenset[str] = frozenset(), mo
 def without_debug(output: str) -> str:
     """The output of a program without what its debug prints added, wherever in a line they began."""
     return _DEBUG_TEXT.sub("", output)
+
+
+def _may_change_print(source: str) -> bool:
+    """Whether a text has `print` in another place than a call; most have not, and need no closer look."""
+    # Python reads some letters beyond ASCII as the ASCII letter that they look like.
+    return not source.isascii() or _PRINT_BESIDE_CALLS.search(source) is not None
 
 
 def _changes_print(nodes: Sequence[ast.AST]) -> bool:

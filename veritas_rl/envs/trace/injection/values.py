@@ -7,6 +7,8 @@ twice; what it refuses wrongly is one name fewer to show.
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 
+from veritas_rl.envs.trace.nodes import below, walk
+
 _UNSTABLE_CALLS = frozenset(
     [
         "iter",
@@ -93,7 +95,7 @@ def _makes_generators(function: ast.AST) -> bool:
 
 def _own(node: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a function that are not in a function inside it."""
-    for child in ast.iter_child_nodes(node):
+    for child in below(node):
         if not isinstance(child, _FUNCTIONS):
             yield child
             yield from _own(child)
@@ -133,7 +135,7 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.ex
 
 def _names(target: ast.AST) -> Iterable[str]:
     """The names that a target binds or changes: of `a[0] = f` and `a.b = f` also `a`."""
-    return (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
+    return (node.id for node in walk(target) if isinstance(node, ast.Name))
 
 
 def _is_call_of(node: ast.expr, names: Iterable[str]) -> bool:

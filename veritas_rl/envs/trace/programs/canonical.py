@@ -6,8 +6,11 @@ from them. Strings keep their content.
 """
 
 import ast
+from collections.abc import Callable
+from typing import Any
 
-from veritas_rl.envs.trace.programs.scopes import COMPREHENSIONS, FUNCTIONS, MARKS, Scope, Survey, children, parameters
+from veritas_rl.envs.trace.nodes import MARKS, parse
+from veritas_rl.envs.trace.programs.scopes import COMPREHENSIONS, FUNCTIONS, Scope, Survey, children, parameters
 
 _BUILTIN_ATTRIBUTES = frozenset(
     name
@@ -35,7 +38,7 @@ def canonical(source: str) -> str:
         ValueError: `source` holds a null byte.
         RecursionError: `source` nests too deeply.
     """
-    tree = ast.parse(source)
+    tree = parse(source)
     form = _Form(Survey(tree))
     form.emit_all(tree.body, form.survey.scopes[tree])
     return "".join(form.pieces)
@@ -110,39 +113,47 @@ class _Form:
 
     def _emit(self, node: ast.AST, scope: Scope) -> None:
         """Append the form of a node: its kind, its names and values, and the forms of its parts in brackets."""
-        add = self.pieces.append
-        match node:
-            case ast.Name(id=name):
-                add(self._name(name, scope))
-                if not isinstance(node.ctx, ast.Load):
-                    add("!")
-                return
-            case ast.Constant(value=value):
-                add(repr(value))
-                return
-            case ast.Call(func=function, args=arguments, keywords=keywords):
-                add("Call(")
-                self._emit(function, scope)
-                for argument in arguments:
-                    add(",")
-                    self._emit(argument, scope)
-                for keyword in keywords:
-                    add(",**" if keyword.arg is None else f",{self._keyword(node, keyword.arg, scope)}=")
-                    self._emit(keyword.value, scope)
-                add(")")
-                return
-            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                self._emit_import(node, aliases, scope)
-                return
+        kind = type(node)
+        write = _WRITERS.get(kind)
+        if write is not None:
+            write(self, node, scope)
+            return
         inner = self.survey.scopes.get(node, scope)
-        add(type(node).__name__)
+        self.pieces.append(kind.__name__)
         if inner is not scope:
             self._emit_scope(node, scope, inner)
             return
+        add = self.pieces.append
         add("(")
-        for field, value in ast.iter_fields(node):
-            self._emit_field(field, value, scope)
+        for field in kind._fields:
+            value = getattr(node, field, None)
+            if type(value) is list:
+                for part in value:
+                    self._emit_field(field, part, scope)
+                    add(",")
+            else:
+                self._emit_field(field, value, scope)
             add(";")
+        add(")")
+
+    def _emit_name(self, node: ast.Name, scope: Scope) -> None:
+        self.pieces.append(self._name(node.id, scope))
+        if type(node.ctx) is not ast.Load:
+            self.pieces.append("!")
+
+    def _emit_constant(self, node: ast.Constant, scope: Scope) -> None:
+        self.pieces.append(repr(node.value))
+
+    def _emit_call(self, node: ast.Call, scope: Scope) -> None:
+        add = self.pieces.append
+        add("Call(")
+        self._emit(node.func, scope)
+        for argument in node.args:
+            add(",")
+            self._emit(argument, scope)
+        for keyword in node.keywords:
+            add(",**" if keyword.arg is None else f",{self._keyword(node, keyword.arg, scope)}=")
+            self._emit(keyword.value, scope)
         add(")")
 
     def _emit_field(self, field: str, value: object, scope: Scope) -> None:
@@ -150,10 +161,6 @@ class _Form:
             self.pieces.append(type(value).__name__)
         elif isinstance(value, ast.AST):
             self._emit(value, scope)
-        elif isinstance(value, list):
-            for part in value:
-                self._emit_field(field, part, scope)
-                self.pieces.append(",")
         elif isinstance(value, str) and field in ("name", "names", "rest"):
             self.pieces.append(self._name(value, scope))
         elif isinstance(value, str) and field in ("attr", "kwd_attrs"):
@@ -188,12 +195,22 @@ class _Form:
         names = [self._name(argument.arg, inner) for argument in parameters(arguments)]
         self.pieces.append(f"{counts}{kinds}{returns}{names}")
 
-    def _emit_import(self, node: ast.Import | ast.ImportFrom, aliases: list[ast.alias], scope: Scope) -> None:
+    def _emit_import(self, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
         origin = f"{node.level}{node.module}" if isinstance(node, ast.ImportFrom) else ""
-        for alias in aliases:
+        for alias in node.names:
             bound = alias.asname or alias.name.partition(".")[0]
             whole = alias.asname is not None or isinstance(node, ast.ImportFrom) or "." not in alias.name
             self.pieces.append(f"Import({origin},{alias.name},{whole},{self._name(bound, scope)})")
+
+
+_WRITERS: dict[type, Callable[[_Form, Any, Scope], None]] = {
+    ast.Name: _Form._emit_name,
+    ast.Constant: _Form._emit_constant,
+    ast.Call: _Form._emit_call,
+    ast.Import: _Form._emit_import,
+    ast.ImportFrom: _Form._emit_import,
+}
+"""Kinds of nodes that have a form of their own."""
 
 
 def _reserved(name: str) -> bool:

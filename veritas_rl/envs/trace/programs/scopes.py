@@ -1,12 +1,14 @@
 """The scopes of a program: which binding each name refers to, as Python resolves it."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from veritas_rl.envs.trace.nodes import below
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-MARKS = (ast.expr_context, ast.operator, ast.cmpop, ast.unaryop, ast.boolop)
-"""Nodes that hold nothing: an operator, or whether a name is read or bound."""
+_OPENS = frozenset((*FUNCTIONS, ast.ClassDef, *COMPREHENSIONS))
 
 
 class Scope:
@@ -76,38 +78,59 @@ class Survey:
             self.attributes.add(name)
 
     def _visit(self, node: ast.AST, scope: Scope) -> None:
-        match node:
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-                self._bind(name, scope)
-            case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()):
-                self.attributes.add(name)
-            case ast.Global(names=names):
-                scope.declared_global.update(names)
-                self._module.bound.update(names)
-            case ast.Nonlocal(names=names):
-                scope.declared_nonlocal.update(names)
-            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                for alias in aliases:
-                    self._bind(alias.asname or alias.name.partition(".")[0], scope)
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                self._bind(name, scope)
-            case ast.MatchMapping(rest=str(name)):
-                self._bind(name, scope)
-            case ast.NamedExpr(target=ast.Name(id=name)):
-                outer = scope
-                while outer.kind == "comprehension" and outer.parent is not None:
-                    outer = outer.parent
-                self._bind(name, outer)
-                self._visit(node.value, scope)
-                return
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                self._bind(name, scope)
-                self.callables.setdefault((scope, name), []).append(node)
-                if scope.kind == "class":
-                    self.methods.setdefault(name, []).append(node)
+        binds = _BINDS.get(type(node))
+        if binds is not None:
+            binds(self, node, scope)
+        if isinstance(node, ast.NamedExpr):  # its target is bound already, maybe in another scope
+            self._visit(node.value, scope)
+            return
+        if type(node) not in _OPENS:
+            for child in below(node):
+                self._visit(child, scope)
+            return
         inner = self._open(node, scope)
         for child, inside in children(node):
             self._visit(child, inner if inside else scope)
+
+    def _bind_name(self, node: ast.Name, scope: Scope) -> None:
+        if type(node.ctx) is not ast.Load:
+            self._bind(node.id, scope)
+
+    def _bind_attribute(self, node: ast.Attribute, scope: Scope) -> None:
+        if type(node.ctx) is not ast.Load:
+            self.attributes.add(node.attr)
+
+    def _bind_global(self, node: ast.Global, scope: Scope) -> None:
+        scope.declared_global.update(node.names)
+        self._module.bound.update(node.names)
+
+    def _bind_nonlocal(self, node: ast.Nonlocal, scope: Scope) -> None:
+        scope.declared_nonlocal.update(node.names)
+
+    def _bind_import(self, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
+        for alias in node.names:
+            self._bind(alias.asname or alias.name.partition(".")[0], scope)
+
+    def _bind_optional(self, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar, scope: Scope) -> None:
+        if node.name is not None:
+            self._bind(node.name, scope)
+
+    def _bind_rest(self, node: ast.MatchMapping, scope: Scope) -> None:
+        if node.rest is not None:
+            self._bind(node.rest, scope)
+
+    def _bind_walrus(self, node: ast.NamedExpr, scope: Scope) -> None:
+        """Bind the target outside of the comprehensions around it."""
+        outer = scope
+        while outer.kind == "comprehension" and outer.parent is not None:
+            outer = outer.parent
+        self._bind(node.target.id, outer)
+
+    def _bind_definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, scope: Scope) -> None:
+        self._bind(node.name, scope)
+        self.callables.setdefault((scope, node.name), []).append(node)
+        if scope.kind == "class":
+            self.methods.setdefault(node.name, []).append(node)
 
     def _open(self, node: ast.AST, scope: Scope) -> Scope:
         """The scope that a node opens, else the scope around it."""
@@ -126,6 +149,25 @@ class Survey:
         return inner
 
 
+_BINDS: dict[type, Callable[[Survey, Any, Scope], None]] = {
+    ast.Name: Survey._bind_name,
+    ast.Attribute: Survey._bind_attribute,
+    ast.Global: Survey._bind_global,
+    ast.Nonlocal: Survey._bind_nonlocal,
+    ast.Import: Survey._bind_import,
+    ast.ImportFrom: Survey._bind_import,
+    ast.ExceptHandler: Survey._bind_optional,
+    ast.MatchAs: Survey._bind_optional,
+    ast.MatchStar: Survey._bind_optional,
+    ast.MatchMapping: Survey._bind_rest,
+    ast.NamedExpr: Survey._bind_walrus,
+    ast.FunctionDef: Survey._bind_definition,
+    ast.AsyncFunctionDef: Survey._bind_definition,
+    ast.ClassDef: Survey._bind_definition,
+}
+"""What each kind of node binds."""
+
+
 def parameters(arguments: ast.arguments) -> Iterator[ast.arg]:
     """All parameters of a function, `*` and `**` ones included."""
     yield from (*arguments.posonlyargs, *arguments.args)
@@ -140,7 +182,7 @@ def children(node: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
     """The nodes below a node, each with whether it is evaluated in the scope that the node opens.
 
     Defaults, annotations, decorators, base classes and the first iterable of a comprehension are evaluated outside. The
-    `arguments` of a function are replaced by their defaults and annotations. `MARKS` are left out.
+    `arguments` of a function are replaced by their defaults and annotations. What binds no name is left out.
     """
     if isinstance(node, FUNCTIONS):
         yield from ((child, False) for child in _evaluated_at_definition(node))
@@ -155,7 +197,7 @@ def children(node: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
         results = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
         yield from ((child, True) for child in results)
     else:
-        yield from ((child, False) for child in ast.iter_child_nodes(node) if not isinstance(child, MARKS))
+        yield from ((child, False) for child in below(node))
 
 
 def _evaluated_at_definition(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[ast.AST]:
