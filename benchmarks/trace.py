@@ -8,7 +8,7 @@
   '.[bench]'`): an item takes a ready program from its data set and runs it once, in this very interpreter, without a
   sandbox; `x 2` is that in as many processes as there are cores.
 - A simulated training: batches of 256 tasks of all levels, each step 3 s during which this process sleeps. The tasks of
-  the next two batches are named ahead, as in a training. Waiting is the time in which a step's tasks are named and started.
+  the next two batches are named ahead, as in a training. Waiting is the time that naming and starting tasks takes.
 
 It prints medians over the rounds, per second of wall time, all rows in turn, so run it when nothing else runs.
 """
@@ -151,7 +151,8 @@ def _task(case: str, k: int) -> Task:
     return TraceEnvironment().catalogue(config, "train")[k]
 
 
-def codeio(cores: int) -> Work:
+@contextlib.contextmanager
+def codeio(cores: int) -> Iterator[Work]:
     """Items of reasoning-gym's codeio, in processes that work at the same time and never on the same items."""
     context = multiprocessing.get_context("spawn")
     workers: list[tuple[Any, Connection]] = []
@@ -168,7 +169,10 @@ def codeio(cores: int) -> Work:
             pipe.send(seconds)
         return sum(pipe.recv() for _, pipe in workers)
 
-    return run
+    yield run
+    for worker, pipe in workers:
+        pipe.send(None)
+        worker.join()
 
 
 def _codeio_worker(pipe: Connection, number: int) -> None:
@@ -181,8 +185,7 @@ def _codeio_worker(pipe: Connection, number: int) -> None:
         index = itertools.count()
         items[next(index)]
         pipe.send(None)
-        while True:
-            seconds = pipe.recv()
+        while (seconds := pipe.recv()) is not None:
             started, done = time.perf_counter(), 0
             while (took := time.perf_counter() - started) < seconds:
                 done += bool(items[next(index)]["metadata"]["output_data"])
@@ -218,7 +221,7 @@ def main() -> None:
     given = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))[: given.cores]
     os.sched_setaffinity(0, cores)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         os.environ["XDG_CACHE_HOME"] = folder  # before the environment opens its cache of truths
         rows: dict[tuple[str, str], Work] = {}
         for mix, levels in MIXES.items():
@@ -228,8 +231,8 @@ def main() -> None:
             rows["questions", mix] = questions(levels)
         there = importlib.util.find_spec("reasoning_gym") is not None
         if there:
-            rows["codeio", "x 1"] = codeio(1)
-            rows["codeio", f"x {len(cores)}"] = codeio(len(cores))
+            rows["codeio", "x 1"] = stack.enter_context(codeio(1))
+            rows["codeio", f"x {len(cores)}"] = stack.enter_context(codeio(len(cores)))
         found: dict[tuple[str, str], list[float]] = {row: [] for row in rows}
         for number in range(given.rounds + 1):
             for row, work in rows.items():

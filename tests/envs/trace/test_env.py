@@ -1,6 +1,7 @@
 """Trace as an environment: tasks are the same everywhere, splits share no program, users' own programs are used."""
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 from veritas_rl.envs.base import Reply
 from veritas_rl.envs.registry import get_environment, open_catalogue
 from veritas_rl.envs.task import Task
-from veritas_rl.envs.trace.questions import LEVELS
+from veritas_rl.envs.trace.questions import LEVELS, _candidates, question_of
 from veritas_rl.errors import UserError
 
 ENV = get_environment("trace")
@@ -79,6 +80,23 @@ def test_a_task_is_the_same_in_any_process() -> None:
         printed.add(subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True).stdout)
     assert len(printed) == 1
     assert printed.pop().count(b"\n") == 10
+
+
+def test_tasks_named_ahead_are_the_same_and_a_fork_meanwhile_does_no_harm() -> None:
+    """Threads that hold locks while they make programs do not exist in a forked process."""
+    wanted = {task.id: ENV.start(task).turns()[0].messages for task in tasks(cases="level_9", num_tasks_per_case=12)}
+    question_of.cache_clear()
+    _candidates.cache_clear()
+    named = tasks(cases="level_9", num_tasks_per_case=12)
+    ENV.prepare(named)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        child = pool.apply_async(_started, (named[-1],))
+        assert {task.id: ENV.start(task).turns()[0].messages for task in named} == wanted
+        assert child.get(timeout=60) == wanted[named[-1].id]
+
+
+def _started(task: Task) -> Any:
+    return ENV.start(task).turns()[0].messages
 
 
 def write(path: Path, programs: list[Any]) -> str:

@@ -4,6 +4,7 @@ import multiprocessing
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,6 +145,26 @@ def test_closing_does_not_wait_for_what_was_prefetched(tmp_path: Path) -> None:
     start = time.monotonic()
     truths.close()
     assert time.monotonic() - start < 10
+
+
+def test_programs_are_made_in_the_threads_and_what_fails_is_left_out(tmp_path: Path) -> None:
+    makers: list[int] = []
+
+    def make() -> tuple[str, str]:
+        makers.append(threading.get_ident())
+        return "print(input())", "7"
+
+    def fail() -> None:
+        makers.append(threading.get_ident())
+        raise ValueError
+
+    with Truths(LIMITS, threads=1, folder=tmp_path) as truths:
+        truths.prefetch_made([fail, lambda: None, make])
+        while len(makers) < 2:
+            time.sleep(0.01)
+        assert truths.truth_of("print(input())", "7") == Truth("7\n")
+    assert len(set(makers)) == 1
+    assert threading.get_ident() not in makers
 
 
 def _truth_in_child(number: int) -> Truth | Refused:

@@ -70,8 +70,7 @@ class TraceEnvironment(Environment):
 
     def prepare(self, tasks: Iterable[Task]) -> None:
         """Begin to run the programs of tasks that are started soon."""
-        for task in tasks:
-            begin(_identity(task))
+        begin([_identity(task) for task in tasks])
 
     @property
     def next_step(self) -> tuple[str, str]:

@@ -105,8 +105,7 @@ def _generated(count: int, seed: int) -> Iterator[tuple[Identity, Question]]:
     """Questions of all levels in turn."""
     asked = [Identity(LEVELS[number % len(LEVELS)], number // len(LEVELS), seed, "train", 6) for number in range(count)]
     for start in range(0, count, MANY):
-        for identity in asked[start : start + MANY]:
-            begin(identity)
+        begin(asked[start : start + MANY])
         for identity in asked[start : start + MANY]:
             yield identity, question_of(identity)
 

@@ -6,10 +6,11 @@ program of validation is in training, whatever the seed and whatever its names.
 """
 
 import itertools
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from veritas_rl.envs.task import SPLITS
@@ -87,12 +88,14 @@ def question_of(asked: Identity) -> Question:
     raise UserError(f"{asked.case} has no program for task {asked.k} of the split {asked.split}: {said}")
 
 
-def begin(asked: Identity) -> None:
-    """Begin to make the truth of the program that a task tries first, and return at once."""
+def begin(asked: Iterable[Identity]) -> None:
+    """Begin to make the programs that tasks try first, and their truths, and return at once."""
+    truths().prefetch_made([partial(_first, one) for one in asked])
+
+
+def _first(asked: Identity) -> tuple[str, str] | None:
     first = _candidates(asked).get(0)
-    if first is not None:
-        program, _, source = first
-        truths().prefetch([(source, program.stdin)])
+    return None if first is None else (first[2], first[0].stdin)
 
 
 class _Candidates:
@@ -180,9 +183,28 @@ class _UserPrograms:
             return found[number % len(found)] if found else None
 
 
-@lru_cache(maxsize=8)
 def _user_programs(case: str, seed: int) -> _UserPrograms:
+    with _opening:  # threads that need the same file wait for one of them to check it
+        return _opened(case, seed)
+
+
+@lru_cache(maxsize=8)
+def _opened(case: str, seed: int) -> _UserPrograms:
     return _UserPrograms(case, seed)
+
+
+_opening = threading.Lock()
+
+
+def _forget() -> None:
+    """In a process that was forked: threads of the parent may have held the locks."""
+    global _opening
+    _opening = threading.Lock()
+    _candidates.cache_clear()
+    _opened.cache_clear()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def level_of(case: str) -> int:

@@ -5,6 +5,7 @@ processes of the machine share, and makes truths ahead of need.
 """
 
 import ast
+import contextlib
 import hashlib
 import itertools
 import os
@@ -13,7 +14,7 @@ import sys
 import threading
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -33,6 +34,9 @@ _RULES = 1
 RUNS = 2
 CAREFUL_RUNS = 8
 """Runs of a program that makes sets or asks for hashes: two strings of a set keep their order in every second run."""
+
+Maker = Callable[[], tuple[str, str] | None]
+"""Makes a program and what it reads; None if there is none."""
 
 _HASH_NAMES = frozenset(("set", "frozenset", "hash", "id", "object"))
 _MAY_USE_HASHES = re.compile(r"[{]|\b(?:set|frozenset|hash|id|object|keys|items)\b")
@@ -94,6 +98,7 @@ class Truths:
         self._jobs: OrderedDict[bytes, Future[Truth | Refused]] = OrderedDict()
         self._needed: deque[_Job] = deque()
         self._ahead: deque[_Job] = deque()
+        self._makers: deque[Maker] = deque()
         self._workers: list[threading.Thread] = []
         self._closed = threading.Event()
 
@@ -126,6 +131,13 @@ class Truths:
         """Begin to make truths that will be asked for soon, and return at once. What is asked for now goes first."""
         for source, stdin in programs:
             self._ask(source, stdin, self._ahead)
+
+    def prefetch_made(self, makers: Iterable[Maker]) -> None:
+        """The same for programs that take time to write: the functions that make them are called in the threads."""
+        with self._wake:
+            self._makers.extend(makers)
+            self._start_workers()
+            self._wake.notify_all()
 
     def close(self) -> None:
         """End the threads and the sandboxes. What was prefetched and not made yet is dropped."""
@@ -197,11 +209,20 @@ class Truths:
         try:
             while True:
                 with wake:
-                    while not (self._needed or self._ahead or closed.is_set()):
+                    while not (self._needed or self._ahead or self._makers or closed.is_set()):
                         wake.wait()
                     if closed.is_set():
                         return
-                    job = (self._needed or self._ahead).popleft()
+                    waiting = self._needed or self._ahead
+                    job = waiting.popleft() if waiting else None
+                    maker = None if job else self._makers.popleft()
+                if maker is not None:
+                    # The thread that needs the program makes it again, and gets what was raised.
+                    with contextlib.suppress(Exception):
+                        if (program := maker()) is not None:
+                            self.prefetch([program])
+                if job is None:
+                    continue
                 if not job.result.set_running_or_notify_cancel():
                     continue
                 try:
