@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,24 @@ def test_programs_are_made_in_the_threads_and_what_fails_is_left_out(tmp_path: P
         assert truths.truth_of("print(input())", "7") == Truth("7\n")
     assert len(set(makers)) == 1
     assert threading.get_ident() not in makers
+
+
+def test_threads_that_ask_for_the_same_at_once_get_one_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = threading.Barrier(2)
+    look = TruthCache.get
+
+    def at_once(cache: TruthCache, key: bytes) -> tuple[str, str] | None:
+        both.wait(timeout=30)
+        return look(cache, key)
+
+    with Truths(LIMITS, threads=1, folder=tmp_path) as truths:
+        monkeypatch.setattr(TruthCache, "get", at_once)
+        with ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(truths.truth_of, ["print(1)", "print(1)"]))
+        monkeypatch.undo()
+        assert found == [Truth("1\n"), Truth("1\n")]
+        asked = ThreadPoolExecutor(1).submit(truths.truth_of, "print(2)")
+        assert asked.result(timeout=30) == Truth("2\n")  # the thread that makes truths is still there
 
 
 def _truth_in_child(number: int) -> Truth | Refused:

@@ -161,24 +161,30 @@ class Truths:
     def _ask(self, source: str, stdin: str, queue: deque[_Job]) -> "Future[Truth | Refused]":
         key = self._key(source, stdin)
         with self._wake:
-            future = self._jobs.get(key)
-            if future is not None:
-                self._jobs.move_to_end(key)
-                if queue is self._needed and not future.done():
-                    self._hurry(key)
+            if (future := self._asked_before(key, queue)) is not None:
                 return future
         kept = self._cache.get(key)
         with self._wake:
-            future = self._jobs.setdefault(key, Future())
-            if kept is not None and not future.done():
+            # Another thread may have asked while this one looked into the cache.
+            if (future := self._asked_before(key, queue)) is not None:
+                return future
+            future = self._jobs[key] = Future()
+            if kept is not None:
                 reason, text = kept
-                if future.set_running_or_notify_cancel():
-                    future.set_result(Truth(text) if reason == Status.OK else Refused(reason, text))
-            elif kept is None and not future.done():
+                future.set_result(Truth(text) if reason == Status.OK else Refused(reason, text))
+            else:
                 queue.append(_Job(key, source, stdin, future))
                 self._start_workers()
                 self._wake.notify()
             self._forget_oldest()
+        return future
+
+    def _asked_before(self, key: bytes, queue: deque[_Job]) -> "Future[Truth | Refused] | None":
+        future = self._jobs.get(key)
+        if future is not None:
+            self._jobs.move_to_end(key)
+            if queue is self._needed and not future.done():
+                self._hurry(key)
         return future
 
     def _hurry(self, key: bytes) -> None:
