@@ -236,7 +236,7 @@ def _batches(settings: Settings, cases: Iterable[str], counts: Counts) -> Iterat
     """Tasks of all cases in turn, a batch at a time, without those of cases that bring nothing new any more."""
     names = {get_environment(settings.env).cases_key: (), "cases": ()}
     left = {case: settings.catalogue("train", **{**names, "cases": case}) for case in cases}
-    size = BATCH if settings.mode == "move" else GAMES_AT_ONCE
+    size = min(BATCH if settings.mode == "move" else GAMES_AT_ONCE, settings.number)
     places, stale = dict.fromkeys(left, 0), dict.fromkeys(left, 0)
     while left:
         for case, tasks in list(left.items()):
