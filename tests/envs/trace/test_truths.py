@@ -89,6 +89,12 @@ def test_standard_input_is_part_of_the_program(truths: Truths) -> None:
         ("x = {1: 2}", False),
         ("x = f'{y}'; offset = 1", False),
         ("x = {", False),
+        ("print(sorted(set('abc') & {'a', 'b'}), len({x for x in 'ab'}))", False),
+        ("print(sorted(set('abc'), key=len))", True),
+        ("print(sorted(x for x in set('abc')))", True),
+        ("print(sorted(set(map(frozenset, ['ab', 'cd']))))", True),
+        ("def sorted(x):\n    return list(x)\nprint(sorted({'a', 'b'}))", True),
+        ("from mine import *\nprint(sorted({'a', 'b'}))", True),
     ],
 )
 def test_programs_that_use_hashes_are_known(source: str, uses: bool) -> None:

@@ -14,7 +14,7 @@ import sys
 import threading
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -284,17 +284,51 @@ def uses_hashes(source: str) -> bool:
         tree = parse(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
-    for node in walk(tree):
+    nodes = walk(tree)
+    harmless = _sorted_sets(nodes)
+    for node in nodes:
         match node:
-            case ast.Set() | ast.SetComp():
+            case ast.Set() | ast.SetComp() if node not in harmless:
                 return True
-            case ast.Name(id=name) if name in _HASH_NAMES:
+            case ast.Name(id=name) if name in _HASH_NAMES and node not in harmless:
                 return True
             case ast.BinOp(left=ast.Call(func=ast.Attribute(attr="keys" | "items"))):
                 return True
             case _:
                 pass
     return False
+
+
+def _sorted_sets(nodes: Sequence[ast.AST]) -> set[ast.AST]:
+    """Sets, and names of `set` in calls, that only go into `sorted` or `len`, so that their order is never seen."""
+    found: set[ast.AST] = set()
+    for node in nodes:
+        match node:
+            case ast.Name(id="sorted" | "len", ctx=ast.Store()) | ast.arg(arg="sorted" | "len"):
+                return set()
+            case ast.FunctionDef(name="sorted" | "len") | ast.ClassDef(name="sorted" | "len"):
+                return set()
+            case ast.alias(name=name, asname=given) if {name, given} & {"sorted", "len", "*"}:
+                return set()
+            # A key may be the same for several members.
+            case ast.Call(func=ast.Name(id="sorted" | "len"), args=[argument], keywords=[]):
+                found.update(_sets_of(argument))
+            case _:
+                pass
+    return found
+
+
+def _sets_of(expression: ast.expr) -> Iterator[ast.AST]:
+    match expression:
+        case ast.BinOp(left=left, right=right):
+            yield from _sets_of(left)
+            yield from _sets_of(right)
+        case ast.Call(func=ast.Name(id="set") as name):
+            yield name
+        case ast.Set() | ast.SetComp():
+            yield expression
+        case _:
+            pass
 
 
 def _difference(one: str, other: str) -> str:
