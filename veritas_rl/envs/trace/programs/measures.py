@@ -1,16 +1,26 @@
 """Measures how hard a program is: its length, the steps it takes, its output and the names it keeps alive.
 
+    python -m veritas_rl.envs.trace.programs.measures --programs 300
+
+prints the means of each level as a table. The numbers are the same on any machine.
+
 The program is executed in this process, so it must be one that `generate` made.
 """
 
+import argparse
+import dataclasses
 import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
+from statistics import mean
 from types import CodeType, FrameType
 from typing import Any
 
+from veritas_rl.envs.trace.programs.generate import generate
+from veritas_rl.envs.trace.programs.levels import LIMITS
 from veritas_rl.envs.trace.programs.program import Program
+from veritas_rl.seeding import generator
 
 _FILE = "<measured>"
 
@@ -84,3 +94,21 @@ class _Counter:
             local = 0 if frame.f_locals is frame.f_globals else len(frame.f_locals)
             self.live_names = max(self.live_names, len(self.module) - self._hidden + local)
         return self._line
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Measure generated programs, level by level.")
+    parser.add_argument("--programs", type=int, default=300, help="of each level")
+    count = parser.parse_args().programs
+    names = [field.name for field in dataclasses.fields(Measures)]
+    print(f"| level | {' | '.join(name.replace('_', ' ') for name in names)} |")
+    print("| --- |" + " --- |" * len(names))
+    for level in LIMITS:
+        found = [measure(generate(generator("measures", level, number), level)) for number in range(count)]
+        means = [mean(getattr(measures, name) for measures in found) for name in names]
+        print(f"| {level} | {' | '.join(f'{value:.1f}' for value in means)} |")
+
+
+if __name__ == "__main__":
+    main()

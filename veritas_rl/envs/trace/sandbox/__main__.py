@@ -1,0 +1,13 @@
+"""Prints which layers of the sandbox hold on this machine: `python -m veritas_rl.envs.trace.sandbox`."""
+
+from veritas_rl.envs.trace.sandbox.layers import layers
+
+
+def main() -> None:
+    """The command line."""
+    for name, (holds, sentence) in layers().items():
+        print(f"{'yes' if holds else 'no':3}  {name:10}  {sentence}")
+
+
+if __name__ == "__main__":
+    main()
