@@ -12,6 +12,7 @@ from veritas_rl.envs.base import Message, Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment, OpenSpielSession, View
 from veritas_rl.envs.openspiel.games import State
+from veritas_rl.envs.openspiel.task import OpenSpielTask
 from veritas_rl.envs.task import Task
 
 
@@ -28,7 +29,7 @@ class Broken(OpenSpielEnvironment):
     session: ClassVar[type[OpenSpielSession]] = OpenSpielSession
 
     def start(self, task: Task) -> Session:
-        return self.session(task, load(task.case))
+        return self.session(OpenSpielTask.of(task), load(task.case))
 
 
 def broken(session: type[OpenSpielSession]) -> type[Broken]:
@@ -245,7 +246,7 @@ class Raises(OpenSpielEnvironment):
     """A bad reply raises."""
 
     def start(self, task: Task) -> Session:
-        return _Raises(task, load(task.case))
+        return _Raises(OpenSpielTask.of(task), load(task.case))
 
 
 class _Raises(OpenSpielSession):
