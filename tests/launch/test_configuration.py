@@ -209,7 +209,7 @@ def test_the_environment_is_a_group_and_brings_what_a_small_model_needs_of_it() 
     assert (task.case, task.manner.prompt) == ("level_1", "brief")
     assert programs.data.max_response_length > games.data.max_response_length
     large = configured("environment=trace", hardware=ONE_GPU)
-    assert (conf.tasks_of(large, "train")[0].manner.prompt, large.data.max_response_length) == ("full", 1024)
+    assert (conf.tasks_of(large, "train")[0].manner.prompt, large.data.max_response_length) == ("full", 2048)
 
 
 def test_environments_that_are_named_are_mixed_and_each_keeps_its_defaults() -> None:
