@@ -8,8 +8,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, isfinite
-from typing import Any, overload
+from typing import Any
 
+from veritas_rl.envs.lazy import LazyTasks
 from veritas_rl.envs.registry import get_environment, open_catalogue
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, unknown
@@ -149,7 +150,7 @@ def _changed(block: Sequence[int], counts: Sequence[int]) -> list[int]:
     return changed
 
 
-class MixedTasks(Sequence[Task]):
+class MixedTasks(LazyTasks):
     """The tasks of several catalogues as one sequence, in the proportion of their weights, until each is used up.
 
     Args:
@@ -167,25 +168,17 @@ class MixedTasks(Sequence[Task]):
     def __len__(self) -> int:
         return self._length
 
-    @overload
-    def __getitem__(self, index: int) -> Task: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Task]: ...
-    def __getitem__(self, index: int | slice) -> Task | Sequence[Task]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"task {index} of {len(self)}")
-        while len(self._places) <= index % len(self):
+    def task(self, index: int) -> Task:
+        while len(self._places) <= index:
             which = self._schedule.next()
             if self._used[which] < len(self._catalogues[which]):
                 self._places.append((which, self._used[which]))
                 self._used[which] += 1
-        which, place = self._places[index % len(self)]
+        which, place = self._places[index]
         return self._catalogues[which][place]
 
 
-class Shuffled(Sequence[Task]):
+class Shuffled(LazyTasks):
     """The tasks of a catalogue in a seeded order, without listing them.
 
     Args:
@@ -200,13 +193,7 @@ class Shuffled(Sequence[Task]):
     def __len__(self) -> int:
         return len(self._tasks)
 
-    @overload
-    def __getitem__(self, index: int) -> Task: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Task]: ...
-    def __getitem__(self, index: int | slice) -> Task | Sequence[Task]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
+    def task(self, index: int) -> Task:
         return self._tasks[self._order[index]]
 
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 from veritas_rl.configs import split_list
 from veritas_rl.envs.base import Reply, Score, Session, Turn
+from veritas_rl.envs.lazy import LazyTasks
 from veritas_rl.envs.task import SPLITS, Task, check_choice
 from veritas_rl.errors import UserError, unknown
 
@@ -41,7 +42,7 @@ class SingleAnswerSession(Session):
         return {self._turn.seat: self._score}
 
 
-class CaseTasks(Sequence[Task]):
+class CaseTasks(LazyTasks):
     """The tasks of several cases, case by case, each made when it is asked for.
 
     Args:
@@ -58,16 +59,8 @@ class CaseTasks(Sequence[Task]):
     def __len__(self) -> int:
         return len(self._cases) * self._per_case
 
-    @overload
-    def __getitem__(self, index: int) -> Task: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Task]: ...
-    def __getitem__(self, index: int | slice) -> Task | Sequence[Task]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"task {index} of {len(self)}")
-        which, k = divmod(index % len(self), self._per_case)
+    def task(self, index: int) -> Task:
+        which, k = divmod(index, self._per_case)
         return self._make(self._cases[which], k)
 
 

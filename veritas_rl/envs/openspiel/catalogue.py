@@ -1,8 +1,6 @@
 """The tasks of an OpenSpiel configuration, made one at a time."""
 
-from collections.abc import Sequence
-from typing import overload
-
+from veritas_rl.envs.lazy import LazyTasks
 from veritas_rl.envs.openspiel import ids
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.config import OpenSpielConfig
@@ -11,7 +9,7 @@ from veritas_rl.envs.task import Task
 from veritas_rl.seeding import digest
 
 
-class Catalogue(Sequence[Task]):
+class Catalogue(LazyTasks):
     """The tasks of a configuration, case by case, each made when it is asked for."""
 
     def __init__(self, config: OpenSpielConfig, split: str) -> None:
@@ -23,17 +21,9 @@ class Catalogue(Sequence[Task]):
         groups = len(config.allowed_game_indices or config.cases)
         return len(config.task_ids) or groups * config.num_tasks_per_case
 
-    @overload
-    def __getitem__(self, index: int) -> Task: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Task]: ...
-    def __getitem__(self, index: int | slice) -> Task | Sequence[Task]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"task {index} of {len(self)}")
+    def task(self, index: int) -> Task:
         config = self.config
-        case, k = self._numbered(index % len(self))
+        case, k = self._numbered(index)
         return OpenSpielTask(
             env="openspiel",
             case=case,
