@@ -21,7 +21,7 @@ from transformers import AutoModelForCausalLM
 
 from veritas_rl.envs.base import Reason
 from veritas_rl.envs.registry import task_from_dict
-from veritas_rl.launch.configuration import compose_configuration
+from veritas_rl.launch.configuration import compose_configuration, with_or_without_plus
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 from veritas_rl.viewing.games_page import read_games
@@ -268,7 +268,8 @@ def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path
     assert len(runs) >= 1
     assert ids == {json.loads((folder / "run.json").read_text())["wandb_run_id"]}
     # The tasks of each step are those of a run that was never interrupted.
-    data = compose_configuration(["hardware=cpu", "rollout=transformers", *settings]).data
+    typed = map(with_or_without_plus, settings)
+    data = compose_configuration(["hardware=cpu", "rollout=transformers", *typed]).data
     dataset, messages = DynamicEnvDataset("train", None, data), []
     for step, record in enumerate(metrics(folder), start=1):
         drawn = {row["reward_model"]["ground_truth"]: row["index"] for row in (dataset[k] for k in range(16))}
