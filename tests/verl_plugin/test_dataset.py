@@ -12,9 +12,9 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from verl.utils.dataset.rl_dataset import collate_fn
 from verl.utils.import_utils import load_extern_object
 
+from veritas_rl.envs.registry import task_of
 from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
-from veritas_rl.verl_plugin.reward import task_of
 
 CASE_LISTS = {"FOCUS_CASES": 17, "AVAILABLE_CASES": 34, "DEFAULT_CASES_BOARD_SIZES": 16}
 TOOL = "train/tools/dataset-manager.py"

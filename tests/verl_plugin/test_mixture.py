@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from veritas_rl.envs import registry
+from veritas_rl.envs.registry import task_of
 from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
-from veritas_rl.verl_plugin.reward import compute_score, task_of
+from veritas_rl.verl_plugin.reward import compute_score
 
 PLACES = {"sums": "arithmetic:Sums", "differences": "arithmetic:Differences", "products": "arithmetic:Products"}
 

@@ -18,8 +18,8 @@ import pandas as pd
 from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.demonstrations.generate import Counts, Demonstration, Settings
 from veritas_rl.envs.base import Message, Reply, Turn
-from veritas_rl.envs.registry import get_environment, prepare, task_from_dict
-from veritas_rl.envs.task import Task, task_values
+from veritas_rl.envs.registry import get_environment, prepare, task_of
+from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.seeding import digest
 
@@ -216,8 +216,7 @@ def check(folder: Path, settings: Settings) -> dict[str, int]:
 
 def ask_again(extra_info: Mapping[str, Any]) -> tuple[Task, Turn]:
     """The task and the turn of a row, from its `extra_info` alone."""
-    values = task_values(get_environment(extra_info["env"]).task_type)
-    task = task_from_dict({name: extra_info[name] for name in values})
+    task = task_of(extra_info)
     session = get_environment(task.env).start(task)
     for said in json.loads(extra_info.get("said", "[]")):
         session.step({turn.seat: Reply(said) for turn in session.turns()})

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from veritas_rl.envs.environment import Environment
-from veritas_rl.envs.task import Task
+from veritas_rl.envs.task import Task, task_values
 from veritas_rl.errors import UserError, unknown
 
 ENVIRONMENTS = {
@@ -74,6 +74,16 @@ def task_from_dict(values: Mapping[str, Any]) -> Task:
     if missing:
         raise UserError(f"these values are no task: {', '.join(missing)} missing")
     return get_environment(str(values["env"])).task_type.from_dict(values)
+
+
+def task_of(row: Mapping[str, Any]) -> Task:
+    """The task that a row's `extra_info` carries as plain values, among others that belong to no task.
+
+    Raises:
+        UserError: As `task_from_dict`.
+    """
+    values = task_values(get_environment(str(row.get("env"))).task_type)
+    return task_from_dict({name: row[name] for name in values if name in row})
 
 
 def make_task(env: str, case: str, k: int, **values: Any) -> Task:

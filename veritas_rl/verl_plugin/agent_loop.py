@@ -15,13 +15,13 @@ from uuid import uuid4
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 
 from veritas_rl.envs.base import Reply, Score, Session, Turn, shape
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.registry import get_environment, task_of
 from veritas_rl.envs.task import Task
 from veritas_rl.players.loading import ReplySettings
 from veritas_rl.players.registry import ALL_SEATS, is_model, stand_in
 from veritas_rl.verl_plugin.chat import Chat
 from veritas_rl.verl_plugin.opponents import ModelSettings, Opponent
-from veritas_rl.verl_plugin.reward import reward_info, task_of
+from veritas_rl.verl_plugin.reward import reward_info
 from veritas_rl.viewing.recording import RecordedSession
 
 

@@ -16,10 +16,10 @@ from tensordict import TensorDict
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, AgentLoopWorker, DictConfigWrap, ToolListWrap
 from verl.utils import tensordict_utils as tu
 
+from veritas_rl.envs.registry import task_of
 from veritas_rl.verl_plugin.agent_loop import TaskAgentLoop, recorded, start
 from veritas_rl.verl_plugin.columns import from_rows
 from veritas_rl.verl_plugin.cpu.client import BatchingClient
-from veritas_rl.verl_plugin.reward import task_of
 from veritas_rl.verl_plugin.sample_key import SampleKey
 from veritas_rl.viewing.recording import PlayedGame, RecordedSession
 

@@ -8,19 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from veritas_rl.envs.base import Reason, Reply, Score, shape
-from veritas_rl.envs.registry import get_environment, task_from_dict
-from veritas_rl.envs.task import Task, task_values
+from veritas_rl.envs.registry import get_environment, task_of
+from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
-
-
-def task_of(extra_info: Mapping[str, Any]) -> Task:
-    """The task that a row's `extra_info` carries as plain values.
-
-    Raises:
-        UserError: A value is missing or wrong.
-    """
-    values = task_values(get_environment(str(extra_info.get("env"))).task_type)
-    return task_from_dict({name: extra_info[name] for name in values if name in extra_info})
 
 
 def reward_info(task: Task, score: Score) -> dict[str, Any]:
