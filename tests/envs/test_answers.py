@@ -2,7 +2,7 @@
 
 import pytest
 
-from veritas_rl.envs.answers import MAX_CHARACTERS, answer_text, balanced_boxes, boxed, code_blocks
+from veritas_rl.envs.answers import MAX_CHARACTERS, answer_text, balanced_boxes, boxed, code_blocks, one_answer
 from veritas_rl.envs.base import Reason, Reply
 
 
@@ -78,3 +78,35 @@ def test_reading_is_linear_in_the_length() -> None:
     for text in ("\\boxed{" * 14_000, "\\boxed{}" * 12_000, "```\n" * 25_000, "{" * 99_000, "<think></think>" * 6_000):
         for read in (boxed, balanced_boxes, code_blocks, lambda text: answer_text(Reply(text))):
             read(text)
+
+
+def number(said: str) -> int | None:
+    """A reader of whole numbers."""
+    return int(said) if said.strip().isdigit() else None
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "found"),
+    [
+        ("so \\boxed{\\text{12}}", "box", 12),
+        ("\\boxed{12} or \\boxed{13}", "box", Reason.AMBIGUOUS),
+        ("\\boxed{12}, again \\boxed{$12$}", "box", 12),
+        ("```\n12\n```", "box", 12),
+        ("```\n12\n```\n```\n13\n```", "block", Reason.AMBIGUOUS),
+        ("first `11`, then `x`", "inline", 11),
+        ("The answer is **12**.", "box", 12),
+        ("The answer is 12. That was easy", "box", 12),
+        ("Answer: 12", "statement", 12),
+        ("答案是 12。", "box", 12),
+        ("答案\uff1a12", "box", 12),
+        ("3 and 4 make\n7", "box", 7),
+        ("7\n\n", "text", 7),
+        ("see \\boxed{7}", "text", 7),
+        ("nothing", "box", Reason.UNPARSEABLE),
+        ("\\boxed{x} but the answer is 5", "box", 5),
+        ("\\boxed{" * 10_000, "box", Reason.UNPARSEABLE),
+        ("\\boxed{" + "{" * 10_000 + "}" * 10_000 + "}", "box", Reason.UNPARSEABLE),
+    ],
+)
+def test_one_answer_in_the_form_that_was_asked_for_or_in_another(text: str, asked: str, found: int | Reason) -> None:
+    assert one_answer(text, number, asked) == found

@@ -4,13 +4,21 @@
   `<think>` that nothing closes.
 - A box: `\\boxed{...}`. What it holds ends at the first closing brace; white space around it is trimmed.
 - A code block: lines between two fences of three backticks or more, whatever language the first one names.
+- Inline code: what stands between two single backticks on one line.
+- A statement: what follows "The answer is", "Answer:" or the same in Chinese, up to the end of the line.
+- The last line that is not empty.
+
+LaTeX in an answer is written out: `\\text{A}` is A, `\\frac{1}{2}` is ((1)/(2)), `\\times` is *.
 
 Nothing is searched for by substring, and every step is linear in the reply's length.
 """
 
 import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TypeVar
 
 from veritas_rl.envs.base import Reason, Reply
+from veritas_rl.envs.latex import plain_math
 
 MAX_CHARACTERS = 100_000
 """A longer reply is not read at all."""
@@ -19,6 +27,13 @@ BOX = "\\boxed{"
 
 _BRACE = re.compile(r"[{}]")
 _FENCE = re.compile(r"^[ \t]*(`{3,})([^`\n]*)$", re.MULTILINE)
+_INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+_STATEMENT = re.compile(
+    r"(?:\banswer(?:[ \t]+is|[ \t]*[:=])|答案(?:是|为|[ \t]*[:\uff1a]))[ \t]*[:\uff1a]?([^\n]*)", re.IGNORECASE
+)
+_MARKS = " \t\r*`"
+_SENTENCE_END = re.compile(r"[.。](?:\s|$)")
+T = TypeVar("T", bound=Hashable)
 
 
 def answer_text(reply: Reply, most: int = MAX_CHARACTERS) -> str | Reason:
@@ -94,3 +109,62 @@ def without_thinking(text: str) -> str:
         elif not inside:
             kept.append(piece)
     return "\n".join(kept)
+
+
+def inline_code(text: str) -> list[str]:
+    """What stands between single backticks, in the order of the text."""
+    return _INLINE.findall(text)
+
+
+def statements(text: str) -> list[str]:
+    """What a text says that the answer is, each time up to the end of the sentence or of the line."""
+    return [_unmarked(_SENTENCE_END.split(said, maxsplit=1)[0]) for said in _STATEMENT.findall(text)]
+
+
+def last_line(text: str) -> list[str]:
+    """The last line that is not empty, as a list of at most one."""
+    return [_unmarked(line) for line in text.rstrip().rsplit("\n", 1)[-1:] if line.strip()]
+
+
+def _unmarked(line: str) -> str:
+    """A line without the marks of bold text or code around it, and without a full stop at its end."""
+    return line.strip(_MARKS).rstrip(".。").strip(_MARKS)
+
+
+def _boxes(text: str) -> list[str]:
+    found = balanced_boxes(text)
+    return [] if isinstance(found, Reason) else found
+
+
+FORMS: Mapping[str, Callable[[str], Sequence[str]]] = {
+    "box": _boxes,
+    "statement": statements,
+    "block": code_blocks,
+    "inline": inline_code,
+    "line": last_line,
+    "text": lambda text: [text],
+}
+"""The forms in which an answer can be written, each with what finds all that is written so in a text."""
+
+
+def one_answer(text: str, read: Callable[[str], T | None], asked: str) -> T | Reason:
+    """The one answer that a reply gives.
+
+    Args:
+        text: The reply without its thinking.
+        read: What a box, a block or a line says, equal for equal answers; None if it is no answer at all. LaTeX is
+            written out for it.
+        asked: The form that was asked for, a key of `FORMS`. It is looked for first, then the others, except for
+            "text", the whole reply, which is looked at only where it was asked for.
+
+    Returns:
+        The answer of the first form that holds one; `AMBIGUOUS` if that form holds different ones, and `UNPARSEABLE` if
+        none holds any.
+    """
+    for form in (asked, *(form for form in FORMS if form not in (asked, "text"))):
+        found = {said for part in FORMS[form](text) if (said := read(plain_math(part))) is not None}
+        if len(found) > 1:
+            return Reason.AMBIGUOUS
+        if found:
+            return found.pop()
+    return Reason.UNPARSEABLE

@@ -18,6 +18,7 @@ from veritas_rl.errors import UserError, unknown
 
 ENVIRONMENTS = {
     "openspiel": "veritas_rl.envs.openspiel.env:OpenSpielEnvironment",
+    "lgc-v2": "veritas_rl.envs.lgc_v2.env:LGCEnvironment",
     "trace": "veritas_rl.envs.trace.env:TraceEnvironment",
 }
 

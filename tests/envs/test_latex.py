@@ -1,0 +1,33 @@
+"""LaTeX in answers, written out."""
+
+import pytest
+
+from veritas_rl.envs.latex import plain_math
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("12", "12"),
+        ("$12$", "12"),
+        ("\\text{A, C}", "A, C"),
+        ("\\frac{1}{2}", "((1)/(2))"),
+        ("\\dfrac{\\frac{1}{2}}{3 \\times 4}", "((((1)/(2)))/(3 * 4))"),
+        ("\\left(8 - 2\\right) \\cdot 4 ÷ 1", "(8 - 2) * 4 / 1"),
+        ("(3 − 1) × 2", "(3 - 1) * 2"),
+        ("\\{\\}\\langle\\rangle{}", "{}<>{}"),
+        ("\\frac12", "\\frac12"),
+        ("\\frac{1}", "((1))"),
+        ("\\unknown{a}", "\\unknown{a}"),
+        ("}\\}", "}}"),
+        ("\\", "\\"),
+    ],
+)
+def test_latex_is_written_out(text: str, plain: str) -> None:
+    assert plain_math(text) == plain
+
+
+def test_ten_thousand_nested_fractions_are_written_out() -> None:
+    plain = plain_math("\\frac{" * 10_000 + "1" + "}{2}" * 10_000)
+    assert plain.count("/") == 10_000
+    assert plain.count("(") == plain.count(")")

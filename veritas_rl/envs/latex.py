@@ -1,0 +1,80 @@
+"""LaTeX in a model's answer, written out as plain text. The work is linear in the text's length."""
+
+import re
+
+_TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[{}]|[^\\{}]+|\\", re.DOTALL)
+
+_SIGNS = str.maketrans({"×": "*", "·": "*", "⋅": "*", "÷": "/", "−": "-", "–": "-", "$": None, "\u00a0": " "})
+_WRAPPERS = frozenset(
+    {"\\text", "\\textbf", "\\texttt", "\\textrm", "\\mathrm", "\\mathbf", "\\mathtt", "\\operatorname"}
+)
+_FRACTIONS = frozenset({"\\frac", "\\dfrac", "\\tfrac"})
+_COMMANDS: dict[str, str] = {
+    "\\times": "*",
+    "\\cdot": "*",
+    "\\ast": "*",
+    "\\div": "/",
+    "\\langle": "<",
+    "\\rangle": ">",
+    "\\lbrace": "{",
+    "\\rbrace": "}",
+    "\\lbrack": "[",
+    "\\rbrack": "]",
+    "\\lt": "<",
+    "\\gt": ">",
+    "\\left": "",
+    "\\right": "",
+    "\\displaystyle": "",
+    "\\quad": " ",
+    "\\{": "{",
+    "\\}": "}",
+    "\\$": "",
+    "\\%": "%",
+    "\\_": "_",
+    "\\#": "#",
+    "\\&": "&",
+    **dict.fromkeys(("\\,", "\\;", "\\:", "\\ ", "\\\n"), " "),
+    **dict.fromkeys(("\\!", "\\(", "\\)", "\\[", "\\]"), ""),
+}
+_NUMERATOR, _DENOMINATOR = ")/(", "))"
+
+
+def plain_math(text: str) -> str:
+    """A text without LaTeX: `\\text{A}` becomes A, `\\frac{1}{2}` ((1)/(2)), `\\times` and × become *, `$` nothing.
+
+    What is no LaTeX that is known stays as it is, bare braces too.
+    """
+    text = text.translate(_SIGNS)
+    if "\\" not in text:
+        return text
+    tokens = _TOKEN.findall(text)
+    written: list[str] = []
+    closers: list[str] = []
+    place = 0
+    while place < len(tokens):
+        token = tokens[place]
+        place += 1
+        opens = place < len(tokens) and tokens[place] == "{"
+        if token == "{":
+            written.append("{")
+            closers.append("}")
+        elif token == "}":
+            closer = closers.pop() if closers else "}"
+            if closer != _NUMERATOR:
+                written.append(closer)
+            elif opens:
+                written.append(_NUMERATOR)
+                closers.append(_DENOMINATOR)
+                place += 1
+            else:
+                written.append("))")
+        elif token in _FRACTIONS and opens:
+            written.append("((")
+            closers.append(_NUMERATOR)
+            place += 1
+        elif token in _WRAPPERS and opens:
+            closers.append("")
+            place += 1
+        else:
+            written.append(str(_COMMANDS.get(token, token)))
+    return "".join(written)

@@ -1,0 +1,78 @@
+"""Sequences of brackets: which are closed, and how many there are. Three types of puzzles are about them."""
+
+from collections.abc import Sequence
+from functools import cache
+from math import comb
+
+PAIRS = ("()", "[]", "{}", "<>", "⟨⟩", "⟦⟧", "⟪⟫", "⦃⦄")
+"""Kinds of brackets, the opening one first."""
+
+OPENERS = {pair[0]: pair[1] for pair in PAIRS}
+"""The closing bracket of each opening one."""
+
+CLOSERS = {pair[1]: pair[0] for pair in PAIRS}
+"""The opening bracket of each closing one."""
+
+
+def open_after(sequence: str) -> list[str] | None:
+    """The brackets that are open after a sequence, the outermost first; None if one closes what is not open."""
+    stack: list[str] = []
+    for bracket in sequence:
+        if bracket in OPENERS:
+            stack.append(bracket)
+        elif not stack or stack.pop() != CLOSERS[bracket]:
+            return None
+    return stack
+
+
+def closers_of(opened: Sequence[str]) -> str:
+    """The brackets that close open ones, the innermost first."""
+    return "".join(OPENERS[bracket] for bracket in reversed(opened))
+
+
+def only_brackets(said: str) -> str | None:
+    """A text without white space, if it holds brackets alone and at least one."""
+    sequence = "".join(said.split())
+    return sequence if sequence and all(bracket in OPENERS or bracket in CLOSERS for bracket in sequence) else None
+
+
+@cache
+def paths(length: int, depth: int) -> int:
+    """How many walks of `length` steps up and down go from 0 to `depth` and never below 0.
+
+    By reflection (Bertrand's ballot theorem): C(n, u) - C(n, u + 1) with u = (n + depth) / 2 steps up.
+    """
+    if depth < 0 or depth > length or (length + depth) % 2:
+        return 0
+    ups = (length + depth) // 2
+    return comb(length, ups) - comb(length, ups + 1)
+
+
+def path_of(length: int, depth: int, index: int) -> str:
+    """One of those walks by its number, as a text of "u" and "d"."""
+    steps: list[str] = []
+    for left in range(length - 1, -1, -1):
+        # Backwards from the end: the last step went down from depth + 1, or up from depth - 1.
+        fewer = paths(left, depth + 1)
+        if index < fewer:
+            steps.append("d")
+            depth += 1
+        else:
+            index -= fewer
+            steps.append("u")
+            depth -= 1
+    return "".join(reversed(steps))
+
+
+def written(path: str, kinds: Sequence[int]) -> str:
+    """A walk as brackets: each step up opens the next of `kinds`, each step down closes the innermost."""
+    stack: list[str] = []
+    sequence: list[str] = []
+    following = iter(kinds)
+    for step in path:
+        if step == "u":
+            stack.append(PAIRS[next(following)][0])
+            sequence.append(stack[-1])
+        else:
+            sequence.append(OPENERS[stack.pop()])
+    return "".join(sequence)

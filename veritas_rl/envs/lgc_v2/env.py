@@ -1,0 +1,200 @@
+"""Logic puzzles as an environment: nine types of five levels, each answer checked by a program."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from veritas_rl.envs.answers import answer_text, one_answer
+from veritas_rl.envs.audit import Audit
+from veritas_rl.envs.base import Message, Reason, Reply, Score, Session, Turn
+from veritas_rl.envs.environment import Environment
+from veritas_rl.envs.lgc_v2.audit import LGCAudit
+from veritas_rl.envs.lgc_v2.config import LGCConfig, split_case
+from veritas_rl.envs.lgc_v2.puzzle import LEVELS, SEEDS, Puzzle, PuzzleKind, level_of
+from veritas_rl.envs.lgc_v2.task import DRAWN, LGCManner, LGCParameters, LGCTask
+from veritas_rl.envs.lgc_v2.task_ids import kind_of, puzzle_of, task_id_of
+from veritas_rl.envs.single import SingleAnswerSession
+from veritas_rl.envs.task import Pay, Task
+from veritas_rl.errors import UserError
+from veritas_rl.permutation import Permutation
+from veritas_rl.seeding import digest
+
+VALIDATION_SHARE = 0.25
+"""The share of forms that is kept for validation."""
+
+SEEDS_OF_A_TASK = 64
+"""Seeds that a task tries, in order, until a puzzle belongs to its split."""
+
+LAST_LINE = "line"
+"""The form in which a brief question is answered."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A puzzle as a task asks it.
+
+    Attributes:
+        kind: Its type.
+        seed: Its seed.
+        puzzle: The puzzle.
+    """
+
+    kind: PuzzleKind
+    seed: int
+    puzzle: Puzzle
+
+    @property
+    def task_id(self) -> int:
+        """The number by which people name it."""
+        return task_id_of(self.kind, self.seed)
+
+
+class LGCEnvironment(Environment):
+    """Puzzles of nine types and five levels."""
+
+    name: ClassVar[str] = "lgc-v2"
+    config_type: ClassVar[type] = LGCConfig
+    task_type: ClassVar[type[Task]] = LGCTask
+    user_keys: ClassVar[Mapping[str, str]] = {"reward_mode": "reward", "task_types": "cases"}
+    selecting_keys: ClassVar[tuple[str, ...]] = ("cases", "levels")
+    single: ClassVar[Mapping[str, Any]] = {"reward": "outcome"}
+    stages: ClassVar[tuple[Mapping[str, Any], ...]] = (
+        {"name": "easy", "levels": [1, 2]},
+        {"name": "medium", "levels": [3, 4]},
+        {"name": "hard", "levels": [5]},
+    )
+    answers, solved = "answers that could be read", "right answers"
+
+    def catalogue(self, config: LGCConfig, split: str) -> Sequence[Task]:
+        """The tasks: `num_tasks_per_case` of each case, all of the first one first."""
+
+        def make(case: str, k: int) -> LGCTask:
+            return LGCTask(
+                self.name,
+                case,
+                k,
+                seed=config.seed,
+                split=split,
+                parameters=LGCParameters(config.first_seed),
+                manner=LGCManner(prompt=config.prompt, language=config.language),
+                pay=Pay(reward=config.reward, legal_share=config.legal_share),
+            )
+
+        return config.tasks(split, make)
+
+    def start(self, task: Task) -> Session:
+        """A fresh session of a task.
+
+        Raises:
+            UserError: The task is of another environment, or its case does not exist.
+        """
+        asked = _question_of(task)
+        kind, puzzle, manner = asked.kind, asked.puzzle, task.manner
+        assert isinstance(manner, LGCManner)
+        brief = manner.prompt == "brief"
+        turn = Turn(
+            seat=0,
+            messages=messages(puzzle, manner.prompt, manner.language),
+            answers=(),
+            dice=(task.chance_seed, 0, 0),
+            solution=puzzle.answer if brief else worked(puzzle, manner.language),
+            view=asked,
+        )
+        form = LAST_LINE if brief and "\n" not in puzzle.answer else kind.asked_in
+        return SingleAnswerSession(task, turn, lambda reply: judge(reply, asked, form))
+
+    def group(self, task: Task) -> str:
+        """The type and the level, such as sudoku_level_1."""
+        name, level = split_case(task.case)
+        return f"{name}_level_{level or level_of(_question_of(task).seed)}"
+
+    def equivalence_class(self, task: Task) -> str:
+        """Puzzles are one class if they are the same but for order and names."""
+        return _form_of(_question_of(task))
+
+    def audit(self) -> Audit:
+        """Labels checked in a second way, and wrong answers that must not pay."""
+        return LGCAudit(self.start)
+
+    def turn_class(self, task: Task, turn: Turn) -> str:
+        """The class of the puzzle that the turn shows."""
+        return _form_of(turn.view)
+
+    def held_out(self, task: Task, turn: Turn) -> bool:
+        """Whether the puzzle's form belongs to validation."""
+        return split_of(_form_of(turn.view)) == "val"
+
+    @property
+    def next_step(self) -> tuple[str, str]:
+        """More types and levels."""
+        return (
+            "more types and harder levels, on the same machine or on one with GPUs",
+            "bash train/scripts/lgc-v2-RL-GRPO-trainer.sh data.custom_cls.config.adapter_config.levels=1,2",
+        )
+
+
+def messages(puzzle: Puzzle, prompt: str, language: str) -> tuple[Message, ...]:
+    """The messages for a puzzle."""
+    return ({"role": "user", "content": puzzle.brief if prompt == "brief" else puzzle.question(language)},)
+
+
+def worked(puzzle: Puzzle, language: str) -> str:
+    """A reply that solves a puzzle: the steps, then the answer."""
+    return f"{puzzle.steps(language)}\n\n{puzzle.final(language)}"
+
+
+def judge(reply: Reply, asked: Question, form: str) -> Score:
+    """Score a reply: 1 for a right answer, 0 for every other one.
+
+    Args:
+        reply: Anything.
+        asked: The puzzle.
+        form: The form in which the answer is asked for, a key of `FORMS`; it is looked for first.
+    """
+    text = answer_text(reply)
+    said = text if isinstance(text, Reason) else one_answer(text, asked.puzzle.read, form)
+    if isinstance(said, Reason):
+        return Score(0.0, False, said)
+    right = asked.puzzle.is_right(said)
+    return Score(float(right), right, Reason.CORRECT if right else Reason.WRONG, {"task_id": asked.task_id})
+
+
+def split_of(form: str) -> str:
+    """The split that a form belongs to, whatever the seed."""
+    return "val" if digest("split", "lgc-v2", form) < VALIDATION_SHARE * 2**64 else "train"
+
+
+def _form_of(asked: Question) -> str:
+    return f"{asked.kind.name}/{digest('form', asked.puzzle.form):016x}"
+
+
+def _question_of(task: Task) -> Question:
+    if not isinstance(task, LGCTask):
+        raise UserError(f"{task.id} is no lgc-v2 task")
+    return _question(task.case, task.k, task.seed, task.split, task.parameters.first_seed)
+
+
+@lru_cache(maxsize=4096)
+def _question(case: str, k: int, seed: int, split: str, first_seed: int) -> Question:
+    name, level = split_case(case)
+    kind = kind_of(name)
+    if level and level not in LEVELS:
+        raise UserError(f"{case!r} is no case of lgc-v2: levels are {LEVELS[0]} to {LEVELS[-1]}")
+    if first_seed != DRAWN:
+        number = first_seed + (k if not level else _to_level(first_seed, level) + k * len(LEVELS))
+        return Question(kind, number, puzzle_of(name, number))
+    each = SEEDS // len(LEVELS) if level else SEEDS
+    order = Permutation(each, "lgc-v2", name, level, seed)
+    for attempt in range(SEEDS_OF_A_TASK):
+        drawn = order[(k * SEEDS_OF_A_TASK + attempt) % each]
+        number = drawn * len(LEVELS) + level - 1 if level else drawn
+        asked = Question(kind, number, puzzle_of(name, number))
+        if split_of(_form_of(asked)) == split:
+            return asked
+    raise UserError(f"{case} has no puzzle for task {k} of the split {split}")
+
+
+def _to_level(seed: int, level: int) -> int:
+    """How far the next seed of a level is."""
+    return (level - level_of(seed)) % len(LEVELS)

@@ -1,0 +1,31 @@
+"""dyck_language by rewriting: adjacent pairs are taken out until none is left."""
+
+import re
+
+PAIRS = ("()", "[]", "{}")
+
+
+def check(question: str, answer: str) -> str:
+    """What is wrong with an answer to a question; see `second`."""
+    beginning = question.split("\n\n")[1]
+    if not answer.startswith(beginning):
+        return f"the answer {answer} does not begin with {beginning}"
+    if reduced(answer):
+        return f"the answer {answer} is not closed"
+    # What is left of the beginning after all pairs are taken out is what is open: each of it needs one bracket.
+    fewest = len(reduced(beginning))
+    if not fewest:
+        return "nothing is missing"
+    if len(answer) != len(beginning) + fewest:
+        return f"the answer adds {len(answer) - len(beginning)} brackets, {fewest} are enough"
+    return ""
+
+
+def reduced(sequence: str) -> str:
+    """A sequence after all adjacent pairs have been taken out, again and again."""
+    pattern = re.compile("|".join(map(re.escape, PAIRS)))
+    while True:
+        shorter = pattern.sub("", sequence)
+        if shorter == sequence:
+            return sequence
+        sequence = shorter
