@@ -26,8 +26,8 @@ VALIDATION_SHARE = 0.25
 SEEDS_OF_A_TASK = 64
 """Seeds that a task tries, in order, until a puzzle belongs to its split."""
 
-LAST_LINE = "line"
-"""The form in which a brief question is answered."""
+LAST_LINE, WHOLE = "line", "text"
+"""The forms in which a brief question is answered: one line, or several."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,8 @@ class LGCEnvironment(Environment):
             solution=puzzle.answer if brief else worked(puzzle, manner.language),
             view=asked,
         )
-        form = LAST_LINE if brief and "\n" not in puzzle.answer else kind.asked_in
+        bare = WHOLE if "\n" in puzzle.answer else LAST_LINE
+        form = bare if brief else kind.asked_in
         return SingleAnswerSession(task, turn, lambda reply: judge(reply, asked, form))
 
     def group(self, task: Task) -> str:

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from veritas_rl.envs.lgc_v2.kinds.dyck_language import DyckLanguage
+from veritas_rl.envs.lgc_v2.kinds.sudoku import Sudoku
 from veritas_rl.envs.lgc_v2.puzzle import PuzzleKind
 
-_ALL: tuple[PuzzleKind, ...] = (DyckLanguage(),)
+_ALL: tuple[PuzzleKind, ...] = (DyckLanguage(), Sudoku())
 
 KINDS: Mapping[str, PuzzleKind] = {kind.name: kind for kind in sorted(_ALL, key=lambda kind: kind.type_id)}
 """Each type by its name, in the order of their numbers."""

@@ -10,6 +10,7 @@ from importlib import import_module
 
 CHECKS: Mapping[str, str] = {
     "dyck_language": "dyck_language",
+    "sudoku": "sudoku",
 }
 """The module of each type."""
 

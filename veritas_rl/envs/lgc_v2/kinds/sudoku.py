@@ -1,0 +1,169 @@
+"""Type 7, sudoku: a grid to be filled so that each row, column and box has the digits 1 to 9; there is one way."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar
+
+from veritas_rl.envs.lgc_v2.puzzle import Puzzle, PuzzleKind
+from veritas_rl.envs.lgc_v2.sudoku_solver import COLUMNS, ROWS, SIZE, random_grid, thinned
+from veritas_rl.envs.lgc_v2.sudoku_steps import solving_steps
+
+DIGITS = "123456789"
+TRIES = 50
+"""Full grids that are tried: one in about 1,000 leaves more givens than the hardest level has."""
+
+_BETWEEN = str.maketrans("", "", " \t,|│┃║")
+_RULES = str.maketrans("", "", "-+=_:" + "".join(map(chr, range(0x2500, 0x2580))))
+
+
+@dataclass(frozen=True)
+class SudokuConfig:
+    """How many cells of a level's puzzles are given.
+
+    Attributes:
+        fewest: Givens at least; 17 is the fewest that any puzzle of one solution has.
+        most: Givens at most.
+    """
+
+    fewest: int
+    most: int
+
+    def __post_init__(self) -> None:
+        if not 17 <= self.fewest <= self.most <= 80:
+            raise ValueError(f"givens lie between 17 and 80, and in order: {self}")
+
+
+@dataclass(frozen=True)
+class SudokuPuzzle(Puzzle):
+    """A grid with empty cells, which can be filled in one way.
+
+    Attributes:
+        givens: 81 characters, row by row, "." for an empty cell.
+        solution: The 81 digits of its one solution.
+    """
+
+    givens: str
+    solution: str
+
+    def question(self, language: str) -> str:
+        if language == "zh":
+            asked = (
+                "下面是一个9×9的数独,空格用点号表示。"
+                "请填满所有空格,使每行、每列和每个3×3的宫里1到9各出现一次,并且不改动已给的数字。它只有一个解。"
+            )
+            format_ = "请把填满的网格写在一个代码块里:9行,每行9个数字,行内不加任何符号。"
+        else:
+            asked = (
+                "Here is a 9x9 sudoku; dots are empty cells. Fill every empty cell so that each row, each column and "
+                "each 3x3 box holds the digits 1 to 9 once, and leave the given digits as they are. It has exactly one "
+                "solution."
+            )
+            format_ = "Write the filled grid in a code block: 9 lines of 9 digits, with nothing between the digits."
+        return f"{asked}\n\n{in_lines(self.givens)}\n\n{format_}"
+
+    @property
+    def brief(self) -> str:
+        return in_lines(self.givens)
+
+    @property
+    def answer(self) -> str:
+        return in_lines(self.solution)
+
+    def steps(self, language: str) -> str:
+        return solving_steps(self.givens, self.solution, language)
+
+    def final(self, language: str) -> str:
+        return f"```\n{self.answer}\n```"
+
+    @property
+    def form(self) -> str:
+        # What stays the same when digits are renamed, rows or columns change places within a band or with it, and the
+        # grid is mirrored: how the digits of one line map to those of a parallel one in the same band. Puzzles that
+        # only share it, such as two with the same solution, are in one split too, which does no harm.
+        return "/".join(sorted((_bands(self.solution, ROWS), _bands(self.solution, COLUMNS))))
+
+    def read(self, said: str) -> str | None:
+        lines: list[str] = []
+        for line in said.split("\n"):
+            digits = line.strip().translate(_BETWEEN)
+            # Lines that are drawn, and empty ones, separate rows.
+            if not digits.translate(_RULES):
+                continue
+            if len(lines) == SIZE or len(digits) != SIZE or digits.strip(DIGITS):
+                return None
+            lines.append(digits)
+        return "".join(lines) if len(lines) == SIZE else None
+
+    def is_right(self, said: str) -> bool:
+        # Any grid that obeys the rule and keeps the givens is this one: the generator made sure that it is unique.
+        return said == self.solution
+
+    def near_misses(self) -> Iterator[tuple[str, str]]:
+        empty = self.givens.index(".")
+        right = self.solution
+        other = next(digit for digit in DIGITS if digit != right[empty])
+        yield "one wrong digit", in_lines(right[:empty] + other + right[empty + 1 :])
+        first, second = right[0:9], right[9:18]
+        yield "two swapped digits", in_lines(right[1] + right[0] + right[2:])
+        yield "two swapped rows", in_lines(second + first + right[18:])
+        yield "another full grid", in_lines(right.translate(str.maketrans("12", "21")))
+        yield "zeros for what is not given", in_lines(self.givens.replace(".", "0"))
+        yield "dots for what is not given", in_lines(self.givens)
+        yield "a missing line", in_lines(right[:72])
+        yield "a line too many", in_lines(right + right[:9])
+        yield "a missing digit", self.answer[:-1]
+
+
+class Sudoku(PuzzleKind):
+    """Sudokus of one solution each. Nearly all of the two easiest levels follows from single candidates."""
+
+    name = "sudoku"
+    type_id = 7
+    asked_in = "block"
+    levels: ClassVar[Mapping[int, SudokuConfig]] = {
+        1: SudokuConfig(76, 78),
+        2: SudokuConfig(55, 65),
+        3: SudokuConfig(40, 45),
+        4: SudokuConfig(30, 36),
+        5: SudokuConfig(22, 28),
+    }
+
+    def make(self, level: int, number: int, random: Random) -> SudokuPuzzle:
+        config = self.levels[level]
+        target = random.randint(config.fewest, config.most)
+        for _ in range(TRIES):
+            solution = random_grid(random)
+            givens = thinned(solution, target, random)
+            if sum(map(givens.count, DIGITS)) <= config.most:
+                return SudokuPuzzle(givens, solution)
+        raise RuntimeError(f"no sudoku of at most {config.most} givens among {TRIES} grids")
+
+
+def in_lines(grid: str) -> str:
+    """A grid as nine lines."""
+    return "\n".join(grid[row : row + 9] for row in range(0, len(grid), 9))
+
+
+def _bands(grid: str, lines: tuple[tuple[int, ...], ...]) -> str:
+    """Of each three parallel lines of a band: the lengths of the cycles in which one's digits map to another's."""
+    words = ["".join([grid[cell] for cell in line]) for line in lines]
+    bands = [sorted(_cycles(words[top + one], words[top + two]) for one, two in _PAIRS) for top in (0, 3, 6)]
+    return ";".join(sorted(map(",".join, bands)))
+
+
+_PAIRS = ((0, 1), (0, 2), (1, 2))
+
+
+def _cycles(one: str, two: str) -> str:
+    """The lengths of the cycles in which the digits of a line map to those at the same places of another."""
+    image = dict(zip(one, two, strict=True))
+    lengths: list[int] = []
+    while image:
+        digit, after = image.popitem()
+        length = 1
+        while after != digit:
+            after = image.pop(after)
+            length += 1
+        lengths.append(length)
+    return "".join(map(str, sorted(lengths)))
