@@ -3,6 +3,12 @@
 from collections.abc import Sequence
 from functools import cache
 from math import comb
+from random import Random
+
+from veritas_rl.envs.lgc_v2.puzzle import indexed
+
+OF_A_SIZE = 1 << 20
+"""A size of puzzles counts as at most so many when one is chosen: else nearly all puzzles would have the largest."""
 
 PAIRS = ("()", "[]", "{}", "<>", "⟨⟩", "⟦⟧", "⟪⟫", "⦃⦄")
 """Kinds of brackets, the opening one first."""
@@ -34,6 +40,11 @@ def only_brackets(said: str) -> str | None:
     """A text without white space, if it holds brackets alone and at least one."""
     sequence = "".join(said.split())
     return sequence if sequence and all(bracket in OPENERS or bracket in CLOSERS for bracket in sequence) else None
+
+
+def mirrored(sequence: str) -> str:
+    """A sequence as a mirror shows it: from its end to its beginning, each bracket turned around."""
+    return "".join(OPENERS.get(bracket) or CLOSERS[bracket] for bracket in reversed(sequence))
 
 
 @cache
@@ -76,3 +87,37 @@ def written(path: str, kinds: Sequence[int]) -> str:
         else:
             sequence.append(OPENERS[stack.pop()])
     return "".join(sequence)
+
+
+def place_of(number: int, spaces: Sequence[int], random: Random, *words: object) -> tuple[int, int]:
+    """A size and one of its puzzles: consecutive numbers give different ones, as `indexed` does for one size.
+
+    Args:
+        number: Which of the level.
+        spaces: How many puzzles of each size there are.
+        random: Draws where a space is so large that draws do not repeat.
+        words: What the order depends on: the kind and the level.
+
+    Returns:
+        Which size, and the index of a puzzle in its space.
+    """
+    counted = [min(space, OF_A_SIZE) for space in spaces]
+    index = indexed(number, sum(counted), random, *words)
+    which = 0
+    while index >= counted[which]:
+        index -= counted[which]
+        which += 1
+    return which, indexed(index, spaces[which], random, *words, which)
+
+
+def places_of(count: int, index: int) -> tuple[int, ...]:
+    """A set of `count` places, counted from 0, by its number: the combinatorial number system, in rising order."""
+    places: list[int] = []
+    while count:
+        place = count - 1
+        while comb(place + 1, count) <= index:
+            place += 1
+        index -= comb(place, count)
+        places.append(place)
+        count -= 1
+    return tuple(reversed(places))

@@ -3,10 +3,18 @@
 from collections.abc import Mapping
 
 from veritas_rl.envs.lgc_v2.kinds.dyck_language import DyckLanguage
+from veritas_rl.envs.lgc_v2.kinds.dyck_language2 import DyckLanguage2, DyckLanguage2Long
+from veritas_rl.envs.lgc_v2.kinds.dyck_language_reasoning_errors import ReasoningErrors
 from veritas_rl.envs.lgc_v2.kinds.sudoku import Sudoku
 from veritas_rl.envs.lgc_v2.puzzle import PuzzleKind
 
-_ALL: tuple[PuzzleKind, ...] = (DyckLanguage(), Sudoku())
+_ALL: tuple[PuzzleKind, ...] = (
+    DyckLanguage(),
+    DyckLanguage2(),
+    DyckLanguage2Long(),
+    Sudoku(),
+    ReasoningErrors(),
+)
 
 KINDS: Mapping[str, PuzzleKind] = {kind.name: kind for kind in sorted(_ALL, key=lambda kind: kind.type_id)}
 """Each type by its name, in the order of their numbers."""

@@ -10,7 +10,10 @@ from importlib import import_module
 
 CHECKS: Mapping[str, str] = {
     "dyck_language": "dyck_language",
+    "dyck_language2": "dyck_language2",
+    "dyck_language2_long": "dyck_language2",
     "sudoku": "sudoku",
+    "dyck_language_reasoning_errors": "dyck_language_reasoning_errors",
 }
 """The module of each type."""
 

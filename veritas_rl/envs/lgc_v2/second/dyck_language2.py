@@ -1,0 +1,42 @@
+"""dyck_language2 by rewriting: one bracket after another goes in front, and adjacent pairs are taken out."""
+
+import re
+
+
+def check(question: str, answer: str) -> str:
+    """What is wrong with an answer to a question; see `second`."""
+    named = re.search(r"kinds: (\S\S(?: \S\S)*)\. ", question)
+    if not named:
+        return "the question names no kinds of brackets"
+    pairs = named[1].split(" ")
+    ending = question.split("\n\n")[1]
+    if strange := set(ending) - set("".join(pairs)):
+        return f"the end {ending} has brackets that are not named: {sorted(strange)}"
+    left = _reduced(ending, pairs)
+    if not left:
+        return "nothing is missing"
+    added = answer.removesuffix(ending)
+    if added + ending != answer:
+        return f"the answer {answer} does not end with {ending}"
+    if not set(added) <= {pair[0] for pair in pairs}:
+        return f"the answer adds {added}, and not opening brackets alone"
+    # A bracket put in front takes at most one other out, so as many are needed as are left. Where each time only one
+    # bracket does, there is no second way of the same length.
+    forced = ""
+    while left:
+        shorter = {pair[0]: rest for pair in pairs if len(rest := _reduced(pair[0] + left, pairs)) < len(left)}
+        if len(shorter) != 1:
+            return f"{len(shorter)} brackets fit in front of {left}"
+        ((bracket, left),) = shorter.items()
+        forced = bracket + forced
+    return "" if added == forced else f"the answer adds {added}, right is {forced}"
+
+
+def _reduced(sequence: str, pairs: list[str]) -> str:
+    """A sequence after all adjacent pairs have been taken out, again and again."""
+    before = None
+    while before != sequence:
+        before = sequence
+        for pair in pairs:
+            sequence = sequence.replace(pair, "")
+    return sequence
