@@ -200,7 +200,8 @@ def _head(environment: Environment, settings: Mapping[str, Any]) -> tuple[int, l
 def _selected(environment: Environment, key: str, names: Sequence[str], log: Log) -> str:
     given = ",".join(names)
     tasks = environment.catalogue(environment.read_config({key: given}), "train")
-    found = list(dict.fromkeys(environment.group(task) for task in tasks))
+    # A name selects cases, or one case of its own whose tasks are in several groups.
+    found = list(dict.fromkeys(task.case if task.case in names else environment.group(task) for task in tasks))
     if missing := [name for name in names if name not in found]:
         log.found("", f'{key}="{given}" gives {", ".join(found)} alone, without {", ".join(missing)}')
     return f"{key}={given}"
