@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from veritas_rl.envs.lgc_v2.kinds.dyck_language import DyckLanguage
 from veritas_rl.envs.lgc_v2.kinds.dyck_language2 import DyckLanguage2, DyckLanguage2Long
 from veritas_rl.envs.lgc_v2.kinds.dyck_language_reasoning_errors import ReasoningErrors
+from veritas_rl.envs.lgc_v2.kinds.operation import Operation
 from veritas_rl.envs.lgc_v2.kinds.sudoku import Sudoku
 from veritas_rl.envs.lgc_v2.puzzle import PuzzleKind
 
@@ -12,6 +13,7 @@ _ALL: tuple[PuzzleKind, ...] = (
     DyckLanguage(),
     DyckLanguage2(),
     DyckLanguage2Long(),
+    Operation(),
     Sudoku(),
     ReasoningErrors(),
 )

@@ -12,6 +12,7 @@ CHECKS: Mapping[str, str] = {
     "dyck_language": "dyck_language",
     "dyck_language2": "dyck_language2",
     "dyck_language2_long": "dyck_language2",
+    "operation": "operation",
     "sudoku": "sudoku",
     "dyck_language_reasoning_errors": "dyck_language_reasoning_errors",
 }
