@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from veritas_rl.envs.lgc_v2.kinds.boolean_expressions import BooleanExpressions
 from veritas_rl.envs.lgc_v2.kinds.dyck_language import DyckLanguage
 from veritas_rl.envs.lgc_v2.kinds.dyck_language2 import DyckLanguage2, DyckLanguage2Long
 from veritas_rl.envs.lgc_v2.kinds.dyck_language_reasoning_errors import ReasoningErrors
@@ -14,6 +15,7 @@ _ALL: tuple[PuzzleKind, ...] = (
     DyckLanguage2(),
     DyckLanguage2Long(),
     Operation(),
+    BooleanExpressions(),
     Sudoku(),
     ReasoningErrors(),
 )

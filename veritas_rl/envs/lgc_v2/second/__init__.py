@@ -13,6 +13,7 @@ CHECKS: Mapping[str, str] = {
     "dyck_language2": "dyck_language2",
     "dyck_language2_long": "dyck_language2",
     "operation": "operation",
+    "boolean_expressions": "boolean_expressions",
     "sudoku": "sudoku",
     "dyck_language_reasoning_errors": "dyck_language_reasoning_errors",
 }

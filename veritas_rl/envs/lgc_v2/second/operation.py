@@ -22,7 +22,7 @@ _RELATIONS: Mapping[str, Callable[[Fraction, Fraction], bool]] = {
     ">": operator.gt,
     "is not": operator.ne,
 }
-_FUNCTIONS: Mapping[str, Callable[..., Fraction]] = {"abs": abs, "max": max, "min": min}
+_FUNCTIONS: Mapping[str, Callable[..., Fraction]] = {"abs": Fraction.__abs__, "max": max, "min": min}
 _STAND_INS: tuple[tuple[str, type[ast.operator]], ...] = (("*", ast.Mult), ("+", ast.Add), ("<<", ast.LShift))
 """Operators of Python that bind ever looser, all from left to right."""
 

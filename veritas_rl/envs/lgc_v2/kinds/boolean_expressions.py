@@ -1,0 +1,211 @@
+"""Type 6, boolean_expressions: which of several boolean expressions are true."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import comb
+from random import Random
+from typing import ClassVar
+
+from veritas_rl.envs.lgc_v2.kinds.boolean_trees import Tree, drawn, reduced, truth, written
+from veritas_rl.envs.lgc_v2.puzzle import Puzzle, PuzzleKind, indexed
+
+LABELS = "ABCDEFGH"
+"""What options are called."""
+
+FIRST_NUMBERS = 60
+"""The number that stands first in an option is 1 to this; each option has its own."""
+
+LONGEST_ANSWER = 200
+"""Characters of the longest answer that is read."""
+
+_LABEL = r"(?:[A-Z]|\([A-Z]\))"
+_BETWEEN = r"(?:\s*(?:[,;、\uff0c&和]|,?\s*\band\b)\s*|\s*)"
+_LABELS = re.compile(rf"{_LABEL}(?:{_BETWEEN}{_LABEL})*")
+_BRACKETS = {"(": ")", "[": "]", "{": "}"}
+
+
+@dataclass(frozen=True)
+class BooleanExpressionsConfig:
+    """How large the puzzles of a level are.
+
+    Attributes:
+        fewest: Options of the smallest puzzles, from 3 on.
+        most: Options of the largest ones, at most 8.
+        shallowest: How deep the shallowest expressions are: a word such as "and" is one step, from 1 on.
+        deepest: How deep the deepest ones are, at most 6.
+    """
+
+    fewest: int
+    most: int
+    shallowest: int
+    deepest: int
+
+    def __post_init__(self) -> None:
+        if not 3 <= self.fewest <= self.most <= len(LABELS):
+            raise ValueError(f"options are 3 to {len(LABELS)}, and in order: {self}")
+        if not 1 <= self.shallowest <= self.deepest <= 6:
+            raise ValueError(f"depths are 1 to 6, and in order: {self}")
+
+
+@dataclass(frozen=True)
+class BooleanExpressionsPuzzle(Puzzle):
+    """Options, of which at least one is true.
+
+    Attributes:
+        options: The expressions, in the order of their labels.
+    """
+
+    options: tuple[Tree, ...]
+
+    def question(self, language: str) -> str:
+        if language == "zh":
+            asked = "下面哪些表达式为真?至少有一个为真。"
+            order = (
+                "先算括号里的;然后算比较和“4 是偶数”这样的陈述,其中 * 先于 + 和 -;"
+                "再依次算 not、and、xor、or。当且仅当两边恰有一个为真时, xor 为真。"
+            )
+            format_ = "请把所有为真的选项的字母写在 \\boxed{} 中,用逗号隔开,例如 \\boxed{A,C}。"
+        else:
+            asked = "Which of these expressions are true? At least one is."
+            order = (
+                'Parentheses come first, then comparisons and statements such as "4 is even", in which * comes before '
+                "+ and -. After them not is worked out first, then and, then xor, then or. "
+                "xor is true if exactly one of its two sides is true."
+            )
+            format_ = (
+                "Write the letters of all options that are true in \\boxed{}, separated by commas, "
+                "for example \\boxed{A,C}."
+            )
+        return f"{asked} {order}\n\n{self._shown(language)}\n\n{format_}"
+
+    @property
+    def brief(self) -> str:
+        return self._shown("en")
+
+    @cached_property
+    def right(self) -> frozenset[str]:
+        """The labels of the options that are true."""
+        return frozenset(label for label, option in zip(self.labels, self.options, strict=True) if truth(option))
+
+    @property
+    def labels(self) -> str:
+        """The labels of all options."""
+        return LABELS[: len(self.options)]
+
+    @property
+    def answer(self) -> str:
+        return _joined(self.right)
+
+    def steps(self, language: str) -> str:
+        head = "逐个化简:" if language == "zh" else "Simplify the options one by one:"
+        lines = [
+            f"{label}. " + "\n   → ".join(written(stage, language) for stage in reduced(option))
+            for label, option in zip(self.labels, self.options, strict=True)
+        ]
+        return "\n".join([head, *lines])
+
+    def final(self, language: str) -> str:
+        return f"\\boxed{{{self.answer}}}"
+
+    @property
+    def form(self) -> str:
+        return "|".join(sorted(written(option, "en") for option in self.options))
+
+    def read(self, said: str) -> frozenset[str] | None:
+        return labels_in(said, self.labels)
+
+    def is_right(self, said: frozenset[str]) -> bool:
+        return said == self.right
+
+    def near_misses(self) -> Iterator[tuple[str, str]]:
+        others = frozenset(self.labels) - self.right
+        last = max(self.right)
+        if len(self.right) > 1:
+            yield "an option missing", _joined(self.right - {last})
+        if others:
+            yield "an option too many", _joined(self.right | {min(others)})
+            yield "an option swapped", _joined(self.right - {last} | {min(others)})
+            yield "the options that are false", _joined(others)
+            yield "all options", _joined(frozenset(self.labels))
+        yield "a letter that is no option", f"{self.answer},{chr(ord(self.labels[-1]) + 1)}"
+        yield "an option twice", f"{self.answer},{last}"
+        yield "small letters", self.answer.lower()
+
+    def _shown(self, language: str) -> str:
+        return "\n".join(
+            f"{label}. {written(option, language)}" for label, option in zip(self.labels, self.options, strict=True)
+        )
+
+
+class BooleanExpressions(PuzzleKind):
+    """Options to judge."""
+
+    name = "boolean_expressions"
+    type_id = 6
+    asked_in = "box"
+    levels: ClassVar[Mapping[int, BooleanExpressionsConfig]] = {
+        1: BooleanExpressionsConfig(3, 3, 1, 2),
+        2: BooleanExpressionsConfig(4, 4, 2, 2),
+        3: BooleanExpressionsConfig(4, 5, 2, 3),
+        4: BooleanExpressionsConfig(5, 6, 3, 4),
+        5: BooleanExpressionsConfig(6, 8, 4, 6),
+    }
+
+    def make(self, level: int, number: int, random: Random) -> BooleanExpressionsPuzzle:
+        config = self.levels[level]
+        # The numbers that stand first are a set taken by number: the options differ, and so do consecutive puzzles.
+        sizes = range(config.fewest, config.most + 1)
+        spaces = [comb(FIRST_NUMBERS, size) for size in sizes]
+        size = random.choice(sizes)
+        index = indexed(number, spaces[size - config.fewest], random, self.name, level, size)
+        firsts = subset(index, size)
+        random.shuffle(firsts)
+        true = random.randrange(1, 1 << size)
+        return BooleanExpressionsPuzzle(
+            tuple(
+                drawn(random.randint(config.shallowest, config.deepest), bool(true >> place & 1), random, first)
+                for place, first in enumerate(firsts)
+            )
+        )
+
+
+def subset(index: int, size: int) -> list[int]:
+    """One of all sets of numbers from 1 to `FIRST_NUMBERS`, by the combinatorial number system (Knuth, TAOCP 7.2.1.3).
+
+    Args:
+        index: Which set.
+        size: How many numbers it has.
+    """
+    chosen: list[int] = []
+    above = FIRST_NUMBERS
+    for left in range(size, 0, -1):
+        above -= 1
+        while comb(above, left) > index:
+            above -= 1
+        index -= comb(above, left)
+        chosen.append(above + 1)
+    return chosen
+
+
+def labels_in(said: str, labels: str) -> frozenset[str] | None:
+    """The options that a text names, each once and nothing else, or None.
+
+    Args:
+        said: Such as "A, C", "A and C", "AC" or "{A, C}".
+        labels: The labels that there are.
+    """
+    text = said.strip()
+    if len(text) > LONGEST_ANSWER:
+        return None
+    if not _LABELS.fullmatch(text) and len(text) > 1 and _BRACKETS.get(text[0]) == text[-1]:
+        text = text[1:-1].strip()
+    if not _LABELS.fullmatch(text):
+        return None
+    named = [letter for letter in text if "A" <= letter <= "Z"]
+    return frozenset(named) if len(set(named)) == len(named) and set(named) <= set(labels) else None
+
+
+def _joined(labels: frozenset[str]) -> str:
+    return ",".join(sorted(labels))
