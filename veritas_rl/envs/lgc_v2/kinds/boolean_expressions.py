@@ -61,12 +61,12 @@ class BooleanExpressionsPuzzle(Puzzle):
 
     def question(self, language: str) -> str:
         if language == "zh":
-            asked = "下面哪些表达式为真?至少有一个为真。"
+            asked = "下面哪些表达式为真? 至少有一个为真。"
             order = (
                 "先算括号里的;然后算比较和“4 是偶数”这样的陈述,其中 * 先于 + 和 -;"
                 "再依次算 not、and、xor、or。当且仅当两边恰有一个为真时, xor 为真。"
             )
-            format_ = "请把所有为真的选项的字母写在 \\boxed{} 中,用逗号隔开,例如 \\boxed{A,C}。"
+            format_ = "请把所有为真的选项的字母写在 \\boxed{} 中,用逗号隔开。"
         else:
             asked = "Which of these expressions are true? At least one is."
             order = (
@@ -74,11 +74,8 @@ class BooleanExpressionsPuzzle(Puzzle):
                 "+ and -. After them not is worked out first, then and, then xor, then or. "
                 "xor is true if exactly one of its two sides is true."
             )
-            format_ = (
-                "Write the letters of all options that are true in \\boxed{}, separated by commas, "
-                "for example \\boxed{A,C}."
-            )
-        return f"{asked} {order}\n\n{self._shown(language)}\n\n{format_}"
+            format_ = "Write the letters of all options that are true in \\boxed{}, with commas between them."
+        return f"{asked}\n\n{order}\n\n{self._shown(language)}\n\n{format_}"
 
     @property
     def brief(self) -> str:
