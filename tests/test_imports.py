@@ -45,10 +45,11 @@ FOLDERS: Mapping[str, tuple[str, ...]] = {
     "judging": _PLAYING,
     "exact": (*_PLAYING, "judging"),
     "rating": (*_PLAYING, "judging"),
-    "demonstrations": (*_PLAYING, "judging"),
+    "datasets": (*_PLAYING, "judging"),
+    "demonstrations": (*_PLAYING, "judging", "datasets"),
     "serving": _PLAYING,
     "verl_plugin": (*_PLAYING, "demonstrations"),
-    "launch": (*_PLAYING, "judging", "exact", "rating", "demonstrations", "serving", "verl_plugin"),
+    "launch": (*_PLAYING, "judging", "exact", "rating", "datasets", "demonstrations", "serving", "verl_plugin"),
 }
 """For each folder of the package the other folders that it may import; "" is the modules beside the folders, which
 every folder may import."""

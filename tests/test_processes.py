@@ -105,6 +105,19 @@ def test_the_first_error_in_order_is_raised_with_its_item(processes: int, work: 
     assert "at item 5: 5" in caught.value.__notes__
 
 
+@pytest.mark.parametrize("processes", [1, 3])
+def test_results_are_handed_out_in_order_without_gaps_up_to_a_failure(
+    processes: int, work: Callable[[str], Callable]
+) -> None:
+    given: list[tuple[int, float]] = []
+    whole = map_in_processes(work("drawn"), range(200), processes, on_results=given.extend)
+    assert given == whole
+    before: list[int] = []
+    with pytest.raises(UserError):
+        map_in_processes(work("refuses_from_five"), range(20), processes, on_results=before.extend)
+    assert before == list(range(5))
+
+
 def test_an_error_that_cannot_be_sent_is_named(work: Callable[[str], Callable]) -> None:
     with pytest.raises(RuntimeError, match="Awkward: 0 and 0") as caught:
         map_in_processes(work("awkward"), range(4), 2)

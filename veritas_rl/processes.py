@@ -38,6 +38,7 @@ def map_in_processes(
     items: Iterable[Item],
     processes: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    on_results: Callable[[Sequence[Result]], None] | None = None,
 ) -> list[Result]:
     """Apply a function to every item.
 
@@ -47,6 +48,8 @@ def map_in_processes(
         processes: How many processes to use, at most one for each item; 1 stays in this process. Default: one for each
             core that this process may run on.
         progress: Called in this process with the number of items done and the number of all of them.
+        on_results: Called in this process with some results at a time, in the order of the items: each as soon as all
+            before it are there. What it was called with is not lost when a later item fails.
 
     Returns:
         The results in the order of the items.
@@ -62,7 +65,7 @@ def map_in_processes(
     everything = list(items)
     count = min(processes or available_cores(), len(everything))
     if count > 1:
-        return _Pool(function, everything, progress).run(count)
+        return _Pool(function, everything, progress, on_results).run(count)
     results = []
     for index, item in enumerate(everything):
         try:
@@ -70,6 +73,8 @@ def map_in_processes(
         except Exception as error:
             error.add_note(_named(index, item))
             raise
+        if on_results:
+            on_results(results[-1:])
         if progress:
             progress(len(results), len(everything))
     return results
@@ -104,11 +109,19 @@ class _Pool:
     """
 
     def __init__(
-        self, function: Callable[[Any], Any], items: Sequence[Any], progress: Callable[[int, int], None] | None
+        self,
+        function: Callable[[Any], Any],
+        items: Sequence[Any],
+        progress: Callable[[int, int], None] | None,
+        on_results: Callable[[Sequence[Any]], None] | None,
     ) -> None:
         self._function = function
         self._items = items
         self._progress = progress
+        self._on_results = on_results
+        self._waiting: dict[int, int] = {}
+        """How many results are there of each chunk that is not given to `on_results` yet, by where it starts."""
+        self._given = 0
         self._results: list[Any] = [None] * len(items)
         self._failures: dict[int, Exception] = {}
         self._workers: list[_Worker] = []
@@ -177,9 +190,19 @@ class _Pool:
             index, error = failure
             error.add_note(_named(index, self._items[index]))
             self._failures[index] = error
+        self._give(worker.chunk, len(results))
         if results and self._progress:
             self._progress(self._done, len(self._items))
         self._hand_out(worker)
+
+    def _give(self, chunk: int, count: int) -> None:
+        """Give to `on_results` what is there without a gap, now that so many results of a chunk are."""
+        if self._on_results is None:
+            return
+        self._waiting[chunk] = count
+        while count := self._waiting.pop(self._given, 0):
+            self._given += count
+            self._on_results(self._results[self._given - count : self._given])
 
     def _death(self, worker: _Worker) -> RuntimeError:
         worker.process.join()

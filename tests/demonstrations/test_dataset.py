@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from veritas_rl.demonstrations.dataset import ask_again, check, split_rows, write, write_parquet
+from veritas_rl.datasets.rows import write_parquet
+from veritas_rl.demonstrations.dataset import ask_again, check, split_rows, write
 from veritas_rl.demonstrations.generate import Counts, Demonstration, Settings, generate
 from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from veritas_rl.demonstrations.dataset import sft_row, write_parquet
+from veritas_rl.datasets.rows import sft_row, write_parquet
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.registry import get_environment

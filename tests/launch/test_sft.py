@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from veritas_rl.demonstrations.dataset import sft_row, write_parquet
+from veritas_rl.datasets.rows import sft_row, write_parquet
 from veritas_rl.errors import UserError
 from veritas_rl.launch import sft
 from veritas_rl.launch.hardware import Hardware

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from veritas_rl.checkpoints.folder import write_whole
+from veritas_rl.datasets.rows import check_share
 from veritas_rl.demonstrations import convert, dataset
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.seeding import generator
@@ -35,7 +36,7 @@ def main() -> None:
     add("--seed", type=int, default=42, help="draws the order and what goes to val.parquet (default: %(default)s)")
     add("--skip-bad", action="store_true", help="name bad lines, leave them out and go on")
     given = parser.parse_args()
-    dataset.check_share(given.val_ratio)
+    check_share(given.val_ratio)
     if given.output.suffix == ".parquet":
         raise UserError(f"--output is a folder, for train.parquet and val.parquet: --output {given.output.parent}")
     rows, bad = convert.read(given.input, given.format, given.seed)

@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from veritas_rl.datasets.rows import check_share
 from veritas_rl.demonstrations import dataset
 from veritas_rl.demonstrations.generate import Settings, generate
 from veritas_rl.envs.registry import get_environment
@@ -48,7 +49,7 @@ def main() -> None:
     given = arguments().parse_args()
     if given.format == "rl" and given.expert is not None:
         raise UserError("--format rl has no answers: leave --expert out, or set --format sft")
-    dataset.check_share(given.val_ratio)
+    check_share(given.val_ratio)
     environment, config = get_environment(given.env), config_of(given)
     if given.max_random_steps is not None:
         config = (*config, ("max_random_steps", given.max_random_steps))

@@ -5,13 +5,12 @@ of their own are kept in `extra_info` as JSON.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from veritas_rl.demonstrations.dataset import rl_row, sft_row
-from veritas_rl.errors import UserError
+from veritas_rl.datasets.jsonl import Bad, BadLine, lines_of, record_of, text_of
+from veritas_rl.datasets.rows import rl_row, sft_row
 
 RESPONSES = ("response", "answer", "completion", "output", "assistant")
 PROMPTS = ("prompt", "question", "instruction", "input", "messages")
@@ -19,21 +18,6 @@ ROLES = ("system", "user", "assistant", "tool")
 
 DATA_SOURCE = "jsonl"
 """Of a line that names none."""
-
-
-class BadLine(ValueError):
-    """Why a line cannot be used."""
-
-
-@dataclass(frozen=True)
-class Bad:
-    """A line that cannot be used: its number from 1, and why."""
-
-    number: int
-    why: str
-
-    def __str__(self) -> str:
-        return f"line {self.number}: {self.why}"
 
 
 def read(path: Path, kind: str, seed: int) -> tuple[list[dict[str, Any]], list[Bad]]:
@@ -49,33 +33,13 @@ def read(path: Path, kind: str, seed: int) -> tuple[list[dict[str, Any]], list[B
     """
     rows: list[dict[str, Any]] = []
     bad: list[Bad] = []
-    for number, line in _lines(path):
+    for number, line in lines_of(path, "--input"):
         try:
-            record = _record(line)
+            record = record_of(line)
             rows.append(_sft(record, number) if kind == "sft" else _rl(record, number, seed))
         except BadLine as error:
             bad.append(Bad(number, str(error)))
     return rows, bad
-
-
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    yield number, line
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}): --input names a JSONL file") from error
-
-
-def _record(line: bytes) -> dict[str, Any]:
-    try:
-        record = json.loads(line.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise BadLine(f"no JSON ({' '.join(str(error).split())[:80]})") from error
-    if not isinstance(record, dict):
-        raise BadLine(f"no JSON object, but {type(record).__name__}")
-    return record
 
 
 def _sft(record: Mapping[str, Any], number: int) -> dict[str, Any]:
@@ -125,7 +89,7 @@ def _conversation(record: Mapping[str, Any]) -> tuple[list[dict[str, str]], str 
     response: str | None = None
     if answers:
         used.add(answers[0])
-        response = _answer(record[answers[0]], answers[0])
+        response = text_of(record[answers[0]], answers[0])
     if messages[-1]["role"] == "assistant":
         last = messages.pop()["content"]
         if response not in (None, last):
@@ -134,14 +98,6 @@ def _conversation(record: Mapping[str, Any]) -> tuple[list[dict[str, str]], str 
     if not messages:
         raise BadLine(f"{named[0]} holds no question")
     return messages, response, used
-
-
-def _answer(value: Any, name: str) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)
-    raise BadLine(f"{name} is no text, but {type(value).__name__}")
 
 
 def _messages(value: Any, name: str) -> list[dict[str, str]]:

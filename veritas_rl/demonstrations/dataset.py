@@ -6,8 +6,6 @@ The last is written at the end, and says how the others were made and what a che
 """
 
 import dataclasses
-import hashlib
-import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,8 +14,9 @@ from typing import Any
 import pandas as pd
 
 from veritas_rl.checkpoints.folder import write_whole
+from veritas_rl.datasets.rows import check_share, rl_row, sft_row, write_parquet
 from veritas_rl.demonstrations.generate import Counts, Demonstration, Settings
-from veritas_rl.envs.base import Message, Reply, Turn
+from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.registry import get_environment, prepare, task_of
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
@@ -32,41 +31,6 @@ EVALUATION_TASKS = 2_000
 
 ALL_EVALUATION_TASKS = 4_000
 """How many it is compared with altogether, at most: some environments take long to make a task."""
-
-
-def sft_row(
-    messages: Sequence[Message], response: str, data_source: str, extra_info: Mapping[str, Any]
-) -> dict[str, Any]:
-    """A row to imitate: `messages` is the conversation with the answer, as verl's SFT trainer reads it; `prompt` is the
-    question alone, as text, and `response` the answer."""
-    return {
-        "data_source": data_source,
-        "prompt": "\n\n".join(message["content"] for message in messages),
-        "response": response,
-        "messages": [*map(dict, messages), {"role": "assistant", "content": response}],
-        "extra_info": dict(extra_info),
-    }
-
-
-def rl_row(
-    messages: Sequence[Message],
-    ground_truth: str,
-    data_source: str,
-    extra_info: Mapping[str, Any],
-    task_id: str,
-    task_type: str,
-    seed: int,
-) -> dict[str, Any]:
-    """A row to be rewarded: the question, and what the reward function needs."""
-    return {
-        "data_source": data_source,
-        "prompt": [*map(dict, messages)],
-        "reward_model": {"style": "rule", "ground_truth": ground_truth},
-        "extra_info": dict(extra_info),
-        "task_id": task_id,
-        "task_type": task_type,
-        "seed": seed,
-    }
 
 
 def row_of(demonstration: Demonstration, index: int, settings: Settings) -> dict[str, Any]:
@@ -106,24 +70,6 @@ def split_rows(
         held += sizes[group]
     train = [row for row, group in zip(rows, groups, strict=True) if group not in chosen]
     return train, [row for row, group in zip(rows, groups, strict=True) if group in chosen]
-
-
-def check_share(val_ratio: float) -> None:
-    """Refuse a share of rows that cannot be one.
-
-    Raises:
-        UserError: It is below 0, or leaves nothing to train on.
-    """
-    if not 0 <= val_ratio < 1:
-        raise UserError(f"val_ratio must lie in [0, 1), {val_ratio:g} was given")
-
-
-def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Write rows so that the file appears whole; the SHA-256 of its bytes."""
-    buffer = io.BytesIO()
-    pd.DataFrame(list(rows)).to_parquet(buffer, index=False)
-    write_whole(path, buffer.getvalue())
-    return hashlib.sha256(buffer.getvalue()).hexdigest()
 
 
 def write(

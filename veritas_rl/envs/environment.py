@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from veritas_rl.envs.audit import Audit
 from veritas_rl.envs.base import Player, Session, Turn
 from veritas_rl.envs.task import Task
-from veritas_rl.errors import unknown
+from veritas_rl.errors import UserError, unknown
 
 
 def accept(name: str, case: str) -> None:
@@ -45,6 +45,21 @@ class PlayerKind:
     canonical: Callable[[str], str] = str
     level: Callable[[str], str] = lambda name: "hard"
     note: Callable[[str, str], str] = lambda name, case: ""
+
+
+@dataclass(frozen=True)
+class TaskName:
+    """By which columns a row of a data set names its task.
+
+    Attributes:
+        task_id: The task's id, or the whole number by which people know it.
+        task_type: What kind of task it is.
+        seed: The seed that it is made from.
+    """
+
+    task_id: int | str
+    task_type: str
+    seed: int
 
 
 class Environment(ABC):
@@ -120,6 +135,22 @@ class Environment(ABC):
     def group(self, task: Task) -> str:
         """By what metrics are grouped: a game, a level. By default the case."""
         return task.case
+
+    def name_of(self, task: Task) -> TaskName:
+        """How a data set names a task. By default by its id, its case and the seed of the set of tasks."""
+        return TaskName(task.id, task.case, task.seed)
+
+    def settings_from(self, task_id: int, count: int) -> Mapping[str, Any]:
+        """The fields of `config_type` whose tasks are consecutive ones, from a whole number on that names a task.
+
+        Args:
+            task_id: The number of the first.
+            count: How many there must be.
+
+        Raises:
+            UserError: No task has one of the numbers. By default tasks have none.
+        """
+        raise UserError(f"tasks of {self.name} have no numbers: leave --start-task-id out")
 
     def players_of(self, task: Task) -> int:
         """How many seats a task has. By default one."""

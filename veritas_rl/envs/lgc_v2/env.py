@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 from veritas_rl.envs.answers import answer_text, one_answer
 from veritas_rl.envs.audit import Audit
 from veritas_rl.envs.base import Message, Reason, Reply, Score, Session, Turn
-from veritas_rl.envs.environment import Environment
+from veritas_rl.envs.environment import Environment, TaskName
 from veritas_rl.envs.lgc_v2.audit import LGCAudit
 from veritas_rl.envs.lgc_v2.config import LGCConfig, split_case
 from veritas_rl.envs.lgc_v2.puzzle import LEVELS, SEEDS, Puzzle, PuzzleKind, level_of
 from veritas_rl.envs.lgc_v2.task import DRAWN, LGCManner, LGCParameters, LGCTask
-from veritas_rl.envs.lgc_v2.task_ids import kind_of, puzzle_of, task_id_of
+from veritas_rl.envs.lgc_v2.task_ids import kind_of, parts_of, puzzle_of, task_id_of
 from veritas_rl.envs.single import SingleAnswerSession
 from veritas_rl.envs.task import Pay, Task
 from veritas_rl.errors import UserError
@@ -109,6 +109,23 @@ class LGCEnvironment(Environment):
         """The type and the level, such as sudoku_level_1."""
         name, level = split_case(task.case)
         return f"{name}_level_{level or level_of(_question_of(task).seed)}"
+
+    def name_of(self, task: Task) -> TaskName:
+        """The whole number that names the puzzle, its type, and the puzzle's own seed."""
+        asked = _question_of(task)
+        return TaskName(asked.task_id, asked.kind.name, asked.seed)
+
+    def settings_from(self, task_id: int, count: int) -> Mapping[str, Any]:
+        """The type and the first seed of the puzzles from an id on.
+
+        Raises:
+            UserError: No type has this number, or the type has not so many ids from there on.
+        """
+        kind, seed = parts_of(task_id)
+        if seed + count > SEEDS:
+            last = task_id_of(kind, SEEDS - 1)
+            raise UserError(f"the last task id of {kind.name} is {last}: {task_id} leaves {SEEDS - seed}, not {count}")
+        return {"cases": kind.name, "first_seed": seed}
 
     def equivalence_class(self, task: Task) -> str:
         """Puzzles are one class if they are the same but for order and names."""

@@ -1,0 +1,69 @@
+"""Write tasks to files: JSONL and parquet for training and validation, with the columns that other recipes read.
+
+    python train/tools/generate_dataset.py --env lgc-v2 --num-samples 1000 --seed 42 --out-dir train/datasets/lgc-v2
+    python train/tools/generate_dataset.py --env lgc-v2 --num-samples 500 --start-task-id 0 --out-dir train/datasets/ids
+    python train/tools/generate_dataset.py --env trace --num-samples 200 --task-types level_1,level_2 \\
+        --out-dir train/datasets/trace
+
+The same command gives the same bytes, whatever --processes. Interrupted, it goes on where it stopped when it is typed
+again. docs/dataset_generation.md has the columns; evaluate_dataset.py scores answers to the questions.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from veritas_rl.datasets.draw import VAL_RATIO, Settings
+from veritas_rl.datasets.generate import generate
+from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.judging.options import add_config, config_of
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    add = parser.add_argument
+    add("--env", required=True, help="the environment: lgc-v2, trace, openspiel, or one of another package")
+    add("--num-samples", type=int, required=True, help="rows of train and val together")
+    add("--out-dir", type=Path, required=True, help="the folder of the files")
+    add("--task-types", default="", help="types, levels or games, with commas (default: all; of openspiel tic_tac_toe)")
+    add("--levels", default="", help="only these levels, with commas: 1 to 5 of lgc-v2, level_1 to level_10 of trace")
+    add("--start-task-id", type=int, help="of lgc-v2: consecutive ids from this one on, instead of drawn ones")
+    add("--seed", type=int, default=42, help="of the set of tasks that are drawn (default: %(default)s)")
+    add("--val-ratio", type=float, help=f"share of rows of val, where tasks are drawn (default: {VAL_RATIO})")
+    add("--prompt", default="full", help="full, or brief: the bare question, for a small model (default: full)")
+    add("--language", default="", help="of the questions of lgc-v2: en or zh (default: en)")
+    add("--processes", type=int, default=1, help="how many processes draw (default: 1)")
+    add_config(parser)
+    given = parser.parse_args()
+    if given.processes < 1:
+        raise UserError(f"processes must be at least 1, {given.processes} was given")
+    settings = Settings(
+        env=given.env,
+        number=given.num_samples,
+        task_types=given.task_types,
+        levels=given.levels,
+        start_task_id=given.start_task_id,
+        seed=given.seed,
+        val_ratio=given.val_ratio,
+        prompt=given.prompt,
+        language=given.language,
+        config=config_of(given),
+    )
+    console, started = Console(), time.monotonic()
+    report, drawn = generate(given.out_dir, settings, given.processes, console)
+    rows = sum(file["rows"] for name, file in report["files"].items() if name.endswith(".jsonl"))
+    if rows < settings.number:
+        console.print(f"no more than {rows} of {settings.number}: there are no other questions", highlight=False)
+    for name, file in report["files"].items():
+        console.print(f"{file['rows']:>8} rows  {given.out_dir / name}", soft_wrap=True, highlight=False)
+    there = f", {rows - drawn} were there already" if rows > drawn else ""
+    console.print(f"{drawn} rows were drawn{there}; {time.monotonic() - started:.1f} s", highlight=False)
+
+
+if __name__ == "__main__":
+    exit_on_user_error(main)
