@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from random import Random
 from typing import ClassVar
 
@@ -137,13 +138,8 @@ class DyckLanguage(PuzzleKind):
     def make(self, level: int, number: int, random: Random) -> DyckLanguagePuzzle:
         config = self.levels[level]
         # One of all that there are, by number: the length, then how many brackets are missing, the walk, the kinds.
-        sizes = [
-            (length, missing)
-            for length in range(config.shortest, config.longest + 1, 2)
-            for missing in range(1, length // 2 + 1)
-        ]
-        spaces = [paths(length - missing, missing) * KINDS ** (length // 2) for length, missing in sizes]
-        index = indexed(number, sum(spaces), random, self.name, level)
+        sizes, spaces, space = _sizes(config)
+        index = indexed(number, space, random, self.name, level)
         which = 0
         while index >= spaces[which]:
             index -= spaces[which]
@@ -156,3 +152,15 @@ class DyckLanguage(PuzzleKind):
                 [kinds // KINDS**place % KINDS for place in range(length // 2)],
             )
         )
+
+
+@cache
+def _sizes(config: DyckLanguageConfig) -> tuple[list[tuple[int, int]], list[int], int]:
+    """Each length with each number of missing brackets, how many puzzles there are of each, and of all."""
+    sizes = [
+        (length, missing)
+        for length in range(config.shortest, config.longest + 1, 2)
+        for missing in range(1, length // 2 + 1)
+    ]
+    spaces = [paths(length - missing, missing) * KINDS ** (length // 2) for length, missing in sizes]
+    return sizes, spaces, sum(spaces)

@@ -86,13 +86,12 @@ class SudokuPuzzle(Puzzle):
     def read(self, said: str) -> str | None:
         lines: list[str] = []
         for line in said.split("\n"):
-            digits = line.strip().translate(_BETWEEN)
-            # Lines that are drawn, and empty ones, separate rows.
-            if not digits.translate(_RULES):
-                continue
-            if len(lines) == SIZE or len(digits) != SIZE or digits.strip(DIGITS):
+            row = line if (plain := _is_row(line)) else line.strip().translate(_BETWEEN)
+            if plain or _is_row(row):
+                lines.append(row)
+            elif row.translate(_RULES):
                 return None
-            lines.append(digits)
+            # What is left are empty lines and drawn ones, which separate rows.
         return "".join(lines) if len(lines) == SIZE else None
 
     def is_right(self, said: str) -> bool:
@@ -143,6 +142,10 @@ class Sudoku(PuzzleKind):
 def in_lines(grid: str) -> str:
     """A grid as nine lines."""
     return "\n".join(grid[row : row + 9] for row in range(0, len(grid), 9))
+
+
+def _is_row(line: str) -> bool:
+    return len(line) == SIZE and not line.strip(DIGITS)
 
 
 def _bands(grid: str, lines: tuple[tuple[int, ...], ...]) -> str:
