@@ -19,6 +19,7 @@ COMMANDS = [
     line for block in re.findall(r"```bash\n(.+?)```", PAGE, re.DOTALL) for line in block.splitlines() if line.strip()
 ]
 GENERATE, CONVERT = "train/tools/generate_demonstrations.py", "train/tools/convert_to_parquet.py"
+TASKS, SCORE = "train/tools/generate_dataset.py", "train/tools/evaluate_dataset.py"
 
 
 def tool(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -57,7 +58,6 @@ def test_help_explains_with_a_command(path: str) -> None:
         (["--games", "tictactoe"], "unknown game 'tictactoe': did you mean tic_tac_toe or"),
         (["--expert", "alphazero"], "no player 'alphazero'"),
         (["--val_ratio", "1.5"], "val_ratio must lie in [0, 1), 1.5 was given"),
-        (["--format", "rl", "--expert", "exact"], "--format rl has no answers"),
         (["--games", "backgammon"], "backgammon cannot be solved by minimax"),
         (["--output", "/dev/null/x", "--num_demonstrations", "5"], "/dev/null/x cannot be written"),
     ],
@@ -104,12 +104,23 @@ def test_a_mistake_in_a_conversion_ends_with_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", [command for command in COMMANDS if "train/tools/" in command])
 def test_every_tool_command_of_the_page_works(command: str, tmp_path: Path) -> None:
     _, *words = shlex.split(command)
-    if CONVERT in words:
+    number, output = "--num_demonstrations", "--output"
+    if TASKS in words:
+        number, output = "--num-samples", "--out-dir"
+    if SCORE in words:
+        made = tool(TASKS, "--env", "lgc-v2", "--num-samples", "60", "--out-dir", str(tmp_path))
+        assert made.returncode == 0, made.stderr
+        name = json.loads((tmp_path / "val.jsonl").read_text().splitlines()[0])["task_id"]
+        (tmp_path / "answers.jsonl").write_text(json.dumps({"task_id": name, "answer": "?"}))
+        words[words.index("--data") + 1] = str(tmp_path / Path(words[words.index("--data") + 1]).name)
+        words[words.index("--answers") + 1] = str(tmp_path / "answers.jsonl")
+    elif CONVERT in words:
         (tmp_path / "data.jsonl").write_text("".join(f'{{"prompt": "{n}", "answer": "{n}"}}\n' for n in range(20)))
         words[words.index("--input") + 1] = str(tmp_path / "data.jsonl")
     else:
-        words[words.index("--num_demonstrations") + 1] = "60"
-    words[words.index("--output") + 1] = str(tmp_path)
+        words[words.index(number) + 1] = "60"
+    if SCORE not in words:
+        words[words.index(output) + 1] = str(tmp_path)
     done = tool(*words)
     assert done.returncode == 0, done.stderr
     expected = 20 if CONVERT in words else 60

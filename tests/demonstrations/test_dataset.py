@@ -12,13 +12,12 @@ from veritas_rl.demonstrations.dataset import ask_again, check, split_rows, writ
 from veritas_rl.demonstrations.generate import Counts, Demonstration, Settings, generate
 from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load
-from veritas_rl.envs.registry import get_environment, task_from_id
+from veritas_rl.envs.registry import get_environment
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin.reward import compute_score
 
 SFT = Settings(games="tic_tac_toe", expert="exact", number=400, prompt="brief")
-RL = dataclasses.replace(SFT, expert=None, games="leduc_poker,tic_tac_toe")
 
 
 def written(folder: Path, settings: Settings, val_ratio: float = 0.1) -> dict[str, pd.DataFrame]:
@@ -35,26 +34,6 @@ def test_sft_rows_hold_a_conversation_and_its_parts(tmp_path: Path) -> None:
         assert [message["role"] for message in row["messages"]] == ["user", "assistant"]
         assert [message["content"] for message in row["messages"]] == [row["prompt"], row["response"]]
         assert compute_score("", row["response"], "", row["extra_info"])["score"] == 1.0
-
-
-def test_rl_rows_are_rewarded_by_the_reward_function(tmp_path: Path) -> None:
-    files = written(tmp_path, RL)
-    sources = set()
-    for row in files["train"].to_dict("records"):
-        assert list(row) == [
-            *("data_source", "prompt", "reward_model", "extra_info", "task_id", "task_type", "seed"),
-        ]
-        assert isinstance(row["extra_info"], dict)
-        task, _ = ask_again(row["extra_info"])
-        assert task.id == task_from_id(row["task_id"]).id == row["task_id"]
-        assert row["reward_model"]["ground_truth"] == row["task_id"]
-        assert (row["task_type"], row["seed"]) == (task.mode, task.seed)
-        (turn,) = get_environment(task.env).start(task).turns()
-        assert [dict(message) for message in row["prompt"]] == [*turn.messages]
-        assert compute_score("", turn.answers[0], "", row["extra_info"])["legal"] == 1.0
-        assert compute_score("", "none", "", row["extra_info"])["score"] == 0.0
-        sources.add(row["data_source"])
-    assert sources == {"openspiel"}
 
 
 def test_no_symmetry_class_is_in_two_of_train_val_and_evaluation(tmp_path: Path) -> None:

@@ -118,7 +118,6 @@ def test_mistakes_are_counted_by_reason_and_left_out(monkeypatch: pytest.MonkeyP
         ({"number": 0}, "at least 1, 0 was given"),
         ({"min_value": 1.5}, r"lie in \[0, 1\], 1.5 was given"),
         ({"opponent": "random"}, "opponent is for mode=episode"),
-        ({"expert": None, "mode": "episode"}, "without an expert"),
         ({"games": "nonsense"}, "nonsense"),
         ({"games": "backgammon"}, "cannot be solved by minimax"),
     ],

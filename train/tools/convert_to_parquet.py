@@ -30,7 +30,7 @@ def main() -> None:
     add = parser.add_argument
     add("--input", type=Path, required=True, help="a JSONL file")
     add("--output", type=Path, required=True, help="a folder for train.parquet and val.parquet")
-    add("--format", choices=dataset.FORMATS, required=True, help="sft: with answers; rl: with a ground truth")
+    add("--format", choices=convert.FORMATS, required=True, help="sft: with answers; rl: with a ground truth")
     add("--val-ratio", type=float, default=0.1, help="share of val.parquet (default: %(default)s)")
     add("--shuffle", action="store_true", help="in an order drawn by the seed; otherwise as in the file")
     add("--seed", type=int, default=42, help="draws the order and what goes to val.parquet (default: %(default)s)")

@@ -1,4 +1,4 @@
-"""Make training data of expert answers: parquet for SFT, or questions for RL, with nothing of the evaluation set in it.
+"""Make training data of expert answers: parquet for SFT, with nothing of the evaluation set in it.
 
     python train/tools/generate_demonstrations.py --games tic_tac_toe --expert exact --num_demonstrations 2000 \\
         --seed 42 --output train/parquet --prompt brief
@@ -18,7 +18,7 @@ from veritas_rl.demonstrations import dataset
 from veritas_rl.demonstrations.generate import Settings, generate
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.envs.task import MODES
-from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.errors import exit_on_user_error
 from veritas_rl.judging.options import PlayersParser, add_config, config_of
 
 
@@ -33,7 +33,6 @@ def arguments() -> PlayersParser:
     add("--expert", help=expert)
     add("--num_demonstrations", type=int, default=2000, help="rows of both files (default: %(default)s)")
     add("--output", type=Path, default=Path("train/parquet"), help="the folder (default: %(default)s)")
-    add("--format", choices=dataset.FORMATS, default="sft", help="sft: with answers; rl: questions (default: sft)")
     add("--prompt", default="full", help="full, unlisted, or brief: the bare question, for a small model")
     add("--mode", choices=MODES, default="move", help="move: single answers; episode: whole games")
     add("--opponent", help="with --mode episode: who plays the other seats (default: the expert, in every seat)")
@@ -47,8 +46,6 @@ def arguments() -> PlayersParser:
 def main() -> None:
     """Generate, write, and say what there is."""
     given = arguments().parse_args()
-    if given.format == "rl" and given.expert is not None:
-        raise UserError("--format rl has no answers: leave --expert out, or set --format sft")
     check_share(given.val_ratio)
     environment, config = get_environment(given.env), config_of(given)
     if given.max_random_steps is not None:
@@ -56,7 +53,7 @@ def main() -> None:
     settings = Settings(
         games=given.games or environment.demonstrated,
         env=given.env,
-        expert=None if given.format == "rl" else given.expert or environment.expert,
+        expert=given.expert or environment.expert,
         number=given.num_demonstrations,
         seed=given.seed,
         mode=given.mode,

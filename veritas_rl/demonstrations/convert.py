@@ -13,6 +13,7 @@ from veritas_rl.datasets.jsonl import Bad, BadLine, lines_of, record_of, text_of
 from veritas_rl.datasets.rows import rl_row, sft_row
 
 RESPONSES = ("response", "answer", "completion", "output", "assistant")
+FORMATS = ("sft", "rl")
 PROMPTS = ("prompt", "question", "instruction", "input", "messages")
 ROLES = ("system", "user", "assistant", "tool")
 

@@ -1,4 +1,4 @@
-"""Demonstrations as parquet: the two row formats, the split into train and val, and the proof that nothing leaked.
+"""Demonstrations as parquet: the rows, the split into train and val, and the proof that nothing leaked.
 
     FOLDER/train.parquet  FOLDER/val.parquet  FOLDER/demonstrations.json
 
@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from veritas_rl.checkpoints.folder import write_whole
-from veritas_rl.datasets.rows import check_share, rl_row, sft_row, write_parquet
+from veritas_rl.datasets.rows import check_share, sft_row, write_parquet
 from veritas_rl.demonstrations.generate import Counts, Demonstration, Settings
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.registry import get_environment, prepare, task_of
@@ -22,7 +22,6 @@ from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.seeding import digest
 
-FORMATS = ("sft", "rl")
 FILES = ("train.parquet", "val.parquet")
 REPORT = "demonstrations.json"
 
@@ -34,14 +33,12 @@ ALL_EVALUATION_TASKS = 4_000
 
 
 def row_of(demonstration: Demonstration, index: int, settings: Settings) -> dict[str, Any]:
-    """The row of a demonstration: "sft" with an answer, "rl" without.
+    """The row of a demonstration.
 
     `extra_info` holds the task as plain values, as the reward function reads it, and what was said before.
     """
     task = demonstration.task
     extra: dict[str, Any] = {**task.to_dict(), "task_id": task.id, "index": index}
-    if settings.expert is None:
-        return rl_row(demonstration.messages, task.id, task.env, extra, task.id, task.mode, task.seed)
     extra |= {"said": json.dumps(demonstration.said), "expert": settings.expert, "value": demonstration.value}
     return sft_row(demonstration.messages, demonstration.response, task.env, extra)
 
@@ -86,7 +83,6 @@ def write(
     rows = [row_of(demonstration, index, settings) for index, demonstration in enumerate(demonstrations)]
     parts = split_rows(rows, [demonstration.group for demonstration in demonstrations], val_ratio, settings.seed)
     report: dict[str, Any] = {
-        "format": "rl" if settings.expert is None else "sft",
         "settings": {**dataclasses.asdict(settings), "config": dict(settings.config)},
         "counts": dataclasses.asdict(counts),
         "files": write_parts(folder, parts),
@@ -148,8 +144,7 @@ def check(folder: Path, settings: Settings) -> dict[str, int]:
         for row in pd.read_parquet(folder / name).to_dict("records"):
             rows += 1
             task, turn = ask_again(row["extra_info"])
-            shown = row["messages"][:-1] if "messages" in row else row["prompt"]
-            differing += [dict(message) for message in shown] != [*turn.messages]
+            differing += [dict(message) for message in row["messages"][:-1]] != [*turn.messages]
             inside += environment.turn_class(task, turn) in held or environment.held_out(task, turn)
     return {
         "rows": rows,

@@ -33,7 +33,7 @@ class Settings:
 
     Attributes:
         games: Cases as people name them, with commas; "" for all cases of the environment.
-        expert: A name that `experts.make_expert` takes; None for tasks without an answer.
+        expert: A name that `experts.make_expert` takes.
         number: How many demonstrations are wanted.
         seed: Seeds the tasks, the expert and the opponent.
         env: The environment's name.
@@ -49,7 +49,7 @@ class Settings:
     """
 
     games: str
-    expert: str | None
+    expert: str
     number: int
     seed: int = 42
     env: str = "openspiel"
@@ -69,8 +69,6 @@ class Settings:
             raise UserError(f"{self.env} has no whole games: leave mode=episode out")
         if self.opponent is not None and self.mode == "move":
             raise UserError("opponent is for mode=episode: a single answer has no other seat")
-        if self.expert is None and (self.mode == "episode" or self.min_value):
-            raise UserError("without an expert tasks are drawn and not answered: mode=move, and no min_value")
 
     def catalogue(
         self, split: str, per_case: int = PER_CASE, mode: str | None = None, **changes: Any
@@ -105,7 +103,7 @@ class Demonstration:
         said: The replies of that task's session before the question, with which it can be asked again; none in mode
             "move".
         messages: What was shown.
-        response: The answer; "" where no expert was asked.
+        response: The answer.
         value: The score's value.
         group: The equivalence class of the question.
     """
@@ -197,21 +195,14 @@ def generate(
     """
     sieve = _Sieve(settings)
     cases = dict.fromkeys(task.case for task in settings.catalogue("train", per_case=1))
-    env, expert = settings.env, None
-    if settings.expert is not None:
-        expert = make_expert(settings.expert, env, str(settings.seed), cases)
-    opponent = expert
+    env = settings.env
+    opponent = expert = make_expert(settings.expert, env, str(settings.seed), cases)
     if settings.opponent is not None:
         opponent = make_expert(settings.opponent, env, f"{settings.seed}/opponent", cases)
     made: list[Demonstration] = []
     for tasks in _batches(settings, cases, sieve.counts):
         sieve.environment.prepare(tasks)
-        if expert is None or opponent is None:
-            found = _drawn(tasks, sieve)
-        elif settings.mode == "move":
-            found = _labelled(tasks, sieve, expert)
-        else:
-            found = _played(tasks, sieve, expert, opponent)
+        found = _labelled(tasks, sieve, expert) if settings.mode == "move" else _played(tasks, sieve, expert, opponent)
         made += found
         on_progress(min(len(made), settings.number))
         if len(made) >= settings.number:
@@ -251,11 +242,6 @@ def _batches(settings: Settings, cases: Iterable[str], counts: Counts) -> Iterat
             stale[case] = 0 if new else stale[case] + counts.drawn - before[0]
             if stale[case] >= STALE_DRAWS or len(batch) < share:
                 del left[case]
-
-
-def _drawn(tasks: Sequence[Task], sieve: _Sieve) -> list[Demonstration]:
-    questions = ((task, sieve.environment.start(task).turns()[0]) for task in tasks)
-    return [sieve.kept(task, (), turn, "", 0.0) for task, turn in questions if sieve.is_new(task, turn)]
 
 
 def _labelled(tasks: Sequence[Task], sieve: _Sieve, expert: Player) -> list[Demonstration]:
