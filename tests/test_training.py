@@ -315,7 +315,8 @@ def test_games_that_go_on_from_step_to_step_are_neither_lost_nor_played_twice(tm
     # What was drawn was trained on, or is still being played and saved as such.
     state = torch.load(folder / "global_step_4/data.pt", weights_only=False)["dataset_state"]
     waiting = [task_from_dict(draw["task"]).id for draw in state["waiting"]]
-    dataset = DynamicEnvDataset("train", None, compose_configuration(["hardware=cpu", *settings]).data)
+    typed = map(with_or_without_plus, settings)
+    dataset = DynamicEnvDataset("train", None, compose_configuration(["hardware=cpu", *typed]).data)
     drawn = [dataset[0]["reward_model"]["ground_truth"] for _ in range(state["drawn"])]
     assert len(steps) == 64
     assert len(waiting) == 16
