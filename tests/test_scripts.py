@@ -1,12 +1,15 @@
 """The scripts that people type: checked by shellcheck, and run as far as they go without training."""
 
+import contextlib
 import os
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from omegaconf import OmegaConf
 
@@ -50,6 +53,30 @@ def test_trace_has_a_script_of_its_own(variables: dict[str, str], estimator: str
     assert (made.data.custom_cls.config.env, made.algorithm.adv_estimator) == ("trace", estimator)
     assert made.data.train_batch_size == 8
     assert done.stdout.splitlines()[-1] == f"0 {tmp_path}"
+
+
+@pytest.mark.parametrize(
+    "script", ["openspiel-ppo-trainer.sh", "trace-GRPO-trainer.sh", "lgc-v2-SFT-trainer.sh", "merge.sh"]
+)
+def test_a_script_becomes_the_program_that_it_starts_and_so_gets_its_signals(script: str) -> None:
+    variables = {"DRY_RUN": "1", "CHECKPOINT_BASE": "/no/such/folder"}
+    process = psutil.Popen(
+        ["bash", f"train/scripts/{script}"],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    seen: set[str] = set()
+    try:
+        while process.poll() is None and not any(Path(program).name.startswith("python") for program in seen):
+            with contextlib.suppress(psutil.Error, IndexError):
+                seen.add(process.cmdline()[0])
+            time.sleep(0.02)
+    finally:
+        process.kill()
+        process.wait()
+    assert any(Path(program).name.startswith("python") for program in seen), seen
 
 
 @pytest.mark.parametrize("backend", ["vllm", "sglang"])

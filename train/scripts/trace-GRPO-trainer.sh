@@ -7,4 +7,10 @@
 #   DRY_RUN=1 bash train/scripts/trace-GRPO-trainer.sh             # print the command and the configuration
 #
 # train/recipes/trace/README.md says what to expect. GAME_TYPES names games, so it is not read. It can be sourced too.
-GAME_TYPES='' bash "$(dirname -- "${BASH_SOURCE[0]}")/openspiel-ppo-trainer.sh" recipe=trace "$@"
+if (return 0 2>/dev/null); then
+    # Sourced: run in a child, and leave this shell, its options and its variables alone.
+    bash "${BASH_SOURCE[0]}" "$@"
+    return
+fi
+# In place of this shell, so that a signal to it reaches the run.
+GAME_TYPES='' exec bash "$(dirname -- "${BASH_SOURCE[0]}")/openspiel-ppo-trainer.sh" recipe=trace "$@"
