@@ -1,0 +1,114 @@
+"""Arithmetic in an answer, parsed into exact fractions: whole numbers, + - * /, signs and parentheses, nothing else.
+
+No text is ever evaluated as a program. Numbers, depth and length are bounded, so no text makes the work large:
+`9^9^9^9`, powers, factorials, names, function calls and the digits of other scripts are no expressions.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+MAX_CHARACTERS = 400
+"""A longer text is no expression."""
+
+MAX_DEPTH = 50
+"""Parentheses around parentheses, at most."""
+
+MAX_DIGITS = 6
+"""Digits of the longest number."""
+
+_TOKEN = re.compile(r"\s*(?:(?P<number>[0-9]+)|(?P<sign>[-+*/()]))")
+_WIDE = str.maketrans({"\uff08": "(", "\uff09": ")"})
+_NEGATE = "negate"
+_RANK: Mapping[str, int] = {"(": 0, "+": 1, "-": 1, "*": 2, "/": 2, _NEGATE: 3}
+_OPERATIONS: Mapping[str, Callable[[Fraction, Fraction], Fraction]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+}
+
+
+@dataclass(frozen=True)
+class Expression:
+    """What an expression is worth and what it is made of.
+
+    Attributes:
+        value: Its exact value.
+        numbers: The numbers in it, in ascending order, each as often as it stands there.
+    """
+
+    value: Fraction
+    numbers: tuple[int, ...]
+
+
+def parsed(text: str) -> Expression | None:
+    """The expression that a whole text is; None if it is none, or divides by zero.
+
+    Operators of equal rank group from the left. One sign may stand before an operand. A number has no leading zero.
+
+    Args:
+        text: Anything.
+    """
+    text = text.strip().translate(_WIDE)
+    if not text or len(text) > MAX_CHARACTERS:
+        return None
+    values: list[Fraction] = []
+    waiting: list[str] = []
+    numbers: list[int] = []
+    depth = place = 0
+    before = "("
+    while place < len(text):
+        token = _TOKEN.match(text, place)
+        if token is None:
+            return None
+        place = token.end()
+        number, sign = token["number"], token["sign"]
+        operand_next = before in _RANK
+        if number:
+            if not operand_next or len(number) > MAX_DIGITS or (number[0] == "0" and number != "0"):
+                return None
+            numbers.append(int(number))
+            values.append(Fraction(numbers[-1]))
+            before = "number"
+        elif sign == "(":
+            depth += 1
+            if not operand_next or depth > MAX_DEPTH:
+                return None
+            waiting.append(sign)
+            before = "("
+        elif sign == ")":
+            depth -= 1
+            if operand_next or depth < 0 or not _apply(values, waiting, 1):
+                return None
+            waiting.pop()
+            before = ")"
+        elif operand_next:
+            # A sign before an operand: a minus, once.
+            if sign != "-" or before == _NEGATE:
+                return None
+            waiting.append(_NEGATE)
+            before = _NEGATE
+        else:
+            if not _apply(values, waiting, _RANK[sign]):
+                return None
+            waiting.append(sign)
+            before = sign
+    if before in _RANK or depth or not _apply(values, waiting, 1):
+        return None
+    return Expression(values[0], tuple(sorted(numbers)))
+
+
+def _apply(values: list[Fraction], waiting: list[str], least: int) -> bool:
+    """Carry out what waits, from the end, down to a rank; whether nothing was divided by zero."""
+    while waiting and _RANK[waiting[-1]] >= least:
+        operator = waiting.pop()
+        right = values.pop()
+        if operator == _NEGATE:
+            values.append(-right)
+        elif operator == "/" and not right:
+            return False
+        else:
+            values.append(_OPERATIONS[operator](values.pop(), right))
+    return True
