@@ -10,9 +10,11 @@ from importlib import import_module
 
 CHECKS: Mapping[str, str] = {
     "dyck_language": "dyck_language",
+    "game_of_24": "game_of_24",
     "dyck_language2": "dyck_language2",
     "dyck_language2_long": "dyck_language2",
     "operation": "operation",
+    "cryptarithm": "cryptarithm",
     "boolean_expressions": "boolean_expressions",
     "sudoku": "sudoku",
     "dyck_language_reasoning_errors": "dyck_language_reasoning_errors",

@@ -1,0 +1,344 @@
+"""Type 1, game_of_24: numbers are to be combined into a target, each used exactly once."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import combinations, combinations_with_replacement, product
+from math import prod
+from random import Random
+from typing import ClassVar
+
+from veritas_rl.envs.lgc_v2.expressions import Expression, parsed
+from veritas_rl.envs.lgc_v2.puzzle import Puzzle, PuzzleKind, indexed
+
+NONE = "None"
+"""The answer where there is no solution."""
+
+TARGETS = (24, 36, 48, 60, 72, 100)
+SEARCHED = 4
+"""So many numbers are searched through completely; more are first combined into so many, in a random order."""
+
+PATIENCE = 30
+"""So often five numbers and more are combined in search of a target that + and - alone do not make."""
+
+Rational = tuple[int, int]
+"""A numerator and a denominator, not reduced and of any sign; no denominator is 0."""
+
+Step = tuple[int, str, int]
+"""Two places in the list of numbers and the operation between them. What it makes goes to the end of the list."""
+
+
+@dataclass(frozen=True)
+class GameOf24Config:
+    """The puzzles of a level.
+
+    Attributes:
+        count: How many numbers are given, 3 to 6.
+        largest: The largest number; the smallest is 1.
+        targets: One of these is to be made.
+        trivial: Whether + and - alone may be enough.
+        unsolvable: The share of puzzles that have no solution although another target would have one. Others have
+            none because no target has one. Four numbers only.
+    """
+
+    count: int
+    largest: int
+    targets: tuple[int, ...]
+    trivial: bool = False
+    unsolvable: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 3 <= self.count <= 6 or self.largest < self.count or not self.targets:
+            raise ValueError(f"3 to 6 numbers, as many different ones at least, and a target: {self}")
+        if not 0 <= self.unsolvable < 1 or (self.unsolvable and self.count != SEARCHED):
+            raise ValueError(f"a share from 0 to below 1, and for four numbers only: {self}")
+
+
+@dataclass(frozen=True)
+class GameOf24Puzzle(Puzzle):
+    """Numbers and a target.
+
+    Attributes:
+        numbers: The numbers, in the order in which they are shown.
+        target: What they are to make.
+        solution: Steps that make it, None if no steps do.
+    """
+
+    numbers: tuple[int, ...]
+    target: int
+    solution: tuple[Step, ...] | None
+
+    def question(self, language: str) -> str:
+        shown = ", ".join(map(str, self.numbers))
+        unsolvable = len(self.numbers) == SEARCHED
+        if language == "zh":
+            asked = (
+                f"请用 +、-、*、/ 和括号把下面 {len(self.numbers)} 个数组成一个值为 {self.target} 的算式。"
+                "每个数必须恰好使用一次,不能把数字拼接起来,除法按分数精确计算。"
+            )
+            given = f"数:{shown}\n目标:{self.target}"
+            format_ = "请把算式写在一个代码块中(三个反引号之间)。"
+            none = f"如果没有这样的算式,就在代码块中写 {NONE}。" if unsolvable else ""
+        else:
+            asked = (
+                f"Combine the {len(self.numbers)} numbers below with +, -, *, / and parentheses into an expression "
+                f"that equals {self.target}. Use each number exactly once. Digits cannot be joined, and division is "
+                "exact."
+            )
+            given = f"Numbers: {shown}\nTarget: {self.target}"
+            format_ = "Write the expression in a code block (between triple backticks)."
+            none = f" If there is no such expression, write {NONE} in the code block." if unsolvable else ""
+        return f"{asked}\n\n{given}\n\n{format_}{none}"
+
+    @property
+    def brief(self) -> str:
+        return f"{' '.join(map(str, self.numbers))} -> {self.target}"
+
+    @property
+    def answer(self) -> str:
+        return NONE if self.solution is None else _played(self.numbers, self.solution)[0]
+
+    def steps(self, language: str) -> str:
+        chinese = language == "zh"
+        if self.solution is None:
+            ways = combined(self.numbers)
+            if chinese:
+                return f"每次把两个数合并成一个,试遍所有组合:共 {ways} 种,没有一种得到 {self.target}。"
+            return (
+                "Combine two numbers at a time and try every order and operation: "
+                f"of {ways} combinations none makes {self.target}."
+            )
+        head = "每次把两个数合并成一个:" if chinese else "Combine two numbers at a time:"
+        lines = _played(self.numbers, self.solution)[1]
+        left = "剩下" if chinese else "left"
+        return "\n".join([head, *(f"{done} ({left}: {', '.join(rest)})" for done, rest in lines)])
+
+    def final(self, language: str) -> str:
+        return f"```\n{self.answer}\n```"
+
+    @property
+    def form(self) -> str:
+        return f"{' '.join(map(str, sorted(self.numbers)))} -> {self.target}"
+
+    def read(self, said: str) -> Expression | str | None:
+        if said.strip().lower() in (NONE.lower(), "无解"):
+            return NONE
+        expression, equals, claimed = said.partition("=")
+        if equals and claimed.strip() != str(self.target):
+            return None
+        found = parsed(expression)
+        # A number alone combines nothing.
+        return found if found and len(found.numbers) > 1 else None
+
+    def is_right(self, said: Expression | str) -> bool:
+        if isinstance(said, str):
+            return self.solution is None
+        return said.value == self.target and said.numbers == tuple(sorted(self.numbers))
+
+    def near_misses(self) -> Iterator[tuple[str, str]]:
+        first, others = self.numbers[0], self.numbers[1:]
+        joined = (" + ".join(map(str, self.numbers)), " * ".join(map(str, self.numbers)))
+        yield "the wrong target", joined[sum(self.numbers) == self.target]
+        if self.solution is not None:
+            digits = len(self.answer) - len(self.answer.lstrip("0123456789("))
+            number = self.answer[:digits].lstrip("(")
+            yield (
+                "a number one too large",
+                f"{self.answer[: digits - len(number)]}{int(number) + 1}{self.answer[digits:]}",
+            )
+            yield "a number used three times", f"{self.answer} + {first} - {first}"
+            yield NONE, NONE
+        yield "the target from other numbers", f"{first} + {self.target - first}"
+        yield "a number left out", " + ".join(map(str, others))
+        yield "the wrong target, claimed", f"{joined[sum(self.numbers) == self.target]} = {self.target}"
+
+
+class GameOf24(PuzzleKind):
+    """Numbers to combine."""
+
+    name = "game_of_24"
+    type_id = 1
+    asked_in = "block"
+    # Up to 14 and not up to 13, because 2,380 fours are then enough for 2,000 consecutive numbers.
+    levels: ClassVar[Mapping[int, GameOf24Config]] = {
+        1: GameOf24Config(3, 24, (24,), trivial=True),
+        2: GameOf24Config(4, 14, (24, 36, 48), trivial=True, unsolvable=0.03),
+        3: GameOf24Config(4, 14, TARGETS, unsolvable=0.08),
+        4: GameOf24Config(5, 13, TARGETS),
+        5: GameOf24Config(6, 13, TARGETS),
+    }
+
+    def make(self, level: int, number: int, random: Random) -> GameOf24Puzzle:
+        config = self.levels[level]
+        if len(config.targets) == 1:
+            triples = solvable_triples(config.largest, config.targets[0])
+            shown = triples[indexed(number, len(triples), random, self.name, level)]
+            path = solutions(shown, config.targets)[config.targets[0]]
+            return GameOf24Puzzle(shown, config.targets[0], path)
+        choices = multisets(config.count, config.largest)
+        drawn = list(choices[indexed(number, len(choices), random, self.name, level)])
+        random.shuffle(drawn)
+        numbers = tuple(drawn)
+        wanted = set(config.targets)
+        if not config.trivial:
+            wanted -= signed_sums(numbers)
+        for tried, first in enumerate(_beginnings(numbers, random)):
+            found = solutions(_after(numbers, first), config.targets)
+            missing = [target for target in config.targets if target not in found]
+            if config.count == SEARCHED and missing and (not found or random.random() < config.unsolvable):
+                return GameOf24Puzzle(numbers, random.choice(missing), None)
+            # What is trivial is better than nothing, and four numbers were searched through at once.
+            good = sorted(found.keys() & wanted) or (sorted(found) if tried >= PATIENCE or not first else [])
+            if good:
+                target = random.choice(good)
+                return GameOf24Puzzle(numbers, target, first + found[target])
+        raise ValueError(f"{numbers} make none of {config.targets}")
+
+
+@cache
+def multisets(count: int, largest: int) -> list[tuple[int, ...]]:
+    """All choices of numbers from 1 to `largest`, sorted. Of five numbers and more, none stands there three times."""
+    found = combinations_with_replacement(range(1, largest + 1), count)
+    return [numbers for numbers in found if count <= SEARCHED or max(Counter(numbers).values()) < 3]
+
+
+@cache
+def solvable_triples(largest: int, target: int) -> list[tuple[int, ...]]:
+    """All that three numbers from 1 to `largest` can be in some order, if they make a target."""
+    triples: set[tuple[int, ...]] = set()
+    for a, b in combinations_with_replacement(range(1, largest + 1), 2):
+        for (p, q), _, _, _ in _combined_pair((a, 1), (b, 1)):
+            v = Fraction(p, q)
+            # The third number, as either side of the last operation.
+            thirds = [target - v, v - target, target + v, target * v]
+            thirds += [target / v, v / target] if v else []
+            triples.update((a, b, int(c)) for c in thirds if c.denominator == 1 and 1 <= c <= largest)
+    orders = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
+    return sorted({(t[i], t[j], t[k]) for t in triples for i, j, k in orders})
+
+
+def solutions(numbers: Sequence[int], targets: Collection[int]) -> dict[int, tuple[Step, ...]]:
+    """Steps to each target that can be made, by an exact and complete search; with whole numbers where that is enough.
+
+    Args:
+        numbers: Up to four numbers.
+        targets: What may be made.
+    """
+    found: dict[int, tuple[Step, ...]] = {}
+    for whole in (True, False):
+        if len(found) < len(targets):
+            _search([(number, 1) for number in numbers], (), frozenset(targets), found, whole)
+    return found
+
+
+def combined(numbers: Sequence[int]) -> int:
+    """How many ways there are to combine numbers, two at a time, without a division by zero."""
+
+    def count(values: list[Rational]) -> int:
+        if len(values) == 1:
+            return 1
+        return sum(
+            count([*_others(values, i, j), value])
+            for i, j in combinations(range(len(values)), 2)
+            for value, _, _, _ in _combined_pair(values[i], values[j])
+        )
+
+    return count([(number, 1) for number in numbers])
+
+
+def signed_sums(numbers: Sequence[int]) -> set[int]:
+    """All that numbers make with + and - alone."""
+    return {sum(map(prod, zip(numbers, signs, strict=True))) for signs in product((1, -1), repeat=len(numbers))}
+
+
+def _combined_pair(a: Rational, b: Rational) -> Iterator[tuple[Rational, int, str, int]]:
+    """What two values make, each with the place of the left one (0 or 1), the operation and that of the right one."""
+    (p, q), (r, s) = a, b
+    yield (p * s + r * q, q * s), 0, "+", 1
+    yield (p * r, q * s), 0, "*", 1
+    yield (p * s - r * q, q * s), 0, "-", 1
+    yield (r * q - p * s, q * s), 1, "-", 0
+    if r:
+        yield (p * s, q * r), 0, "/", 1
+    if p:
+        yield (q * r, p * s), 1, "/", 0
+
+
+def _search(
+    values: list[Rational],
+    path: tuple[Step, ...],
+    targets: frozenset[int],
+    found: dict[int, tuple[Step, ...]],
+    whole: bool,
+) -> None:
+    """Add to `found` all targets that values make; `whole`: where every value on the way is whole and not negative."""
+    last = len(values) == 2
+    for i, j in combinations(range(len(values)), 2):
+        others = _others(values, i, j)
+        for (p, q), left, operation, right in _combined_pair(values[i], values[j]):
+            if whole and (p < 0 or p % q):
+                continue
+            if last:
+                if not p % q and (made := p // q) in targets and made not in found:
+                    found[made] = (*path, ((i, j)[left], operation, (i, j)[right]))
+            else:
+                step = ((i, j)[left], operation, (i, j)[right])
+                _search([*others, (p // q, 1) if whole else (p, q)], (*path, step), targets, found, whole)
+
+
+def _others(values: list[Rational], i: int, j: int) -> list[Rational]:
+    return [value for place, value in enumerate(values) if place not in (i, j)]
+
+
+def _beginnings(numbers: tuple[int, ...], random: Random) -> Iterator[tuple[Step, ...]]:
+    """First steps that leave four numbers or fewer, all of them whole and above 0, in a random order."""
+    if len(numbers) <= SEARCHED:
+        yield ()
+        return
+    pairs = list(combinations(range(len(numbers)), 2))
+    random.shuffle(pairs)
+    for i, j in pairs:
+        ways = [
+            ((i, j)[left], operation, (i, j)[right])
+            for (p, q), left, operation, right in _combined_pair((numbers[i], 1), (numbers[j], 1))
+            if p > 0 and not p % q
+        ]
+        random.shuffle(ways)
+        for step in ways:
+            for rest in _beginnings(_after(numbers, (step,)), random):
+                yield (step, *rest)
+
+
+def _after(numbers: tuple[int, ...], steps: tuple[Step, ...]) -> tuple[int, ...]:
+    """The whole numbers that are left after steps."""
+    for i, operation, j in steps:
+        a, b = numbers[i], numbers[j]
+        made = {"+": a + b, "-": a - b, "*": a * b, "/": a // (b or 1)}[operation]
+        numbers = (*(number for place, number in enumerate(numbers) if place not in (i, j)), made)
+    return numbers
+
+
+def _played(numbers: Sequence[int], steps: Sequence[Step]) -> tuple[str, list[tuple[str, list[str]]]]:
+    """The expression that steps are, and each step as an equation with the numbers that are left after it."""
+    rank = {"+": 1, "-": 1, "*": 2, "/": 2}
+    # Each value with its expression and the rank of that one's last operation.
+    values = [(Fraction(number), str(number), 3) for number in numbers]
+    lines: list[tuple[str, list[str]]] = []
+    for i, operation, j in steps:
+        (a, left, left_rank), (b, right, right_rank) = values[i], values[j]
+        made = {"+": a + b, "-": a - b, "*": a * b, "/": a / (b or 1)}[operation]
+        own = rank[operation]
+        if left_rank < own:
+            left = f"({left})"
+        if right_rank < own or (right_rank == own and operation in "-/"):
+            right = f"({right})"
+        values = [value for place, value in enumerate(values) if place not in (i, j)]
+        values.append((made, f"{left} {operation} {right}", own))
+        lines.append((f"{_shown(a)} {operation} {_shown(b)} = {made}", [str(value) for value, _, _ in values]))
+    return values[0][1], lines
+
+
+def _shown(value: Fraction) -> str:
+    return str(value) if value.denominator == 1 and value >= 0 else f"({value})"

@@ -1,0 +1,124 @@
+"""Equations between words, in which each letter stands for another digit: all their solutions, column by column.
+
+The last k digits of a result depend on the last k digits of the numbers alone, for +, - and *. So a table of partial
+solutions grows from the right-hand column to the left, and rows that do not fit are dropped at once. The search is
+complete: what it does not find does not exist.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+MOST_ROWS = 200_000
+"""The largest table that is built."""
+
+
+@dataclass(frozen=True)
+class LetterEquation:
+    """An equation such as SEND + MORE = MONEY.
+
+    Attributes:
+        words: The words, the result last.
+        operations: What stands between the others: +, - or *, which binds first.
+    """
+
+    words: tuple[str, ...]
+    operations: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return written(self.words, self.operations)
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """Its letters, in the order in which they appear."""
+        return tuple(dict.fromkeys("".join(self.words)))
+
+
+@dataclass(frozen=True)
+class Solutions:
+    """What a search found.
+
+    Attributes:
+        digits: The digits of the letters, in the order of `LetterEquation.letters`: one tuple for each solution.
+        rows: How many partial solutions fitted after each column, the right-hand one first.
+    """
+
+    digits: tuple[tuple[int, ...], ...]
+    rows: tuple[int, ...]
+
+
+def written(words: Sequence[str], operations: Sequence[str]) -> str:
+    """Words or numbers as an equation, the last of them alone on the right."""
+    sides = [words[0], *(f"{operation} {word}" for operation, word in zip(operations, words[1:-1], strict=True))]
+    return f"{' '.join(sides)} = {words[-1]}"
+
+
+def worth(numbers: Sequence[Any], operations: Sequence[str]) -> Any:
+    """What operations make of numbers, or of arrays of numbers; * binds before + and -."""
+    total: Any = 0
+    sign, term = 1, numbers[0]
+    for operation, number in zip(operations, numbers[1:], strict=True):
+        if operation == "*":
+            term = term * number
+        else:
+            total = total + sign * term
+            sign, term = (1 if operation == "+" else -1), number
+    return total + sign * term
+
+
+def solve(equation: LetterEquation) -> Solutions | None:
+    """All solutions in which letters differ and no word begins with 0; None if the table would grow too large.
+
+    Args:
+        equation: Words of at most ten letters in all and at most nine letters each; products of below 2^63.
+    """
+    letters = equation.letters
+    leading = {word[0] for word in equation.words if len(word) > 1}
+    place = {letter: column for column, letter in enumerate(letters)}
+    known: set[str] = set()
+    table = np.zeros((1, len(letters)), dtype=np.int64)
+    used = np.zeros(1, dtype=np.int64)
+    values = [np.zeros(1, dtype=np.int64) for _ in equation.words]
+    rows: list[int] = []
+    for column in range(max(map(len, equation.words))):
+        power = 10**column
+        here = [word[-1 - column] if column < len(word) else "" for word in equation.words]
+        for letter in dict.fromkeys(here[:-1]):
+            if not letter or letter in known:
+                continue
+            known.add(letter)
+            digits = np.arange(letter in leading, 10)
+            free = (used[:, None] >> digits) & 1 == 0
+            kept, which = np.nonzero(free)
+            if len(kept) > MOST_ROWS:
+                return None
+            table, values = table[kept], [value[kept] for value in values]
+            table[:, place[letter]] = digits[which]
+            used = used[kept] | 1 << digits[which]
+        for word, letter in enumerate(here[:-1]):
+            if letter:
+                values[word] = values[word] + table[:, place[letter]] * power
+        wanted = worth(values[:-1], equation.operations) // power % 10
+        result = here[-1]
+        if not result:
+            fits = wanted == 0
+        elif result in known:
+            fits = table[:, place[result]] == wanted
+        else:
+            known.add(result)
+            fits = (used >> wanted) & 1 == 0
+            if result in leading:
+                fits &= wanted != 0
+            table[:, place[result]] = wanted
+            used = used | 1 << wanted
+        values[-1] = values[-1] + wanted * power
+        table, used, values = table[fits], used[fits], [value[fits] for value in values]
+        rows.append(len(table))
+        if not len(table):
+            break
+    # What is left over or borrowed beyond the last column must be nothing.
+    exact = worth(values[:-1], equation.operations) == values[-1]
+    rows[-1] = int(exact.sum())
+    return Solutions(tuple(map(tuple, table[exact].tolist())), tuple(rows))
