@@ -226,7 +226,7 @@ class Cryptarithm(PuzzleKind):
                 Shape("+", (6, 5), 7),
                 Shape("-", (6, 6), 7),
                 Shape("++", (5, 5, 4), 7),
-                Shape("*", (4, 2), 7),
+                Shape("*", (4, 3), 7),
                 Shape("*+", (4, 2, 4), 7),
                 Shape("*-", (4, 2, 4), 7),
             )
@@ -236,7 +236,7 @@ class Cryptarithm(PuzzleKind):
                 Shape("+", (6, 6), 8),
                 Shape("-", (7, 7), 8),
                 Shape("++", (6, 6, 5), 8),
-                Shape("*", (4, 3), 8),
+                Shape("*", (5, 3), 8),
                 Shape("*+", (4, 3, 5), 8),
                 Shape("+++", (6, 6, 6, 5), 8),
                 Shape("++-", (6, 6, 6, 6), 8),

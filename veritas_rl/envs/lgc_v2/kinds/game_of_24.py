@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from itertools import combinations, combinations_with_replacement, product
+from itertools import combinations, combinations_with_replacement, permutations, product
 from math import prod
 from random import Random
 from typing import ClassVar
@@ -19,6 +19,9 @@ NONE = "None"
 TARGETS = (24, 36, 48, 60, 72, 100)
 SEARCHED = 4
 """So many numbers are searched through completely; more are first combined into so many, in a random order."""
+
+CONSECUTIVE = 2000
+"""So many consecutive numbers of a level ask different questions."""
 
 PATIENCE = 30
 """So often five numbers and more are combined in search of a target that + and - alone do not make."""
@@ -38,6 +41,7 @@ class GameOf24Config:
         count: How many numbers are given, 3 to 6.
         largest: The largest number; the smallest is 1.
         targets: One of these is to be made.
+        above: One number at least is larger than this, so that levels of as many numbers share no puzzle.
         trivial: Whether + and - alone may be enough.
         unsolvable: The share of puzzles that have no solution although another target would have one. Others have
             none because no target has one. Four numbers only.
@@ -46,6 +50,7 @@ class GameOf24Config:
     count: int
     largest: int
     targets: tuple[int, ...]
+    above: int = 0
     trivial: bool = False
     unsolvable: float = 0.0
 
@@ -161,11 +166,11 @@ class GameOf24(PuzzleKind):
     name = "game_of_24"
     type_id = 1
     asked_in = "block"
-    # Up to 14 and not up to 13, because 2,380 fours are then enough for 2,000 consecutive numbers.
+    # Up to 15 and not up to 13, because 2,345 fours with a number above 10 are enough for 2,000 consecutive numbers.
     levels: ClassVar[Mapping[int, GameOf24Config]] = {
         1: GameOf24Config(3, 24, (24,), trivial=True),
-        2: GameOf24Config(4, 14, (24, 36, 48), trivial=True, unsolvable=0.03),
-        3: GameOf24Config(4, 14, TARGETS, unsolvable=0.08),
+        2: GameOf24Config(4, 10, (24, 36, 48), trivial=True, unsolvable=0.05),
+        3: GameOf24Config(4, 15, TARGETS, above=10, unsolvable=0.08),
         4: GameOf24Config(5, 13, TARGETS),
         5: GameOf24Config(6, 13, TARGETS),
     }
@@ -177,10 +182,10 @@ class GameOf24(PuzzleKind):
             shown = triples[indexed(number, len(triples), random, self.name, level)]
             path = solutions(shown, config.targets)[config.targets[0]]
             return GameOf24Puzzle(shown, config.targets[0], path)
-        choices = multisets(config.count, config.largest)
-        drawn = list(choices[indexed(number, len(choices), random, self.name, level)])
-        random.shuffle(drawn)
-        numbers = tuple(drawn)
+        choices, ordered = hands(config.count, config.largest, config.above)
+        numbers = choices[indexed(number, len(choices), random, self.name, level)]
+        if not ordered:
+            numbers = tuple(random.sample(numbers, len(numbers)))
         wanted = set(config.targets)
         if not config.trivial:
             wanted -= signed_sums(numbers)
@@ -198,10 +203,22 @@ class GameOf24(PuzzleKind):
 
 
 @cache
-def multisets(count: int, largest: int) -> list[tuple[int, ...]]:
-    """All choices of numbers from 1 to `largest`, sorted. Of five numbers and more, none stands there three times."""
-    found = combinations_with_replacement(range(1, largest + 1), count)
-    return [numbers for numbers in found if count <= SEARCHED or max(Counter(numbers).values()) < 3]
+def hands(count: int, largest: int, above: int = 0) -> tuple[list[tuple[int, ...]], bool]:
+    """All choices of numbers from 1 to `largest`, one of them above `above`; each in all its orders where they are few.
+
+    Of five numbers and more, none stands there three times.
+
+    Returns:
+        The choices, and whether they stand there in all orders.
+    """
+    found = [
+        numbers
+        for numbers in combinations_with_replacement(range(1, largest + 1), count)
+        if numbers[-1] > above and (count <= SEARCHED or max(Counter(numbers).values()) < 3)
+    ]
+    if len(found) >= CONSECUTIVE:
+        return found, False
+    return sorted({order for numbers in found for order in permutations(numbers)}), True
 
 
 @cache
@@ -215,8 +232,7 @@ def solvable_triples(largest: int, target: int) -> list[tuple[int, ...]]:
             thirds = [target - v, v - target, target + v, target * v]
             thirds += [target / v, v / target] if v else []
             triples.update((a, b, int(c)) for c in thirds if c.denominator == 1 and 1 <= c <= largest)
-    orders = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
-    return sorted({(t[i], t[j], t[k]) for t in triples for i, j, k in orders})
+    return sorted({order for triple in triples for order in permutations(triple)})
 
 
 def solutions(numbers: Sequence[int], targets: Collection[int]) -> dict[int, tuple[Step, ...]]:
