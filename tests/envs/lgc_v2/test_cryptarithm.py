@@ -260,6 +260,8 @@ def test_questions_and_steps_name_what_is_asked(language: str) -> None:
         question, steps = made.question(language), made.steps(language)
         assert str(made.equation) in question
         assert made.answer not in question
+        # A model that repeats the question has answered nothing.
+        assert judged(made, question) is Reason.UNPARSEABLE
         # The digits that the columns write, from the left, are the result.
         if "*" not in made.equation.operations:
             mark = "写 " if language == "zh" else "write "

@@ -81,12 +81,14 @@ class CryptarithmPuzzle(Puzzle):
 
     def question(self, language: str) -> str:
         product_ = "*" in self.equation.operations and len(self.equation.operations) > 1
+        # No digits, so that a copied question answers nothing.
+        blank = written(["?"] * len(self.equation.words), self.equation.operations)
         if language == "zh":
             asked = (
                 "在下面的等式中,每个字母代表一个数字,相同的字母代表相同的数字,不同的字母代表不同的数字,"
                 "任何数都不以 0 开头(一位数除外)。" + ("先算乘法,再算加减法。" if product_ else "") + "请求出唯一的解。"
             )
-            format_ = "最后一行请按同样的顺序写出代入数字后的等式,例如:答案是 12 + 34 = 46"
+            format_ = f"最后一行请按同样的顺序写出代入数字后的等式:答案是 {blank}"
         else:
             asked = (
                 "In the equation below each letter stands for one digit, the same one everywhere, and different "
@@ -95,8 +97,8 @@ class CryptarithmPuzzle(Puzzle):
                 + "There is exactly one solution: find it."
             )
             format_ = (
-                "End with one line that gives the equation in digits, in the same order, such as: "
-                "The answer is 12 + 34 = 46"
+                "End with one line that gives the equation in digits, in the same order, in place of the question "
+                f"marks: The answer is {blank}"
             )
         return f"{asked}\n\n{self.equation}\n\n{format_}"
 
