@@ -49,6 +49,9 @@ def test_one_box(text: str, found: str | Reason) -> None:
         ("\\boxed{a", Reason.UNPARSEABLE),
         ("\\boxed{a} \\boxed{{b}", Reason.UNPARSEABLE),
         ("\\boxed{a \\boxed{b}}", ["a \\boxed{b}"]),
+        ("\\boxed{{[]}}}", ["{[]}}"]),
+        ("{so \\boxed{a}}", ["a"]),
+        ("{so \\boxed{a}}}", ["a}"]),
     ],
 )
 def test_boxes_with_braces_inside(text: str, found: list[str] | Reason) -> None:

@@ -26,6 +26,7 @@ MAX_CHARACTERS = 100_000
 BOX = "\\boxed{"
 
 _BRACE = re.compile(r"[{}]")
+_CLOSING = re.compile(r"\}+")
 _FENCE = re.compile(r"^[ \t]*(`{3,})([^`\n]*)$", re.MULTILINE)
 _INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _STATEMENT = re.compile(
@@ -62,19 +63,27 @@ def boxed(text: str) -> str | Reason:
 
 
 def balanced_boxes(text: str) -> list[str] | Reason:
-    """What each box of a text holds, up to the brace that closes it: inside a box braces may stand in pairs."""
+    """What each box of a text holds, up to the brace that closes it: inside a box braces may stand in pairs.
+
+    Braces that follow at once and close nothing belong to what was said: `\\boxed{{}}}` says `{}}`.
+    """
     found: list[str] = []
-    place = 0
+    place = outside = 0
     while (start := text.find(BOX, place)) >= 0:
-        depth, inside = 1, start + len(BOX)
+        for brace in _BRACE.finditer(text, place, start):
+            outside = max(outside + (1 if brace[0] == "{" else -1), 0)
+        depth, inside, end = 1, start + len(BOX), 0
         for brace in _BRACE.finditer(text, inside):
             depth += 1 if brace[0] == "{" else -1
             if not depth:
-                found.append(text[inside : brace.start()])
-                place = brace.end()
+                end, place = brace.start(), brace.end()
                 break
         else:
             return Reason.UNPARSEABLE
+        closing = _CLOSING.match(text, place)
+        excess = max(len(closing[0]) - outside, 0) if closing else 0
+        found.append(text[inside : end + excess])
+        place += excess
     return found
 
 

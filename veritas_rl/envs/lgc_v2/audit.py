@@ -61,10 +61,11 @@ class LGCAudit(Audit):
         count = 0
         for task, turn in self._asked(tasks, legal_share=0.0, reward="outcome"):
             for kind, wrong in turn.view.puzzle.near_misses():
-                count += 1
-                score = self._score(task, f"```\n{wrong}\n```")
-                if score.success or score.value:
-                    note(task.id, f"{kind} was paid {score.value:.3g}")
+                for text in (f"```\n{wrong}\n```", f"\\boxed{{{wrong}}}"):
+                    count += 1
+                    score = self._score(task, text)
+                    if score.success or score.value:
+                        note(task.id, f"{kind} was paid {score.value:.3g}")
         return f"{count} near misses"
 
     def every_way_to_write_it(self, tasks: Sequence[Task], note: Note) -> str:
