@@ -40,17 +40,23 @@ def test_a_dry_run_prints_the_command_and_the_configuration(tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("variables", "estimator"), [({}, "grpo"), ({"ALGORITHM": "ppo"}, "gae")])
-def test_trace_has_a_script_of_its_own(variables: dict[str, str], estimator: str, tmp_path: Path) -> None:
-    script = ROOT / "train/scripts/trace-GRPO-trainer.sh"
+@pytest.mark.parametrize(
+    ("name", "env"),
+    [("trace-GRPO", "trace"), ("lgc-v2-RL-GRPO", "lgc-v2"), ("lgc-v2-GRPO", "lgc-v2")],
+)
+@pytest.mark.parametrize("typed", [".", "bash"])
+def test_environments_have_scripts_of_their_own(name: str, env: str, typed: str, tmp_path: Path) -> None:
+    script = ROOT / f"train/scripts/{name}-trainer.sh"
     # It can be sourced, and games that are named for another run are not for this one.
+    variables = {"ALGORITHM": "ppo"} if typed == "bash" else {}
     done = bash(
-        f". {script} data.train_batch_size=8; echo $? $PWD", tmp_path, DRY_RUN="1", GAME_TYPES="hex", **variables
+        f"{typed} {script} data.train_batch_size=8; echo $? $PWD", tmp_path, DRY_RUN="1", GAME_TYPES="hex", **variables
     )
     command, _, configuration = done.stdout.partition("\n")
     assert "recipes" in command
     made: Any = OmegaConf.create(configuration.rpartition("\n0 ")[0])
-    assert (made.data.custom_cls.config.env, made.algorithm.adv_estimator) == ("trace", estimator)
+    estimator = "gae" if variables else "grpo"
+    assert (made.data.custom_cls.config.env, made.algorithm.adv_estimator) == (env, estimator)
     assert made.data.train_batch_size == 8
     assert done.stdout.splitlines()[-1] == f"0 {tmp_path}"
 

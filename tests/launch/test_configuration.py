@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig
 from verl.utils.config import omega_conf_to_dataclass
+from verl.utils.import_utils import load_extern_object
 
+from veritas_rl.curriculum.mixture import open_sources
+from veritas_rl.envs.registry import get_environment, task_of
 from veritas_rl.errors import UserError
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch.hardware import Hardware
@@ -267,7 +270,48 @@ def test_recipes_of_the_repository_go_by_name() -> None:
     made = configured("recipe=trace")
     assert (envs_of(made), made.algorithm.adv_estimator) == ({"trace": 100}, "grpo")
     assert configured("recipe=trace", ALGORITHM="ppo").algorithm.adv_estimator == "gae"
-    assert 66 <= envs_of(configured("recipe=mixture"))["openspiel"] <= 67
+    for hardware in (Hardware(2, 0, 0), ONE_GPU):
+        assert envs_of(configured("recipe=mixture", hardware=hardware)) == {"openspiel": 50, "lgc-v2": 25, "trace": 25}
+
+
+def test_a_small_model_gets_the_easiest_puzzles_and_a_large_one_all() -> None:
+    small, large = configured("recipe=lgc-v2"), configured("recipe=lgc-v2", hardware=ONE_GPU)
+    assert small.algorithm.adv_estimator == large.algorithm.adv_estimator == "grpo"
+    (task, *_), of_all = conf.tasks_of(small, "train"), conf.tasks_of(large, "train")
+    assert (task.case, task.manner.prompt) == ("dyck_language(level=1)", "brief")
+    assert {task.manner.prompt for task in of_all[:20]} == {"full"}
+    assert {task.case for task in of_all[:200]} == set(get_environment("lgc-v2").read_config({}).cases)
+    harder = configured("recipe=lgc-v2", f"+{ADAPTER}.task_types=dyck_language", f"{ADAPTER}.levels=3")
+    assert {task.case for task in conf.tasks_of(harder, "val")[:20]} == {"dyck_language(level=3)"}
+
+
+def test_a_curriculum_of_puzzles_goes_by_level_and_keeps_the_types() -> None:
+    made = configured("recipe=lgc-v2", "data.custom_cls.config.curriculum={}", f"{ADAPTER}.levels=[1,5]")
+    sources = open_sources(conf.dataset_settings(made), 0, -1)
+    cases = {sources.next().task.case for _ in range(40)}
+    assert cases == {"dyck_language(level=1)", "dyck_language(level=2)"}
+
+
+@pytest.mark.parametrize("plus", ["", "+", "++"])
+def test_the_names_of_older_recipes_are_understood(plus: str) -> None:
+    made = configured(
+        "recipe=lgc-v2",
+        f"{plus}data.custom_cls.path=tools/dataset-manager.py",
+        "data.custom_cls.name=LGCV2DynamicDataset",
+        f"{plus}custom_reward_function.path=tools/reward-manager.py",
+        "custom_reward_function.name=compute_lgc_v2_score",
+    )
+    dataset: Any = load_extern_object(made.data.custom_cls.path, made.data.custom_cls.name)
+    reward = made.reward.custom_reward_function
+    function: Any = load_extern_object(reward.path, reward.name)
+    row = dataset("val", None, made.data)[0]
+    (turn,) = get_environment("lgc-v2").start(task_of(row["extra_info"])).turns()
+    assert row["raw_prompt"] == [dict(message) for message in turn.messages]
+    truth = row["reward_model"]["ground_truth"]
+    paid = [
+        function(row["data_source"], said, truth, row["extra_info"])["score"] for said in (turn.solution, "((", "")
+    ]
+    assert paid == [1, 0, 0]
 
 
 def test_verls_own_process_loads_the_recipe_too(recipe: str, tmp_path: Path) -> None:

@@ -111,13 +111,13 @@ def test_the_learning_curve_has_the_words_of_the_environment() -> None:
     }
 
 
-@pytest.mark.parametrize("env", ["openspiel", "trace"])
+@pytest.mark.parametrize("env", ["openspiel", "trace", "lgc-v2"])
 def test_the_next_step_is_a_command_that_can_be_planned(env: str) -> None:
     _, command = get_environment(env).next_step
     words = command.split()
     variables = dict(word.split("=", 1) for word in words[: words.index("bash")])
     plain = {name: value.strip('"') for name, value in variables.items()}
-    recipe = ["recipe=trace"] if "trace-GRPO" in command else []
+    recipe = [f"recipe={name}" for name in ("trace", "lgc-v2") if f"{name}-" in command]
     run = rl.plan([*recipe, *words[words.index("bash") + 2 :]], plain, CPU, NOW)
     assert list(tasks_of(run)) == [env]
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from veritas_rl.datasets.rows import sft_row, write_parquet
+from veritas_rl.demonstrations import dataset
 from veritas_rl.errors import UserError
 from veritas_rl.launch import sft
 from veritas_rl.launch.hardware import Hardware
@@ -104,6 +105,31 @@ def test_a_dry_run_needs_no_files(capsys: pytest.CaptureFixture[str]) -> None:
     run = plan(["data.train_files=/no/train.parquet", "hardware=h200x4"], GPUS, dry=True)
     assert "there is no /no/train.parquet" in capsys.readouterr().err
     assert run.configuration.trainer.n_gpus_per_node == 4
+
+
+def test_demonstrations_of_puzzles_are_made_where_there_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dataset, "EVALUATION_TASKS", 40)
+    named = [f"data.{name}_files={tmp_path}/made/{name}.parquet" for name in ("train", "val")]
+    typed = ["recipe=lgc-v2-sft", *named, f"trainer.default_local_dir={tmp_path}/checkpoints"]
+    few = [*typed, "veritas_rl.demonstrations.number=80", "data.train_batch_size=8"]
+    plan(few, dry=True)
+    assert not (tmp_path / "made").exists()
+    run = plan(few)
+    assert (run.data.train_rows, run.data.val_rows) == (72, 8)
+    assert "making 80 demonstrations of lgc-v2" in capsys.readouterr().err
+    assert {row["env"] for row in run.data.column("extra_info")} == {"lgc-v2"}
+    assert {row["prompt"] for row in run.data.column("extra_info")} == {"brief"}
+    made = (tmp_path / "made/train.parquet").read_bytes()
+    plan(few)
+    assert (tmp_path / "made/train.parquet").read_bytes() == made
+    assert capsys.readouterr().err == ""
+    assert plan([*few, "veritas_rl.demonstrations.env=trace"]).data.train_rows == 72
+    assert f"note: {tmp_path}/made/train.parquet has rows of lgc-v2, and none of trace" in capsys.readouterr().err
+    own = f"data.train_files={tmp_path}/own/mine.parquet"
+    with pytest.raises(UserError, match="generate_demonstrations.py --env lgc-v2 --output .*/own makes it"):
+        plan([*typed, own])
 
 
 @pytest.mark.parametrize(

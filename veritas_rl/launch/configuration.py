@@ -31,6 +31,12 @@ RL_CONFIG = "rl"
 
 GROUPS = ("hardware", "algorithm", "lora", "rollout", "environment", "play")
 ENVIRONMENTS = r"data\.custom_cls\.config\.environments"
+OLD_REWARD = "custom_reward_function."
+"""What verl's main_ppo takes without a word and never reads: the node has moved below `reward`."""
+
+LOADED_BY_PATH = r"(\+*(?:data\.custom_cls|reward\.custom_reward_function)\.path=)(['\"]?)(tools/)"
+"""A file of train/tools, named as from train/."""
+
 MIXTURE = "environment=mixture"
 """What is chosen where a person names several environments."""
 
@@ -74,8 +80,15 @@ def last_choices(overrides: Sequence[str]) -> list[str]:
 
 
 def _as_hydra_means(override: str) -> str:
-    """`episode` as `play=episode`, and any other override as `with_or_without_plus` says."""
-    return f"play={override}" if override in MODES else with_or_without_plus(override)
+    """`episode` as `play=episode`, keys and paths of older recipes as those of today, and plus signs as they are meant.
+
+    See `with_or_without_plus`.
+    """
+    if override in MODES:
+        return f"play={override}"
+    if override.lstrip("+").startswith(OLD_REWARD):
+        override = f"reward.{override.lstrip('+')}"
+    return with_or_without_plus(re.sub(f"^{LOADED_BY_PATH}", r"\1\2train/\3", override))
 
 
 def with_or_without_plus(override: str) -> str:

@@ -27,7 +27,7 @@ from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.progress import MetricsFile, loss_renderer
 from veritas_rl.launch.recipes import recipe_of
 from veritas_rl.launch.run import Answering, Run
-from veritas_rl.launch.sft_data import Data, check_batch, check_lengths, read_data
+from veritas_rl.launch.sft_data import Data, check_batch, check_lengths, make_missing, read_data
 from veritas_rl.launch.variables import overrides_from, quoted
 from veritas_rl.paths import experiment_name
 
@@ -189,12 +189,15 @@ def plan(
     """
     wanted = overrides_for(typed, environment, hardware)
     command = (*wanted, f"AGENT_MODEL_REPO_ID={environment.get('AGENT_MODEL_REPO_ID', '')}")
-    new = experiment_name("sft", now)
+    recipe, _ = recipe_of(typed, (GROUP,))
+    new = experiment_name(recipe.name if recipe else "sft", now)
     experiment = resume.interrupted(EXPERIMENTS, command) if resume.may_go_on(wanted) else None
     overrides = [f"trainer.experiment_name={experiment.name if experiment else new}", *wanted]
     configuration = conf.compose_configuration(overrides, SFT_CONFIG)
     preflight.check_outputs(configuration)
     try:
+        if not dry:
+            make_missing(configuration)
         data = read_data(configuration)
     except UserError as error:
         if not dry:

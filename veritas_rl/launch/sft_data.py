@@ -1,5 +1,6 @@
 """What the parquet files of a run hold, and whether they can be trained on: checked before anything is started."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +10,14 @@ import pyarrow
 import pyarrow.parquet
 from omegaconf import DictConfig, ListConfig
 
+from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
 from veritas_rl.paths import ROOT
 
-MADE_BY = "python train/tools/generate_demonstrations.py --output {folder} makes it"
+MADE_BY = "python train/tools/generate_demonstrations.py{env} --output {folder} makes it"
+
+VAL_RATIO = 0.1
+"""The share of the demonstrations made here on which the loss is measured alone."""
 
 LONGEST = 64
 """Of how many rows, the longest by letters, the tokens are counted."""
@@ -60,8 +65,45 @@ def read_data(configuration: DictConfig) -> Data:
     train, val = _paths(data.train_files), _paths(data.val_files)
     if not train:
         raise UserError("data.train_files names no file")
-    rows = [sum(_rows(path, data.messages_key) for path in paths) for paths in (train, val)]
-    return Data(train, val, data.messages_key, *rows)
+    env = configuration.veritas_rl.demonstrations.env
+    rows = [sum(_rows(path, data.messages_key, env) for path in paths) for paths in (train, val)]
+    found = Data(train, val, data.messages_key, *rows)
+    if env is not None and (sources := set(found.column("data_source"))) and env not in sources:
+        print(f"note: {train[0]} has rows of {', '.join(sorted(sources))}, and none of {env}", file=sys.stderr)
+    return found
+
+
+def make_missing(configuration: DictConfig) -> None:
+    """Make the demonstrations that the configuration describes, where none of its files is there.
+
+    Files with names of their own are not made: they come from elsewhere.
+
+    Raises:
+        UserError: There is no such environment or case, or the folder cannot be written.
+    """
+    asked, data = configuration.veritas_rl.demonstrations, configuration.data
+    train, val = _paths(data.train_files), _paths(data.val_files)
+    if asked.env is None or any(path.exists() for path in (*train, *val)):
+        return
+    # They import pandas and the players, which a run on files that are there does not pay for.
+    from veritas_rl.demonstrations import dataset
+    from veritas_rl.demonstrations.generate import Settings, generate
+
+    if not train or [*train, *val] != [train[0].parent / name for name in dataset.FILES]:
+        return
+    environment = get_environment(asked.env)
+    folder = train[0].parent
+    print(f"making {asked.number} demonstrations of {asked.env}: {folder}", file=sys.stderr)
+    settings = Settings(
+        games=asked.cases or environment.demonstrated,
+        expert=environment.expert,
+        number=asked.number,
+        seed=configuration.veritas_rl.seed,
+        env=asked.env,
+        prompt=asked.prompt,
+    )
+    made, counts = generate(settings)
+    dataset.write(folder, settings, made, counts, VAL_RATIO)
 
 
 def _paths(given: Any) -> tuple[Path, ...]:
@@ -71,18 +113,18 @@ def _paths(given: Any) -> tuple[Path, ...]:
     return tuple(ROOT / Path(str(name)).expanduser() for name in names)
 
 
-def _rows(path: Path, messages_key: str) -> int:
+def _rows(path: Path, messages_key: str, env: str | None) -> int:
+    made = MADE_BY.format(env="" if env is None else f" --env {env}", folder=path.parent)
     try:
         file = pyarrow.parquet.read_metadata(path)
         names = pyarrow.parquet.read_schema(path).names
     except FileNotFoundError:
-        made = MADE_BY.format(folder=path.parent)
         raise UserError(f"there is no {path}: {made}, or set data.train_files and data.val_files") from None
     except (OSError, pyarrow.ArrowException) as error:
         raise UserError(f"{path} is no parquet file that can be read ({' '.join(str(error).split())[:100]})") from error
     if messages_key not in names:
         raise UserError(
-            f"{path} has no column {messages_key}, but {', '.join(names)}: {MADE_BY.format(folder=path.parent)}, as "
+            f"{path} has no column {messages_key}, but {', '.join(names)}: {made}, as "
             "does train/tools/convert_to_parquet.py --format sft of JSONL"
         )
     return file.num_rows

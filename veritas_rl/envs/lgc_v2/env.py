@@ -57,7 +57,7 @@ class LGCEnvironment(Environment):
     config_type: ClassVar[type] = LGCConfig
     task_type: ClassVar[type[Task]] = LGCTask
     user_keys: ClassVar[Mapping[str, str]] = {"reward_mode": "reward", "task_types": "cases"}
-    selecting_keys: ClassVar[tuple[str, ...]] = ("cases", "levels")
+    selecting_keys: ClassVar[tuple[str, ...]] = ("levels",)
     single: ClassVar[Mapping[str, Any]] = {"reward": "outcome"}
     stages: ClassVar[tuple[Mapping[str, Any], ...]] = (
         {"name": "easy", "levels": [1, 2]},
@@ -145,10 +145,11 @@ class LGCEnvironment(Environment):
 
     @property
     def next_step(self) -> tuple[str, str]:
-        """More types and levels."""
+        """Harder puzzles."""
         return (
-            "more types and harder levels, on the same machine or on one with GPUs",
-            "bash train/scripts/lgc-v2-RL-GRPO-trainer.sh data.custom_cls.config.adapter_config.levels=1,2",
+            "harder puzzles, on the same machine or on one with GPUs",
+            "bash train/scripts/lgc-v2-RL-GRPO-trainer.sh data.custom_cls.config.adapter_config.levels=2 "
+            "data.max_response_length=32",
         )
 
 
