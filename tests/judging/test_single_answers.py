@@ -144,6 +144,32 @@ def test_a_model_answers_and_settings_of_the_environment_are_taken(run: Run, tin
     assert values["settings"]["config"] == {"legal_share": 0.5}
 
 
+def test_puzzles_are_reported_by_type_and_level_and_a_server_is_compared_on_the_same(
+    run: Run, chat_server: Callable[..., Any], tmp_path: Path
+) -> None:
+    address = chat_server().url
+    words = ["--env", "lgc-v2", "--cases", "dyck_language", "--config", "levels=1,2", "--prompt", "brief"]
+    words += ["--checkpoint", "solution", "--compare", address, "--max_tokens", 4]
+    code, out, error = run(*words, "--num_episodes", 6, "--output", tmp_path)
+    assert (code, error) == (0, "")
+    assert "right answers" in out
+    values = json.loads((tmp_path / "report.json").read_text())
+    groups = ["all", "dyck_language_level_1", "dyck_language_level_2"]
+    assert [(row["player"], row["case"]) for row in values["rows"]] == [
+        (player, group) for player in ("solution", address) for group in groups
+    ]
+    assert [row["games"] for row in values["rows"]] == [12, 6, 6] * 2
+    assert [row["success"]["mean"] for row in values["rows"]] == [1, 1, 1, 0, 0, 0]
+    assert all(row["success"]["low"] < row["success"]["high"] for row in values["rows"])
+    games = [FinishedGame.from_json(line) for line in (tmp_path / "games.jsonl").read_text().splitlines()]
+    asked = {player: {game.task for game in games if game.player == player} for player in ("solution", address)}
+    assert asked["solution"] == asked[address]
+    assert len(asked[address]) == 12
+    assert [found["case"] for found in values["comparisons"]] == groups
+    assert all(found["success"]["difference"]["mean"] == 1 for found in values["comparisons"])
+    assert values["tokens"]["answers"] == 24
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

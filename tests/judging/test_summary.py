@@ -1,5 +1,7 @@
 """What games say, on games made by hand."""
 
+import dataclasses
+
 import pytest
 
 from veritas_rl.envs.base import Reason
@@ -74,6 +76,33 @@ def test_a_row_over_all_games_where_there_are_several() -> None:
         ("y", "all"),
     ]
     assert rows[0].games == 9
+
+
+def test_a_case_of_several_groups_has_a_row_before_them() -> None:
+    def answer(deal: int, case: str, group: str, reason: Reason, player: str = "a") -> FinishedGame:
+        return dataclasses.replace(game(deal, -1, reason, player, "nobody", case), mode="move", group=group)
+
+    right, wrong = Reason.WON, Reason.WRONG
+    puzzles = [
+        answer(0, "sudoku", "sudoku_level_2", right),
+        answer(1, "sudoku", "sudoku_level_1", wrong),
+        answer(0, "operation", "operation_level_1", right),
+    ]
+    rows = [(row.case, row.games, row.success.mean) for row in rows_of(puzzles)]
+    assert rows == [
+        ("all", 3, 2 / 3),
+        ("sudoku", 2, 0.5),
+        ("sudoku_level_1", 1, 0.0),
+        ("sudoku_level_2", 1, 1.0),
+        ("operation_level_1", 1, 1.0),
+    ]
+    # One case is all there is, and a group of several cases belongs to none of them.
+    assert [row.case for row in rows_of(puzzles[:2])] == ["all", "sudoku_level_1", "sudoku_level_2"]
+    boards = [answer(0, "hex(5)", "hex", right), answer(0, "hex(7)", "hex", wrong), answer(1, "hex(7)", "pig", wrong)]
+    assert [(row.case, row.games) for row in rows_of(boards)] == [("all", 3), ("hex", 2), ("pig", 1)]
+    other = [dataclasses.replace(each, player="b", success=False, value=0.0) for each in puzzles]
+    found = {versus.case: versus.success.difference.mean for versus in compare([*puzzles, *other], "a", "b")}
+    assert found == {case: mean for case, _, mean in rows}
 
 
 @pytest.mark.parametrize(

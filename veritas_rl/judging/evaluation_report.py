@@ -42,7 +42,8 @@ NEEDED = "games that this difference would need for a power of 80%"
 def values_of(evaluation: Evaluation) -> dict[str, Any]:
     """The whole report as plain values."""
     settings = {**dataclasses.asdict(evaluation.settings), "config": dict(evaluation.settings.config)}
-    total = [row for row in evaluation.rows if row.seat == ALL and row.case != ALL]
+    # The first row of a player and an opponent is over everything.
+    total = {(row.player, row.opponent): row for row in reversed(evaluation.rows) if row.seat == ALL}.values()
     seconds = evaluation.seconds
     return {
         "settings": settings,

@@ -146,17 +146,14 @@ def rows_of(games: Sequence[FinishedGame]) -> list[Row]:
     """A row for each player, case and opponent, over all seats, and after it one for each seat.
 
     Where several cases were played against an opponent, a row over all of them comes first. Single answers have a row
-    for each group instead of each case, and none for seats.
+    for each group instead of each case, and none for seats; see `_parts`.
     """
     rows: list[Row] = []
     for (player, opponent), group in grouped(games, lambda game: (game.player, game.opponent)):
-        by_part = list(grouped(group, lambda game: game.part))
-        if len(by_part) > 1:
-            rows.append(_row(group, player, ALL, opponent, ALL))
-        for part, inside in by_part:
+        for part, inside in _parts(group, lambda game: game):
             rows.append(_row(inside, player, part, opponent, ALL))
             by_seat = sorted(grouped(inside, lambda game: game.seat))
-            if len(by_seat) > 1:
+            if len(by_seat) > 1 and part != ALL:
                 rows += [_row(seated, player, part, opponent, str(seat)) for seat, seated in by_seat]
     return rows
 
@@ -196,10 +193,7 @@ def compare(games: Sequence[FinishedGame], first: str, second: str) -> list[Vers
     both = [(found[first], found[second]) for found in by_game.values() if first in found and second in found]
     made: list[Versus] = []
     for opponent, against in grouped(both, lambda pair: pair[0].opponent):
-        by_part = list(grouped(against, lambda pair: pair[0].part))
-        if len(by_part) > 1:
-            made.append(_versus(against, first, second, ALL, opponent))
-        made += [_versus(inside, first, second, part, opponent) for part, inside in by_part]
+        made += [_versus(inside, first, second, part, opponent) for part, inside in _parts(against, lambda pair: pair[0])]
     if not made:
         raise ValueError(f"{first} and {second} have played no game in common")
     return made
@@ -210,6 +204,25 @@ def describe_divergences(case: str, games: int, found: Sequence[Divergence]) -> 
     named = [*map(str, found[:LISTED]), *([f"and {len(found) - LISTED} more"] if len(found) > LISTED else [])]
     line = f"{case}: {len(found)} of {games} games went otherwise"
     return f"{line}: {', '.join(named)}" if named else line
+
+
+def _parts(items: Sequence[Item], game_of: Callable[[Item], FinishedGame]) -> list[tuple[str, list[Item]]]:
+    """By what results are reported, each with its items: all of them where there are several parts, then part by part.
+
+    A case of several groups, such as a type of puzzles with its levels, is a part too, before its groups in their order.
+    """
+    by_part = dict(grouped(items, lambda item: game_of(item).part))
+    if len(by_part) == 1:
+        return list(by_part.items())
+    found: dict[str, list[Item]] = {ALL: list(items)}
+    by_case = list(grouped(items, lambda item: game_of(item).case))
+    for case, inside in by_case:
+        own = sorted({game_of(item).part for item in inside})
+        # A group may have several cases, as a game its boards: then it is not a part of any.
+        if len(by_case) > 1 and len(own) > 1 and all(game_of(item).case == case for part in own for item in by_part[part]):
+            found[case] = inside
+        found |= {part: by_part[part] for part in own}
+    return list(found.items())
 
 
 def _versus(
