@@ -308,9 +308,7 @@ def test_the_names_of_older_recipes_are_understood(plus: str) -> None:
     (turn,) = get_environment("lgc-v2").start(task_of(row["extra_info"])).turns()
     assert row["raw_prompt"] == [dict(message) for message in turn.messages]
     truth = row["reward_model"]["ground_truth"]
-    paid = [
-        function(row["data_source"], said, truth, row["extra_info"])["score"] for said in (turn.solution, "((", "")
-    ]
+    paid = [function(row["data_source"], said, truth, row["extra_info"])["score"] for said in (turn.solution, "((", "")]
     assert paid == [1, 0, 0]
 
 

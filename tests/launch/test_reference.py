@@ -189,7 +189,7 @@ def test_every_setting_of_an_environment_has_a_meaning_and_defaults(env: str) ->
 def test_every_recipe_stands_in_the_page_and_says_what_to_type() -> None:
     rows = table_rows(section(PAGE, "## Recipes"))
     folders = {path.parent for path in recipes.FOLDER.glob("*/config.yaml")}
-    assert {re.findall(r"`(\w+)`", row[0])[0] for row in rows} == {folder.name for folder in folders}
+    assert {re.findall(r"`([\w-]+)`", row[0])[0] for row in rows} == {folder.name for folder in folders}
     for folder in folders:
         assert f"recipe={folder.name}" in (folder / "README.md").read_text(encoding="utf-8")
 

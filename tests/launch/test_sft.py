@@ -128,7 +128,7 @@ def test_demonstrations_of_puzzles_are_made_where_there_are_none(
     assert plan([*few, "veritas_rl.demonstrations.env=trace"]).data.train_rows == 72
     assert f"note: {tmp_path}/made/train.parquet has rows of lgc-v2, and none of trace" in capsys.readouterr().err
     own = f"data.train_files={tmp_path}/own/mine.parquet"
-    with pytest.raises(UserError, match="generate_demonstrations.py --env lgc-v2 --output .*/own makes it"):
+    with pytest.raises(UserError, match=r"generate_demonstrations\.py --env lgc-v2 --output .*/own makes it"):
         plan([*typed, own])
 
 

@@ -193,7 +193,9 @@ def compare(games: Sequence[FinishedGame], first: str, second: str) -> list[Vers
     both = [(found[first], found[second]) for found in by_game.values() if first in found and second in found]
     made: list[Versus] = []
     for opponent, against in grouped(both, lambda pair: pair[0].opponent):
-        made += [_versus(inside, first, second, part, opponent) for part, inside in _parts(against, lambda pair: pair[0])]
+        made += [
+            _versus(inside, first, second, part, opponent) for part, inside in _parts(against, lambda pair: pair[0])
+        ]
     if not made:
         raise ValueError(f"{first} and {second} have played no game in common")
     return made
@@ -209,7 +211,7 @@ def describe_divergences(case: str, games: int, found: Sequence[Divergence]) -> 
 def _parts(items: Sequence[Item], game_of: Callable[[Item], FinishedGame]) -> list[tuple[str, list[Item]]]:
     """By what results are reported, each with its items: all of them where there are several parts, then part by part.
 
-    A case of several groups, such as a type of puzzles with its levels, is a part too, before its groups in their order.
+    A case of several groups, such as a type of puzzles with its levels, is a part too, before its groups.
     """
     by_part = dict(grouped(items, lambda item: game_of(item).part))
     if len(by_part) == 1:
@@ -219,7 +221,11 @@ def _parts(items: Sequence[Item], game_of: Callable[[Item], FinishedGame]) -> li
     for case, inside in by_case:
         own = sorted({game_of(item).part for item in inside})
         # A group may have several cases, as a game its boards: then it is not a part of any.
-        if len(by_case) > 1 and len(own) > 1 and all(game_of(item).case == case for part in own for item in by_part[part]):
+        if (
+            len(by_case) > 1
+            and len(own) > 1
+            and all(game_of(item).case == case for part in own for item in by_part[part])
+        ):
             found[case] = inside
         found |= {part: by_part[part] for part in own}
     return list(found.items())
