@@ -63,10 +63,7 @@ def test_a_second_way_agrees_and_near_misses_are_refused_by_both() -> None:
         assert len(misses) >= 7
         for kind, wrong in misses:
             assert disagreement(name, asked.question("en"), wrong), kind
-            texts = [f"`{wrong}`", f"```\n{wrong}\n```", wrong]
-            if "{" not in wrong and "}" not in wrong:
-                texts.append(f"\\boxed{{{wrong}}}")  # with a closing brace too many, the box ends before it
-            for text in texts:
+            for text in (f"`{wrong}`", f"```\n{wrong}\n```", wrong, f"\\boxed{{{wrong}}}"):
                 assert score(asked, text) is not Reason.CORRECT, kind
         assert score(asked, f"`{asked.answer}` or `{misses[0][1]}`") is Reason.AMBIGUOUS
 
