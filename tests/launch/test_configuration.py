@@ -278,19 +278,19 @@ def test_a_small_model_gets_the_easiest_puzzles_and_a_large_one_all() -> None:
     small, large = configured("recipe=lgc-v2"), configured("recipe=lgc-v2", hardware=ONE_GPU)
     assert small.algorithm.adv_estimator == large.algorithm.adv_estimator == "grpo"
     easy, of_all = conf.tasks_of(small, "train")[:40], conf.tasks_of(large, "train")
-    assert {task.case for task in easy} == {"dyck_language(level=1)", "dyck_language(level=2)"}
+    assert {task.case for task in easy} == {"dyck_language_level_1", "dyck_language_level_2"}
     assert {task.manner.prompt for task in easy} == {"brief"}
     assert {task.manner.prompt for task in of_all[:20]} == {"full"}
     assert {task.case for task in of_all[:200]} == set(get_environment("lgc-v2").read_config({}).cases)
     harder = configured("recipe=lgc-v2", f"+{ADAPTER}.task_types=dyck_language", f"{ADAPTER}.levels=3")
-    assert {task.case for task in conf.tasks_of(harder, "val")[:20]} == {"dyck_language(level=3)"}
+    assert {task.case for task in conf.tasks_of(harder, "val")[:20]} == {"dyck_language_level_3"}
 
 
 def test_a_curriculum_of_puzzles_goes_by_level_and_keeps_the_types() -> None:
     made = configured("recipe=lgc-v2", "data.custom_cls.config.curriculum={}", f"{ADAPTER}.levels=[1,5]")
     sources = open_sources(conf.dataset_settings(made), 0, -1)
     cases = {sources.next().task.case for _ in range(40)}
-    assert cases == {"dyck_language(level=1)", "dyck_language(level=2)"}
+    assert cases == {"dyck_language_level_1", "dyck_language_level_2"}
 
 
 @pytest.mark.parametrize("plus", ["", "+", "++"])

@@ -20,7 +20,7 @@ from veritas_rl.envs.single import SingleAnswerSession
 from veritas_rl.envs.task import Task
 
 
-def tasks(cases: str = "sudoku(level=2)", count: int = 2, **config: Any) -> Sequence[Task]:
+def tasks(cases: str = "sudoku_level_2", count: int = 2, **config: Any) -> Sequence[Task]:
     settings = {"cases": cases, "num_tasks_per_case": count, **config}
     return list(open_catalogue({"env": "lgc-v2", "adapter_config": settings}, "train"))
 
@@ -87,7 +87,8 @@ class AnyGrid(Broken):
 
     def score(self, reply: Reply, asked: Question) -> Score:
         score = super().score(reply, asked)
-        said = asked.puzzle.read(FORMS["block"](reply.text)[0])
+        blocks = FORMS["block"](reply.text)
+        said = asked.puzzle.read(blocks[0]) if blocks else None
         if score.reason is Reason.WRONG and isinstance(said, str):
             lines = [said[row : row + 9] for row in range(0, 81, 9)] + [said[column::9] for column in range(9)]
             if all(len(set(line)) == 9 for line in lines):
@@ -145,17 +146,17 @@ WAYS, SPLITS = "every way to write it", "splits share no puzzle"
 @pytest.mark.parametrize(
     ("environment", "case", "check", "text"),
     [
-        (WrongLabel, "sudoku(level=2)", SECOND, "is not the solution"),
-        (SecondSolution, "sudoku(level=2)", SECOND, "the grid has a second solution"),
-        (NoSolution, "sudoku(level=2)", SECOND, "the grid has no solution"),
-        (AnyGrid, "sudoku(level=2)", MISSES, "another full grid was paid 1"),
-        (AnyGrid, "sudoku(level=2)", MISSES, "two swapped rows was paid 1"),
+        (WrongLabel, "sudoku_level_2", SECOND, "is not the solution"),
+        (SecondSolution, "sudoku_level_2", SECOND, "the grid has a second solution"),
+        (NoSolution, "sudoku_level_2", SECOND, "the grid has no solution"),
+        (AnyGrid, "sudoku_level_2", MISSES, "another full grid was paid 1"),
+        (AnyGrid, "sudoku_level_2", MISSES, "two swapped rows was paid 1"),
         (ClosedIsEnough, "dyck_language", MISSES, "a pair too many was paid 1"),
         (ReadableIsPaid, "dyck_language", MISSES, "a pair too many was paid 0.1"),
-        (LastAnswerCounts, "sudoku(level=2)", WAYS, "the right answer and one wrong digit were taken as wrong"),
+        (LastAnswerCounts, "sudoku_level_2", WAYS, "the right answer and one wrong digit were taken as wrong"),
         (BoxesAlone, "dyck_language", WAYS, "the right answer in a statement is no success"),
-        (BoxesAlone, "sudoku(level=2)", WAYS, "the right answer in a code block is no success"),
-        (RenamedInTraining, "sudoku(level=2)", SPLITS, "the same puzzle is lgc-v2/sudoku(level=2)/move#"),
+        (BoxesAlone, "sudoku_level_2", WAYS, "the right answer in a code block is no success"),
+        (RenamedInTraining, "sudoku_level_2", SPLITS, "the same puzzle is lgc-v2/sudoku_level_2/move#"),
     ],
 )
 def test_a_planted_defect_is_found(environment: type[Broken], case: str, check: str, text: str) -> None:

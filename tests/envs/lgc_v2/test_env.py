@@ -40,10 +40,10 @@ def test_without_settings_there_are_all_types() -> None:
     [
         ({"cases": "sudoku"}, ["sudoku"]),
         ({"cases": ["sudoku", "dyck_language", "sudoku"]}, ["sudoku", "dyck_language"]),
-        ({"cases": "sudoku(level=2)"}, ["sudoku(level=2)"]),
-        ({"cases": "sudoku(level=2),dyck_language", "levels": 1}, ["sudoku(level=2)", "dyck_language(level=1)"]),
-        ({"cases": "sudoku", "levels": "1,2"}, ["sudoku(level=1)", "sudoku(level=2)"]),
-        ({"cases": "sudoku", "levels": [5, "4", 5]}, ["sudoku(level=5)", "sudoku(level=4)"]),
+        ({"cases": "sudoku_level_2"}, ["sudoku_level_2"]),
+        ({"cases": "sudoku_level_2,dyck_language", "levels": 1}, ["sudoku_level_2", "dyck_language_level_1"]),
+        ({"cases": "sudoku", "levels": "1,2"}, ["sudoku_level_1", "sudoku_level_2"]),
+        ({"cases": "sudoku", "levels": [5, "4", 5]}, ["sudoku_level_5", "sudoku_level_4"]),
         ({"task_types": "sudoku,dyck_language"}, ["sudoku", "dyck_language"]),
     ],
 )
@@ -56,7 +56,7 @@ def test_cases_and_levels(config: dict[str, Any], cases: list[str]) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", ["sudoku", "dyck_language"])
 def test_a_case_with_a_level_has_puzzles_of_that_level_alone(name: str, level: int) -> None:
-    found = tasks(cases=f"{name}(level={level})", num_tasks_per_case=6)
+    found = tasks(cases=f"{name}_level_{level}", num_tasks_per_case=6)
     seeds = [asked(task).seed for task in found]
     assert {seed % 5 + 1 for seed in seeds} == {level}
     assert len(set(seeds)) == 6
@@ -72,8 +72,8 @@ def test_a_case_without_a_level_has_puzzles_of_all() -> None:
     ("config", "said"),
     [
         ({"cases": "dyck_langage"}, "did you mean dyck_language"),
-        ({"cases": "sudoku(level=6)"}, r"unknown case 'sudoku\(level=6\)'"),
-        ({"cases": "sudoku(level=0)"}, r"unknown case 'sudoku\(level=0\)'"),
+        ({"cases": "sudoku_level_6"}, r"unknown case 'sudoku_level_6'"),
+        ({"cases": "sudoku_level_0"}, r"unknown case 'sudoku_level_0'"),
         ({"cases": "sudoku(size=4)"}, r"unknown case 'sudoku\(size=4\)'"),
         ({"levels": 6}, r"levels are 1 \(the easiest\) to 5, 6 was given"),
         ({"levels": "1,0"}, "levels must be a whole number of at least 1, 0 was given"),
@@ -98,7 +98,7 @@ def test_a_mistake_is_one_clear_line(config: dict[str, Any], said: str) -> None:
 
 def test_a_task_that_cannot_be_is_one_clear_line() -> None:
     with pytest.raises(UserError, match="is no case of lgc-v2: levels are 1 to 5"):
-        ENV.start(make_task("lgc-v2", "sudoku(level=7)", 0))
+        ENV.start(make_task("lgc-v2", "sudoku_level_7", 0))
     with pytest.raises(UserError, match="unknown puzzle type 'chess'"):
         ENV.start(make_task("lgc-v2", "chess", 0))
     with pytest.raises(UserError, match="is no lgc-v2 task"):
@@ -110,7 +110,7 @@ def test_a_task_that_cannot_be_is_one_clear_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "config", [{"cases": "dyck_language(level=1)"}, {"cases": "dyck_language"}, {"cases": "sudoku(level=1)"}]
+    "config", [{"cases": "dyck_language_level_1"}, {"cases": "dyck_language"}, {"cases": "sudoku_level_1"}]
 )
 def test_splits_share_no_form_whatever_the_seed(config: dict[str, Any]) -> None:
     """dyck_language has so few puzzles of level 1 that draws of 150 on each side would meet."""
@@ -144,7 +144,7 @@ def test_first_seed_gives_consecutive_task_ids(split: str) -> None:
         *range(1003, 1010),
     ]
     assert ENV.group(found[0]) == "sudoku_level_4"
-    leveled = tasks(split, cases="sudoku(level=2)", num_tasks_per_case=3, first_seed=1003)
+    leveled = tasks(split, cases="sudoku_level_2", num_tasks_per_case=3, first_seed=1003)
     assert [asked(task).seed for task in leveled] == [1006, 1011, 1016]
 
 

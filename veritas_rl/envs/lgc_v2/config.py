@@ -13,7 +13,7 @@ from veritas_rl.envs.single import SingleAnswerConfig, whole_number
 from veritas_rl.envs.task import Pay
 from veritas_rl.errors import UserError
 
-_CASE = re.compile(r"(\w+)\(level=(\d)\)")
+_CASE = re.compile(r"(\w+)_level_(\d)")
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class LGCConfig(SingleAnswerConfig):
     """Which puzzles are asked.
 
     Attributes:
-        cases: Types of puzzles, such as sudoku for all its levels or "sudoku(level=1)" for one. A list, or a text with
+        cases: Types of puzzles, such as sudoku for all its levels or sudoku_level_1 for one. A list, or a text with
             commas; empty for all types.
         num_tasks_per_case: Tasks of each case.
         seed: The seed of the set of tasks.
@@ -46,7 +46,9 @@ class LGCConfig(SingleAnswerConfig):
             raise UserError(f"levels are {LEVELS[0]} (the easiest) to {LEVELS[-1]}, {wrong[0]} was given")
         object.__setattr__(self, "levels", levels)
         if levels:
-            each = [[case] if "(" in case else [f"{case}(level={level})" for level in levels] for case in self.cases]
+            each = [
+                [case] if split_case(case)[1] else [case_of(case, level) for level in levels] for case in self.cases
+            ]
             object.__setattr__(self, "cases", tuple(dict.fromkeys(case for cases in each for case in cases)))
         if str(self.first_seed) != str(DRAWN):
             object.__setattr__(self, "first_seed", whole_number("first_seed", self.first_seed, 0))
@@ -63,6 +65,11 @@ class LGCConfig(SingleAnswerConfig):
         """Whether a case is a type and a level."""
         name, level = split_case(case)
         return name in KINDS and level in LEVELS
+
+
+def case_of(name: str, level: int) -> str:
+    """The case of one level of a type."""
+    return f"{name}_level_{level}"
 
 
 def split_case(case: str) -> tuple[str, int]:

@@ -10,7 +10,7 @@ from veritas_rl.envs.audit import Audit
 from veritas_rl.envs.base import Message, Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.environment import Environment, TaskName
 from veritas_rl.envs.lgc_v2.audit import LGCAudit
-from veritas_rl.envs.lgc_v2.config import LGCConfig, split_case
+from veritas_rl.envs.lgc_v2.config import LGCConfig, case_of, split_case
 from veritas_rl.envs.lgc_v2.puzzle import LEVELS, SEEDS, Puzzle, PuzzleKind, level_of
 from veritas_rl.envs.lgc_v2.task import DRAWN, LGCManner, LGCParameters, LGCTask
 from veritas_rl.envs.lgc_v2.task_ids import kind_of, parts_of, puzzle_of, task_id_of
@@ -106,9 +106,9 @@ class LGCEnvironment(Environment):
         return SingleAnswerSession(task, turn, lambda reply: judge(reply, asked, form))
 
     def group(self, task: Task) -> str:
-        """The type and the level, such as sudoku_level_1."""
+        """The type and the level, as a case names them."""
         name, level = split_case(task.case)
-        return f"{name}_level_{level or level_of(_question_of(task).seed)}"
+        return task.case if level else case_of(name, level_of(_question_of(task).seed))
 
     def name_of(self, task: Task) -> TaskName:
         """The whole number that names the puzzle, its type, and the puzzle's own seed."""
