@@ -135,7 +135,7 @@ def test_every_group_composes(group: str, algorithm: str) -> None:
         ([f"{ADAPTER}.cases=['hex(board_size=99)']"], {}, "99"),
         ([f"{ADAPTER}.cases=[hex(board_size=5)]"], {}, r"quotes of its own, such as .*\['hex\(board_size=5\)'\]"),
         ([f"{ADAPTER}.reward_mode=winning"], {}, "outcome"),
-        (["data.custom_cls.config.env=chesss"], {}, "known: openspiel"),
+        (["data.custom_cls.config.env=chesss"], {}, "known: lgc-v2, openspiel, trace"),
         (["data.train_batch_size=100", "actor_rollout_ref.actor.ppo_mini_batch_size=32"], {}, "no multiple"),
         (["trainer.logger=[console]"], {}, "must hold file"),
         ([f"{ADAPTER}.opponent=mcts"], {}, "opponent=mcts needs mode=episode"),
