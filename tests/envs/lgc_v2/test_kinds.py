@@ -61,17 +61,9 @@ def test_the_first_and_the_last_seed_work(kind: PuzzleKind) -> None:
 
 
 @each_kind
-def test_a_puzzle_takes_at_most_50_ms_at_the_99th_percentile(kind: PuzzleKind) -> None:
-    took = sorted(seconds(lambda seed=seed: made(kind, seed)) for seed in range(300))
-    assert took[-4] < 0.05
-    assert took[-1] < 1
-
-
-@each_kind
 @pytest.mark.parametrize(
     ("start", "count"),
-    [(0, 1_000), *((start, 250) for start in STARTS[1:])]
-    + [pytest.param(start, 10_000, marks=pytest.mark.long) for start in STARTS],
+    [(0, 1_000), *((start, 250) for start in STARTS[1:])] + [pytest.param(STARTS[1], 10_000, marks=pytest.mark.long)],
 )
 def test_consecutive_seeds_ask_different_questions(kind: PuzzleKind, start: int, count: int) -> None:
     asked = {made(kind, seed).question("en") for seed in range(start, start + count)}
