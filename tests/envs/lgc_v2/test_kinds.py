@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -27,18 +27,6 @@ SEEDS_OF_EACH_LEVEL = range(5 * 8)
 def made(kind: PuzzleKind, seed: int) -> Puzzle:
     """A puzzle, made without the cache."""
     return kind.make(level_of(seed), seed // len(LEVELS), generator("lgc-v2", kind.name, seed))
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Processor time of a piece of work in this thread; a slow one is repeated, as other processes may be at fault."""
-    took = float("inf")
-    for _ in range(3):
-        started = time.thread_time()
-        work()
-        took = min(took, time.thread_time() - started)
-        if took < 0.05:
-            break
-    return took
 
 
 @each_kind
@@ -63,7 +51,7 @@ def test_the_first_and_the_last_seed_work(kind: PuzzleKind) -> None:
 @each_kind
 @pytest.mark.parametrize(
     ("start", "count"),
-    [(0, 1_000), *((start, 250) for start in STARTS[1:])] + [pytest.param(STARTS[1], 10_000, marks=pytest.mark.long)],
+    [(0, 1_000), *((start, 250) for start in STARTS[1:]), pytest.param(STARTS[1], 10_000, marks=pytest.mark.long)],
 )
 def test_consecutive_seeds_ask_different_questions(kind: PuzzleKind, start: int, count: int) -> None:
     asked = {made(kind, seed).question("en") for seed in range(start, start + count)}
