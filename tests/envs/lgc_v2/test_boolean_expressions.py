@@ -197,6 +197,8 @@ def test_every_index_is_another_set() -> None:
         "A和C",
         "A\uff0cC",
         " A,\nC ",
+        "Options A and C",
+        "选项\uff1aA、C",
     ],
 )
 def test_options_are_read_as_models_write_them(said: str) -> None:
@@ -226,6 +228,8 @@ def test_options_are_read_as_models_write_them(said: str) -> None:
         "(" * 10_000 + "A" + ")" * 10_000,
         "A" + " " * 99_998 + "b",
         "A" + " " * 190 + "b",
+        "A and " * 33,  # a reader that tries every way to split the blanks would never end
+        "A,  and  " * 22,
     ],
 )
 def test_what_names_no_options_is_no_answer(said: str) -> None:

@@ -21,7 +21,9 @@ LONGEST_ANSWER = 200
 """Characters of the longest answer that is read."""
 
 _LABEL = r"(?:[A-Z]|\([A-Z]\))"
-_BETWEEN = r"(?:\s*(?:[,;、\uff0c&和]|,?\s*\band\b)\s*|\s*)"
+# No text matches it in two ways, else a long answer that ends badly would take exponential time.
+_BETWEEN = r"\s*(?:(?:[,;、\uff0c&和]|(?:,\s*)?\band\b)\s*)?"
+_NOUN = re.compile(r"(?:options?\b|选项)\s*[:\uff1a]?\s*", re.IGNORECASE)
 _LABELS = re.compile(rf"{_LABEL}(?:{_BETWEEN}{_LABEL})*")
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 
@@ -190,12 +192,13 @@ def labels_in(said: str, labels: str) -> frozenset[str] | None:
     """The options that a text names, each once and nothing else, or None.
 
     Args:
-        said: Such as "A, C", "A and C", "AC" or "{A, C}".
+        said: Such as "A, C", "A and C", "AC", "{A, C}" or "Options A, C".
         labels: The labels that there are.
     """
     text = said.strip()
     if len(text) > LONGEST_ANSWER:
         return None
+    text = text[noun.end() :] if (noun := _NOUN.match(text)) else text
     if not _LABELS.fullmatch(text) and len(text) > 1 and _BRACKETS.get(text[0]) == text[-1]:
         text = text[1:-1].strip()
     if not _LABELS.fullmatch(text):
