@@ -2,7 +2,7 @@
 
 import pytest
 
-from veritas_rl.envs.answers import MAX_CHARACTERS, answer_text, balanced_boxes, boxed, code_blocks, one_answer
+from veritas_rl.envs.answers import FORMS, MAX_CHARACTERS, answer_text, balanced_boxes, boxed, code_blocks, one_answer
 from veritas_rl.envs.base import Reason, Reply
 
 
@@ -78,9 +78,32 @@ def test_code_blocks(text: str, found: list[str]) -> None:
 
 def test_reading_is_linear_in_the_length() -> None:
     """A reader that goes back over what it has read would take hours for these."""
-    for text in ("\\boxed{" * 14_000, "\\boxed{}" * 12_000, "```\n" * 25_000, "{" * 99_000, "<think></think>" * 6_000):
-        for read in (boxed, balanced_boxes, code_blocks, lambda text: answer_text(Reply(text))):
+    made_of = (
+        "\\boxed{",
+        "\\boxed{}",
+        "```\n",
+        "{",
+        "<think></think>",
+        "`",
+        "`a``",
+        "answer is ",
+        "answer ",
+        "\n",
+        "$$\n",
+    )
+    for text in (part * (99_000 // len(part)) for part in made_of):
+        for read in (boxed, balanced_boxes, lambda text: answer_text(Reply(text)), *FORMS.values()):
             read(text)
+
+
+def test_a_last_paragraph_is_an_answer_of_several_lines() -> None:
+    def read(said: str) -> str | None:
+        return said if said.count("\n") == 1 else None
+
+    assert one_answer("It is\n\n12\n34\n\n", read, "block") == "12\n34"
+    assert one_answer("12\n34", read, "block") == "12\n34"
+    assert one_answer("It is\n12\n34", read, "block") is Reason.UNPARSEABLE
+    assert one_answer("```\n56\n```\n\n12\n34", read, "block") == "56\n"
 
 
 def number(said: str) -> int | None:
@@ -100,6 +123,18 @@ def number(said: str) -> int | None:
         ("The answer is **12**.", "box", 12),
         ("The answer is 12. That was easy", "box", 12),
         ("Answer: 12", "statement", 12),
+        ("**Answer**: 12", "statement", 12),
+        ("**Answer:** The answer is 12.", "statement", 12),
+        ("The answers are: 12", "statement", 12),
+        ("The answer is 12. No, the answer is 13.", "statement", Reason.AMBIGUOUS),
+        ("答案是 12。因为只有它。", "statement", 12),
+        ("**答案**\uff1a12", "statement", 12),
+        ("\\boxed{12.}", "box", 12),
+        ("it is ```12``` and no other", "inline", 12),
+        ("it is ``12`` and no other", "inline", 12),
+        ("it is ``12` and no other", "inline", Reason.UNPARSEABLE),
+        ("thus\n\\[\n12\n\\]", "box", 12),
+        ("thus\n$$\n12\n$$\n", "box", 12),
         ("答案是 12。", "box", 12),
         ("答案\uff1a12", "box", 12),
         ("3 and 4 make\n7", "box", 7),

@@ -4,9 +4,10 @@
   `<think>` that nothing closes.
 - A box: `\\boxed{...}`. What it holds ends at the first closing brace; white space around it is trimmed.
 - A code block: lines between two fences of three backticks or more, whatever language the first one names.
-- Inline code: what stands between two single backticks on one line.
-- A statement: what follows "The answer is", "Answer:" or the same in Chinese, up to the end of the line.
-- The last line that is not empty.
+- Inline code: what stands on one line between one, two or three backticks and as many more.
+- A statement: what follows "The answer is", "Answer:" or the same in Chinese, up to the end of the sentence or line.
+- The last line that is not empty, apart from the end of a LaTeX formula.
+- The last paragraph: the last lines, back to an empty one.
 
 LaTeX in an answer is written out: `\\text{A}` is A, `\\frac{1}{2}` is ((1)/(2)), `\\times` is *.
 
@@ -15,6 +16,7 @@ Nothing is searched for by substring, and every step is linear in the reply's le
 
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import islice, takewhile
 from typing import TypeVar
 
 from veritas_rl.envs.base import Reason, Reply
@@ -28,12 +30,14 @@ BOX = "\\boxed{"
 _BRACE = re.compile(r"[{}]")
 _CLOSING = re.compile(r"\}+")
 _FENCE = re.compile(r"^[ \t]*(`{3,})([^`\n]*)$", re.MULTILINE)
-_INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+_INLINE = re.compile(r"(?<!`)(`{1,3})([^`\n]+)\1(?!`)")
 _STATEMENT = re.compile(
-    r"(?:\banswer(?:[ \t]+is|[ \t]*[:=])|答案(?:是|为|[ \t]*[:\uff1a]))[ \t]*[:\uff1a]?([^\n]*)", re.IGNORECASE
+    r"(?:\banswers?(?:[ \t]+(?:is|are)\b|[*_]*[ \t]*[:=\uff1a])|答案[*_]*(?:是|为|[ \t]*[:\uff1a]))[ \t]*[:\uff1a]?",
+    re.IGNORECASE,
 )
 _MARKS = " \t\r*`"
-_SENTENCE_END = re.compile(r"[.。](?:\s|$)")
+_SENTENCE_END = re.compile(r"\.(?:\s|$)|。")
+_FORMULA_ENDS = ("\\]", "$$")
 T = TypeVar("T", bound=Hashable)
 
 
@@ -121,18 +125,27 @@ def without_thinking(text: str) -> str:
 
 
 def inline_code(text: str) -> list[str]:
-    """What stands between single backticks, in the order of the text."""
-    return _INLINE.findall(text)
+    """What stands between backticks within a line, in the order of the text."""
+    return [found[2] for found in _INLINE.finditer(text)]
 
 
 def statements(text: str) -> list[str]:
     """What a text says that the answer is, each time up to the end of the sentence or of the line."""
-    return [_unmarked(_SENTENCE_END.split(said, maxsplit=1)[0]) for said in _STATEMENT.findall(text)]
+    # A statement ends where the next one begins: "Answer: the answer is 5" says 5.
+    lines = [following.split("\n", 1)[0] for following in _STATEMENT.split(text)[1:]]
+    return [_unmarked(_SENTENCE_END.split(line, maxsplit=1)[0]) for line in lines]
 
 
 def last_line(text: str) -> list[str]:
-    """The last line that is not empty, as a list of at most one."""
-    return [_unmarked(line) for line in text.rstrip().rsplit("\n", 1)[-1:] if line.strip()]
+    """The last line that says something, as a list of at most one."""
+    lines = (line for line in reversed(text.split("\n")) if line.strip() and line.strip() not in _FORMULA_ENDS)
+    return [_unmarked(line) for line in islice(lines, 1)]
+
+
+def last_paragraph(text: str) -> list[str]:
+    """The last lines, back to an empty one, as a list of at most one."""
+    lines = takewhile(str.strip, reversed(text.rstrip().split("\n")))
+    return ["\n".join(reversed(list(lines)))]
 
 
 def _unmarked(line: str) -> str:
@@ -142,7 +155,7 @@ def _unmarked(line: str) -> str:
 
 def _boxes(text: str) -> list[str]:
     found = balanced_boxes(text)
-    return [] if isinstance(found, Reason) else found
+    return [] if isinstance(found, Reason) else [_unmarked(said) for said in found]
 
 
 FORMS: Mapping[str, Callable[[str], Sequence[str]]] = {
@@ -151,6 +164,7 @@ FORMS: Mapping[str, Callable[[str], Sequence[str]]] = {
     "block": code_blocks,
     "inline": inline_code,
     "line": last_line,
+    "paragraph": last_paragraph,
     "text": lambda text: [text],
 }
 """The forms in which an answer can be written, each with what finds all that is written so in a text."""

@@ -7,6 +7,8 @@ from random import Random
 
 import pytest
 
+from veritas_rl.envs.answers import one_answer
+from veritas_rl.envs.base import Reason
 from veritas_rl.envs.lgc_v2.kinds import sudoku
 from veritas_rl.envs.lgc_v2.kinds.sudoku import Sudoku, SudokuConfig, SudokuPuzzle, in_lines
 from veritas_rl.envs.lgc_v2.puzzle import LEVELS
@@ -136,12 +138,20 @@ def test_rows_of_other_bands_are_no_symmetry() -> None:
             f"{line[:3]}|{line[3:6]}|{line[6:]}" + ("\n---+---+---" if row in (2, 5) else "")
             for row, line in enumerate(in_lines(grid).split())
         ),
+        lambda grid: ",\n".join(str(list(map(int, line))) for line in in_lines(grid).split()).join("[]"),
         lambda grid: "┌───┐\n" + "\n".join(f"│{line}│" for line in in_lines(grid).split()) + "\n└───┘",
     ],
 )
 def test_grids_are_read_as_models_write_them(write: Callable[[str], str]) -> None:
     made = puzzle(2)
     assert made.read(write(made.solution)) == made.solution
+
+
+def test_a_grid_without_a_code_block_is_read() -> None:
+    made = puzzle(2)
+    assert one_answer(f"Here it is:\n\n{made.answer}", made.read, "block") == made.solution
+    # The question ends with how to answer, so a model that repeats it has answered nothing.
+    assert one_answer(made.question("en"), made.read, "block") is Reason.UNPARSEABLE
 
 
 @pytest.mark.parametrize(
