@@ -4,11 +4,17 @@ import re
 
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[{}]|[^\\{}]+|\\", re.DOTALL)
 
-_SIGNS = str.maketrans({"×": "*", "·": "*", "⋅": "*", "÷": "/", "−": "-", "–": "-", "$": None, "\u00a0": " "})
-_WRAPPERS = frozenset(
-    {"\\text", "\\textbf", "\\texttt", "\\textrm", "\\mathrm", "\\mathbf", "\\mathtt", "\\operatorname"}
+_SIGNS = str.maketrans(
+    {"×": "*", "·": "*", "⋅": "*", "\u2217": "*", "÷": "/", "−": "-", "–": "-", "$": None, "\u00a0": " "}
 )
-_FRACTIONS = frozenset({"\\frac", "\\dfrac", "\\tfrac"})
+_WIDE = str.maketrans({chr(ord(sign) + 0xFEE0): sign for sign in "()[]{}<>+-*/="})  # as Chinese keyboards type them
+_WRAPPERS = frozenset(
+    {"\\operatorname", "\\boldsymbol", "\\mbox"}
+    | {f"\\text{style}" for style in ("", "bf", "it", "rm", "sf", "tt")}
+    | {f"\\math{style}" for style in ("bf", "it", "rm", "sf", "tt")}
+)
+_FRACTIONS = frozenset({"\\frac", "\\dfrac", "\\tfrac", "\\cfrac"})
+_TWO_DIGITS = re.compile(r"\s*([0-9])\s*([0-9])")
 _COMMANDS: dict[str, str] = {
     "\\times": "*",
     "\\cdot": "*",
@@ -20,6 +26,8 @@ _COMMANDS: dict[str, str] = {
     "\\rbrace": "}",
     "\\lbrack": "[",
     "\\rbrack": "]",
+    "\\to": "→",
+    "\\rightarrow": "→",
     "\\lt": "<",
     "\\gt": ">",
     "\\left": "",
@@ -42,9 +50,10 @@ _NUMERATOR, _DENOMINATOR = ")/(", "))"
 def plain_math(text: str) -> str:
     """A text without LaTeX: `\\text{A}` becomes A, `\\frac{1}{2}` ((1)/(2)), `\\times` and × become *, `$` nothing.
 
-    What is no LaTeX that is known stays as it is, bare braces too.
+    Full-width brackets and operators become those of ASCII. What is no LaTeX that is known stays as it is, bare braces
+    too.
     """
-    text = text.translate(_SIGNS)
+    text = text.translate(_SIGNS).translate(_WIDE)
     if "\\" not in text:
         return text
     tokens = _TOKEN.findall(text)
@@ -71,6 +80,9 @@ def plain_math(text: str) -> str:
         elif token in _FRACTIONS and opens:
             written.append("((")
             closers.append(_NUMERATOR)
+            place += 1
+        elif token in _FRACTIONS and place < len(tokens) and (digits := _TWO_DIGITS.match(tokens[place])):
+            written.append(f"(({digits[1]})/({digits[2]})){tokens[place][digits.end() :]}")
             place += 1
         elif token in _WRAPPERS and opens:
             closers.append("")
