@@ -145,6 +145,8 @@ def test_renamed_brackets_have_the_same_form_and_others_have_not() -> None:
         "I read them again.\n**Steps 3 and 7**",
         "I read them again.\nSteps 3 and 7 are wrong.",
         "步骤3、7",
+        "错误的步骤\uff1a3、7",
+        "\\boxed{\\text{错误步骤的编号为 } 3, 7}",
         "\\boxed{3\uff0c7}",
     ],
 )

@@ -21,7 +21,7 @@ EMPTY = "∅"
 _PART = re.compile(r"[0-9]+|[a-z]+|\S")
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 _SIGNS: Mapping[str, str] = {
-    **dict.fromkeys(("step", "steps", "wrong", "the", "is", "are", ":", "\uff1a", *"第步骤"), ""),
+    **dict.fromkeys(("step", "steps", "wrong", "the", "is", "are", ":", "\uff1a", *"第步骤错误的编号是为"), ""),
     **dict.fromkeys(("and", "&", *",;、和\uff0c\uff1b"), ","),
     **dict.fromkeys("{[(", "("),
     **dict.fromkeys("}])", ")"),
@@ -78,7 +78,7 @@ class ReasoningErrorsPuzzle(Puzzle):
             )
             sequence = f"序列:{self.sequence}"
             format_ = (
-                "如果一步所写的未闭合括号与序列读到该处时真正未闭合的括号不同,这一步就是错的。每一步只按序列本身判断,"
+                "如果一步所写的未闭合括号与序列读到该处时真正未闭合的括号不同,或者顺序不同,这一步就是错的。每一步只按序列本身判断,"
                 "与其他步骤写了什么无关。请把所有错误步骤的编号写在 \\boxed{} 中,用逗号隔开。"
             )
         else:
@@ -89,9 +89,9 @@ class ReasoningErrorsPuzzle(Puzzle):
             )
             sequence = f"Sequence: {self.sequence}"
             format_ = (
-                "A step is wrong if the brackets that it shows as open are not those that are really open after that "
-                "bracket of the sequence. Judge each step by the sequence alone, whatever the other steps show. "
-                "Write the numbers of all wrong steps in \\boxed{}, separated by commas."
+                "A step is wrong if the brackets that it shows as open are not exactly those that are really open "
+                "after that bracket of the sequence, in that order. Judge each step by the sequence alone, whatever "
+                "the other steps show. Write the numbers of all wrong steps in \\boxed{}, separated by commas."
             )
         return f"{asked}\n\n{sequence}\n\n{self.brief}\n\n{format_}"
 
