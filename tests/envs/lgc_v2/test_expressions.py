@@ -36,7 +36,8 @@ def value(text: str) -> Fraction:
         ("(((5)))", 5),
         ("1/3", Fraction(1, 3)),
         ("\t3\n*  4 ", 12),
-        ("\uff081+2\uff09*3", 9),
+        ("[(1+2) * 3 - 1] / 4", 2),
+        ("3 x (1 + 2)", 9),
     ],
 )
 def test_values_are_exact(text: str, expected: Fraction) -> None:
@@ -87,7 +88,9 @@ def test_numbers_are_reported_as_often_as_they_are_used() -> None:
         "\u00b2",
         "\u4e00 + 1",
         "1 + 2 = 3",
-        "[1 + 2] * 3",
+        "1x10",
+        "x",
+        "[1 + 2 * 3",
         "1234567",
         "\x00",
     ],

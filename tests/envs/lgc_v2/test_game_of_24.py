@@ -157,6 +157,10 @@ def test_the_form_forgets_the_order() -> None:
         "<think>```\n3 + 3\n```</think>\n```\n8 / (3 - 8 / 3)\n```",
         "```\n8 / (3 - 8 / 3)\n```\nor\n```\n(8) / (3 - (8 / 3)) = 24\n```",
         "```\n-8 / (8 / 3 - 3)\n```",
+        "```\n24 = 8 / [3 - (8 / 3)]\n```",
+        "```\n8 / \uff083 - 8 / 3\uff09 \uff1d 24\n```",
+        "As asked: ```8 / (3 - 8 / 3)```, which is 24",
+        "This works:\n\\[\n8 / (3 - 8 / 3) = 24\n\\]",
     ],
 )
 def test_right_answers_are_read_as_models_write_them(text: str) -> None:
@@ -170,7 +174,18 @@ def test_times_signs() -> None:
     assert judged(asked, "\\[(7 - 8 \\div 8) \\cdot 4 = 24\\]") is Reason.CORRECT
 
 
-@pytest.mark.parametrize("text", ["```\nNone\n```", "\\boxed{\\text{None}}", "The answer is None.", "none", "无解"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\nNone\n```",
+        "```\nNone.\n```",
+        '```\n"None"\n```',
+        "\\boxed{\\text{None}}",
+        "The answer is None.",
+        "none",
+        "无解",
+    ],
+)
 def test_none_is_read(text: str) -> None:
     assert judged(IMPOSSIBLE, text) is Reason.CORRECT
     assert judged(FRACTIONS, text) is Reason.WRONG
@@ -186,6 +201,7 @@ def test_none_is_read(text: str) -> None:
         ("```\n8 / (3 - 8 / 3) = 25\n```", Reason.UNPARSEABLE),
         ("```\n8 / (3 - 8 / 3) = 24 = 24\n```", Reason.UNPARSEABLE),
         ("```\n24\n```", Reason.UNPARSEABLE),
+        ("```\n24 = 24\n```", Reason.UNPARSEABLE),
         ("```\n9^9^9^9\n```", Reason.UNPARSEABLE),
         ("```\n9**9**9**9\n```", Reason.UNPARSEABLE),
         ("```\n__import__('os').system('true')\n```", Reason.UNPARSEABLE),

@@ -19,7 +19,7 @@ MAX_DIGITS = 6
 """Digits of the longest number."""
 
 _TOKEN = re.compile(r"\s*(?:(?P<number>[0-9]+)|(?P<sign>[-+*/()]))")
-_WIDE = str.maketrans({"\uff08": "(", "\uff09": ")"})
+_SQUARE = str.maketrans("[]", "()")
 _NEGATE = "negate"
 _RANK: Mapping[str, int] = {"(": 0, "+": 1, "-": 1, "*": 2, "/": 2, _NEGATE: 3}
 _OPERATIONS: Mapping[str, Callable[[Fraction, Fraction], Fraction]] = {
@@ -47,13 +47,15 @@ def parsed(text: str) -> Expression | None:
     """The expression that a whole text is; None if it is none, or divides by zero.
 
     Operators of equal rank group from the left. One sign may stand before an operand. A number has no leading zero.
+    Square brackets count as parentheses, and an x between blanks as a times sign.
 
     Args:
         text: Anything.
     """
-    text = text.strip().translate(_WIDE)
+    text = text.strip()
     if not text or len(text) > MAX_CHARACTERS:
         return None
+    text = text.translate(_SQUARE).replace(" x ", " * ")
     values: list[Fraction] = []
     waiting: list[str] = []
     numbers: list[int] = []

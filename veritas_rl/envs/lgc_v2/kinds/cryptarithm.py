@@ -27,7 +27,8 @@ MAX_CHARACTERS = 200
 
 _EQUATION = re.compile(r"[0-9]+(?:\s*[-+*]\s*[0-9]+)*\s*=\s*[0-9]+")
 _ASSIGNED = re.compile(r"([A-Z])=([0-9])")
-_SEPARATORS = str.maketrans(dict.fromkeys(",;\uff0c\u3001", " "))
+_THOUSANDS = re.compile(r"(?<=[0-9]),(?=(?:[0-9]{3})+(?![0-9]))")
+_SEPARATORS = str.maketrans(dict.fromkeys(",;\uff0c\u3001{}", " "))
 
 
 @dataclass(frozen=True)
@@ -142,11 +143,11 @@ class CryptarithmPuzzle(Puzzle):
         said = said.strip()
         if not said or len(said) > MAX_CHARACTERS:
             return None
-        if _EQUATION.fullmatch(said):
-            plain = "".join(said.split())
+        if _EQUATION.fullmatch(equation := _THOUSANDS.sub("", said.replace("{,}", ","))):
+            plain = "".join(equation.split())
             same = re.findall(r"[-+*]", plain) == list(self.equation.operations)
             return plain if same else None
-        pairs = re.sub(r"\s*[=:\uff1a]\s*", "=", said.translate(_SEPARATORS)).split()
+        pairs = re.sub(r"\s*(?:[=:\uff1a→]|->)\s*", "=", said.translate(_SEPARATORS)).split()
         found = [_ASSIGNED.fullmatch(pair) for pair in pairs if pair != "and"]
         assigned = {match[1]: match[2] for match in found if match}
         if None in found or len(found) != len(assigned) or assigned.keys() != set(self.equation.letters):

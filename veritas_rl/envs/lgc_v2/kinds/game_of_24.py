@@ -16,6 +16,8 @@ from veritas_rl.envs.lgc_v2.puzzle import Puzzle, PuzzleKind, indexed
 NONE = "None"
 """The answer where there is no solution."""
 
+_AROUND_NONE = " \t\r\n.。\"'"
+
 TARGETS = (24, 36, 48, 60, 72, 100)
 SEARCHED = 4
 """So many numbers are searched through completely; more are first combined into so many, in a random order."""
@@ -128,9 +130,11 @@ class GameOf24Puzzle(Puzzle):
         return f"{' '.join(map(str, sorted(self.numbers)))} -> {self.target}"
 
     def read(self, said: str) -> Expression | str | None:
-        if said.strip().lower() in (NONE.lower(), "无解"):
+        if said.strip(_AROUND_NONE).lower() in (NONE.lower(), "无解"):
             return NONE
         expression, equals, claimed = said.partition("=")
+        if expression.strip() == str(self.target):
+            expression, claimed = claimed, expression
         if equals and claimed.strip() != str(self.target):
             return None
         found = parsed(expression)

@@ -13,7 +13,7 @@ DIGITS = "123456789"
 TRIES = 50
 """Full grids that are tried: one in about 1,000 leaves more givens than the hardest level has."""
 
-_BETWEEN = str.maketrans("", "", " \t,|│┃║")
+_BETWEEN = str.maketrans("", "", " \t,|│┃║[]")
 _RULES = str.maketrans("", "", "-+=_:" + "".join(map(chr, range(0x2500, 0x2580))))
 
 
