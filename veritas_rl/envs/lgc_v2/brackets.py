@@ -8,7 +8,7 @@ from random import Random
 from veritas_rl.envs.lgc_v2.puzzle import indexed
 
 OF_A_SIZE = 1 << 20
-"""A size of puzzles counts as at most so many when one is chosen: else nearly all puzzles would have the largest."""
+"""When a size is chosen, each counts with at most this many puzzles: else nearly all would have the largest size."""
 
 PAIRS = ("()", "[]", "{}", "<>", "⟨⟩", "⟦⟧", "⟪⟫", "⦃⦄")
 """Kinds of brackets, the opening one first."""
@@ -108,16 +108,3 @@ def place_of(number: int, spaces: Sequence[int], random: Random, *words: object)
         index -= counted[which]
         which += 1
     return which, indexed(index, spaces[which], random, *words, which)
-
-
-def places_of(count: int, index: int) -> tuple[int, ...]:
-    """A set of `count` places, counted from 0, by its number: the combinatorial number system, in rising order."""
-    places: list[int] = []
-    while count:
-        place = count - 1
-        while comb(place + 1, count) <= index:
-            place += 1
-        index -= comb(place, count)
-        places.append(place)
-        count -= 1
-    return tuple(reversed(places))

@@ -1,4 +1,4 @@
-"""What a kind of puzzle is, and what a puzzle of it knows: its question, its answer, and who else may be right.
+"""What a kind of puzzle is, and what a puzzle knows: its question, its answer, and how others' answers are judged.
 
 A kind stands in one file of `kinds/`: a frozen configuration for each level, the generator, and the verifier. A puzzle
 depends on its kind and its seed alone. The level is a part of the seed: `level = seed % 5 + 1`, so that consecutive
@@ -8,6 +8,7 @@ seeds go through all levels.
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from math import comb
 from random import Random
 from typing import Any, ClassVar
 
@@ -41,6 +42,27 @@ def indexed(number: int, space: int, random: Random, *words: object) -> int:
         words: What the order depends on: the kind and the level.
     """
     return Permutation(space, *words)[number % space] if space <= LARGEST_ORDERED else random.randrange(space)
+
+
+def places_of(count: int, index: int) -> tuple[int, ...]:
+    """A set of places by its number, in the combinatorial number system (Knuth, TAOCP 7.2.1.3).
+
+    Args:
+        count: How many places it has.
+        index: Which set: the first comb(n, count) are all sets of places below n.
+
+    Returns:
+        The places, counted from 0, in ascending order.
+    """
+    places: list[int] = []
+    while count:
+        place = count - 1
+        while comb(place + 1, count) <= index:
+            place += 1
+        index -= comb(place, count)
+        places.append(place)
+        count -= 1
+    return tuple(reversed(places))
 
 
 @dataclass(frozen=True)
@@ -89,7 +111,7 @@ class Puzzle(ABC):
 
     @abstractmethod
     def near_misses(self) -> Iterator[tuple[str, str]]:
-        """Wrong answers that are nearly right, bare as `answer` is, each after what it is called.
+        """Wrong answers that are nearly right, as pairs of a name and an answer that is bare as `answer` is.
 
         An off-by-one, a swapped option, a closing bracket too many. Each of them must be refused.
         """

@@ -9,7 +9,7 @@ from random import Random
 from typing import ClassVar
 
 from veritas_rl.envs.lgc_v2.kinds.boolean_trees import Tree, drawn, reduced, truth, written
-from veritas_rl.envs.lgc_v2.puzzle import Puzzle, PuzzleKind, indexed
+from veritas_rl.envs.lgc_v2.puzzle import Puzzle, PuzzleKind, indexed, places_of
 
 LABELS = "ABCDEFGH"
 """What options are called."""
@@ -73,8 +73,8 @@ class BooleanExpressionsPuzzle(Puzzle):
             asked = "Which of these expressions are true? At least one is."
             order = (
                 'Parentheses come first, then comparisons and statements such as "4 is even", in which * comes before '
-                "+ and -. After them not is worked out first, then and, then xor, then or. "
-                "xor is true if exactly one of its two sides is true."
+                '+ and -. After them "not" is worked out first, then "and", then "xor", then "or". '
+                '"xor" is true if exactly one of its two sides is true.'
             )
             format_ = "Write the letters of all options that are true in \\boxed{}, with commas between them."
         return f"{asked}\n\n{order}\n\n{self._shown(language)}\n\n{format_}"
@@ -159,7 +159,7 @@ class BooleanExpressions(PuzzleKind):
         spaces = [comb(FIRST_NUMBERS, size) for size in sizes]
         size = random.choice(sizes)
         index = indexed(number, spaces[size - config.fewest], random, self.name, level, size)
-        firsts = subset(index, size)
+        firsts = [place + 1 for place in reversed(places_of(size, index))]
         random.shuffle(firsts)
         true = random.randrange(1, 1 << size)
         return BooleanExpressionsPuzzle(
@@ -168,24 +168,6 @@ class BooleanExpressions(PuzzleKind):
                 for place, first in enumerate(firsts)
             )
         )
-
-
-def subset(index: int, size: int) -> list[int]:
-    """One of all sets of numbers from 1 to `FIRST_NUMBERS`, by the combinatorial number system (Knuth, TAOCP 7.2.1.3).
-
-    Args:
-        index: Which set.
-        size: How many numbers it has.
-    """
-    chosen: list[int] = []
-    above = FIRST_NUMBERS
-    for left in range(size, 0, -1):
-        above -= 1
-        while comb(above, left) > index:
-            above -= 1
-        index -= comb(above, left)
-        chosen.append(above + 1)
-    return chosen
 
 
 def labels_in(said: str, labels: str) -> frozenset[str] | None:

@@ -12,8 +12,8 @@ from math import comb
 from random import Random
 from typing import ClassVar
 
-from veritas_rl.envs.lgc_v2.brackets import OPENERS, PAIRS, path_of, paths, place_of, places_of, written
-from veritas_rl.envs.lgc_v2.puzzle import Puzzle, PuzzleKind
+from veritas_rl.envs.lgc_v2.brackets import OPENERS, PAIRS, path_of, paths, place_of, written
+from veritas_rl.envs.lgc_v2.puzzle import Puzzle, PuzzleKind, places_of
 
 EMPTY = "∅"
 """What a step states where nothing is open."""

@@ -16,7 +16,7 @@ _RULES: tuple[tuple[str, dict[str, str]], ...] = (
 )
 """The truth tables, in the order in which the words bind."""
 
-_STATED_ORDER = "not is worked out first, then and, then xor, then or"
+_STATED_ORDER = '"not" is worked out first, then "and", then "xor", then "or"'
 _OPTION = re.compile(r"^([A-H])\. (.+)$", re.MULTILINE)
 _COMPARISON = re.compile(r"(-?\d+)((?: [-+*] \d+)*) (<=|>=|==|!=|<|>) (-?\d+)")
 _STATEMENT = re.compile(r"(\d+) is (even|odd|a prime number|divisible by \d+|the square of a whole number)")
