@@ -69,11 +69,11 @@ class LGCAudit(Audit):
         return f"{count} near misses"
 
     def every_way_to_write_it(self, tasks: Sequence[Task], note: Note) -> str:
-        """The right answer pays in a box, in a code block, as a statement and on the last line; two answers do not."""
+        """The right answer pays in every form, asked for or not, and two different answers in one form do not."""
         count = 0
         for task, turn in self._asked(tasks, reward="outcome"):
             answer = turn.view.puzzle.answer
-            ways = {"a code block": f"Done.\n```\n{answer}\n```"}
+            ways = {"a code block": f"Done.\n```\n{answer}\n```", "the last paragraph": f"First I think.\n\n{answer}"}
             if "\n" not in answer:
                 ways |= {"a box": f"So \\boxed{{{answer}}}.", "the last line": f"First I think.\n{answer}"}
                 ways["a statement"] = f"The answer is {answer}."

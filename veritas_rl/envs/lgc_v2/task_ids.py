@@ -1,4 +1,4 @@
-"""The ids by which people name puzzles: `type * 10^8 + seed`, one whole number a puzzle, the same for ever."""
+"""The ids by which people name puzzles: `type * 10^8 + seed`, one whole number for each puzzle, which never changes."""
 
 from functools import lru_cache
 

@@ -20,13 +20,13 @@ _AROUND_NONE = " \t\r\n.。\"'"
 
 TARGETS = (24, 36, 48, 60, 72, 100)
 SEARCHED = 4
-"""So many numbers are searched through completely; more are first combined into so many, in a random order."""
+"""Up to this many numbers are searched through completely. More are combined at random until so many are left."""
 
 CONSECUTIVE = 2000
-"""So many consecutive numbers of a level ask different questions."""
+"""This many consecutive numbers of a level ask different questions."""
 
 PATIENCE = 30
-"""So often five numbers and more are combined in search of a target that + and - alone do not make."""
+"""How often five numbers and more are combined, in search of a target that + and - alone do not make."""
 
 Rational = tuple[int, int]
 """A numerator and a denominator, not reduced and of any sign; no denominator is 0."""
@@ -208,12 +208,12 @@ class GameOf24(PuzzleKind):
 
 @cache
 def hands(count: int, largest: int, above: int = 0) -> tuple[list[tuple[int, ...]], bool]:
-    """All choices of numbers from 1 to `largest`, one of them above `above`; each in all its orders where they are few.
+    """All choices of numbers from 1 to `largest`, the greatest of them above `above`.
 
-    Of five numbers and more, none stands there three times.
+    Choices of five numbers and more with the same number three times are left out.
 
     Returns:
-        The choices, and whether they stand there in all orders.
+        The choices, and whether each is listed in all its orders, which is done where there are few choices.
     """
     found = [
         numbers
@@ -227,7 +227,7 @@ def hands(count: int, largest: int, above: int = 0) -> tuple[list[tuple[int, ...
 
 @cache
 def solvable_triples(largest: int, target: int) -> list[tuple[int, ...]]:
-    """All that three numbers from 1 to `largest` can be in some order, if they make a target."""
+    """All triples of numbers from 1 to `largest`, in every order, that make a target."""
     triples: set[tuple[int, ...]] = set()
     for a, b in combinations_with_replacement(range(1, largest + 1), 2):
         for (p, q), _, _, _ in _combined_pair((a, 1), (b, 1)):
