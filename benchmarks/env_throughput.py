@@ -95,7 +95,8 @@ def moves_of(case: str, games: int) -> list[list[int]]:
 
 def ours(case: str, games: Sequence[Sequence[int]]) -> Way:
     """Whole games through the environment; no round meets another's deals."""
-    said = [[answer(action) for action in actions] for actions in games]
+    number = load(case).number
+    said = [[answer(number(action)) for action in actions] for actions in games]
 
     def play() -> int:
         seed = next(SEEDS)

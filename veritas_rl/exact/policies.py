@@ -24,7 +24,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from veritas_rl.envs.base import Player, Reason, Turn
 from veritas_rl.envs.openspiel.cases import load
-from veritas_rl.envs.openspiel.parsing import parse
+from veritas_rl.envs.openspiel.parsing import read_action
 from veritas_rl.envs.openspiel.policy_values import Decision, Worth, decisions_of, optimum_of, worth_of
 from veritas_rl.envs.openspiel.session import OpenSpielSession
 from veritas_rl.envs.openspiel.task import OpenSpielManner, OpenSpielPay, OpenSpielTask
@@ -276,7 +276,9 @@ def _sampled(
     replies = iter(player.act(turns))
     rows = []
     for question in questions:
-        answers = Counter(parse(next(replies), question.names) for _ in range(samples))
+        view: View = question.turn.view
+        game, state, seat = load(view.case), view.state, question.turn.seat
+        answers = Counter(read_action(next(replies), game, state, seat, question.names) for _ in range(samples))
         mistakes.update({str(reason): count for reason, count in answers.items() if isinstance(reason, Reason)})
         rows.append(tuple(answers[action] / samples for action in question.names))
     return rows

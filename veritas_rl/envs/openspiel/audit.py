@@ -62,11 +62,12 @@ class OpenSpielAudit(Audit):
             to_act = (state.current_player(),)
         if turn.seat not in to_act:
             return TurnFacts(to_act, (), game.hidden)
-        names = game.action_names(state, turn.seat)
-        legal = [
-            LegalAnswer((text.answer(action), f"\\boxed{{{names[action]}}}"), f"{action}: {names[action]}")
-            for action in state.legal_actions(turn.seat)
-        ]
+        names, notation = game.action_names(state, turn.seat), game.notation(state, turn.seat)
+        legal = []
+        for action in state.legal_actions(turn.seat):
+            name, number = names[action], game.number(action)
+            boxed = tuple(f"\\boxed{{{said}}}" for said in (name, *notation.others(name)))
+            legal.append(LegalAnswer((text.answer(number), *boxed), f"{number}: {name}"))
         return TurnFacts(to_act, tuple(legal), game.hidden)
 
     def redealt(self, task: Task, count: int) -> Sequence[Turn] | None:

@@ -1,43 +1,139 @@
 """Reading a reply. The one answer format: a single `\\boxed{...}` that holds the number or the name of a legal action.
 
-- Outside of thinking stands exactly one box, see `veritas_rl.envs.answers`.
-- A number is an action's OpenSpiel number, written as in the prompt: ASCII digits, no sign, no leading zero.
-- A name is matched whole, first exactly, then in any ASCII case if just one action fits.
+- Outside of thinking stands one box, see `veritas_rl.envs.answers`; or several that all say the same.
+- A number is the one that the prompt lists. It is read in ASCII digits, without a sign.
+- A name is read as it stands, or written in another usual way by the grammar of the game's notation, see
+  `veritas_rl.envs.openspiel.notation`.
+- Number and name may stand together, as in the prompt's list, if they say the same.
+- LaTeX, quotes, brackets, bold type and a full stop around it say nothing.
 
-Nothing is searched for by substring, and every step is linear in the reply's length.
+What says several actions is ambiguous, whichever of them would be meant more likely. Nothing is searched for by
+substring, and every step is linear in the reply's length.
 """
 
 import re
 from collections.abc import Mapping
 
-from veritas_rl.envs.answers import answer_text, boxed
+from veritas_rl.envs.answers import BOX, answer_text, balanced_boxes
 from veritas_rl.envs.base import Reason, Reply
+from veritas_rl.envs.latex import plain_math
+from veritas_rl.envs.openspiel.games import Game, State
+from veritas_rl.envs.openspiel.notation import Notation
+
+MOST_CHARACTERS = 200
+"""A longer text in a box is no action, unless it is a name."""
+MOST_BOXES = 8
+"""More different boxes are not read: they cannot all say the same."""
+
+EXACT = Notation()
+
+_PAIRS = ('""', "''", "``", "\u201c\u201d", "\u2018\u2019", "«»", "()", "[]", "{}", "<>", "**", "__")
+_NUMBER = re.compile(r"0*([0-9]{1,9})")
+_NUMBER_FIRST = re.compile(r"[(\[]?#?([0-9]{1,9})(?:[)\]] ?[:.=-]? ?| ?[:.=] ?| - | (?=[A-Za-z(\[]))(.+)")
+_NUMBER_LAST = re.compile(r"(.+?)(?: ?[(\[]| ?[:=] ?| - )(?:(?:action|number|no\.)[ :]*)*#?([0-9]{1,9})[)\]]?")
+_LABEL = re.compile(
+    r"(?:(?:i |i'll |i will )?(?:play|choose|pick|select)|(?:(?:my|the|final) )*(?:action|move|answer)(?: number| is)?"
+    r"|number|no\.)(?: ?[:=#] ?| )",
+    re.IGNORECASE,
+)
+_SPACES = re.compile(r"\s+")
+_PARTS = re.compile(r"[,;/|\s]")
+_UNDRESSED = 6
+"""Layers of quotes, brackets and the like that are taken off."""
 
 
-def parse(reply: Reply, names: Mapping[int, str]) -> int | Reason:
-    """The legal action that a reply chooses, or why it chooses none.
+def read_action(reply: Reply, game: Game, state: State, player: int, names: Mapping[int, str]) -> int | Reason:
+    """The legal action that a player's reply chooses, or why it chooses none.
 
     Args:
         reply: Anything.
-        names: The name of each legal action, by number.
+        game: Whose notation is read, and whose numbers.
+        state: Where the player is asked.
+        player: Who.
+        names: The name of each legal action, by action, as `Game.action_names` has it.
+    """
+    actions = {game.number(action): action for action in names}
+    numbered = {number: names[action] for number, action in actions.items()}
+    number = parse(reply, numbered, game.notation(state, player))
+    return number if isinstance(number, Reason) else actions[number]
+
+
+def parse(reply: Reply, names: Mapping[int, str], notation: Notation = EXACT) -> int | Reason:
+    """The number of the legal action that a reply chooses, or why it chooses none.
+
+    Args:
+        reply: Anything.
+        names: The name of each legal action, by the number that is shown.
+        notation: How else the names may be written.
     """
     text = answer_text(reply)
-    said = text if isinstance(text, Reason) else boxed(text)
-    if isinstance(said, Reason):
-        return said
-    action = _lookup(said, names)
-    if action is not None:
-        return action
-    parts = [part.strip() for part in re.split(r"[,;/|\s]", said)]
-    return Reason.AMBIGUOUS if sum(_lookup(part, names) is not None for part in parts) > 1 else Reason.ILLEGAL
+    boxes = text if isinstance(text, Reason) else balanced_boxes(text)
+    if isinstance(boxes, Reason):
+        return boxes
+    said = {box.strip() for box in boxes}
+    if not said or said == {""}:
+        return Reason.UNPARSEABLE
+    if len(said) > MOST_BOXES:
+        return Reason.AMBIGUOUS
+    found = {_choice(box, names, notation) for box in said}
+    return found.pop() if len(found) == 1 else Reason.AMBIGUOUS
 
 
-def _lookup(said: str, names: Mapping[int, str]) -> int | None:
+def _choice(said: str, names: Mapping[int, str], notation: Notation) -> int | Reason:
+    """The number of the action that a box names, or why it names none."""
+    found = _exact(said, names)
+    if not found and len(said) <= MOST_CHARACTERS and BOX not in said:
+        found = _meant(_SPACES.sub(" ", plain_math(said)), names, notation)
+    if not found and sum(bool(_exact(part, names)) for part in _PARTS.split(said)) > 1:
+        return Reason.AMBIGUOUS
+    if not found and BOX in said:
+        return Reason.AMBIGUOUS
+    return found.pop() if len(found) == 1 else Reason.AMBIGUOUS if found else Reason.ILLEGAL
+
+
+def _exact(said: str, names: Mapping[int, str]) -> set[int]:
     # Numbers are compared as text: int() would also take "+3", "0_3" and the digits of other scripts.
-    for action, name in names.items():
-        if said == name or said == str(action):
-            return action
-    if not said.isascii():  # str.lower() folds some other letters onto ASCII ones, such as the Kelvin sign onto k
-        return None
-    found = [action for action, name in names.items() if name.lower() == said.lower()]
-    return found[0] if len(found) == 1 else None
+    return {number for number, name in names.items() if said == name or said == str(number)}
+
+
+def _meant(said: str, names: Mapping[int, str], notation: Notation) -> set[int]:
+    """The actions that a text without LaTeX can mean, alone or after a word such as "action"."""
+    for bare in dict.fromkeys((said.strip(), undressed(said))):
+        if found := _numbered(bare, names, notation):
+            return found
+        label = _LABEL.match(bare)
+        if label and (found := _numbered(undressed(bare[label.end() :]), names, notation)):
+            return found
+    return set()
+
+
+def _numbered(said: str, names: Mapping[int, str], notation: Notation) -> set[int]:
+    """The actions that a text can mean: a number, a move, or both, which must then agree."""
+    for pattern, number_at, move_at in ((_NUMBER_FIRST, 1, 2), (_NUMBER_LAST, 2, 1)):
+        if pair := pattern.fullmatch(said):
+            listed = _one(pair[number_at], names, notation)
+            found = _one(undressed(pair[move_at]), names, notation)
+            if listed and found:
+                return listed if listed <= found else listed | found
+    return _one(said, names, notation)
+
+
+def _one(said: str, names: Mapping[int, str], notation: Notation) -> set[int]:
+    """The actions that a number or a move can mean."""
+    if number := _NUMBER.fullmatch(said):
+        return {number for number in (int(number[1]),) if number in names}
+    return _exact(said, names) or set(notation.fitting(said, names))
+
+
+def undressed(said: str) -> str:
+    """A text without white space, quotes, brackets and marks of bold type around it, and without a full stop."""
+    for _ in range(_UNDRESSED):
+        bare = said.strip().rstrip(".;!").rstrip()
+        if len(bare) > 1 and bare[0] + bare[-1] in _PAIRS:
+            bare = bare[1:-1]
+        if bare.endswith("}") and "{" not in bare:
+            bare = bare.rstrip("}")
+        if bare == said:
+            break
+        said = bare
+    return said

@@ -17,6 +17,7 @@ from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.openspiel import positions, text
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import State
+from veritas_rl.envs.openspiel.notation import Notation, Words
 from veritas_rl.envs.openspiel.parsing import parse
 from veritas_rl.envs.openspiel.view import View
 from veritas_rl.errors import UserError, unknown
@@ -105,6 +106,10 @@ class Perturbed(Session):
     def labels(self, view: View, seat: int) -> dict[int, Label]:
         """By the number that is shown, in ascending order, each legal action."""
 
+    @abstractmethod
+    def notation(self, view: View, seat: int) -> Notation:
+        """How the names that are shown may be written."""
+
     def turns(self) -> Sequence[Turn]:
         return [self._perturbed(turn) for turn in self._inner.turns()]
 
@@ -129,8 +134,11 @@ class Perturbed(Session):
 
     def _read(self, turn: Turn, reply: Reply) -> Reply:
         labels = self.labels(turn.view, turn.seat)
-        number = parse(reply, {number: label.name for number, label in labels.items()})
-        return _MISTAKES[number] if isinstance(number, Reason) else Reply(text.answer(labels[number].action))
+        names = {number: label.name for number, label in labels.items()}
+        number = parse(reply, names, self.notation(turn.view, turn.seat))
+        if isinstance(number, Reason):
+            return _MISTAKES[number]
+        return Reply(text.answer(self.game.number(labels[number].action)))
 
 
 class Relabelled(Perturbed):
@@ -157,6 +165,9 @@ class Relabelled(Perturbed):
             for action in sorted(view.actions, key=self._numbers.__getitem__)
         }
 
+    def notation(self, view: View, seat: int) -> Notation:
+        return Words()
+
     def _word(self, action: int) -> str:
         """Three syllables, other ones for each action."""
         rest, syllables = self._words[action % len(self._words)], []
@@ -176,6 +187,9 @@ class Mirrored(Perturbed):
     def labels(self, view: View, seat: int) -> dict[int, Label]:
         names = self.game.action_names(self.shown_state(view.state), seat)
         return {number: Label(self._image(number), name, name) for number, name in names.items()}
+
+    def notation(self, view: View, seat: int) -> Notation:
+        return self.game.notation(self.shown_state(view.state), seat)
 
     def _image(self, action: int) -> int:
         return self.game.spiel.num_distinct_actions() - 1 - action

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.openspiel import positions, scoring, text
 from veritas_rl.envs.openspiel.games import Decision, Game
-from veritas_rl.envs.openspiel.parsing import parse
+from veritas_rl.envs.openspiel.parsing import read_action
 from veritas_rl.envs.openspiel.task import OpenSpielTask
 from veritas_rl.envs.openspiel.view import View
 
@@ -62,7 +62,7 @@ class OpenSpielSession(Session):
         self.rejected, self.actions = rejected, actions
         for turn in self._turns:
             names = self._names[turn.seat]
-            action = parse(replies[turn.seat], names)
+            action = read_action(replies[turn.seat], self.game, self._state, turn.seat, names)
             if isinstance(action, Reason):
                 rejected[turn.seat] = action
             else:
@@ -111,11 +111,12 @@ class OpenSpielSession(Session):
         self._turns = tuple([self._turn(seat, names) for seat, names in self._names.items()])
 
     def _turn(self, seat: int, names: Mapping[int, str]) -> Turn:
+        listed = {self.game.number(action): name for action, name in names.items()}
         return Turn(
             seat=seat,
-            messages=text.messages(self.game, self._state, seat, names, self._manner.prompt),
-            answers=text.answers(names),
-            update=text.update(self.game, self._state, seat, names, self._manner.prompt)
+            messages=text.messages(self.game, self._state, seat, listed, self._manner.prompt),
+            answers=text.answers(map(self.game.number, names)),
+            update=text.update(self.game, self._state, seat, listed, self._manner.prompt)
             if self._manner.context == "conversation"
             else "",
             dice=(self._chance_seed, self._state.move_number(), seat),

@@ -19,10 +19,10 @@ def messages(game: Game, state: State, player: int, names: Mapping[int, str], pr
         game: The game.
         state: A decision node.
         player: Who is asked.
-        names: The name of each legal action, by number.
+        names: The name of each legal action, by the number that is shown.
         prompt: "full": rules, role, position, all legal actions as `number: name` lines, the answer format.
-            "unlisted": the same without the actions. "brief": the position and the legal action numbers alone, for a
-            model too small to read.
+            "unlisted": the same without the actions, but with how a move is written. "brief": the position and the
+            legal action numbers alone, for a model too small to read.
     """
     if prompt == "brief":
         content = game.brief(state, player)
@@ -31,7 +31,8 @@ def messages(game: Game, state: State, player: int, names: Mapping[int, str], pr
             content = f"{' '.join(map(str, names))}\n{content}"
     else:
         listed = f"{_listed(names)}\n\n" if prompt == "full" else ""
-        content = f"{_opening(game, player)}\n\n{game.position(state, player)}\n\n{listed}{_FORMAT}"
+        written = f"{game.written}\n\n" if prompt == "unlisted" and game.written else ""
+        content = f"{_opening(game, player)}\n\n{game.position(state, player)}\n\n{listed}{written}{_FORMAT}"
     return ({"role": "user", "content": content},)
 
 
@@ -48,15 +49,15 @@ def correction(reason: Reason) -> str:
     return f"That was no legal answer ({reason}). The position is unchanged. {_FORMAT}"
 
 
-def answers(actions: Iterable[int]) -> tuple[str, ...]:
-    """A whole reply for each action, which plays it."""
-    return tuple(map(answer, actions))
+def answers(numbers: Iterable[int]) -> tuple[str, ...]:
+    """A whole reply for each action that has one of these numbers, which plays it."""
+    return tuple(map(answer, numbers))
 
 
 @lru_cache(maxsize=100_000)
-def answer(action: int) -> str:
-    """A whole reply that plays an action."""
-    return f"\\boxed{{{action}}}"
+def answer(number: int) -> str:
+    """A whole reply that plays the action of this number."""
+    return f"\\boxed{{{number}}}"
 
 
 @lru_cache(maxsize=1024)
@@ -66,5 +67,5 @@ def _opening(game: Game, player: int) -> str:
 
 
 def _listed(names: Mapping[int, str]) -> str:
-    lines = "\n".join([f"{action}: {name}" for action, name in names.items()])
+    lines = "\n".join([f"{number}: {name}" for number, name in names.items()])
     return f"Legal actions (number: name):\n{lines}"

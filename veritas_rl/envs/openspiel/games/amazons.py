@@ -8,8 +8,16 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State, letters
+from veritas_rl.envs.openspiel.notation import Cells, Notation
 
 _PHASES = ("from", "to", "shoot")
+_NOTATION = Cells(
+    {
+        **dict.fromkeys(("from", "move from", "move the amazon from", "the amazon on"), "from"),
+        **dict.fromkeys(("to", "move to", "go to", "->"), "to"),
+        **dict.fromkeys(("shoot", "shoot at", "shoot to", "arrow", "arrow at", "arrow to"), "shoot"),
+    }
+)
 
 
 class Amazons(Game):
@@ -58,6 +66,9 @@ class Amazons(Game):
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return f"{_PHASES[len(self._chosen(state))]} {self._cell(action)}"
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         return self._key(state, player, "".join(self._rows(state)), self._chosen(state)[-1:])

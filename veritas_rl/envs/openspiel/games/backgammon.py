@@ -8,6 +8,7 @@ OpenSpiel pays 0 for every end of it: it waits for 15 checkers, and there are 3.
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
+from veritas_rl.envs.openspiel.notation import Notation, Points
 
 _BAR, _PASS = 100, -1
 _DOUBLES = 30
@@ -19,6 +20,7 @@ _SCORES = {
     "full_scoring": "Whoever has borne off all 15 checkers first wins 1 point; 2 (a gammon) if the other has borne off "
     "none; 3 (a backgammon) if the other has moreover a checker on the bar or in the winner's home board.",
 }
+_NOTATION = Points()
 
 
 class Backgammon(Game):
@@ -113,6 +115,9 @@ class Backgammon(Game):
         if len(parts) == 2 and all("/off" in part for part in parts) and moves[0].num != moves[1].num:
             parts.append(f"({moves[0].num} first)")
         return " ".join(parts) or "pass"
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         return f"{player} {self._turns(state)}\n{self.brief(state, player)}"

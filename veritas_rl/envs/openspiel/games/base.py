@@ -11,11 +11,14 @@ from typing import Any, ClassVar
 
 import pyspiel
 
+from veritas_rl.envs.openspiel.notation import Notation
 from veritas_rl.errors import UserError
 from veritas_rl.seeding import generator
 
 State = Any
 """A `pyspiel.State`. Its subclasses carry methods that the library's stubs do not know."""
+
+_EXACT = Notation()
 
 Decision = tuple[State, int]
 """A state and the seat that is asked there: the player to move, or one of several that move at once."""
@@ -37,6 +40,8 @@ class Game:
     budget: ClassVar[tuple[int, int] | None] = (200, 20)
     """Simulations and rollouts of each for a search at full strength, `mcts:full`; None where only random play is of
     use."""
+    written: ClassVar[str] = ""
+    """How a move is written, for prompts that list none, where the rules do not say it."""
     brief_shows_actions: ClassVar[bool] = False
     """Whether `brief` shows the number of every legal action in its place, so that no list of them is needed."""
 
@@ -137,6 +142,14 @@ class Game:
             else f"{name or 'action'} (number {action})"
             for action, name in names.items()
         }
+
+    def number(self, action: int) -> int:
+        """The number by which an action is listed and answered; one for each action of the game."""
+        return action
+
+    def notation(self, state: State, player: int) -> Notation:
+        """How a player's legal actions may be written beside their names."""
+        return _EXACT
 
     def information_key(self, state: State, player: int) -> str:
         """What a player who is asked knows: two states with one key are one decision."""

@@ -14,6 +14,7 @@ from typing import ClassVar, NamedTuple
 import pyspiel
 
 from veritas_rl.envs.openspiel.games.base import Game, State, letters
+from veritas_rl.envs.openspiel.notation import Notation, Placed
 
 PARTICLES = 16
 """Fleets that are drawn for each one that is kept."""
@@ -23,6 +24,14 @@ _SHOT = re.compile(r"/shot_(\d+)_(\d+):([WHS])")
 
 Answers = tuple[tuple[int, str], ...]
 """A player's shots, in order: the cell, and W (water), H (hit) or S (sunk)."""
+_NOTATION = Placed(
+    {
+        **dict.fromkeys(("right", "horizontal", "horizontally", "across", "to the right"), "right"),
+        **dict.fromkeys(("down", "vertical", "vertically", "downwards"), "down"),
+    },
+    before="place|ship",
+    alone="shoot|shoot at|shot at|fire at|cell|at",
+)
 
 
 class Battleship(Game):
@@ -91,6 +100,9 @@ class Battleship(Game):
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return self._name(action)
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def symmetry_key(self, state: State, player: int) -> str:
         """Each of the two boards may be turned and mirrored by itself."""

@@ -9,11 +9,18 @@ from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
 from veritas_rl.envs.openspiel.games.cards import shuffle
+from veritas_rl.envs.openspiel.notation import Notation, Words
 
 _MOVES = ("hit", "stand")
 _RANKS = "A23456789TJQK"
 _HIDDEN = 2
 """The place of the dealer's face-down card in the deal: two cards of the player, then it, then the open one."""
+_NOTATION = Words(
+    {
+        **dict.fromkeys(("hit me", "take a card", "draw a card", "take one more card"), "hit"),
+        **dict.fromkeys(("stay", "stick", "stand pat"), "stand"),
+    }
+)
 
 
 class Blackjack(Game):
@@ -46,6 +53,9 @@ class Blackjack(Game):
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return _MOVES[action]
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         mine, open_card = self._cards(state)

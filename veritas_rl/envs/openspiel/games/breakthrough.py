@@ -3,12 +3,14 @@
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State, letters
+from veritas_rl.envs.openspiel.notation import Notation, Steps
 
 
 class Breakthrough(Game):
     """A move is named by its two cells, such as "a7b6"; the star that OpenSpiel adds to a capture is dropped."""
 
     default_cases: ClassVar = ("breakthrough(columns=6,rows=6)", "breakthrough(columns=8,rows=8)")
+    written: ClassVar = "A move is written as its two cells, such as a4b5, a capture too."
     limits: ClassVar = {"rows": (4, 26), "columns": (2, 26)}
 
     def rules(self) -> str:
@@ -38,6 +40,10 @@ class Breakthrough(Game):
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return super().action_name(state, player, action).rstrip("*")
+
+    def notation(self, state: State, player: int) -> Notation:
+        told = [super(Breakthrough, self).action_name(state, player, action) for action in state.legal_actions(player)]
+        return Steps({name.rstrip("*") for name in told if name.endswith("*")})
 
     def information_key(self, state: State, player: int) -> str:
         return "\n".join(["bw"[player], *self._rows(state)])

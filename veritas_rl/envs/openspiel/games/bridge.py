@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
 from veritas_rl.envs.openspiel.games.cards import deal
+from veritas_rl.envs.openspiel.notation import Bids, Cards, Notation
 
 _RANKS = "23456789TJQKA"
 _SUITS = "cdhs"
@@ -20,6 +21,7 @@ _NO_TRUMP = 4
 _SEAT_NAMES = ("North", "East", "South", "West")
 _PASS, _DOUBLE, _REDOUBLE, _FIRST_BID = 52, 53, 54, 55
 _SEATS = range(4)
+_BIDS, _CARDS = Bids(), Cards({"play": "", "lead": ""})
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,9 @@ class Bridge(Game):
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return _name(action) if action < _PASS else _call(action)
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _BIDS if state.legal_actions(player)[0] >= _PASS else _CARDS
 
     def information_key(self, state: State, player: int) -> str:
         seen = _read(tuple(state.history()), self.parameters.get("dealer", 0))

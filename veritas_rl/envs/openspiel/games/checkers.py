@@ -10,16 +10,19 @@ from typing import Any, ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State, letters
 from veritas_rl.envs.openspiel.games.boards import drawn
+from veritas_rl.envs.openspiel.notation import Notation, Steps
 from veritas_rl.errors import UserError
 
 _DRAW = 40
 _MARKS = str.maketrans({"8": "O", "+": "x", "*": "X"})
+_NOTATION = Steps()
 
 
 class Checkers(Game):
     """A move is named by the cell it starts from and the cell it lands on, such as "a3b4"."""
 
     default_cases: ClassVar = ("checkers",)
+    written: ClassVar = "A move is written as its two cells, such as a3b4; a jump too, such as a3c5."
     limits: ClassVar = {"rows": (7, 26), "columns": (2, 26), "egocentric": (False, True)}
     budget: ClassVar = (500, 50)
 
@@ -65,6 +68,9 @@ class Checkers(Game):
     def brief(self, state: State, player: int) -> str:
         head = " ".join(filter(None, ("ox"[player], str(self._clock(state)), self._jumper(state))))
         return "\n".join([head, *self._rows(state)])
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         return self.brief(state, player)

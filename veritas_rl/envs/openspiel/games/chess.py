@@ -5,10 +5,15 @@ game unasked; a pawn that is attacked en passant tells a position from others ev
 attacked. Chess960 is not described here.
 """
 
+from functools import partial
 from typing import ClassVar
+
+import pyspiel
 
 from veritas_rl.envs.openspiel.games.base import Game, State, letters
 from veritas_rl.envs.openspiel.games.boards import drawn
+from veritas_rl.envs.openspiel.notation import ChessMoves, Notation
+from veritas_rl.envs.openspiel.notation.chess import Move
 from veritas_rl.seeding import digest
 
 _CASTLING = {"K": "O-O", "Q": "O-O-O", "k": "O-O", "q": "O-O-O"}
@@ -77,6 +82,16 @@ class Chess(Game):
         return "\n".join(
             [f"{turn} {placement} {' '.join(rest)}", *(["draw " + " ".join(map(str, draws))] if draws else [])]
         )
+
+    def notation(self, state: State, player: int) -> Notation:
+        return ChessMoves(partial(self._moves, state, player))
+
+    def _moves(self, state: State, player: int) -> dict[int, Move]:
+        board, legal = state.board(), state.legal_actions(player)
+        return {
+            action: Move(state.action_to_string(player, action), pyspiel.chess.action_to_move(action, board).to_lan())
+            for action in legal
+        }
 
     def information_key(self, state: State, player: int) -> str:
         """The position, the moves since the last capture or pawn's move, and the positions since then, because each

@@ -4,12 +4,14 @@ from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State, letters
 from veritas_rl.envs.openspiel.games.boards import drawn, least_image
+from veritas_rl.envs.openspiel.notation import Notation, Steps
 
 
 class Clobber(Game):
     """A move is named by its two cells, such as "a5b5"."""
 
     default_cases: ClassVar = tuple(f"clobber(columns={size},rows={size})" for size in (5, 6, 7))
+    written: ClassVar = "A move is written as its two cells, such as a5b5."
     limits: ClassVar = {"rows": (2, 26), "columns": (2, 26)}
     budget: ClassVar = (1500, 100)
 
@@ -33,6 +35,9 @@ class Clobber(Game):
 
     def brief(self, state: State, player: int) -> str:
         return "\n".join([self.role(player), *self._rows(state)])
+
+    def notation(self, state: State, player: int) -> Notation:
+        return Steps(set(self.action_names(state, player).values()))  # every move captures
 
     def information_key(self, state: State, player: int) -> str:
         return "\n".join(self._rows(state))  # the number of empty cells tells whose turn it is

@@ -4,6 +4,9 @@ from functools import cached_property
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
+from veritas_rl.envs.openspiel.notation import Notation, Numbered
+
+_NOTATION = Numbered(r"(?:drop )?(?:in |into )?(?:the )?col(?:umn|\.)?")
 
 
 class ConnectFour(Game):
@@ -35,6 +38,9 @@ class ConnectFour(Game):
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return f"column {action}"
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         return "\n".join(self._rows(state))  # the discs on the board tell whose turn it is

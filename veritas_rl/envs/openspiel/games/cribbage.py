@@ -13,12 +13,14 @@ from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
 from veritas_rl.envs.openspiel.games.cards import deal, suit_renamings
+from veritas_rl.envs.openspiel.notation import Cards, Notation
 
 _RANKS = "A23456789TJQK"
 _SUITS = "cdhs"
 _PAIRS, _PASS = 52, 2756
 """The first action that puts two cards into the crib, 52 + 52 * card + card; and to pass."""
 _RENAMINGS = suit_renamings()
+_NOTATION = Cards({"play": "", "crib": "", "discard": "", "to the crib": ""}, {"go": "pass"})
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,10 @@ class Cribbage(Game):
     """A card is named by rank and suit: "Qs" is the queen of spades, action 13 * suit + rank."""
 
     default_cases: ClassVar = ("cribbage",)
+    written: ClassVar = (
+        "Two cards for the crib are written as in 5h Qc, a card that is played as in 5h; a player who can play none "
+        "writes pass."
+    )
     limits: ClassVar = {"winner_bonus_reward": (0.0, 1_000_000.0)}
 
     def rules(self) -> str:
@@ -133,6 +139,9 @@ class Cribbage(Game):
         if action == _PASS or action < _PAIRS:
             return _call(action)
         return _names(list(divmod(action - _PAIRS, 52)))
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         hand, rest = self._key(state, player)

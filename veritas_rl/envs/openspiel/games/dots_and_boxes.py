@@ -9,6 +9,9 @@ from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State, letters
 from veritas_rl.envs.openspiel.games.boards import symmetries
+from veritas_rl.envs.openspiel.notation import Joined, Notation
+
+_NOTATION = Joined()
 
 
 class DotsAndBoxes(Game):
@@ -16,6 +19,7 @@ class DotsAndBoxes(Game):
     then the vertical ones."""
 
     default_cases: ClassVar = tuple(f"dots_and_boxes(num_cols={size},num_rows={size})" for size in (3, 4, 5))
+    written: ClassVar = "A move is written as its two dots, such as a1-b1."
     limits: ClassVar = {"num_rows": (1, 25), "num_cols": (1, 25), "utility_margin": (False, True)}
     budget: ClassVar = (1200, 100)
 
@@ -60,6 +64,9 @@ class DotsAndBoxes(Game):
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return "-".join(f"{letters(column + 1)[-1]}{row + 1}" for row, column in self._dots[action])
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         own, other = self._boxes(state, player)

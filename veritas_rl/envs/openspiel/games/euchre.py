@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
 from veritas_rl.envs.openspiel.games.cards import deal, suit_renamings
+from veritas_rl.envs.openspiel.notation import Cards, Notation
 
 _RANKS = "9TJQKA"
 _SUITS = "cdhs"
@@ -26,6 +27,18 @@ _RENAMINGS = tuple(
     for table in suit_renamings()
     # The suits of one colour stay together, because the jack of the trumps' colour is a trump.
     if chr(table[ord("c")]) + chr(table[ord("s")]) in ("cs", "sc", "dh", "hd")
+)
+_NOTATION = Cards(
+    {"play": "", "lead": "", "discard": "discard"},
+    {
+        **dict.fromkeys(("order it up", "i order it up"), "order up"),
+        **dict.fromkeys(("take up", "pick it up", "pick up"), "take it up"),
+        **dict.fromkeys(("go alone", "play alone", "i play alone"), "alone"),
+        **dict.fromkeys(
+            ("with partner", "with my partner", "play with the partner", "play with my partner"), "with the partner"
+        ),
+        **{suit[0]: suit for suit in _SUIT_WORDS},
+    },
 )
 
 
@@ -74,6 +87,11 @@ class Euchre(Game):
     """A card is named by rank and suit: "Js" is the jack of spades, action 4 * rank + suit."""
 
     default_cases: ClassVar = ("euchre",)
+    written: ClassVar = (
+        "In the bidding write pass, order up (the dealer: take it up) or the name of a suit, such as hearts; when "
+        "asked whether to play alone, alone or with the partner; for a card its rank and suit, such as Js; for the "
+        "dealer's discard the same after the word discard, such as discard 9c."
+    )
     limits: ClassVar = {"allow_lone_defender": (False, True), "stick_the_dealer": (False, True)}
     budget: ClassVar = (1000, 100)
 
@@ -167,6 +185,9 @@ class Euchre(Game):
         if action >= _PASS:
             return self._bid(seen, len(seen.bids), action)
         return f"discard {_name(action)}" if seen.ordered and seen.discard is None else _name(action)
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         return f"{player} {self._key(state, player)}"

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
 from veritas_rl.envs.openspiel.games.cards import shuffle, sorted_cards, suit_renamings
+from veritas_rl.envs.openspiel.notation import Cards, Notation
 
 _RANKS = "A23456789TJQK"
 _SUITS = "scdh"
@@ -24,12 +25,26 @@ _PHASES = {
     "Wall": "the stock is used up: pass, or knock with the upcard",
     "GameOver": "the hand is over",
 }
+_NOTATION = Cards(
+    {
+        **dict.fromkeys(("discard", "throw", "throw away"), "discard"),
+        **dict.fromkeys(("lay off", "layoff"), "lay off"),
+        **dict.fromkeys(("meld", "lay down", "lay down meld", "lay"), "meld"),
+    },
+    {
+        **dict.fromkeys(("upcard", "the upcard", "take upcard", "take the upcard", "draw the upcard"), "draw upcard"),
+        **dict.fromkeys(("stock", "draw from stock", "draw from the stock", "draw the stock"), "draw stock"),
+    },
+)
 
 
 class GinRummy(Game):
     """A card is named by rank and suit: "Ts" is the ten of spades, action 13 * suit + rank."""
 
     default_cases: ClassVar = ("gin_rummy",)
+    written: ClassVar = (
+        "A move is written as draw upcard, draw stock, pass, knock, discard 6s, lay off 6s, or meld 4s 5s 6s."
+    )
     limits: ClassVar = {
         "hand_size": (7, 10),
         "knock_card": (0, 10),
@@ -126,6 +141,9 @@ class GinRummy(Game):
             text = state.action_to_string(player, action).rpartition(" ")[2]
             return "meld " + " ".join(text[start : start + 2] for start in range(0, len(text), 2))
         return {_UPCARD: "draw upcard", _STOCK: "draw stock", _PASS: "pass", _KNOCK: "knock"}[action]
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         hand, events = self._recall(state, player)

@@ -9,10 +9,12 @@ from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
 from veritas_rl.envs.openspiel.games.boards import drawn, least_image
+from veritas_rl.envs.openspiel.notation import Cells, Notation
 from veritas_rl.seeding import digest
 
 _LETTERS = "abcdefghjklmnopqrst"  # Go boards have no column i
 _MARKS = str.maketrans({"X": "x", "O": "o", "+": "."})
+_NOTATION = Cells(words={"i pass": "pass", "pass turn": "pass"})
 
 
 class Go(Game):
@@ -68,6 +70,9 @@ class Go(Game):
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return "pass" if action == self._size**2 else self._point(action)
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         """The board with the points closed to the mover, the moves so far, and the set of earlier positions, which

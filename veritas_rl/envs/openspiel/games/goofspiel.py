@@ -11,6 +11,7 @@ from typing import ClassVar
 import pyspiel
 
 from veritas_rl.envs.openspiel.games.base import Game, State
+from veritas_rl.envs.openspiel.notation import Notation, Numbered
 
 _RETURNS = {
     "win_loss": "Whoever has more points at the end wins; equal points are a draw.",
@@ -18,12 +19,14 @@ _RETURNS = {
     "draw.",
     "total_points": "At the end each player gets the points of the prizes won.",
 }
+_NOTATION = Numbered(r"(?:bid )?(?:the )?card|bid(?: the)?")
 
 
 class Goofspiel(Game):
-    """A card is named by its value, from 1: action value - 1."""
+    """A card is named and numbered by its value, from 1: OpenSpiel's action is value - 1."""
 
     default_cases: ClassVar = ("goofspiel", *(f"goofspiel(num_cards={cards})" for cards in (8, 10, 12, 14, 16)))
+    written: ClassVar = "A card is written as its value, such as 3 or card 3."
     limits: ClassVar = {
         "num_cards": (4, 20),
         "points_order": ("random", "descending", "ascending"),
@@ -93,6 +96,13 @@ class Goofspiel(Game):
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return f"card {action + 1}"
+
+    def number(self, action: int) -> int:
+        """A card's value, so that a bare number can mean nothing but that card."""
+        return action + 1
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         return f"{player}|{self.symmetry_key(state, player)}"

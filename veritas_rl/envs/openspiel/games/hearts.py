@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
 from veritas_rl.envs.openspiel.games.cards import deal, shuffle
+from veritas_rl.envs.openspiel.notation import Cards, Notation
 
 _RANKS = "23456789TJQKA"
 _SUITS = "cdhs"
@@ -20,6 +21,8 @@ _CLUBS, _HEARTS, _SPADES = 0, 2, 3
 _TWO_OF_CLUBS, _JACK_OF_DIAMONDS, _QUEEN_OF_SPADES = 0, 37, 43
 _DIRECTIONS = ("nobody", "the left", "the other side", "the right")
 _SEATS = range(4)
+_PASSED = Cards({"pass": "", "pass on": ""})
+_PLAYED = Cards({"play": "", "lead": ""})
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,9 @@ class Hearts(Game):
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return _name(action)
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _PLAYED if _read(tuple(state.history())).playing else _PASSED
 
     def information_key(self, state: State, player: int) -> str:
         return f"{player} {self.symmetry_key(state, player)}"

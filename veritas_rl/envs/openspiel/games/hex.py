@@ -3,9 +3,11 @@
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State, letters
+from veritas_rl.envs.openspiel.notation import Cells, Notation
 
 # OpenSpiel marks stones that touch an edge or a winning chain by other letters.
 _MARKS = str.maketrans({"y": "x", "z": "x", "X": "x", "p": "o", "q": "o", "O": "o"})
+_NOTATION = Cells()
 
 
 class Hex(Game):
@@ -45,6 +47,9 @@ class Hex(Game):
     def action_name(self, state: State, player: int, action: int) -> str:
         row, column = divmod(action, self._shape[1])
         return f"{letters(column + 1)[-1]}{row + 1}"
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         return "\n".join(self._rows(state))  # the stones on the board tell whose turn it is

@@ -3,8 +3,12 @@
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State, card_rank
+from veritas_rl.envs.openspiel.notation import Notation, Words
 
 _MOVES = ("pass", "bet")
+_UNOPENED = Words({"check": "pass"})
+_CALLED = Words({"fold": "pass", "call": "bet"})
+"""What passing and betting are usually called before and after the first bet."""
 
 
 class KuhnPoker(Game):
@@ -38,6 +42,9 @@ class KuhnPoker(Game):
 
     def action_names(self, state: State, player: int) -> dict[int, str]:
         return {action: _MOVES[action] for action in state.legal_actions(player)}
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _CALLED if 1 in self._seen(state, player)[1] else _UNOPENED
 
     def information_key(self, state: State, player: int) -> str:
         return self.brief(state, player)

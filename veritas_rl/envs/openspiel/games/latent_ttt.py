@@ -12,6 +12,9 @@ import pyspiel
 from veritas_rl.envs.openspiel.games.base import Game, State
 from veritas_rl.envs.openspiel.games.boards import symmetries
 from veritas_rl.envs.openspiel.games.tic_tac_toe import cell_name, draw
+from veritas_rl.envs.openspiel.notation import Cells, Notation
+
+_NOTATION = Cells()
 
 
 class LatentTicTacToe(Game):
@@ -53,6 +56,9 @@ class LatentTicTacToe(Game):
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return cell_name(action)
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         return f"{player}{''.join([str(cell) for _, cell in self._choices(state)])}"

@@ -7,8 +7,13 @@ renaming the two suits of any rank leaves a player's problem as it is.
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State, card_rank
+from veritas_rl.envs.openspiel.notation import Notation, Words
 
 _MOVES = ("fold", "call", "raise")
+_FOLD = 0
+_NOTHING_TO_MATCH = Words({"check": "call", "bet": "raise"})
+_TO_MATCH = Words({"reraise": "raise", "re raise": "raise"})
+"""What calling and raising are usually called where there is no stake to match, and where there is."""
 
 
 class LeducPoker(Game):
@@ -54,6 +59,9 @@ class LeducPoker(Game):
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return _MOVES[action]
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _TO_MATCH if _FOLD in state.legal_actions(player) else _NOTHING_TO_MATCH
 
     def information_key(self, state: State, player: int) -> str:
         return self._key(state, player, suits=True)

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
+from veritas_rl.envs.openspiel.notation import DiceBids, Notation
+
+_NOTATION = DiceBids()
 
 
 class LiarsDice(Game):
@@ -44,6 +47,9 @@ class LiarsDice(Game):
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return self._name(action)
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         return f"{player} {self.brief(state, player)}"

@@ -4,9 +4,11 @@ from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State, letters
 from veritas_rl.envs.openspiel.games.boards import drawn, least_image
+from veritas_rl.envs.openspiel.notation import Cells, Notation
 
 _SIZE = 8
 _PASS = _SIZE * _SIZE
+_NOTATION = Cells(words={"i pass": "pass", "pass turn": "pass"})
 
 
 class Othello(Game):
@@ -41,6 +43,9 @@ class Othello(Game):
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return "pass" if action == _PASS else f"{letters(_SIZE)[action % _SIZE]}{action // _SIZE + 1}"
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         return self.brief(state, player)

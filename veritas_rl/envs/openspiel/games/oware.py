@@ -7,6 +7,9 @@ OpenSpiel raises an error at move 1000; random games of these sizes end before m
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
+from veritas_rl.envs.openspiel.notation import Houses, Notation
+
+_NOTATION = Houses()
 
 
 class Oware(Game):
@@ -61,6 +64,9 @@ class Oware(Game):
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return self._name(player, action)
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         start, moves = self._since_capture(state)

@@ -15,6 +15,7 @@ import pyspiel
 from veritas_rl.envs.openspiel.games.base import Game, State
 from veritas_rl.envs.openspiel.games.boards import symmetries
 from veritas_rl.envs.openspiel.games.tic_tac_toe import cell_name, draw
+from veritas_rl.envs.openspiel.notation import Cells, Notation
 
 _LINES = (0o7, 0o70, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124)
 """The winning lines, as sets of cells: a bit each."""
@@ -22,6 +23,7 @@ _FULL = 0o777
 
 Known = tuple[tuple[int, bool] | None, ...]
 """A player's own tries, as the cell and whether the mark was put there; None for a try of the opponent's."""
+_NOTATION = Cells()
 
 
 class PhantomTicTacToe(Game):
@@ -66,6 +68,9 @@ class PhantomTicTacToe(Game):
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return cell_name(action)
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         return _key(player, self._known(state, player), range(9))

@@ -3,8 +3,15 @@
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
+from veritas_rl.envs.openspiel.notation import Notation, Words
 
 _MOVES = ("roll", "stop")
+_NOTATION = Words(
+    {
+        **dict.fromkeys(("roll again", "roll the die", "roll the dice"), "roll"),
+        **dict.fromkeys(("hold", "stop rolling", "bank"), "stop"),
+    }
+)
 
 
 class Pig(Game):
@@ -44,6 +51,9 @@ class Pig(Game):
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return _MOVES[action]
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         return f"{player} {self._moves(state)} {self.brief(state, player)}"

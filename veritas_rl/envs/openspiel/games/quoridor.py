@@ -10,6 +10,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State, letters
+from veritas_rl.envs.openspiel.notation import Notation, Placed
+
+_NOTATION = Placed(
+    {
+        **dict.fromkeys(("h", "horizontal", "horizontally"), "h"),
+        **dict.fromkeys(("v", "vertical", "vertically"), "v"),
+    },
+    before="wall|build|build wall|build a wall|place wall|place a wall",
+    alone="to|move to|go to|pawn|pawn to|move pawn to|cell",
+)
 
 
 @dataclass(frozen=True)
@@ -83,6 +93,9 @@ class Quoridor(Game):
         players = [f"{'xo'[seat]} {self._cell(*board.pawns[seat])} {board.hand[seat]}" for seat in (player, 1 - player)]
         walls = " ".join(self._wall(*wall) for wall in board.walls)
         return "\n".join([*players, *([walls] if walls else [])])
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         return f"{self.brief(state, player)}\n{len(state.history())}"

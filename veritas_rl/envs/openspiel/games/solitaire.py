@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, NamedTuple
 
 from veritas_rl.envs.openspiel.games.base import Game, State
+from veritas_rl.envs.openspiel.notation import Notation, Piles
 
 _SUITS = str.maketrans("♠♥♣♦", "shcd")
 _IMAGES = ("shcd", "chsd", "sdch", "cdsh", "hsdc", "hcds", "dshc", "dchs")
@@ -16,6 +17,7 @@ _IMAGES = ("shcd", "chsd", "sdch", "cdsh", "hsdc", "hcds", "dshc", "dchs")
 _POINTS = "A 100, 2 90, 3 80, 4 70, 5 60, 6 50, 7 40, 8 30, 9 20, T, J, Q and K 10 each"
 _DEALT = 31
 """Cards that are turned up, each a step, before the first decision."""
+_NOTATION = Piles()
 
 
 class _Table(NamedTuple):
@@ -31,6 +33,9 @@ class Solitaire(Game):
     """Cards are named by rank and suit, such as "Th"; a move by its card and where the card goes."""
 
     default_cases: ClassVar = ("solitaire",)
+    written: ClassVar = (
+        "A move is written as in 2d onto 3s, As to foundation, or Kd to an empty column; the last one is end."
+    )
     limits: ClassVar = {"depth_limit": (_DEALT + 1, 1000)}
 
     def rules(self) -> str:
@@ -79,6 +84,9 @@ class Solitaire(Game):
         if target[-1] == source[-1]:
             return f"{source} to foundation"
         return f"{source} onto {target}" if target[0] in "23456789TJQK" else f"{source} to an empty column"
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         return f"{self.brief(state, player)} {self._points(state)}"

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
 from veritas_rl.envs.openspiel.games.boards import least_image
+from veritas_rl.envs.openspiel.notation import Cells, Notation
 
 
 def draw(cells: str) -> str:
@@ -18,6 +19,9 @@ _NAMES = tuple(f"{column}{row}" for row in "123" for column in "abc")
 def cell_name(action: int) -> str:
     """The column letter and row number of a cell."""
     return _NAMES[action]
+
+
+_NOTATION = Cells()
 
 
 class TicTacToe(Game):
@@ -50,6 +54,9 @@ class TicTacToe(Game):
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return cell_name(action)
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         return self._cells(state)  # the marks on the board tell whose turn it is

@@ -10,9 +10,13 @@ from itertools import pairwise
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
+from veritas_rl.envs.openspiel.notation import Notation, Words
 
 _MOVES = ("up", "right", "down", "left")
 _SIGNS = {0: ".", **{2**power: "0123456789ab"[power] for power in range(1, 12)}}
+_NOTATION = Words(
+    {f"{verb} {move}": move for verb in ("move", "slide", "swipe", "push") for move in ("up", "right", "down", "left")}
+)
 
 
 class TwentyFortyEight(Game):
@@ -50,6 +54,9 @@ class TwentyFortyEight(Game):
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return _MOVES[action]
+
+    def notation(self, state: State, player: int) -> Notation:
+        return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
         legal = "".join(map(str, state.legal_actions()))  # the board alone does not tell which moves are barred

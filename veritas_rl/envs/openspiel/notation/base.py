@@ -1,0 +1,83 @@
+"""What every notation is, and those of games whose moves are words or numbered things."""
+
+import re
+from collections.abc import Hashable, Mapping
+from types import MappingProxyType
+
+NO_WORDS: Mapping[str, str] = MappingProxyType({})
+
+_SPACES = re.compile(r"[\s_-]+")
+
+
+class Notation:
+    """A notation in which every move is written as its name, letter for letter.
+
+    It is that of games without a description of their own: in their names a capital letter may mean something.
+    """
+
+    def key(self, text: str) -> Hashable | None:
+        """What a text says: equal for two ways to write one move, None for what is no move in this notation.
+
+        Args:
+            text: A name, or what a reply says, with single spaces and without LaTeX.
+        """
+        return text
+
+    def fitting(self, said: str, names: Mapping[int, str]) -> list[int]:
+        """The numbers of the legal actions that a text can mean: several where it leaves open which.
+
+        Args:
+            said: As in `key`.
+            names: The name of each legal action, by number.
+        """
+        key = self.key(said)
+        return [] if key is None else [number for number, name in names.items() if self.key(name) == key]
+
+    def others(self, name: str) -> tuple[str, ...]:
+        """Usual other ways to write a name that hold nothing but a part of it."""
+        return ()
+
+
+class Words(Notation):
+    """Moves that are words: capitals, hyphens and spaces make no difference.
+
+    Args:
+        same: Other words for a name, each with that name, in small letters.
+    """
+
+    def __init__(self, same: Mapping[str, str] = NO_WORDS) -> None:
+        self.same = same
+
+    def key(self, text: str) -> str | None:
+        words = folded(text)
+        return None if words is None else self.same.get(words, words)
+
+
+class Houses(Notation):
+    """Moves that are a single letter, in which a capital letter is another one, such as the houses of oware."""
+
+    def key(self, text: str) -> str | None:
+        return text.removeprefix("house ").removeprefix("House ")
+
+
+class Numbered(Notation):
+    """Moves that are numbered things, such as "column 3" or "card 5".
+
+    Args:
+        thing: A regular expression of what may stand before the number.
+    """
+
+    def __init__(self, thing: str) -> None:
+        self._move = re.compile(rf"(?:{thing}) ?[:#]? ?0{{0,9}}([0-9]{{1,9}})", re.IGNORECASE | re.ASCII)
+
+    def key(self, text: str) -> str | None:
+        match = self._move.fullmatch(text)
+        return match and match[1]
+
+
+def folded(text: str) -> str | None:
+    """A text in small letters, its words separated by single spaces; None where it is not ASCII.
+
+    `str.lower` folds some other letters onto ASCII ones, such as the Kelvin sign onto k.
+    """
+    return _SPACES.sub(" ", text).strip().lower() if text.isascii() else None

@@ -1,0 +1,107 @@
+"""Moves on a board: a cell, two cells, a line between two dots, a ship or a wall."""
+
+import re
+from collections.abc import Collection, Hashable, Mapping
+
+from veritas_rl.envs.openspiel.notation.base import NO_WORDS, Notation, Words, folded
+
+CELL = r"\(?([a-z])(?: ?, ?| )?([1-9][0-9]?)\)?"
+"""A cell as in a1, A1, a 1, (a, 1), in small letters."""
+
+_CELL = re.compile(CELL)
+_STEP = re.compile(rf"(?:from )?{CELL}( ?-> ?| ?- ?| ?= ?> ?| ?[x*:] ?| ?, ?| (?:captures|takes) | to | )?{CELL}(\*?)")
+
+
+def small(text: str) -> str | None:
+    """A text in small letters with one kind of arrow; None where it holds anything but ASCII then."""
+    text = re.sub(r"\\(?:long)?(?:right)?arrow\b ?|\\to\b ?|[→⟶⇒➔➜]", "->", text)
+    return text.lower() if text.isascii() else None
+
+
+class Cells(Notation):
+    """Moves that are one cell, maybe after a word for what is done there, as in "shoot f5".
+
+    Args:
+        verbs: What may stand before the cell, each with the first word of the names that it fits; "" for names that
+            are the cell alone.
+        words: Other words for moves that are no cell, as in `Words`.
+    """
+
+    def __init__(self, verbs: Mapping[str, str] = NO_WORDS, words: Mapping[str, str] = NO_WORDS) -> None:
+        self._words = Words(words)
+        self._verbs = {"": "", "cell": "", "at": "", **verbs}
+        spelled = "|".join(re.escape(verb) for verb in sorted(self._verbs, key=len, reverse=True))
+        self._move = re.compile(rf"({spelled}):? ?(?:the )?(?:cell |square |point )?{CELL}")
+
+    def key(self, text: str) -> Hashable | None:
+        return self._parts(text)
+
+    def fitting(self, said: str, names: Mapping[int, str]) -> list[int]:
+        verb, what = self._parts(said)
+        known = ((number, self._parts(name)) for number, name in names.items())
+        return [number for number, (first, held) in known if what and held == what and verb in ("", first)]
+
+    def _parts(self, text: str) -> tuple[str, str | None]:
+        """What is done, "" where that is not said, and the cell, or the words."""
+        plain = small(text)
+        move = plain and self._move.fullmatch(plain)
+        return (self._verbs[move[1]], move[2] + move[3]) if move else ("", self._words.key(text))
+
+
+class Steps(Notation):
+    """Moves from one cell to another, written as in "a5b5".
+
+    Args:
+        captures: The names of the moves that capture: only they are read with an x or a star. None where every jump
+            over a cell captures and nothing else does.
+    """
+
+    def __init__(self, captures: Collection[str] | None = None) -> None:
+        self._captures = captures
+
+    def key(self, text: str) -> str | None:
+        plain = small(text)
+        match = plain and _STEP.fullmatch(plain)
+        if not match:
+            return None
+        column, row, between, column_to, row_to, star = match.groups()
+        said = f"{column}{row}{column_to}{row_to}"
+        capture = abs(ord(column) - ord(column_to)) > 1 if self._captures is None else said in self._captures
+        claimed = star or (between or "").strip() in ("x", "*", ":", "captures", "takes")
+        return None if claimed and not capture else said
+
+
+class Joined(Notation):
+    """Lines between two dots in any order, as in "a1-b1"."""
+
+    def key(self, text: str) -> Hashable | None:
+        plain = small(text)
+        match = plain and _STEP.fullmatch(plain)
+        if not match or (match[3] or "").strip() in ("x", "*", ":", "captures", "takes") or match[6]:
+            return None
+        return frozenset((match[1] + match[2], match[4] + match[5]))
+
+
+class Placed(Notation):
+    """Things that lie or stand from a cell on, as in "c4 right" or "a1h", beside moves that are one cell.
+
+    Args:
+        kinds: What may stand beside the cell, each with how the name says it.
+        before: A regular expression of what may stand before a placed thing.
+        alone: A regular expression of what may stand before a cell alone.
+    """
+
+    def __init__(self, kinds: Mapping[str, str], before: str, alone: str) -> None:
+        self._kinds = kinds
+        spelled = "|".join(sorted(kinds, key=len, reverse=True))
+        self._thing = re.compile(rf"(?:(?:{before}):? )?(?:at )?{CELL} ?,? ?({spelled})")
+        self._cell = re.compile(rf"(?:(?:{alone}):? )?{CELL}")
+
+    def key(self, text: str) -> Hashable | None:
+        plain = small(text)
+        if plain is None:
+            return None
+        if thing := self._thing.fullmatch(plain):
+            return thing[1] + thing[2], self._kinds[thing[3]]
+        cell = self._cell.fullmatch(plain)
+        return (cell[1] + cell[2], "") if cell else folded(text)
