@@ -29,7 +29,7 @@ EXACT = Notation()
 
 _PAIRS = ('""', "''", "``", "\u201c\u201d", "\u2018\u2019", "«»", "()", "[]", "{}", "<>", "**", "__")
 _NUMBER = re.compile(r"0*([0-9]{1,9})")
-_NUMBER_FIRST = re.compile(r"[(\[]?#?([0-9]{1,9})(?:[)\]] ?[:.=-]? ?| ?[:.=] ?| - | (?=[A-Za-z(\[]))(.+)")
+_NUMBER_FIRST = re.compile(r"[(\[]?#?([0-9]{1,9})(?:[)\]] ?[:.=-]? ?| ?[:.=] ?| - | )(.+)")
 _NUMBER_LAST = re.compile(r"(.+?)(?: ?[(\[]| ?[:=] ?| - )(?:(?:action|number|no\.)[ :]*)*#?([0-9]{1,9})[)\]]?")
 _LABEL = re.compile(
     r"(?:(?:i |i'll |i will )?(?:play|choose|pick|select)|(?:(?:my|the|final) )*(?:action|move|answer)(?: number| is)?"
@@ -112,7 +112,7 @@ def _numbered(said: str, names: Mapping[int, str], notation: Notation) -> set[in
     for pattern, number_at, move_at in ((_NUMBER_FIRST, 1, 2), (_NUMBER_LAST, 2, 1)):
         if pair := pattern.fullmatch(said):
             listed = _one(pair[number_at], names, notation)
-            found = _one(undressed(pair[move_at]), names, notation)
+            found = _named(undressed(pair[move_at]), names, notation)
             if listed and found:
                 return listed if listed <= found else listed | found
     return _one(said, names, notation)
@@ -122,6 +122,13 @@ def _one(said: str, names: Mapping[int, str], notation: Notation) -> set[int]:
     """The actions that a number or a move can mean."""
     if number := _NUMBER.fullmatch(said):
         return {number for number in (int(number[1]),) if number in names}
+    return _named(said, names, notation)
+
+
+def _named(said: str, names: Mapping[int, str], notation: Notation) -> set[int]:
+    """The actions that a move can mean; none for a bare number."""
+    if _NUMBER.fullmatch(said):
+        return set()
     return _exact(said, names) or set(notation.fitting(said, names))
 
 

@@ -28,8 +28,9 @@ _RENAMINGS = tuple(
     # The suits of one colour stay together, because the jack of the trumps' colour is a trump.
     if chr(table[ord("c")]) + chr(table[ord("s")]) in ("cs", "sc", "dh", "hd")
 )
-_NOTATION = Cards(
-    {"play": "", "lead": "", "discard": "discard"},
+_DISCARDED = Cards({"discard": "discard"})
+_PLAYED = Cards(
+    {"play": "", "lead": ""},
     {
         **dict.fromkeys(("order it up", "i order it up"), "order up"),
         **dict.fromkeys(("take up", "pick it up", "pick up"), "take it up"),
@@ -146,7 +147,7 @@ class Euchre(Game):
             lines.append("The card turned up was not taken.")
         for seat, action in seen.alone:
             lines.append(f"Player {seat} plays {'alone' if action == _ALONE else 'with the partner'}.")
-        if not seen.tricks:
+        if not seen.tricks or _ALONE in state.legal_actions():  # a defender may still be asked to play alone
             return "\n".join(lines)
         won = [0, 0]
         for number, trick in enumerate(seen.tricks, 1):
@@ -164,8 +165,11 @@ class Euchre(Game):
         """Seat, dealer, upcard; hand; trump, bids and who plays alone; this trick; the tricks before."""
         seen = _read(tuple(state.history()))
         trump = "-" if seen.trump is None else _SUITS[seen.trump]
+        asked_alone = _ALONE in state.legal_actions()
         tricks = [
-            f"{trick[0][0] if trick else player} {_names([c for _, c in trick])}".rstrip() for trick in seen.tricks
+            f"{trick[0][0] if trick else player} {_names([c for _, c in trick])}".rstrip()
+            for trick in seen.tricks
+            if not asked_alone
         ]
         parts = [
             f"{player} {seen.dealer} {_name(seen.upcard)}",
@@ -187,7 +191,8 @@ class Euchre(Game):
         return f"discard {_name(action)}" if seen.ordered and seen.discard is None else _name(action)
 
     def notation(self, state: State, player: int) -> Notation:
-        return _NOTATION
+        seen = _read(tuple(state.history()))
+        return _DISCARDED if seen.ordered and seen.discard is None else _PLAYED
 
     def information_key(self, state: State, player: int) -> str:
         return f"{player} {self._key(state, player)}"

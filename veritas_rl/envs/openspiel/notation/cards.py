@@ -20,7 +20,7 @@ _SUIT = r"(?:clubs?|diamonds?|hearts?|spades?|[cdhs])(?![a-z])"
 _RANK = rf"(?:{'|'.join(sorted(_RANKS, key=len, reverse=True))})"
 _CARD = re.compile(rf"(?:the )?({_RANK})(?: of | )?({_SUIT}|[cdhs](?=[0-9atjqk]))|([cdhs])({_RANK})(?![a-z0-9])")
 _BETWEEN = re.compile(r"(?: ?[,;&+] ?(?:and )?| and | )?")
-_BID = re.compile(r"(?:bid )?([1-7]) ?(clubs?|diamonds?|hearts?|spades?|[cdhs]|n\.?t\.?|n|no[ -]?trumps?)")
+_BID = re.compile(r"(?:bid:? )?([1-7]) ?(clubs?|diamonds?|hearts?|spades?|[cdhs]|n\.?t\.?|n|no[ -]?trumps?)")
 
 
 def symbols_written(text: str) -> str | None:

@@ -14,7 +14,7 @@ _STEP = re.compile(rf"(?:from )?{CELL}( ?-> ?| ?- ?| ?= ?> ?| ?[x*:] ?| ?, ?| (?
 
 def small(text: str) -> str | None:
     """A text in small letters with one kind of arrow; None where it holds anything but ASCII then."""
-    text = re.sub(r"\\(?:long)?(?:right)?arrow\b ?|\\to\b ?|[→⟶⇒➔➜]", "->", text)
+    text = re.sub(r"\\(?:(?:long)?rightarrow|to)(?![a-z]) ?|[→⟶⇒➔➜]", "->", text)
     return text.lower() if text.isascii() else None
 
 

@@ -1,7 +1,7 @@
 """Chess moves: standard and long algebraic notation, and that of the UCI protocol.
 
 Whether a small b is a pawn's file or a bishop is decided as the notation has it: a bishop is a capital B. The marks for
-check and mate and the x of a piece's capture may be left out; an x where nothing is captured is not read.
+check and mate and the x of a piece's capture may be left out, but what is said must be true of the move.
 """
 
 import re
@@ -12,7 +12,7 @@ from functools import cached_property
 from veritas_rl.envs.openspiel.notation.base import Notation
 
 _CASTLING = re.compile(r"[O0o]-?[O0o](-?[O0o])?")
-_MARKS = re.compile(r"(?: ?e\.? ?p\.?)?(?:\+{1,2}|#)?[!?]{0,2}$")
+_MARKS = re.compile(r"( ?e\.? ?p\.?)?(\+{1,2}|#)?[!?]{0,2}$")
 _MOVE_NUMBER = re.compile(r"[1-9][0-9]{0,2}\.(?:\.\.)? ?")
 _CAPITALS = re.compile(r"[KQRN]?[A-H]?[1-8]?[xX*]?[A-H][1-8]")
 _MOVE = re.compile(r"([KQRBNPkqrnp]?)([a-h]?)([1-8]?)( ?[x*:] ?|-?)([a-h][1-8])(?:=?\(?([QRBNqrbn])\)?)?")
@@ -58,19 +58,28 @@ class ChessMoves(Notation):
     def fitting(self, said: str, names: Mapping[int, str]) -> list[int]:
         numbered = _MOVE_NUMBER.match(said)
         text = said[numbered.end() :] if numbered else said
-        text = _MARKS.sub("", text)
+        marks = _MARKS.search(text)
+        if not marks:
+            return []
+        text, mark = text[: marks.start()], marks[2] or ""
+        known = {number: move for number, move in self._moves.items() if not mark or _has(move, mark)}
         if castling := _CASTLING.fullmatch(text):
             wanted = "O-O-O" if castling[1] else "O-O"
-            return [number for number, move in self._moves.items() if move.castling == wanted]
+            return [number for number, move in known.items() if move.castling == wanted]
         if _CAPITALS.fullmatch(text):
             piece = text[0] if text[0] in "KQRN" else ""
             text = piece + text[len(piece) :].lower()
         match = _MOVE.fullmatch(text)
-        return [number for number, move in self._moves.items() if _fits(match, move)] if match else []
+        return [number for number, move in known.items() if _fits(match, move)] if match else []
 
     def others(self, name: str) -> tuple[str, ...]:
         bare = name.rstrip("+#")
         return (bare,) if bare != name else ()
+
+
+def _has(move: Move, mark: str) -> bool:
+    """Whether a move gives check, for any of the marks, and mate for #."""
+    return move.name.endswith("#" if mark == "#" else ("+", "#"))
 
 
 def _fits(said: re.Match[str], move: Move) -> bool:

@@ -8,7 +8,7 @@ from veritas_rl.envs.openspiel.notation.base import Notation, Words
 from veritas_rl.envs.openspiel.notation.cells import small
 
 _BID = re.compile(
-    r"(?:i )?(?:bid )?"
+    r"(?:i )?(?:bid:? )?"
     r"(?:([0-9]{1,2})(?: ?[x*] ?| times )([0-9]{1,2})|([0-9]{1,2}) (?:dice (?:of|showing) )?([0-9]{1,2})'?s)"
 )
 _ORDER = re.compile(r" ?\(([1-6]) first\)$")
