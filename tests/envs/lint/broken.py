@@ -62,6 +62,25 @@ class _Substring(_Repaired):
         return next((f"\\boxed{{{action}}}" for action in actions if action in inside or inside in action), text)
 
 
+class _NumbersFromZero(_Repaired):
+    """The number of a thing is read as that of the next one, because things are counted from one and answers from
+    zero."""
+
+    def repaired(self, text: str, turn: Turn) -> str:
+        inside = text.removeprefix("\\boxed{").removesuffix("}")
+        return f"\\boxed{{{int(inside) + 1}}}" if inside.isdigit() else text
+
+
+class _AnyCase(_Repaired):
+    """A name is read in any case, where capitals mean something."""
+
+    def repaired(self, text: str, turn: Turn) -> str:
+        names = self.game.action_names(self._state, turn.seat).values()
+        inside = text.removeprefix("\\boxed{").removesuffix("}")
+        alike = [name for name in names if name.lower() == inside.lower()]
+        return f"\\boxed{{{alike[0]}}}" if len(alike) == 1 else text
+
+
 class _Scored(OpenSpielSession):
     """Changes scores."""
 
@@ -196,6 +215,8 @@ class _NumbersAlone(_Repaired):
 
 EmptyIsTheFirst = broken(_EmptyIsTheFirst)
 Substring = broken(_Substring)
+NumbersFromZero = broken(_NumbersFromZero)
+AnyCase = broken(_AnyCase)
 EmptyPays = broken(_EmptyPays)
 HashedPay = broken(_HashedPay)
 LotteryPay = broken(_LotteryPay)

@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +42,11 @@ class Position:
     history: tuple[int, ...]
     seat: int
 
-    @property
+    @cached_property
     def state(self) -> State:
         return replay(load(self.case), self.history)
 
-    @property
+    @cached_property
     def names(self) -> dict[int, str]:
         return load(self.case).action_names(self.state, self.seat)
 
@@ -136,7 +136,7 @@ def test_no_wrong_reply_is_paid(game: str) -> None:
         assert wrong or game in ("othello", "go")
         for way in wrong:
             task = OpenSpielTask("openspiel", load(position.case).case, 0)
-            session = OpenSpielSession(task, load(position.case), (position.state, position.seat))
+            session = OpenSpielSession(task, load(position.case), (position.state.clone(), position.seat))
             session.step({position.seat: Reply(way.reply)})
             (score,) = session.scores().values()
             assert not score.value

@@ -40,9 +40,14 @@ def hostile(turn: Turn, spellings: Sequence[str]) -> Iterator[tuple[str, Reply]]
         if len(right) > 1:
             yield "two answers", Reply(f"{first} {last}")
             yield "all legal answers", Reply("\n".join(turn.answers))
-    inside = [match[1] for spelling in spellings if (match := _BOX.fullmatch(spelling))]
+    inside = inside_of(spellings)
     if inside:
         yield from _boxes(inside, prompt)
+
+
+def inside_of(spellings: Sequence[str]) -> list[str]:
+    """What stands in the box of each whole reply that is one box."""
+    return [match[1] for spelling in spellings if (match := _BOX.fullmatch(spelling))]
 
 
 def _boxes(inside: Sequence[str], prompt: str) -> Iterator[tuple[str, Reply]]:
@@ -66,8 +71,11 @@ def _boxes(inside: Sequence[str], prompt: str) -> Iterator[tuple[str, Reply]]:
         yield "digits of another script", boxed(numbers[-1].translate(_OTHER_DIGITS))
         if (fraction := f"{numbers[-1]}.0") not in known:
             yield "a number with a point", boxed(fraction)
-    # What holds a legal answer, or is a part of one, without being one.
-    near = [changed for said in inside for changed in (said + "0", "0" + said, said[:-1], said[1:])]
-    near = [said for said in dict.fromkeys(near) if said.strip() and said.strip().casefold() not in known]
+    # What holds a legal answer, or is a part of one, without being one. A zero before a number changes nothing, and a
+    # sign at the end, such as the one for check, may say something of the answer that can be left out.
+    near = [changed for said in inside for changed in (said + "0", "9" + said, said[1:])]
+    near += [said[:-1] for said in inside if said[-1:].isalnum()]
+    near = [said.strip() for said in dict.fromkeys(near)]
+    near = [said for said in near if said and not {said.casefold(), said.lstrip("0") or "0"} & known]
     for said in near[:: max(1, len(near) // MOST_NEAR_MISSES)][:MOST_NEAR_MISSES]:
         yield "a near miss", boxed(said)

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from veritas_rl.envs.environment import Environment
-from veritas_rl.envs.lint import answers, checks
+from veritas_rl.envs.lint import answers, checks, readings
 from veritas_rl.envs.lint.case import Case
 from veritas_rl.envs.lint.findings import Log, NotApplicable, Row, Verdict, named
 from veritas_rl.envs.lint.processes import Item, Twins, open_environment
@@ -26,6 +26,8 @@ CHECKS: Mapping[str, checks.Check] = {
     "tasks distinct": answers.tasks_distinct,
     "answer format told": answers.format_told,
     "legal answers taken": answers.legal_answers_taken,
+    "numbers in names": readings.numbers_in_names,
+    "other answers refused": readings.other_answers_refused,
     "value of many playouts": answers.values_of_many_playouts,
 }
 """The checks that one process can make, by name."""

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Hashable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
+from typing import Any
 
 NO_WORDS: Mapping[str, str] = MappingProxyType({})
 
@@ -31,11 +33,23 @@ class Notation:
             names: The name of each legal action, by number.
         """
         key = self.key(said)
-        return [] if key is None else [number for number, name in names.items() if self.key(name) == key]
+        if key is None:
+            return []
+        known = ((number, _key_of(self, name)) for number, name in names.items())
+        return [number for number, other in known if other is not None and self.agree(key, other)]
+
+    def agree(self, said: Any, known: Any) -> bool:
+        """Whether what a text says is what a name says, by their keys."""
+        return said == known
 
     def others(self, name: str) -> tuple[str, ...]:
         """Usual other ways to write a name that hold nothing but a part of it."""
         return ()
+
+
+@lru_cache(maxsize=20_000)
+def _key_of(notation: Notation, name: str) -> Hashable | None:
+    return notation.key(name)
 
 
 class Words(Notation):

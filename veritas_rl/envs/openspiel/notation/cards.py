@@ -61,26 +61,19 @@ class Cards(Notation):
         spelled = "|".join(re.escape(verb) for verb in sorted(verbs, key=len, reverse=True))
         self._verb = re.compile(rf"({spelled}):? ") if verbs else None
 
-    def key(self, text: str) -> Hashable | None:
-        return self._parts(text)
-
-    def fitting(self, said: str, names: Mapping[int, str]) -> list[int]:
-        verb, what = self._parts(said)
-        if not what:
-            return []
-        known = ((number, self._parts(name)) for number, name in names.items())
-        return [number for number, (first, held) in known if held == what and verb in ("", first)]
-
-    def _parts(self, text: str) -> tuple[str, Hashable]:
+    def key(self, text: str) -> tuple[str, Hashable] | None:
         """What is done, "" where that is not said, and the cards in alphabetical order, or the words."""
         plain = symbols_written(text)
         if plain is None:
-            return "", None
+            return None
         verb = self._verb.match(plain) if self._verb else None
         cards = cards_in(plain[verb.end() :] if verb else plain)
         if not cards:
             return "", self._words.key(plain)
         return self._verbs[verb[1]] if verb else "", tuple(sorted(cards))
+
+    def agree(self, said: tuple[str, Hashable], known: tuple[str, Hashable]) -> bool:
+        return said[1] == known[1] and said[0] in ("", known[0])
 
 
 class Bids(Notation):

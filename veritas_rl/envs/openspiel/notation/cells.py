@@ -33,19 +33,16 @@ class Cells(Notation):
         spelled = "|".join(re.escape(verb) for verb in sorted(self._verbs, key=len, reverse=True))
         self._move = re.compile(rf"({spelled}):? ?(?:the )?(?:cell |square |point )?{CELL}")
 
-    def key(self, text: str) -> Hashable | None:
-        return self._parts(text)
-
-    def fitting(self, said: str, names: Mapping[int, str]) -> list[int]:
-        verb, what = self._parts(said)
-        known = ((number, self._parts(name)) for number, name in names.items())
-        return [number for number, (first, held) in known if what and held == what and verb in ("", first)]
-
-    def _parts(self, text: str) -> tuple[str, str | None]:
+    def key(self, text: str) -> tuple[str, str] | None:
         """What is done, "" where that is not said, and the cell, or the words."""
         plain = small(text)
-        move = plain and self._move.fullmatch(plain)
-        return (self._verbs[move[1]], move[2] + move[3]) if move else ("", self._words.key(text))
+        if move := plain and self._move.fullmatch(plain):
+            return self._verbs[move[1]], move[2] + move[3]
+        words = self._words.key(text)
+        return ("", words) if words else None
+
+    def agree(self, said: tuple[str, str], known: tuple[str, str]) -> bool:
+        return said[1] == known[1] and said[0] in ("", known[0])
 
 
 class Steps(Notation):

@@ -1,7 +1,7 @@
 """Moves of dice games: bids of liar's dice, and the moves of two checkers of backgammon."""
 
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from itertools import pairwise
 
 from veritas_rl.envs.openspiel.notation.base import Notation, Words
@@ -34,26 +34,17 @@ class DiceBids(Notation):
 class Points(Notation):
     """Checkers' moves in the order played, as in "24/20 13/11*". The star of a hit may be left out."""
 
-    def key(self, text: str) -> Hashable | None:
-        """The two points of each move with the die that comes first, or the word."""
-        return self._parts(text)[0]
-
-    def fitting(self, said: str, names: Mapping[int, str]) -> list[int]:
-        key, hits = self._parts(said)
-        if key is None:
-            return []
-        known = ((number, *self._parts(name)) for number, name in names.items())
-        return [number for number, known_key, known_hits in known if known_key == key and hits <= known_hits]
+    def agree(self, said: tuple[Hashable, frozenset[int]], known: tuple[Hashable, frozenset[int]]) -> bool:
+        return said[0] == known[0] and said[1] <= known[1]
 
     def others(self, name: str) -> tuple[str, ...]:
         return (name.replace("*", ""),) if "*" in name else ()
 
-    @staticmethod
-    def _parts(text: str) -> tuple[Hashable | None, set[int]]:
-        """What a text says without its stars, and which of the moves have one."""
+    def key(self, text: str) -> tuple[Hashable, frozenset[int]] | None:
+        """The two points of each move with the die that comes first, or the word; and which of the moves hit."""
         plain = small(text)
-        if plain is None or len(plain) > 60:
-            return None, set()
+        if plain is None:
+            return None
         order = _ORDER.search(plain)
         moves: list[tuple[str, str]] = []
         hits: set[int] = set()
@@ -61,14 +52,14 @@ class Points(Notation):
             times = 2 if part.endswith(_TWICE) else 1
             points = [_POINT.fullmatch(point) for point in re.split(r"/|->?", part.removesuffix(_TWICE))]
             if len(points) < 2 or not all(points):
-                return (plain if plain == "pass" else None), set()
+                return (plain, frozenset()) if plain == "pass" else None
             places = [(match[1].replace("25", "bar"), match[2]) for match in points if match]
             starts, ends = [place for place, _ in places[:-1]], [place for place, _ in places[1:]]
             if places[0][1] or "off" in starts or "bar" in ends:
-                return None, set()
+                return None
             for _ in range(times):
                 for (start, _), (end, star) in pairwise(places):
                     if star:
                         hits.add(len(moves))
                     moves.append((start, end))
-        return (tuple(moves), order and order[1]), hits
+        return (tuple(moves), order and order[1]), frozenset(hits)

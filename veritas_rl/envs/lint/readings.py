@@ -1,0 +1,70 @@
+"""The checks that what is written for one answer is not read as another one."""
+
+import re
+
+from veritas_rl.envs.audit import TurnFacts
+from veritas_rl.envs.base import Reply, Turn
+from veritas_rl.envs.lint.case import Case
+from veritas_rl.envs.lint.findings import Log, NotApplicable, quote
+from veritas_rl.envs.lint.hostile import inside_of
+
+_NUMBER = re.compile(r"(?<![^\s(])[0-9]+(?![^\s).,:])")
+"""A number that stands alone, as in "card 5"."""
+
+
+def numbers_in_names(case: Case, log: Log) -> str:
+    """A number in an answer's name, written alone, does not play another answer."""
+    count = 0
+    for task, turns in case.asked:
+        for turn in turns[:1]:
+            names = {name for legal in _facts(case, turn).legal for _, _, name in [legal.line.partition(": ")] if name}
+            for name in sorted(names):
+                for number in _NUMBER.findall(name):
+                    count += 1
+                    with log.guard(task.id):
+                        score = case.answer(task.replace(reward="legal"), turn.seat, Reply(f"\\boxed{{{number}}}"))
+                        taken = score.details.get("action", name)
+                        if score.legal and taken != name:
+                            log.found(task.id, f"{quote(number)} plays {taken}, and there is {name}")
+    return f"{count} numbers in names"
+
+
+def other_answers_refused(case: Case, log: Log) -> str:
+    """What names another answer, that is not legal here, is refused: a small letter may say another thing than a
+    capital one.
+
+    Looked at are names that differ from a legal one by capitals alone, of turns that share an answer with this one.
+    """
+    kinds = {frozenset(_said(case.facts(turn))) for turn in _met(case)}
+    count = 0
+    for task, turns in case.asked:
+        for turn in turns[:1]:
+            legal = _said(_facts(case, turn))
+            folded = {said.casefold() for said in legal}
+            others = {said for kind in kinds if kind & legal for said in kind - legal if said.casefold() in folded}
+            for said in sorted(others):
+                count += 1
+                with log.guard(task.id):
+                    score = case.answer(task.replace(reward="legal"), turn.seat, Reply(f"\\boxed{{{said}}}"))
+                    if score.legal:
+                        taken = score.details.get("action", "a legal answer")
+                        log.found(task.id, f"{quote(said)} is not legal here and was taken as {taken}")
+    return f"{count} names of other answers"
+
+
+def _met(case: Case) -> list[Turn]:
+    """Every turn of the case's tasks and of the whole games that are played of it."""
+    asked = [turn for _, turns in case.asked for turn in turns]
+    return asked + [turn for _, rounds, _ in case.played for turns in rounds for turn in turns]
+
+
+def _said(facts: TurnFacts | None) -> set[str]:
+    """Every documented way to answer a turn in a box."""
+    return {said for legal in facts.legal for said in inside_of(legal.replies)} if facts else set()
+
+
+def _facts(case: Case, turn: Turn) -> TurnFacts:
+    facts = case.facts(turn)
+    if facts is None:
+        raise NotApplicable("the environment does not tell the legal answers")
+    return facts
