@@ -17,6 +17,13 @@ os.environ["WANDB_MODE"] = "offline"
 os.environ["VERL_PLATFORM"] = "cpu"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of this project's tests."""
+    parser.addoption(
+        "--fuzzed-replies", type=int, default=100_000, help="hostile replies that are read, 10000000 before a release"
+    )
+
+
 @pytest.fixture
 def free_port() -> int:
     """A TCP port of this machine that nothing listens on."""

@@ -3,9 +3,13 @@
 `replies/GAME.jsonl` has positions of a game, then what boxes mean in them: the name of a legal action, or null where
 none may be taken. `replies/any_game.jsonl` has ways that every game shares; <name> and <number> stand for a legal
 action, <other> and <other number> for another one, <unused> for a number that no legal action has.
+
+Hostile replies are put together from them, thinking and noise. `--fuzzed-replies N` reads N of those, such as 10000000
+once before a release.
 """
 
 import json
+import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -142,3 +146,129 @@ def test_no_wrong_reply_is_paid(game: str) -> None:
             assert not score.value
             assert not score.success
             assert score.reason.is_mistake
+
+
+NEUTRAL = (
+    *(
+        "",
+        "",
+        " ",
+        "\n",
+        "I think ",
+        "3 ",
+        "a1 ",
+        "boxed{0",
+        "\\",
+        "\\boxed",
+        "\\boxed (0)",
+        "\\Boxed(0)",
+        "$$",
+        "<THINK>",
+    ),
+    *(
+        "</think >",
+        "\u2028",
+        "\u202e",
+        "\ud83d",
+        "\x00",
+        "\ufeff",
+        "\u200b",
+        "é" * 50,
+        "x" * 300,
+        "Answer: 3",
+        "# 1\n",
+        "```",
+    ),
+)
+"""Text that says nothing; none of it closes a box."""
+HOSTILE = (
+    "\\boxed{",
+    "}",
+    "{",
+    "\\boxed{}",
+    "\\boxed{\ud800}",
+    "\\text{",
+    "\\boxed{\\boxed{",
+    "}}}}",
+    "\\boxed{{",
+    "${$",
+)
+"""Text that may open or close boxes: what comes of it is an answer of one of the boxes, or none."""
+MOST_BOXES = 3
+
+
+class Pool:
+    """The boxes of one position: whole boxes, each with the action that it means."""
+
+    def __init__(self, ways: list[Way]) -> None:
+        self.position = ways[0].position
+        self.game = load(self.position.case)
+        boxes = [way for way in ways if way.reply.startswith("\\boxed{") and way.reply.endswith("}")]
+        boxes = [way for way in boxes if way.reply.count("\\boxed") == 1 and balanced(way.reply)]
+        self.right = [way for way in boxes if way.means is not None]
+        self.wrong = [way for way in boxes if way.means is None]
+
+    def read(self, reply: Reply) -> int | Reason:
+        position = self.position
+        return read_action(reply, self.game, position.state, position.seat, position.names)
+
+
+def balanced(text: str) -> bool:
+    return text.count("{") == text.count("}")
+
+
+def pools() -> list[Pool]:
+    found = []
+    for game in GAMES:
+        ways = [*own_ways(game), *shared_ways(game)]
+        found += [Pool([way for way in ways if way.position == position]) for position in positions_of(game)]
+    return found
+
+
+def outside(parts: list[Way | str]) -> list[Way]:
+    """The boxes outside of thinking, part by part from the left: a second way to tell them."""
+    kept: list[Way] = []
+    thinking = False
+    for part in parts:
+        if part == "<think>":
+            thinking = True
+        elif part == "</think>":
+            kept = kept if thinking else []
+            thinking = False
+        elif isinstance(part, Way) and not thinking:
+            kept.append(part)
+    return kept
+
+
+def test_hostile_replies_raise_nothing_and_are_paid_for_nothing(request: pytest.FixtureRequest) -> None:
+    rng = random.Random(7)
+    made, taken, reasons = pools(), 0, set()
+    count: int = request.config.getoption("--fuzzed-replies")
+    for index in range(count):
+        pool = rng.choice(made)
+        parts: list[Way | str] = [rng.choice(NEUTRAL)]
+        same = rng.choice(pool.right)
+        for _ in range(rng.choice((0, 1, 1, 1, 2, MOST_BOXES))):
+            draw = rng.random()
+            parts.append(same if draw < 0.4 else rng.choice(pool.right if draw < 0.6 else pool.wrong))
+            parts.append(rng.choice(NEUTRAL))
+        if rng.random() < 0.3:
+            parts.insert(rng.randrange(len(parts) + 1), rng.choice(("<think>", "</think>")))
+        hostile = rng.random() < 0.3
+        if hostile:
+            parts.insert(rng.randrange(len(parts) + 1), rng.choice(HOSTILE))
+        truncated = index % 50 == 0
+        text = "".join(part.reply if isinstance(part, Way) else part for part in parts)
+        got = pool.read(Reply(text, truncated=truncated))
+        meant = {way.means for way in outside(parts)}
+        if isinstance(got, Reason):
+            assert got.is_mistake
+            reasons.add(got)
+        else:
+            taken += 1
+            assert not truncated
+            assert got in (meant if hostile else meant if len(meant) == 1 else ()), (pool.position.case, text, got)
+        if not hostile and not truncated and len(meant) == 1 and meant != {None}:
+            assert got == meant.pop(), (pool.position.case, text, got)
+    assert taken > count / 5  # the accepting branch is reached, too
+    assert reasons == {Reason.EMPTY, Reason.UNPARSEABLE, Reason.AMBIGUOUS, Reason.ILLEGAL, Reason.TRUNCATED}

@@ -5,7 +5,7 @@ Melds have at most five cards: a longer run is laid as two. OpenSpiel's own way 
 and leaves it in the history: neither that nor the search that uses it is used here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
@@ -90,11 +90,14 @@ class GinRummy(Game):
         else:
             after = " after the best discard" if seen.phase == "Discard" else ""
             worth = f"deadwood{after} {seen.deadwood[player]}"
+        phase = _PHASES[seen.phase]
+        if seen.phase == "FirstUpcard" and all(seen.pass_on_first_upcard):
+            phase = "first turn: both players have passed, so draw from the stock"
         lines = [
-            f"Phase: {_PHASES[seen.phase]}",
+            f"Phase: {phase}",
             f"Your hand: {hand} ({worth})",
             f"Upcard: {seen.upcard or 'none'}",
-            f"Discard pile, oldest first: {' '.join(seen.discard_pile) or 'none'}",
+            f"Discard pile, oldest first: {self._discarded(state, player, seen.discard_pile) or 'none'}",
             f"Cards in the stock: {seen.stock_size}",
         ]
         if seen.phase == "FirstUpcard" and any(seen.pass_on_first_upcard):
@@ -204,6 +207,12 @@ class GinRummy(Game):
 
     def _known(self, state: State, player: int) -> str:
         return self._cards([_card(card) for card in state.known_cards()[player]])
+
+    def _discarded(self, state: State, player: int, pile: Sequence[str]) -> str:
+        """The cards of the discard pile with who discarded each one last; nobody discarded the first upcard."""
+        last = {_card(step.action): step.player for step in state.full_history() if 0 <= step.action < _UPCARD}
+        names = {player: "you", 1 - player: "your opponent"}
+        return ", ".join(f"{card} ({names.get(last[card], 'first upcard')})" for card in pile)
 
     def _drawn(self, state: State) -> int:
         """Upcards drawn after the first turn."""
