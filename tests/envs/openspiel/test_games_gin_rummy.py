@@ -83,6 +83,28 @@ def test_gin_rummy_is_drawn_as_told(play: Play) -> None:
     assert state.returns() == [0, 0]
 
 
+def test_gin_rummy_shows_that_both_passed_and_who_discarded(games: Games) -> None:
+    game, passed, discarded = load("gin_rummy"), 0, 0
+    for *states, _ in games(game.case, 8):
+        for state in states:
+            seat = state.current_player()
+            shown = game.position(state, seat)
+            if "both players have passed" in shown:
+                assert set(game.action_names(state, seat).values()) == {"draw stock"}
+                passed += 1
+            pile = state.to_observation_struct(seat).discard_pile
+            steps = [step for step in state.full_history() if step.player >= 0]
+            for card in pile:
+                owners = [
+                    step.player for step in steps if state.action_to_string(step.player, step.action).endswith(card)
+                ]
+                name = "first upcard" if not owners else "you" if owners[-1] == seat else "your opponent"
+                assert f"{card} ({name})" in shown
+                discarded += 1
+    assert passed
+    assert discarded
+
+
 def test_gin_rummy_stock_ends_with_a_chance_to_knock(games: Games) -> None:
     game = load("gin_rummy")
     walls = 0

@@ -171,6 +171,16 @@ def test_euchre_bowers_are_trumps_and_alone_pays_four(play: Play) -> None:
     assert state.returns() == [4, -4, 4, -4]  # no other trump was left
 
 
+def test_euchre_defender_asked_to_play_alone_is_shown_no_trick(play: Play) -> None:
+    case = "euchre(allow_lone_defender=True)"
+    game = load(case)
+    asked = play(case, EUCHRE, "pass", "pass", "order up", "discard 9c", "with the partner")
+    assert set(game.action_names(asked, asked.current_player()).values()) == {"alone", "with the partner"}
+    assert "trick" not in game.position(asked, asked.current_player()).lower()
+    leads = play(case, EUCHRE, *("pass", "pass", "order up", "discard 9c"), *["with the partner"] * 3)
+    assert "This trick: you lead" in game.position(leads, leads.current_player())
+
+
 def test_euchre_discard_is_shown_to_the_dealer_alone(play: Play) -> None:
     game = load("euchre")
     state = play("euchre", EUCHRE, "pass", "pass", "order up", "discard 9c", "with the partner")

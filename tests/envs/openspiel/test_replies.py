@@ -226,7 +226,7 @@ def pools() -> list[Pool]:
 
 
 def outside(parts: list[Way | str]) -> list[Way]:
-    """The boxes outside of thinking, part by part from the left: a second way to tell them."""
+    """The boxes outside of thinking, part by part from the left: a second way to find them."""
     kept: list[Way] = []
     thinking = False
     for part in parts:

@@ -66,5 +66,5 @@ def _said(facts: TurnFacts | None) -> set[str]:
 def _facts(case: Case, turn: Turn) -> TurnFacts:
     facts = case.facts(turn)
     if facts is None:
-        raise NotApplicable("the environment does not tell the legal answers")
+        raise NotApplicable("the environment does not name the legal answers")
     return facts

@@ -76,7 +76,8 @@ def parse(reply: Reply, names: Mapping[int, str], notation: Notation = EXACT) ->
     if len(said) > MOST_BOXES:
         return Reason.AMBIGUOUS
     found = {_choice(box, names, notation) for box in said}
-    return found.pop() if len(found) == 1 else Reason.AMBIGUOUS
+    choice = found.pop()
+    return Reason.AMBIGUOUS if found or (len(said) > 1 and isinstance(choice, Reason)) else choice
 
 
 def _choice(said: str, names: Mapping[int, str], notation: Notation) -> int | Reason:

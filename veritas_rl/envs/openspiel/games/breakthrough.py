@@ -42,8 +42,8 @@ class Breakthrough(Game):
         return super().action_name(state, player, action).rstrip("*")
 
     def notation(self, state: State, player: int) -> Notation:
-        told = [super(Breakthrough, self).action_name(state, player, action) for action in state.legal_actions(player)]
-        return Steps({name.rstrip("*") for name in told if name.endswith("*")})
+        names = [super(Breakthrough, self).action_name(state, player, action) for action in state.legal_actions(player)]
+        return Steps({name.rstrip("*") for name in names if name.endswith("*")})
 
     def information_key(self, state: State, player: int) -> str:
         return "\n".join(["bw"[player], *self._rows(state)])

@@ -97,6 +97,6 @@ def _fits(said: re.Match[str], move: Move) -> bool:
     if not letter:
         if squares:
             return not takes or move.piece == "P" or "x" in move.name
-        # A pawn's capture is told by its file and an x; without an x neither file nor rank is said.
+        # A pawn's capture is written by its file and an x; without an x neither file nor rank is said.
         return move.piece == "P" and not rank and bool(file) == ("x" in move.name) == takes and between != "-"
     return letter.upper() == move.piece and not move.castling
