@@ -85,7 +85,7 @@ def test_gin_rummy_is_drawn_as_told(play: Play) -> None:
 
 def test_gin_rummy_shows_that_both_passed_and_who_discarded(games: Games) -> None:
     game, passed, discarded = load("gin_rummy"), 0, 0
-    for *states, _ in games(game.case, 8):
+    for *states, _ in games(game.case, 24):
         for state in states:
             seat = state.current_player()
             shown = game.position(state, seat)
