@@ -278,7 +278,8 @@ def _sampled(
     for question in questions:
         view: View = question.turn.view
         game, state, seat = load(view.case), view.state, question.turn.seat
-        answers = Counter(read_action(next(replies), game, state, seat, question.names) for _ in range(samples))
+        listed = game.listed(question.names)
+        answers = Counter(read_action(next(replies), game, state, seat, listed) for _ in range(samples))
         mistakes.update({str(reason): count for reason, count in answers.items() if isinstance(reason, Reason)})
         rows.append(tuple(answers[action] / samples for action in question.names))
     return rows

@@ -38,7 +38,7 @@ NAMES = {0: "a1", 3: "bxc3", 4: "Bxc3", 12: "column 12"}
     ],
 )
 def test_answers(text: str, action: int) -> None:
-    assert parse(Reply(text), NAMES, Words()) == action
+    assert parse(Reply(text), NAMES, Words) == action
 
 
 def test_without_a_grammar_names_are_read_letter_for_letter() -> None:
@@ -90,7 +90,7 @@ def test_without_a_grammar_names_are_read_letter_for_letter() -> None:
     ],
 )
 def test_mistakes(text: str, reason: Reason) -> None:
-    assert parse(Reply(text), NAMES, Words()) is reason
+    assert parse(Reply(text), NAMES, Words) is reason
 
 
 def test_a_truncated_reply_is_a_mistake_whatever_it_says() -> None:
@@ -98,7 +98,7 @@ def test_a_truncated_reply_is_a_mistake_whatever_it_says() -> None:
 
 
 def test_letters_that_fold_onto_ascii_do_not_count() -> None:
-    assert parse(Reply("\\boxed{\u212a}"), {0: "k"}, Words()) is Reason.ILLEGAL  # the Kelvin sign
+    assert parse(Reply("\\boxed{\u212a}"), {0: "k"}, Words) is Reason.ILLEGAL  # the Kelvin sign
 
 
 SCRAPS = (
@@ -114,7 +114,7 @@ def test_fuzz() -> None:
     answered = 0
     for _ in range(20_000):
         text = "".join(rng.choices(SCRAPS, k=rng.randint(0, 12)))
-        got = parse(Reply(text), NAMES, Words())
+        got = parse(Reply(text), NAMES, Words)
         if isinstance(got, Reason):
             assert got.is_mistake
             continue
@@ -129,7 +129,7 @@ def test_huge_hostile_replies() -> None:
     for _ in range(200):
         unit = rng.choice(SCRAPS)
         size = rng.choice((1_000, 50_000, MAX_CHARACTERS, MAX_CHARACTERS + 1, 500_000))
-        got = parse(Reply((unit * (size // len(unit) + 1))[:size] + "\\boxed{3}"), NAMES, Words())
+        got = parse(Reply((unit * (size // len(unit) + 1))[:size] + "\\boxed{3}"), NAMES, Words)
         if size + 9 > MAX_CHARACTERS:
             assert got is Reason.OVERLONG
         else:
@@ -143,5 +143,5 @@ def test_hostile_replies_cost_linear_time(scrap: str) -> None:
     text = "\\boxed{" + scrap * (90_000 // len(scrap)) + "}"
     start = time.perf_counter()
     for _ in range(3):
-        parse(Reply(text), {action: f"a{action}" for action in range(30)}, Words())
+        parse(Reply(text), {action: f"a{action}" for action in range(30)}, Words)
     assert time.perf_counter() - start < 3

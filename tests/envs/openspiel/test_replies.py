@@ -54,6 +54,10 @@ class Position:
     def names(self) -> dict[int, str]:
         return load(self.case).action_names(self.state, self.seat)
 
+    def read(self, reply: Reply) -> int | Reason:
+        game = load(self.case)
+        return read_action(reply, game, self.state, self.seat, game.listed(self.names))
+
 
 @dataclass(frozen=True)
 class Way:
@@ -108,11 +112,6 @@ def shared_ways(game: str) -> Iterator[Way]:
                 yield Way(position, reply, action if row["right"] else None)
 
 
-def read(way: Way) -> int | Reason:
-    position = way.position
-    return read_action(Reply(way.reply), load(position.case), position.state, position.seat, position.names)
-
-
 def test_every_described_game_has_replies() -> None:
     assert {path.stem for path in FOLDER.glob("*.jsonl")} == {*GAMES, "any_game"}
 
@@ -125,7 +124,7 @@ def test_replies_are_read_as_they_are_meant(game: str) -> None:
     assert min(counts.values()) >= FEWEST // 4
     faults = []
     for way in ways:
-        got = read(way)
+        got = way.position.read(Reply(way.reply))
         right = isinstance(got, Reason) and got.is_mistake if way.means is None else got == way.means
         if not right:
             faults.append((way.reply, way.means, got))
@@ -202,15 +201,10 @@ class Pool:
 
     def __init__(self, ways: list[Way]) -> None:
         self.position = ways[0].position
-        self.game = load(self.position.case)
         boxes = [way for way in ways if way.reply.startswith("\\boxed{") and way.reply.endswith("}")]
         boxes = [way for way in boxes if way.reply.count("\\boxed") == 1 and balanced(way.reply)]
         self.right = [way for way in boxes if way.means is not None]
         self.wrong = [way for way in boxes if way.means is None]
-
-    def read(self, reply: Reply) -> int | Reason:
-        position = self.position
-        return read_action(reply, self.game, position.state, position.seat, position.names)
 
 
 def balanced(text: str) -> bool:
@@ -243,7 +237,7 @@ def outside(parts: list[Way | str]) -> list[Way]:
 def test_hostile_replies_raise_nothing_and_are_paid_for_nothing(request: pytest.FixtureRequest) -> None:
     rng = random.Random(7)
     made, taken, reasons = pools(), 0, set()
-    count: int = request.config.getoption("--fuzzed-replies")
+    count = int(request.config.getoption("--fuzzed-replies") or 0)
     for index in range(count):
         pool = rng.choice(made)
         parts: list[Way | str] = [rng.choice(NEUTRAL)]
@@ -259,7 +253,7 @@ def test_hostile_replies_raise_nothing_and_are_paid_for_nothing(request: pytest.
             parts.insert(rng.randrange(len(parts) + 1), rng.choice(HOSTILE))
         truncated = index % 50 == 0
         text = "".join(part.reply if isinstance(part, Way) else part for part in parts)
-        got = pool.read(Reply(text, truncated=truncated))
+        got = pool.position.read(Reply(text, truncated=truncated))
         meant = {way.means for way in outside(parts)}
         if isinstance(got, Reason):
             assert got.is_mistake

@@ -12,7 +12,7 @@ substring, and every step is linear in the reply's length.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from veritas_rl.envs.answers import BOX, answer_text, balanced_boxes
 from veritas_rl.envs.base import Reason, Reply
@@ -25,8 +25,6 @@ MOST_CHARACTERS = 200
 MOST_BOXES = 8
 """More different boxes are not read: they cannot all say the same."""
 
-EXACT = Notation()
-
 _PAIRS = ('""', "''", "``", "\u201c\u201d", "\u2018\u2019", "«»", "()", "[]", "{}", "<>", "**", "__")
 _NUMBER = re.compile(r"0*([0-9]{1,9})")
 _NUMBER_FIRST = re.compile(r"[(\[]?#?([0-9]{1,9})(?:[)\]] ?[:.=-]? ?| ?[:.=] ?| - | )(.+)")
@@ -38,35 +36,36 @@ _LABEL = re.compile(
 )
 _SPACES = re.compile(r"\s+")
 _PARTS = re.compile(r"[,;/|\s]")
+_DIGITS = 10
 _UNDRESSED = 6
 """Layers of quotes, brackets and the like that are taken off."""
 
 
-def read_action(reply: Reply, game: Game, state: State, player: int, names: Mapping[int, str]) -> int | Reason:
+def read_action(reply: Reply, game: Game, state: State, player: int, listed: Mapping[int, str]) -> int | Reason:
     """The legal action that a player's reply chooses, or why it chooses none.
 
     Args:
         reply: Anything.
-        game: Whose notation is read, and whose numbers.
+        game: Whose notation is read.
         state: Where the player is asked.
         player: Who.
-        names: The name of each legal action, by action, as `Game.action_names` has it.
+        listed: The name of each legal action, by its number, as `Game.listed` has it.
     """
-    actions = {game.number(action): action for action in names}
-    numbered = {number: names[action] for number, action in actions.items()}
-    number = parse(reply, numbered, game.notation(state, player))
-    return number if isinstance(number, Reason) else actions[number]
+    number = parse(reply, listed, lambda: game.notation(state, player))
+    return number if isinstance(number, Reason) else game.action(number)
 
 
-def parse(reply: Reply, names: Mapping[int, str], notation: Notation = EXACT) -> int | Reason:
+def parse(reply: Reply, names: Mapping[int, str], notation: Callable[[], Notation] = Notation) -> int | Reason:
     """The number of the legal action that a reply chooses, or why it chooses none.
 
     Args:
         reply: Anything.
         names: The name of each legal action, by the number that is shown.
-        notation: How else the names may be written.
+        notation: Gives how else the names may be written; it is asked where a box holds no name or number as it stands.
     """
     text = answer_text(reply)
+    if not isinstance(text, Reason) and (number := _plain_box(text, names)) is not None:
+        return number
     boxes = text if isinstance(text, Reason) else balanced_boxes(text)
     if isinstance(boxes, Reason):
         return boxes
@@ -80,11 +79,11 @@ def parse(reply: Reply, names: Mapping[int, str], notation: Notation = EXACT) ->
     return Reason.AMBIGUOUS if found or (len(said) > 1 and isinstance(choice, Reason)) else choice
 
 
-def _choice(said: str, names: Mapping[int, str], notation: Notation) -> int | Reason:
+def _choice(said: str, names: Mapping[int, str], notation: Callable[[], Notation]) -> int | Reason:
     """The number of the action that a box names, or why it names none."""
     found = _exact(said, names)
     if not found and len(said) <= MOST_CHARACTERS and BOX not in said:
-        found = _meant(_SPACES.sub(" ", plain_math(said)), names, notation)
+        found = _meant(_SPACES.sub(" ", plain_math(said)), names, notation())
     if not found and sum(bool(_exact(part, names)) for part in _PARTS.split(said)) > 1:
         return Reason.AMBIGUOUS
     if not found and BOX in said:
@@ -92,9 +91,22 @@ def _choice(said: str, names: Mapping[int, str], notation: Notation) -> int | Re
     return found.pop() if len(found) == 1 else Reason.AMBIGUOUS if found else Reason.ILLEGAL
 
 
+def _plain_box(text: str, names: Mapping[int, str]) -> int | None:
+    """The number of the action that the only box of a text holds as it stands, as nearly all boxes do."""
+    start = text.find(BOX)
+    if start < 0 or text.find(BOX, start + 1) >= 0:
+        return None
+    inside, closed, _ = text[start + len(BOX) :].partition("}")
+    found = _exact(inside.strip(), names) if closed else ()
+    return next(iter(found)) if len(found) == 1 else None
+
+
 def _exact(said: str, names: Mapping[int, str]) -> set[int]:
-    # Numbers are compared as text: int() would also take "+3", "0_3" and the digits of other scripts.
-    return {number for number, name in names.items() if said == name or said == str(number)}
+    """The action whose number or name a text is."""
+    # Not every text that int() takes is a number: "+3", "0_3" and the digits of other scripts are none.
+    if said.isdigit() and said.isascii() and len(said) < _DIGITS and (said[0] != "0" or said == "0"):
+        return {int(said)} & names.keys()
+    return {number for number, name in names.items() if said == name}
 
 
 def _meant(said: str, names: Mapping[int, str], notation: Notation) -> set[int]:

@@ -135,7 +135,7 @@ class Perturbed(Session):
     def _read(self, turn: Turn, reply: Reply) -> Reply:
         labels = self.labels(turn.view, turn.seat)
         names = {number: label.name for number, label in labels.items()}
-        number = parse(reply, names, self.notation(turn.view, turn.seat))
+        number = parse(reply, names, lambda: self.notation(turn.view, turn.seat))
         if isinstance(number, Reason):
             return _MISTAKES[number]
         return Reply(text.answer(self.game.number(labels[number].action)))

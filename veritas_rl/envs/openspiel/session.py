@@ -62,7 +62,7 @@ class OpenSpielSession(Session):
         self.rejected, self.actions = rejected, actions
         for turn in self._turns:
             names = self._names[turn.seat]
-            action = read_action(replies[turn.seat], self.game, self._state, turn.seat, names)
+            action = read_action(replies[turn.seat], self.game, self._state, turn.seat, self.game.listed(names))
             if isinstance(action, Reason):
                 rejected[turn.seat] = action
             else:
@@ -111,11 +111,11 @@ class OpenSpielSession(Session):
         self._turns = tuple([self._turn(seat, names) for seat, names in self._names.items()])
 
     def _turn(self, seat: int, names: Mapping[int, str]) -> Turn:
-        listed = {self.game.number(action): name for action, name in names.items()}
+        listed = self.game.listed(names)
         return Turn(
             seat=seat,
             messages=text.messages(self.game, self._state, seat, listed, self._manner.prompt),
-            answers=text.answers(map(self.game.number, names)),
+            answers=text.answers(listed),
             update=text.update(self.game, self._state, seat, listed, self._manner.prompt)
             if self._manner.context == "conversation"
             else "",

@@ -147,6 +147,14 @@ class Game:
         """The number by which an action is listed and answered; one for each action of the game."""
         return action
 
+    def action(self, number: int) -> int:
+        """The action that has a number."""
+        return number
+
+    def listed(self, names: Mapping[int, str]) -> Mapping[int, str]:
+        """The names of actions, given by action, by the number of each."""
+        return names
+
     def notation(self, state: State, player: int) -> Notation:
         """How a player's legal actions may be written beside their names."""
         return _EXACT

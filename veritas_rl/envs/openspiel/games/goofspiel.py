@@ -4,7 +4,7 @@ All players bid at once. The last round is no decision: OpenSpiel plays the last
 learns who won a round, and never with which card.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import ClassVar
 
@@ -100,6 +100,12 @@ class Goofspiel(Game):
     def number(self, action: int) -> int:
         """A card's value, so that a bare number can mean nothing but that card."""
         return action + 1
+
+    def action(self, number: int) -> int:
+        return number - 1
+
+    def listed(self, names: Mapping[int, str]) -> Mapping[int, str]:
+        return {action + 1: name for action, name in names.items()}
 
     def notation(self, state: State, player: int) -> Notation:
         return _NOTATION
