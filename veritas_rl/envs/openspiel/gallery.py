@@ -17,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from veritas_rl.envs.openspiel import cases, ids, positions, scoring
 from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.openspiel.games import GAMES, Game
+from veritas_rl.envs.openspiel.learning_signal import report
 from veritas_rl.envs.registry import make_task
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.paths import ROOT
@@ -24,6 +25,8 @@ from veritas_rl.paths import ROOT
 DOCS = ROOT / "docs"
 PAGE = DOCS / "games.md"
 TEMPLATE = "games.md.jinja"
+SIGNAL = DOCS / "learning_signal.json"
+"""What `train/tools/learning_signal.py` has measured; the page has no figures where it is missing."""
 
 
 @dataclass(frozen=True)
@@ -151,8 +154,22 @@ def render() -> str:
     )
     template = environment.get_template(TEMPLATE)
     return template.render(
-        exhibits=[exhibit(name) for name in GAMES], indexed=ids.INDEXED_GAMES, validation=positions.VALIDATION_SHARE
+        exhibits=[exhibit(name) for name in GAMES],
+        indexed=ids.INDEXED_GAMES,
+        validation=positions.VALIDATION_SHARE,
+        signal=_signal() if SIGNAL.is_file() else None,
     )
+
+
+def _signal() -> dict[str, Any]:
+    """What was measured of the cases, as words."""
+    settings, rows = report.read(SIGNAL)
+    return {
+        "settings": settings,
+        "columns": report.COLUMNS,
+        "rows": [(row.case, *report.cells_of(row)) for row in rows],
+        "overall": report.overall(rows),
+    }
 
 
 def main() -> int:

@@ -1,0 +1,77 @@
+"""Measure what OpenSpiel tasks teach: whether their moves are worth different values, and how well they are paid.
+
+    python train/tools/learning_signal.py --cases "hex(board_size=5),leduc_poker" --tasks 200 --json signal.json
+
+Without --cases, all default cases are measured. With --json each case is written as soon as it is done, and the same
+command goes on after an interruption. The results do not depend on --processes, but for the times. To bring them into
+docs/games.md:
+
+    python train/tools/learning_signal.py --json docs/learning_signal.json
+    python -m veritas_rl.envs.openspiel.gallery
+"""
+
+import argparse
+import warnings
+from pathlib import Path
+
+from rich.console import Console
+
+from veritas_rl.configs import split_list
+from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.judging.options import add_config, config_of
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    add = parser.add_argument
+    add("--cases", "--games", default="", help="what is measured, with commas; default: all default cases")
+    add("--tasks", type=int, default=200, help="tasks of each case; default: 200")
+    add("--playouts", type=int, default=128, help="fresh playouts of each move, a multiple of 16; default: 128")
+    add("--reward", default="outcome", help="outcome or optimal; default: outcome")
+    add("--mode", default="move", help="move, or episode for decisions of random whole games; default: move")
+    add("--seed", type=int, default=42, help="the seed of the set of tasks; default: 42")
+    add("--nodes", type=int, default=40_000, help="states that a search for true values may visit; default: 40000")
+    add_config(parser)
+    add("--processes", type=int, default=1, help="how many processes share the tasks; default: 1")
+    add("--json", type=Path, help="a file for the results; cases that it has already are not measured again")
+    given = parser.parse_args()
+    if given.processes < 1:
+        raise UserError(f"--processes must be at least 1, {given.processes} was given")
+    if given.json and not given.json.parent.is_dir():
+        raise UserError(f"--json: there is no folder {given.json.parent}: make it first")
+    # Only now: this imports pyspiel and scipy, and a wrong option needs none of them.
+    from veritas_rl.checkpoints.folder import write_whole
+    from veritas_rl.envs.openspiel.learning_signal import report
+    from veritas_rl.envs.openspiel.learning_signal.summary import Settings, jobs_of, measure_case
+    from veritas_rl.judging.progress import progress
+
+    # A game without a description of its own can be measured as well as any.
+    warnings.filterwarnings("ignore", message=".*has no description of its own")
+    settings = Settings(
+        tasks=given.tasks,
+        playouts=given.playouts,
+        reward=given.reward,
+        mode=given.mode,
+        seed=given.seed,
+        nodes=given.nodes,
+        config=dict(config_of(given)),
+    )
+    jobs = jobs_of(settings, split_list(given.cases, "cases"))
+    rows = report.measured_before(given.json, settings) if given.json else {}
+    missing = {case: of for case, of in jobs.items() if case not in rows}
+    shown = Console(stderr=True)
+    if len(missing) < len(jobs):
+        shown.print(f"{len(jobs) - len(missing)} of {len(jobs)} cases are in {given.json} already", highlight=False)
+    with progress(shown, sum(map(len, missing.values())), 0, "task") as advance:
+        for case, of in missing.items():
+            rows[case] = measure_case(case, of, given.processes, advance)
+            if given.json:
+                write_whole(given.json, report.text_of(list(rows.values()), settings))
+    report.show([rows[case] for case in jobs], settings, Console())
+
+
+if __name__ == "__main__":
+    exit_on_user_error(main)

@@ -1,0 +1,255 @@
+"""Measure one task: its moves' values, what the reward pays for them, the truth where it is known, and the time."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from veritas_rl.envs.base import Reply, Score, Session, Turn
+from veritas_rl.envs.openspiel import positions, scoring
+from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
+from veritas_rl.envs.openspiel.equilibrium import equilibrium_of
+from veritas_rl.envs.openspiel.games import Game, State
+from veritas_rl.envs.openspiel.learning_signal import statistics
+from veritas_rl.envs.openspiel.solver import ExactSolver, solver_of
+from veritas_rl.envs.openspiel.task import OpenSpielTask
+from veritas_rl.envs.openspiel.view import View
+from veritas_rl.errors import UserError
+from veritas_rl.seeding import digest, generator
+
+BATCHES = 16
+"""The playouts of a move are measured in so many batches of the same size, half of them in each half."""
+LEAST_SPREAD = 0.02
+"""Moves of a smaller spread do not differ, however surely: values lie in [0, 1]."""
+EXACT_SOURCES = ("exact", "equilibrium")
+"""What a reward calls values that are no estimates."""
+LENGTH_GAMES = 8
+"""How many random games show how long a game goes on."""
+SAME = 1e-9
+"""Values that differ by less are equal."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One task to be measured.
+
+    Attributes:
+        task: The task.
+        playouts: How many fresh playouts value each move; a multiple of `BATCHES`.
+        nodes: How many states a search for the true values may visit.
+    """
+
+    task: OpenSpielTask
+    playouts: int
+    nodes: int
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What moves are truly worth.
+
+    Attributes:
+        values: The value of each legal action, in units of return.
+        tolerance: How far from the best value an action counts as equally good.
+    """
+
+    values: Mapping[int, float]
+    tolerance: float = 0.0
+
+    def mistakes(self, chosen: Sequence[int]) -> tuple[float, float]:
+        """Of the chosen actions, the share that are not among the best, and what they lose on average."""
+        best = max(self.values.values())
+        lost = [best - self.values[action] for action in chosen]
+        return sum(loss > self.tolerance + SAME for loss in lost) / len(lost), sum(lost) / len(lost)
+
+
+@dataclass(frozen=True)
+class TaskSignal:
+    """What was measured of a task. Package `learning_signal` defines the words.
+
+    Attributes:
+        actions: How many legal moves it has.
+        third: In which third of the game it lies: 0, 1 or 2.
+        source: What the reward calls the source of its values; "playouts" or "exact" for a decision of a whole game.
+        tested: Whether its values are means of playouts, so that the test decided; False for a forced task.
+        differs: Whether its moves really differ.
+        p: The p-value of the test; None where it was not tested.
+        spread: The spread of its moves' values; None for a forced task.
+        halves: Its sums for the correlation of two halves, see `statistics.halves_of`; None where it was not tested.
+        truth: Whether the true values are known; False for a forced task.
+        mistake: The share of the best-paid moves that are mistakes; None where nothing is known or paid.
+        regret: What the best-paid moves lose on average, in units of return; None as `mistake`.
+        successes: For how many moves the task counts as solved; None for a decision of a whole game.
+        seconds: CPU time of one task.
+    """
+
+    actions: int
+    third: int
+    source: str
+    tested: bool
+    differs: bool
+    p: float | None
+    spread: float | None
+    halves: tuple[float, float, float] | None
+    truth: bool
+    mistake: float | None
+    regret: float | None
+    successes: int | None
+    seconds: float
+
+    @property
+    def forced(self) -> bool:
+        """Whether there is one legal move."""
+        return self.actions == 1
+
+
+def measure_task(job: Job) -> TaskSignal:
+    """Measure one task: the same in any process, but for `seconds`."""
+    task = job.task
+    game = load(task.case)
+    _warm_up(game.case, task.mode, task.pay.reward)
+    turn, seconds = _asked(task)
+    view: View = turn.view
+    state, seat, actions = view.state, turn.seat, view.actions
+    third = third_of(game, state, task.id)
+    scores = _paid(task, turn) if task.mode == "move" else []
+    source = _source(game, scores)
+    successes = sum(score.success for score in scores) if scores else None
+    if len(actions) == 1:
+        return TaskSignal(1, third, source, False, False, None, None, None, False, None, None, successes, seconds)
+    exact = source in EXACT_SOURCES
+    p = halves = None
+    truth = true_values(game, state, job.nodes)
+    if exact:
+        values = [score.value for score in scores] or _solved(game, state, actions)
+        samples = np.array(values)[:, None]
+    else:
+        samples = _fresh(game, state, seat, actions, job.playouts, task)
+        p = statistics.p_of_equal_moves(samples, digest("learning signal", "permutations", task.id))
+        halves = statistics.halves_of(samples)
+    spread = statistics.spread_of(samples)
+    differs = spread >= LEAST_SPREAD and (p is None or p <= statistics.FALSE_POSITIVE_RATE)
+    mistake = regret = None
+    if truth is not None and scores:
+        most = max(score.value for score in scores)
+        chosen = [action for action, score in zip(actions, scores, strict=True) if score.value >= most - SAME]
+        mistake, regret = truth.mistakes(chosen)
+    known = truth is not None
+    return TaskSignal(
+        len(actions), third, source, not exact, differs, p, spread, halves, known, mistake, regret, successes, seconds
+    )
+
+
+@lru_cache(maxsize=256)
+def _warm_up(case: str, mode: str, reward: str) -> None:
+    """Let a process make what it makes once for a case, so that no task's time has it."""
+    _asked(OpenSpielTask("openspiel", case, 0, mode, split="val").replace(reward=reward))
+
+
+def _asked(task: OpenSpielTask) -> tuple[Turn, float]:
+    """The turn that is measured, and the CPU time of the whole task.
+
+    A single move is the task's own turn. Of a whole game, which is played by random legal answers of all seats, it is
+    one of the turns, each as likely.
+    """
+    environment = OpenSpielEnvironment()
+    random = generator("learning signal", "answers", task.id)
+    if task.k:
+        environment.start(task.replace(k=task.k - 1))  # tasks may be drawn in order: the ones before are not its time
+    started = time.process_time()
+    session = environment.start(task)
+    seen: list[Turn] = []
+    while turns := session.turns():
+        seen += turns
+        session.step({turn.seat: Reply(random.choice(turn.answers)) for turn in turns})
+    session.scores()
+    seconds = time.process_time() - started
+    return (seen[0] if task.mode == "move" else random.choice(seen)), seconds
+
+
+def _paid(task: OpenSpielTask, turn: Turn) -> list[Score]:
+    """What each legal answer of a single move is paid, by the session itself."""
+    environment = OpenSpielEnvironment()
+    scores = []
+    for answer in turn.answers:
+        session: Session = environment.start(task)
+        session.step({turn.seat: Reply(answer)})
+        scores.append(session.scores()[turn.seat])
+    return scores
+
+
+def _source(game: Game, scores: Sequence[Score]) -> str:
+    if not scores:
+        return "exact" if scoring.is_exact(game.case) else "playouts"
+    return "+".join(sorted({str(score.details["value_source"]) for score in scores}))
+
+
+def _solved(game: Game, state: State, actions: Sequence[int]) -> list[float]:
+    """The minimax values in [0, 1] of a solved game."""
+    values = solver_of(game.case).values(state)
+    return [0.5 + 0.5 * values[action] for action in actions]
+
+
+def _fresh(
+    game: Game, state: State, seat: int, actions: Sequence[int], playouts: int, task: OpenSpielTask
+) -> statistics.Samples:
+    """Means of fresh playouts, of shape (actions, `BATCHES`), all with dice of their own."""
+    size = playouts // BATCHES
+    rows = [
+        [
+            scoring.playouts_value(
+                game, state, seat, action, size, task.pay.scale, ("learning signal", task.id, action, batch)
+            )[0]
+            for batch in range(BATCHES)
+        ]
+        for action in actions
+    ]
+    return np.array(rows)
+
+
+def true_values(game: Game, state: State, nodes: int) -> Truth | None:
+    """The true values of the legal actions of whom a state asks; None where they are not known.
+
+    Args:
+        game: The game.
+        state: Where a player is asked.
+        nodes: How many states a search of this position may visit, in a game that is not solved as a whole.
+    """
+    if scoring.has_equilibrium(game.case):
+        return Truth(equilibrium_of(game.case).values(state), scoring.EQUILIBRIUM_TOLERANCE)
+    if scoring.is_exact(game.case):
+        return Truth(solver_of(game.case).values(state))
+    if not game.solvable:
+        return None
+    try:
+        return Truth(ExactSolver(game, nodes).values(state))
+    except UserError:  # larger than that
+        return None
+
+
+def third_of(game: Game, state: State, name: str) -> int:
+    """In which third of the game a state lies, 0, 1 or 2.
+
+    Args:
+        game: The game.
+        state: Where a player is asked.
+        name: Seeds the random games that are played from there.
+    """
+    made, left = _moves_made(state), 0
+    for index in range(LENGTH_GAMES):
+        random, copy = generator("learning signal", "length", name, index), state.clone()
+        while not copy.is_terminal():
+            if copy.is_chance_node():
+                positions.apply_chance(copy, random.random())
+            else:
+                copy.apply_action(random.choice(copy.legal_actions()))
+        left += _moves_made(copy) - made
+    return 3 * LENGTH_GAMES * made // (LENGTH_GAMES * made + left)
+
+
+def _moves_made(state: State) -> int:
+    """How many actions players have made; moves at the same time count each."""
+    return sum(step.player >= 0 for step in state.full_history())

@@ -1,0 +1,133 @@
+"""Print, write and read what was measured: a table for the terminal, JSON, and the rows of a page."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from veritas_rl.envs.openspiel.learning_signal.summary import CaseSignal, Settings
+from veritas_rl.errors import UserError
+
+COLUMNS: Mapping[str, str] = {
+    "forced": "tasks with one legal move",
+    "differ": "tasks whose moves really differ, of all tasks, with the standard error",
+    "false": "how many of the tasks that differ are expected to be false positives, of all tasks",
+    "thirds": "of the tasks in the first, second and last third of the game, those that differ",
+    "spread": "standard deviation of the values of a task's moves, mean",
+    "halves": "correlation of two independent halves of the playouts, within tasks",
+    "known": "unforced tasks whose true values are known",
+    "mistakes": "of these, those whose best-paid move is a mistake",
+    "regret": "what the best-paid move loses there, in units of return, mean",
+    "fixed": "tasks in which no move changes success",
+    "source": "what values the moves, most frequent first",
+    "ms": "CPU milliseconds of a task, mean and worst",
+}
+"""The columns after the case, and what each shows."""
+FIRST_TABLE = 6
+"""How many of them stand in the first of two tables on a terminal."""
+PRINTED_WIDTH = 110
+"""The least width of the tables where they are not printed to a terminal."""
+
+
+def cells_of(row: CaseSignal) -> tuple[str, ...]:
+    """A case as words, one for each of `COLUMNS`."""
+    sources = sorted(row.sources.items(), key=lambda pair: (-pair[1], pair[0]))
+    return (
+        _percent(row.forced / row.tasks),
+        f"{_percent(row.share)} ± {100 * row.error:.0f}",
+        _percent(row.false / row.tasks),
+        " ".join(f"{differ}/{tasks}" for tasks, differ in row.thirds),
+        _number(row.spread, 3),
+        _number(row.halves, 2),
+        str(row.known),
+        "-" if row.mistakes is None else _percent(row.mistakes),
+        _number(row.regret, 3),
+        "-" if row.fixed is None else _percent(row.fixed / row.tasks),
+        ", ".join(name for name, _ in sources),
+        f"{1000 * row.seconds:.1f} {1000 * row.worst:.0f}",
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}%"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def overall(rows: Sequence[CaseSignal]) -> str:
+    """All cases together, in one line: each task counts once."""
+    tasks, differ = sum(row.tasks for row in rows), sum(row.differ for row in rows)
+    forced = sum(row.forced for row in rows)
+    least = min(rows, key=lambda row: row.share)
+    seconds = sum(row.seconds * row.tasks for row in rows) / tasks
+    return (
+        f"all {tasks} tasks of {len(rows)} cases: moves differ in {_percent(differ / tasks)}, in the least case"
+        f" {_percent(least.share)} ({least.case}); forced {_percent(forced / tasks)}; {1000 * seconds:.1f} ms a task"
+    )
+
+
+def show(rows: Sequence[CaseSignal], settings: Settings, console: Console) -> None:
+    """Print the table, what its columns mean, and all cases together."""
+    if not console.is_terminal:
+        console.width = max(console.width, PRINTED_WIDTH)  # a file or a pipe has no width of its own
+    names, cells = list(COLUMNS), {row.case: cells_of(row) for row in rows}
+    titles = (
+        f"learning signal: {settings.tasks} tasks a case, {settings.playouts} fresh playouts a move",
+        f"what is paid: reward {settings.reward}",
+    )
+    # Two tables, because one is wider than a terminal.
+    for title, shown in zip(titles, (slice(0, FIRST_TABLE), slice(FIRST_TABLE, None)), strict=True):
+        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+        table.add_column("case", overflow="fold")
+        for name in names[shown]:
+            table.add_column(name, justify="left" if name == "source" else "right", no_wrap=True)
+        for case, words in cells.items():
+            table.add_row(escape(case), *map(escape, words[shown]))
+        console.print(table)
+    for name, meaning in COLUMNS.items():
+        console.print(f"{name}: {meaning}", style="dim", highlight=False, soft_wrap=True)
+    console.print(overall(rows), highlight=False, soft_wrap=True)
+
+
+def text_of(rows: Sequence[CaseSignal], settings: Settings) -> str:
+    """What was measured, as JSON with a line break at the end."""
+    content = {"settings": asdict(settings), "cases": [row.to_dict() for row in rows]}
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def read(path: Path) -> tuple[Settings, tuple[CaseSignal, ...]]:
+    """What `text_of` wrote.
+
+    Raises:
+        UserError: The file is none of these.
+    """
+    try:
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
+        settings, rows = Settings(**content["settings"]), tuple(map(CaseSignal.from_dict, content["cases"]))
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UserError(f"{path} cannot be read as a learning signal ({error}): name another file") from error
+    return settings, rows
+
+
+def measured_before(path: Path, settings: Settings) -> dict[str, CaseSignal]:
+    """The cases that a file has already, measured with the same settings; none where there is no file.
+
+    Raises:
+        UserError: The file is no learning signal, or of other settings; the message says which.
+    """
+    if not path.exists():
+        return {}
+    before, rows = read(path)
+    old, new = asdict(before), asdict(settings)
+    for name, value in new.items():
+        if old[name] != value:
+            raise UserError(f"{path} was measured with {name}={old[name]}, not {value}: name another file or remove it")
+    return {row.case: row for row in rows}

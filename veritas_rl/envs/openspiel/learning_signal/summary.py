@@ -1,0 +1,220 @@
+"""Sum up the tasks of a case, and measure the cases of a configuration one after the other."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from veritas_rl.envs.openspiel.catalogue import Catalogue
+from veritas_rl.envs.openspiel.config import OpenSpielConfig
+from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
+from veritas_rl.envs.openspiel.learning_signal import statistics
+from veritas_rl.envs.openspiel.learning_signal.measure import BATCHES, Job, TaskSignal, measure_task
+from veritas_rl.envs.openspiel.task import OpenSpielTask
+from veritas_rl.envs.registry import named_settings
+from veritas_rl.envs.task import MODES, check_choice, check_least
+from veritas_rl.errors import UserError
+from veritas_rl.processes import map_in_processes
+
+REWARDS = ("outcome", "optimal")
+"""The rewards that value a move; "legal" pays the same for all."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is measured, but for the cases.
+
+    Attributes:
+        tasks: Tasks of each case.
+        playouts: Fresh playouts of each move; a multiple of `BATCHES`.
+        reward: "outcome" or "optimal".
+        mode: "move", or "episode" for decisions of whole games between random players.
+        seed: The seed of the set of tasks.
+        nodes: How many states a search for the true values of a position may visit.
+        config: Other settings of the environment, by name.
+
+    Raises:
+        UserError: A value cannot work; the message says which, and what would.
+    """
+
+    tasks: int = 200
+    playouts: int = 128
+    reward: str = "outcome"
+    mode: str = "move"
+    seed: int = 42
+    nodes: int = 40_000
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_least("tasks", self.tasks, 1)
+        check_least("nodes", self.nodes, 0)
+        check_choice("reward", self.reward, REWARDS)
+        check_choice("mode", self.mode, MODES)
+        if self.playouts < BATCHES or self.playouts % BATCHES:
+            raise UserError(f"playouts must be a multiple of {BATCHES}, {self.playouts} was given; 128 is usual")
+
+    def catalogue(self, cases: Sequence[str]) -> Catalogue:
+        """The training tasks of these cases, named as in GAME_TYPES; of all default cases where none is named.
+
+        Raises:
+            UserError: A case or a setting is wrong.
+        """
+        own = {
+            "num_tasks_per_case": self.tasks,
+            "reward": self.reward,
+            "mode": self.mode,
+            "seed": self.seed,
+            "game_types": tuple(cases),
+        }
+        environment = OpenSpielEnvironment()
+        given = named_settings(environment, self.config)
+        for key in given:
+            if key in own:
+                raise UserError(f"--config {key} is set by an option of its own: leave it out")
+        config: OpenSpielConfig = environment.read_config(given | own)
+        if config.allowed_game_indices or config.task_ids:
+            raise UserError("tasks are chosen by --cases and --tasks: leave allowed_game_indices and task_ids out")
+        environment.catalogue(config, "train")  # refuses a depth that leaves nothing
+        return Catalogue(config, "train")
+
+
+@dataclass(frozen=True)
+class CaseSignal:
+    """What was measured of a case. Package `learning_signal` defines the words.
+
+    Attributes:
+        case: The case.
+        tasks: How many tasks were measured.
+        forced: How many have one legal move.
+        tested: How many were decided by the test; the other unforced ones have exact values.
+        differ: How many have moves that really differ.
+        tested_differ: How many of these were decided by the test.
+        thirds: For each third of the game, how many tasks lie in it, and how many of these differ.
+        spread: The mean spread of the unforced tasks; None without any.
+        halves: The correlation of two halves; None without tested tasks, or where a half never differs.
+        known: How many unforced tasks have known true values.
+        mistakes: The share of best-paid moves that are mistakes, over the tasks with known values; None without any.
+        regret: What the best-paid move loses on average, in units of return; None as `mistakes`.
+        fixed: In how many tasks no move changes `success`; None for whole games.
+        always: In how many of these every move succeeds; None for whole games.
+        sources: How many tasks were paid by which source.
+        seconds: The mean CPU time of a task.
+        worst: The longest CPU time of a task.
+    """
+
+    case: str
+    tasks: int
+    forced: int
+    tested: int
+    differ: int
+    tested_differ: int
+    thirds: tuple[tuple[int, int], ...]
+    spread: float | None
+    halves: float | None
+    known: int
+    mistakes: float | None
+    regret: float | None
+    fixed: int | None
+    always: int | None
+    sources: Mapping[str, int]
+    seconds: float
+    worst: float
+
+    @property
+    def share(self) -> float:
+        """The share of all tasks, forced ones included, whose moves really differ."""
+        return self.differ / self.tasks
+
+    @property
+    def error(self) -> float:
+        """The standard error of `share`."""
+        return statistics.error_of_share(self.differ, self.tasks)
+
+    @property
+    def false(self) -> float:
+        """How many of the tasks that differ are expected to be false positives."""
+        return statistics.expected_false(self.tested_differ, self.tested)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The case as plain values, with what follows from them."""
+        return asdict(self) | {"share": self.share, "error": self.error, "false": self.false}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "CaseSignal":
+        """The case that `to_dict` wrote."""
+        own: dict[str, Any] = {name: values[name] for name in cls.__dataclass_fields__}
+        own["thirds"] = tuple((tasks, differ) for tasks, differ in values["thirds"])
+        return cls(**own)
+
+
+def sum_up(case: str, signals: Sequence[TaskSignal]) -> CaseSignal:
+    """The tasks of a case, at least one, as one row."""
+    unforced = [signal for signal in signals if not signal.forced]
+    tested = [signal for signal in unforced if signal.tested]
+    successes = [(signal.successes, signal.actions) for signal in signals if signal.successes is not None]
+    return CaseSignal(
+        case=case,
+        tasks=len(signals),
+        forced=len(signals) - len(unforced),
+        tested=len(tested),
+        differ=sum(signal.differs for signal in signals),
+        tested_differ=sum(signal.differs for signal in tested),
+        thirds=tuple(
+            (
+                sum(signal.third == third for signal in signals),
+                sum(signal.third == third and signal.differs for signal in signals),
+            )
+            for third in range(3)
+        ),
+        spread=_mean([signal.spread for signal in unforced]),
+        halves=statistics.correlation(signal.halves for signal in tested if signal.halves is not None),
+        known=sum(signal.truth for signal in signals),
+        mistakes=_mean([signal.mistake for signal in unforced]),
+        regret=_mean([signal.regret for signal in unforced]),
+        fixed=sum(good in (0, actions) for good, actions in successes) if successes else None,
+        always=sum(good == actions for good, actions in successes) if successes else None,
+        sources=dict(sorted(Counter(signal.source for signal in signals).items())),
+        seconds=math.fsum(signal.seconds for signal in signals) / len(signals),
+        worst=max(signal.seconds for signal in signals),
+    )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """The mean of those that are there; None without any."""
+    there = [value for value in values if value is not None]
+    return math.fsum(there) / len(there) if there else None
+
+
+def jobs_of(settings: Settings, cases: Sequence[str]) -> dict[str, list[Job]]:
+    """The tasks to be measured, by case.
+
+    Raises:
+        UserError: As `Settings.catalogue`.
+    """
+    jobs: dict[str, list[Job]] = {}
+    for task in settings.catalogue(cases):
+        jobs.setdefault(task.case, []).append(Job(OpenSpielTask.of(task), settings.playouts, settings.nodes))
+    return jobs
+
+
+def measure_case(
+    case: str, jobs: Sequence[Job], processes: int = 1, advance: Callable[[int], None] | None = None
+) -> CaseSignal:
+    """Measure a case: the same in any number of processes, but for the seconds.
+
+    Args:
+        case: The case.
+        jobs: Its tasks.
+        processes: How many processes share them.
+        advance: Called with how many more tasks are done.
+    """
+    done = 0
+
+    def progress(now: int, of: int) -> None:
+        nonlocal done
+        if advance is not None:
+            advance(now - done)
+        done = now
+
+    return sum_up(case, map_in_processes(measure_task, jobs, processes, progress))
