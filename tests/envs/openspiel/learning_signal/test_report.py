@@ -12,19 +12,17 @@ from rich.console import Console
 
 from veritas_rl.envs.openspiel import gallery
 from veritas_rl.envs.openspiel.learning_signal import report
-from veritas_rl.envs.openspiel.learning_signal.summary import CaseSignal, Settings
+from veritas_rl.envs.openspiel.learning_signal.summary import CaseSignal, Measures, Settings
 from veritas_rl.errors import UserError
 
 TOOL = Path(__file__).resolve().parents[4] / "train/tools/learning_signal.py"
 
-ROW = CaseSignal(
-    case="hex(board_size=5)",
+WHOLE = Measures(
     tasks=96,
     forced=24,
     tested=72,
     differ=48,
     tested_differ=48,
-    thirds=((30, 20), (40, 20), (26, 8)),
     spread=0.125,
     halves=0.856,
     known=40,
@@ -36,8 +34,10 @@ ROW = CaseSignal(
     seconds=0.00125,
     worst=0.0104,
 )
+LATE = replace(WHOLE, tasks=26, forced=0, differ=8, tested_differ=8, halves=-0.25)
+ROW = CaseSignal("hex(board_size=5)", WHOLE, (replace(WHOLE, tasks=70, differ=40), None, LATE))
 CELLS = (
-    *("25%", "50% ± 5", "1%", "20/30 20/40 8/26", "0.125", "0.86", "40", "5%", "0.100", "33%"),
+    *("25%", "50% ± 5", "1%", "40/70 0/0 8/26", "0.125", "0.86", "40", "5%", "0.100", "33%"),
     *("playouts, exact", "1.2 10"),
 )
 
@@ -45,12 +45,12 @@ CELLS = (
 def test_a_case_as_words() -> None:
     assert len(CELLS) == len(report.COLUMNS)
     assert report.cells_of(ROW) == CELLS
-    whole = replace(ROW, spread=None, halves=None, known=0, mistakes=None, regret=None, fixed=None, always=None)
-    assert report.cells_of(whole)[4:10] == ("-", "-", "0", "-", "-", "-")
+    bare = replace(WHOLE, spread=None, halves=None, known=0, mistakes=None, regret=None, fixed=None, always=None)
+    assert report.cells_of(replace(ROW, whole=bare))[4:10] == ("-", "-", "0", "-", "-", "-")
 
 
 def test_all_cases_together() -> None:
-    other = replace(ROW, case="chess", tasks=32, forced=0, differ=0, seconds=0.0092)
+    other = replace(ROW, case="chess", whole=replace(WHOLE, tasks=32, forced=0, differ=0, seconds=0.0092))
     assert report.overall([ROW, other]) == (
         "all 128 tasks of 2 cases: moves differ in 38%, in the least case 0% (chess); forced 19%; 3.2 ms a task"
     )
@@ -61,6 +61,8 @@ def test_the_table_shows_every_cell() -> None:
     report.show([ROW], Settings(tasks=96), Console(file=output))
     for cell in ("hex(board_size=5)", "reward outcome", *CELLS):
         assert cell in output.getvalue()
+    last = next(line.split() for line in output.getvalue().splitlines() if "-0.25" in line)
+    assert last[:6] == ["3", "26", "0%", "31%", "±", "9"]  # 10/30 and 20/30 over 30
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
@@ -110,7 +112,7 @@ def test_the_tool_writes_each_case_and_goes_on(tmp_path: Path) -> None:
     first = run("--cases", "tic_tac_toe", *settings)
     assert first.returncode == 0, first.stderr
     _, (before,) = report.read(path)
-    assert before.sources == {"exact": 6}
+    assert before.whole.sources == {"exact": 6}
     second = run("--cases", "tic_tac_toe,kuhn_poker", *settings)
     assert second.returncode == 0, second.stderr
     assert "1 of 2 cases are in" in second.stderr

@@ -72,3 +72,4 @@ def test_false_positives_are_five_per_cent_of_the_tasks_without_a_difference() -
     # 100 tasks with a difference, all found, and 100 without, of which 5 are found.
     assert statistics.expected_false(105, 200) == pytest.approx(5)
     assert statistics.expected_false(200, 200) == 0
+    assert statistics.expected_false(0, 200) == 0

@@ -12,12 +12,18 @@ from veritas_rl.errors import UserError
 
 def measured(case: str, processes: int = 1, **settings: Any) -> CaseSignal:
     ((name, jobs),) = jobs_of(Settings(**settings), [case]).items()
-    return dataclasses.replace(measure_case(name, jobs, processes), seconds=0.0, worst=0.0)
+    return measure_case(name, jobs, processes)
+
+
+def without_times(row: CaseSignal) -> CaseSignal:
+    parts = [part and dataclasses.replace(part, seconds=0.0, worst=0.0) for part in (row.whole, *row.thirds)]
+    assert parts[0] is not None
+    return CaseSignal(row.case, parts[0], tuple(parts[1:]))
 
 
 @pytest.mark.filterwarnings("ignore:.*has no description of its own")
 def test_of_moves_that_are_all_the_same_as_many_differ_as_the_test_errs(planted_coin: str) -> None:
-    row = measured(planted_coin, tasks=300, playouts=16)
+    row = measured(planted_coin, tasks=300, playouts=16).whole
     assert (row.tasks, row.tested, row.forced, row.known) == (300, 300, 0, 0)
     assert 0.02 <= row.share <= 0.08  # 5%, and the standard error of 300 draws is 1.3%
     assert row.false == pytest.approx(15, abs=1)
@@ -26,7 +32,7 @@ def test_of_moves_that_are_all_the_same_as_many_differ_as_the_test_errs(planted_
 
 @pytest.mark.filterwarnings("ignore:.*has no description of its own")
 def test_a_move_that_always_wins_is_found_in_every_task(planted_coin: str) -> None:
-    row = measured(f"{planted_coin}(edge=0.5)", tasks=40, playouts=64)
+    row = measured(f"{planted_coin}(edge=0.5)", tasks=40, playouts=64).whole
     assert row.share == 1.0
     assert row.false == 0.0
     assert row.spread == pytest.approx((3 / 16) ** 0.5 / 2, abs=0.02)  # 1, and three times 0.5
@@ -36,8 +42,9 @@ def test_a_move_that_always_wins_is_found_in_every_task(planted_coin: str) -> No
 
 def test_the_results_do_not_depend_on_the_processes() -> None:
     alone = measured("kuhn_poker", tasks=8, playouts=32)
-    assert measured("kuhn_poker", processes=2, tasks=8, playouts=32) == alone
-    assert alone.tested == 8
+    shared = measured("kuhn_poker", processes=2, tasks=8, playouts=32)
+    assert without_times(shared) == without_times(alone)
+    assert alone.whole.tested == 8
 
 
 def signal(third: int, differs: bool, actions: int = 2, **changes: Any) -> TaskSignal:
@@ -61,17 +68,17 @@ def signal(third: int, differs: bool, actions: int = 2, **changes: Any) -> TaskS
 
 
 def test_a_case_is_the_sum_of_its_tasks() -> None:
-    row = sum_up(
+    case = sum_up(
         "planted",
         [
             signal(0, True, successes=1, spread=0.3),
             signal(0, False, truth=True, mistake=0.5, regret=2.0, seconds=1.0),
             signal(1, True, successes=2, halves=(-1.0, 1.0, 1.0), truth=True, mistake=0.0, regret=0.0),
-            signal(2, False, actions=1, successes=1),
+            signal(1, False, actions=1, successes=1),
         ],
     )
+    row = case.whole
     assert (row.tasks, row.forced, row.tested, row.differ) == (4, 1, 3, 2)
-    assert row.thirds == ((2, 1), (1, 1), (1, 0))
     assert row.share == 0.5
     assert row.spread == pytest.approx(0.5 / 3)
     assert row.halves == pytest.approx(1 / 3)
@@ -79,6 +86,12 @@ def test_a_case_is_the_sum_of_its_tasks() -> None:
     assert (row.fixed, row.always) == (3, 2)  # all but the first: none of two, both of two, one of one
     assert row.sources == {"playouts": 4}
     assert (row.seconds, row.worst) == (0.4375, 1.0)
+    first, second, last = case.thirds
+    assert first is not None
+    assert second is not None
+    assert (first.tasks, first.differ, first.spread, first.mistakes) == (2, 1, 0.2, 0.5)
+    assert (second.tasks, second.forced, second.differ, second.halves) == (2, 1, 1, -1.0)
+    assert last is None
 
 
 @pytest.mark.parametrize(

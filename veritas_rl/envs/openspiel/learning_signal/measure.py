@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -28,6 +28,8 @@ EXACT_SOURCES = ("exact", "equilibrium")
 """What a reward calls values that are no estimates."""
 LENGTH_GAMES = 8
 """How many random games show how long a game goes on."""
+FAR = 10_000 * positions.BLOCK
+"""The number of a task that is not measured: it is drawn without those that are."""
 SAME = 1e-9
 """Values that differ by less are equal."""
 
@@ -110,7 +112,7 @@ def measure_task(job: Job) -> TaskSignal:
     """Measure one task: the same in any process, but for `seconds`."""
     task = job.task
     game = load(task.case)
-    _warm_up(game.case, task.mode, task.pay.reward)
+    _warm_up(task.replace(k=FAR))
     turn, seconds = _asked(task)
     view: View = turn.view
     state, seat, actions = view.state, turn.seat, view.actions
@@ -118,35 +120,56 @@ def measure_task(job: Job) -> TaskSignal:
     scores = _paid(task, turn) if task.mode == "move" else []
     source = _source(game, scores)
     successes = sum(score.success for score in scores) if scores else None
-    if len(actions) == 1:
-        return TaskSignal(1, third, source, False, False, None, None, None, False, None, None, successes, seconds)
-    exact = source in EXACT_SOURCES
-    p = halves = None
-    truth = true_values(game, state, job.nodes)
-    if exact:
-        values = [score.value for score in scores] or _solved(game, state, actions)
-        samples = np.array(values)[:, None]
-    else:
+    plain = TaskSignal(
+        actions=len(actions),
+        third=third,
+        source=source,
+        tested=False,
+        differs=False,
+        p=None,
+        spread=None,
+        halves=None,
+        truth=False,
+        mistake=None,
+        regret=None,
+        successes=successes,
+        seconds=seconds,
+    )
+    if plain.forced:
+        return plain
+    tested = source not in EXACT_SOURCES
+    p = halves = mistake = regret = None
+    if tested:
         samples = _fresh(game, state, seat, actions, job.playouts, task)
         p = statistics.p_of_equal_moves(samples, digest("learning signal", "permutations", task.id))
         halves = statistics.halves_of(samples)
+    else:
+        samples = np.array([score.value for score in scores] or _solved(game, state, actions))[:, None]
     spread = statistics.spread_of(samples)
-    differs = spread >= LEAST_SPREAD and (p is None or p <= statistics.FALSE_POSITIVE_RATE)
-    mistake = regret = None
+    truth = true_values(game, state, job.nodes)
     if truth is not None and scores:
         most = max(score.value for score in scores)
         chosen = [action for action, score in zip(actions, scores, strict=True) if score.value >= most - SAME]
         mistake, regret = truth.mistakes(chosen)
-    known = truth is not None
-    return TaskSignal(
-        len(actions), third, source, not exact, differs, p, spread, halves, known, mistake, regret, successes, seconds
+    return replace(
+        plain,
+        tested=tested,
+        differs=spread >= LEAST_SPREAD and (p is None or p <= statistics.FALSE_POSITIVE_RATE),
+        p=p,
+        spread=spread,
+        halves=halves,
+        truth=truth is not None,
+        mistake=mistake,
+        regret=regret,
     )
 
 
 @lru_cache(maxsize=256)
-def _warm_up(case: str, mode: str, reward: str) -> None:
-    """Let a process make what it makes once for a case, so that no task's time has it."""
-    _asked(OpenSpielTask("openspiel", case, 0, mode, split="val").replace(reward=reward))
+def _warm_up(task: OpenSpielTask) -> None:
+    """Let a process make what it makes once for a case, so that no task's time has it, by a task of the case."""
+    _asked(task)
+    if scoring.is_exact(task.case):
+        solver_of(task.case).values(load(task.case).spiel.new_initial_state())
 
 
 def _asked(task: OpenSpielTask) -> tuple[Turn, float]:

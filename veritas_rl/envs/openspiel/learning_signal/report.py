@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from veritas_rl.envs.openspiel.learning_signal.summary import CaseSignal, Settings
+from veritas_rl.envs.openspiel.learning_signal.summary import CaseSignal, Measures, Settings
 from veritas_rl.errors import UserError
 
 COLUMNS: Mapping[str, str] = {
@@ -31,27 +31,35 @@ COLUMNS: Mapping[str, str] = {
 """The columns after the case, and what each shows."""
 FIRST_TABLE = 6
 """How many of them stand in the first of two tables on a terminal."""
-PRINTED_WIDTH = 110
+THIRDS_COLUMNS = ("forced", "differ", "false", "spread", "halves", "known", "mistakes", "fixed")
+"""What the table by thirds shows."""
+PRINTED_WIDTH = 130
 """The least width of the tables where they are not printed to a terminal."""
 
 
 def cells_of(row: CaseSignal) -> tuple[str, ...]:
     """A case as words, one for each of `COLUMNS`."""
-    sources = sorted(row.sources.items(), key=lambda pair: (-pair[1], pair[0]))
-    return (
-        _percent(row.forced / row.tasks),
-        f"{_percent(row.share)} ± {100 * row.error:.0f}",
-        _percent(row.false / row.tasks),
-        " ".join(f"{differ}/{tasks}" for tasks, differ in row.thirds),
-        _number(row.spread, 3),
-        _number(row.halves, 2),
-        str(row.known),
-        "-" if row.mistakes is None else _percent(row.mistakes),
-        _number(row.regret, 3),
-        "-" if row.fixed is None else _percent(row.fixed / row.tasks),
-        ", ".join(name for name, _ in sources),
-        f"{1000 * row.seconds:.1f} {1000 * row.worst:.0f}",
-    )
+    cells = measured_cells(row.whole)
+    cells["thirds"] = " ".join("0/0" if part is None else f"{part.differ}/{part.tasks}" for part in row.thirds)
+    return tuple(cells[name] for name in COLUMNS)
+
+
+def measured_cells(part: Measures) -> dict[str, str]:
+    """Some tasks as words: all of `COLUMNS` but the thirds."""
+    sources = sorted(part.sources.items(), key=lambda pair: (-pair[1], pair[0]))
+    return {
+        "forced": _percent(part.forced / part.tasks),
+        "differ": f"{_percent(part.share)} ± {100 * part.error:.0f}",
+        "false": _percent(part.false / part.tasks),
+        "spread": _number(part.spread, 3),
+        "halves": _number(part.halves, 2),
+        "known": str(part.known),
+        "mistakes": "-" if part.mistakes is None else _percent(part.mistakes),
+        "regret": _number(part.regret, 3),
+        "fixed": "-" if part.fixed is None else _percent(part.fixed / part.tasks),
+        "source": ", ".join(name for name, _ in sources),
+        "ms": f"{1000 * part.seconds:.1f} {1000 * part.worst:.0f}",
+    }
 
 
 def _percent(share: float) -> str:
@@ -64,13 +72,14 @@ def _number(value: float | None, digits: int) -> str:
 
 def overall(rows: Sequence[CaseSignal]) -> str:
     """All cases together, in one line: each task counts once."""
-    tasks, differ = sum(row.tasks for row in rows), sum(row.differ for row in rows)
-    forced = sum(row.forced for row in rows)
-    least = min(rows, key=lambda row: row.share)
-    seconds = sum(row.seconds * row.tasks for row in rows) / tasks
+    tasks, differ = sum(row.whole.tasks for row in rows), sum(row.whole.differ for row in rows)
+    forced = sum(row.whole.forced for row in rows)
+    least = min(rows, key=lambda row: row.whole.share)
+    seconds = sum(row.whole.seconds * row.whole.tasks for row in rows) / tasks
     return (
         f"all {tasks} tasks of {len(rows)} cases: moves differ in {_percent(differ / tasks)}, in the least case"
-        f" {_percent(least.share)} ({least.case}); forced {_percent(forced / tasks)}; {1000 * seconds:.1f} ms a task"
+        f" {_percent(least.whole.share)} ({least.case}); forced {_percent(forced / tasks)}; {1000 * seconds:.1f} ms a"
+        " task"
     )
 
 
@@ -84,17 +93,29 @@ def show(rows: Sequence[CaseSignal], settings: Settings, console: Console) -> No
         f"what is paid: reward {settings.reward}",
     )
     # Two tables, because one is wider than a terminal.
-    for title, shown in zip(titles, (slice(0, FIRST_TABLE), slice(FIRST_TABLE, None)), strict=True):
-        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-        table.add_column("case", overflow="fold")
-        for name in names[shown]:
-            table.add_column(name, justify="left" if name == "source" else "right", no_wrap=True)
+    for title, columns in zip(titles, (slice(0, FIRST_TABLE), slice(FIRST_TABLE, None)), strict=True):
+        table = _table(title, ("case", *names[columns]))
         for case, words in cells.items():
-            table.add_row(escape(case), *map(escape, words[shown]))
+            table.add_row(escape(case), *map(escape, words[columns]))
         console.print(table)
+    table = _table("by thirds of the game", ("case", "third", "tasks", *THIRDS_COLUMNS))
+    for row in rows:
+        for third, part in enumerate(row.thirds, 1):
+            words = measured_cells(part) if part else dict.fromkeys(THIRDS_COLUMNS, "-")
+            about = (str(third), str(part.tasks if part else 0), *(words[name] for name in THIRDS_COLUMNS))
+            table.add_row(escape(row.case) if third == 1 else "", *map(escape, about))
+    console.print(table)
     for name, meaning in COLUMNS.items():
         console.print(f"{name}: {meaning}", style="dim", highlight=False, soft_wrap=True)
     console.print(overall(rows), highlight=False, soft_wrap=True)
+
+
+def _table(title: str, columns: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    for name in columns:
+        left = name in ("case", "source")
+        table.add_column(name, justify="left" if left else "right", no_wrap=name != "case", overflow="fold")
+    return table
 
 
 def text_of(rows: Sequence[CaseSignal], settings: Settings) -> str:

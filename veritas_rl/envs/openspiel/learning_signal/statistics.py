@@ -92,6 +92,7 @@ def expected_false(found: int, tested: int) -> float:
     """How many of the `found` among `tested` are expected to be false positives.
 
     If the test finds every real difference, n of the tested have none, and 5% of these n are found: found = tested -
-    0.95 n. Where the test misses some, fewer tasks have no difference than n, so this is an upper bound.
+    0.95 n. Where the test misses some, fewer tasks have no difference than n, so this is an upper bound. It is at most
+    `found`.
     """
-    return FALSE_POSITIVE_RATE * (tested - found) / (1 - FALSE_POSITIVE_RATE)
+    return min(found, FALSE_POSITIVE_RATE * (tested - found) / (1 - FALSE_POSITIVE_RATE))

@@ -80,17 +80,15 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class CaseSignal:
-    """What was measured of a case. Package `learning_signal` defines the words.
+class Measures:
+    """What was measured of some tasks, at least one. Package `learning_signal` defines the words.
 
     Attributes:
-        case: The case.
         tasks: How many tasks were measured.
         forced: How many have one legal move.
         tested: How many were decided by the test; the other unforced ones have exact values.
         differ: How many have moves that really differ.
         tested_differ: How many of these were decided by the test.
-        thirds: For each third of the game, how many tasks lie in it, and how many of these differ.
         spread: The mean spread of the unforced tasks; None without any.
         halves: The correlation of two halves; None without tested tasks, or where a half never differs.
         known: How many unforced tasks have known true values.
@@ -103,13 +101,11 @@ class CaseSignal:
         worst: The longest CPU time of a task.
     """
 
-    case: str
     tasks: int
     forced: int
     tested: int
     differ: int
     tested_differ: int
-    thirds: tuple[tuple[int, int], ...]
     spread: float | None
     halves: float | None
     known: int
@@ -137,47 +133,70 @@ class CaseSignal:
         return statistics.expected_false(self.tested_differ, self.tested)
 
     def to_dict(self) -> dict[str, Any]:
-        """The case as plain values, with what follows from them."""
+        """Plain values, with what follows from them."""
         return asdict(self) | {"share": self.share, "error": self.error, "false": self.false}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Measures":
+        """What `to_dict` wrote."""
+        own: dict[str, Any] = {name: values[name] for name in cls.__dataclass_fields__}
+        return cls(**own)
+
+    @classmethod
+    def of(cls, signals: Sequence[TaskSignal]) -> "Measures":
+        """The measures of these tasks."""
+        unforced = [signal for signal in signals if not signal.forced]
+        tested = [signal for signal in unforced if signal.tested]
+        successes = [(signal.successes, signal.actions) for signal in signals if signal.successes is not None]
+        return cls(
+            tasks=len(signals),
+            forced=len(signals) - len(unforced),
+            tested=len(tested),
+            differ=sum(signal.differs for signal in signals),
+            tested_differ=sum(signal.differs for signal in tested),
+            spread=_mean([signal.spread for signal in unforced]),
+            halves=statistics.correlation(signal.halves for signal in tested if signal.halves is not None),
+            known=sum(signal.truth for signal in signals),
+            mistakes=_mean([signal.mistake for signal in unforced]),
+            regret=_mean([signal.regret for signal in unforced]),
+            fixed=sum(good in (0, actions) for good, actions in successes) if successes else None,
+            always=sum(good == actions for good, actions in successes) if successes else None,
+            sources=dict(sorted(Counter(signal.source for signal in signals).items())),
+            seconds=math.fsum(signal.seconds for signal in signals) / len(signals),
+            worst=max(signal.seconds for signal in signals),
+        )
+
+
+@dataclass(frozen=True)
+class CaseSignal:
+    """What was measured of a case.
+
+    Attributes:
+        case: The case.
+        whole: The measures of all its tasks.
+        thirds: Those of the tasks in the first, second and last third of the game; None where no task lies in it.
+    """
+
+    case: str
+    whole: Measures
+    thirds: tuple[Measures | None, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The case as plain values: the measures of all its tasks, and under `thirds` those of each third."""
+        thirds = [part and part.to_dict() for part in self.thirds]
+        return {"case": self.case} | self.whole.to_dict() | {"thirds": thirds}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "CaseSignal":
         """The case that `to_dict` wrote."""
-        own: dict[str, Any] = {name: values[name] for name in cls.__dataclass_fields__}
-        own["thirds"] = tuple((tasks, differ) for tasks, differ in values["thirds"])
-        return cls(**own)
+        thirds = tuple(None if part is None else Measures.from_dict(part) for part in values["thirds"])
+        return cls(values["case"], Measures.from_dict(values), thirds)
 
 
 def sum_up(case: str, signals: Sequence[TaskSignal]) -> CaseSignal:
     """The tasks of a case, at least one, as one row."""
-    unforced = [signal for signal in signals if not signal.forced]
-    tested = [signal for signal in unforced if signal.tested]
-    successes = [(signal.successes, signal.actions) for signal in signals if signal.successes is not None]
-    return CaseSignal(
-        case=case,
-        tasks=len(signals),
-        forced=len(signals) - len(unforced),
-        tested=len(tested),
-        differ=sum(signal.differs for signal in signals),
-        tested_differ=sum(signal.differs for signal in tested),
-        thirds=tuple(
-            (
-                sum(signal.third == third for signal in signals),
-                sum(signal.third == third and signal.differs for signal in signals),
-            )
-            for third in range(3)
-        ),
-        spread=_mean([signal.spread for signal in unforced]),
-        halves=statistics.correlation(signal.halves for signal in tested if signal.halves is not None),
-        known=sum(signal.truth for signal in signals),
-        mistakes=_mean([signal.mistake for signal in unforced]),
-        regret=_mean([signal.regret for signal in unforced]),
-        fixed=sum(good in (0, actions) for good, actions in successes) if successes else None,
-        always=sum(good == actions for good, actions in successes) if successes else None,
-        sources=dict(sorted(Counter(signal.source for signal in signals).items())),
-        seconds=math.fsum(signal.seconds for signal in signals) / len(signals),
-        worst=max(signal.seconds for signal in signals),
-    )
+    parts = [[signal for signal in signals if signal.third == third] for third in range(3)]
+    return CaseSignal(case, Measures.of(signals), tuple(Measures.of(part) if part else None for part in parts))
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
