@@ -313,7 +313,7 @@ def test_games_that_go_on_from_step_to_step_are_neither_lost_nor_played_twice(tm
         steps[reply["gts"]].add(reply["step"])
     assert all(len(trained) == 1 for trained in steps.values())
     # What was drawn was trained on, or is still being played and saved as such.
-    state = torch.load(folder / "global_step_4/data.pt", weights_only=False)["dataset_state"]
+    state = torch.load(folder / "global_step_4/data.pt", weights_only=False)["dataset_state"]["sources"]["openspiel"]
     waiting = [task_from_dict(draw["task"]).id for draw in state["waiting"]]
     typed = map(with_or_without_plus, settings)
     dataset = DynamicEnvDataset("train", None, compose_configuration(["hardware=cpu", *typed]).data)
