@@ -1,10 +1,11 @@
-"""What environments share whose tasks are one question and one answer: a session, a catalogue, a base configuration."""
+"""What environments of one question and one answer share: a session, a catalogue, an audit, a base configuration."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from veritas_rl.configs import split_list
+from veritas_rl.envs.audit import Audit, TurnFacts
 from veritas_rl.envs.base import Reply, Score, Session, Turn
 from veritas_rl.envs.lazy import LazyTasks
 from veritas_rl.envs.task import SPLITS, Task, check_choice
@@ -62,6 +63,30 @@ class CaseTasks(LazyTasks):
     def task(self, index: int) -> Task:
         which, k = divmod(index, self._per_case)
         return self._make(self._cases[which], k)
+
+
+class SingleAnswerAudit(Audit):
+    """What all environments of single answers can say about a turn, and their tasks with what they ask.
+
+    Args:
+        start: Starts a session of a task.
+    """
+
+    def __init__(self, start: Callable[[Task], Session]) -> None:
+        self._start = start
+
+    def facts(self, turn: Turn) -> TurnFacts:
+        """The one seat has to act, answers cannot be listed, and nothing is hidden."""
+        return TurnFacts(to_act=(0,), legal=(), hidden=False)
+
+    def asked(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Turn]]:
+        """Each task with its turn; those that do not start are left out, because another check names them."""
+        for task in tasks:
+            try:
+                (turn,) = self._start(task).turns()
+            except Exception:
+                continue
+            yield task, turn
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,18 @@ The second way to an answer reads the text of the question and nothing else, see
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
-from veritas_rl.envs.audit import Audit, NotApplicable, TurnFacts
+from veritas_rl.envs.audit import NotApplicable
 from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.lgc_v2 import second
 from veritas_rl.envs.lgc_v2.puzzle import LANGUAGES
 from veritas_rl.envs.lgc_v2.task import PROMPTS
+from veritas_rl.envs.single import SingleAnswerAudit
 from veritas_rl.envs.task import Pay, Task
 
 Note = Callable[[str, str], None]
 
 
-class LGCAudit(Audit):
+class LGCAudit(SingleAnswerAudit):
     """The labels, checked from the text of the questions.
 
     Args:
@@ -35,17 +36,13 @@ class LGCAudit(Audit):
     }
 
     def __init__(self, start: Callable[[Task], Session]) -> None:
-        self._start = start
+        super().__init__(start)
         self.checks = {
             "a second way to the answer": self.second_way,
             "near misses refused": self.near_misses_refused,
             "every way to write it": self.every_way_to_write_it,
             "splits share no puzzle": self.splits_share_no_puzzle,
         }
-
-    def facts(self, turn: Turn) -> TurnFacts:
-        """The one seat has to act, answers cannot be listed, and nothing is hidden."""
-        return TurnFacts(to_act=(0,), legal=(), hidden=False)
 
     def second_way(self, tasks: Sequence[Task], note: Note) -> str:
         """Another solver, given the text of the question, agrees with the answer."""
@@ -109,11 +106,4 @@ class LGCAudit(Audit):
         return session.scores()[0]
 
     def _asked(self, tasks: Sequence[Task], **changes: object) -> Iterator[tuple[Task, Turn]]:
-        """Each task with what it asks; those that do not start are left out, because another check names them."""
-        for task in tasks:
-            changed = task.replace(**changes) if changes else task
-            try:
-                (turn,) = self._start(changed).turns()
-            except Exception:
-                continue
-            yield changed, turn
+        return self.asked(task.replace(**changes) if changes else task for task in tasks)

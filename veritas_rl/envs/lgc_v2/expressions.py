@@ -36,7 +36,7 @@ class Expression:
 
     Attributes:
         value: Its exact value.
-        numbers: The numbers in it, in ascending order, each as often as it stands there.
+        numbers: The numbers that it uses, in ascending order; a number that is used twice is listed twice.
     """
 
     value: Fraction

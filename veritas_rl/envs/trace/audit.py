@@ -5,11 +5,12 @@ its debug prints, without assertions, and under PyPy. They trust neither the cac
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar
 
-from veritas_rl.envs.audit import Audit, NotApplicable, TurnFacts
-from veritas_rl.envs.base import Reply, Session, Turn
+from veritas_rl.envs.audit import NotApplicable
+from veritas_rl.envs.base import Reply, Session
+from veritas_rl.envs.single import SingleAnswerAudit
 from veritas_rl.envs.task import Task
 from veritas_rl.envs.trace import pypy
 from veritas_rl.envs.trace.injection import without_debug
@@ -28,7 +29,7 @@ _DEBUG_LINE = re.compile(r'^[ \t]*print\(f"__DBG_\d+__ .*(?:\n|\Z)', re.MULTILIN
 Note = Callable[[str, str], None]
 
 
-class TraceAudit(Audit):
+class TraceAudit(SingleAnswerAudit):
     """The truth from runs of the programs.
 
     Args:
@@ -47,7 +48,7 @@ class TraceAudit(Audit):
     }
 
     def __init__(self, start: Callable[[Task], Session]) -> None:
-        self._start = start
+        super().__init__(start)
         self.checks = {
             "a second way to the truth": self.second_way,
             "other hash seeds": self.other_worlds,
@@ -56,10 +57,6 @@ class TraceAudit(Audit):
             "near misses refused": self.near_misses_refused,
             "splits share no program": self.splits_share_no_program,
         }
-
-    def facts(self, turn: Turn) -> TurnFacts:
-        """The one seat has to act, answers cannot be listed, and nothing is hidden."""
-        return TurnFacts(to_act=(0,), legal=(), hidden=False)
 
     def second_way(self, tasks: Sequence[Task], note: Note) -> str:
         """PyPy prints the truth, too."""
@@ -156,14 +153,8 @@ class TraceAudit(Audit):
             note(forms["train"][form], f"the same program, up to its names, is {forms['val'][form]} of validation")
         return f"{len(forms['train'])} programs of training and {len(forms['val'])} of validation"
 
-    def _questions(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Question]]:
-        """What the tasks ask; those that do not start are left out, because another check names them."""
-        for task in tasks:
-            try:
-                (turn,) = self._start(task).turns()
-            except Exception:
-                continue
-            yield task, turn.view
+    def _questions(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Question]]:
+        return ((task, turn.view) for task, turn in self.asked(tasks))
 
 
 def near_misses(truth: str) -> Iterator[tuple[str, str]]:

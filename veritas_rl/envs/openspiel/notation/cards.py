@@ -51,7 +51,7 @@ class Cards(Notation):
     """Moves that name one or several cards, in any order, maybe after a word for what is done, as in "discard 6s".
 
     Args:
-        verbs: What may stand before the cards, each with what stands there in the names that it fits.
+        verbs: The words that may precede the cards, each with the word that precedes them in matching names.
         words: Other words for moves without a card, as in `Words`.
     """
 
