@@ -102,9 +102,40 @@ def place_of(number: int, spaces: Sequence[int], random: Random, *words: object)
         Which size, and the index of a puzzle in its space.
     """
     counted = [min(space, OF_A_SIZE) for space in spaces]
-    index = indexed(number, sum(counted), random, *words)
-    which = 0
-    while index >= counted[which]:
-        index -= counted[which]
-        which += 1
+    which, index = located(indexed(number, sum(counted), random, *words), counted)
     return which, indexed(index, spaces[which], random, *words, which)
+
+
+def located(index: int, spaces: Sequence[int]) -> tuple[int, int]:
+    """In which of several spaces, laid end to end, an index lies, and its index there."""
+    which = 0
+    while index >= spaces[which]:
+        index -= spaces[which]
+        which += 1
+    return which, index
+
+
+@cache
+def sizes_of(shortest: int, longest: int, kinds: int) -> tuple[list[tuple[int, int]], list[int], int]:
+    """The sizes of puzzles that complete a sequence.
+
+    Args:
+        shortest: Brackets of the shortest completed sequence; even.
+        longest: Brackets of the longest one.
+        kinds: Kinds of brackets.
+
+    Returns:
+        Each length with each number of missing brackets, how many puzzles there are of each, walks times kinds, and how
+        many of all.
+    """
+    sizes = [(length, missing) for length in range(shortest, longest + 1, 2) for missing in range(1, length // 2 + 1)]
+    spaces = [paths(length - missing, missing) * kinds ** (length // 2) for length, missing in sizes]
+    return sizes, spaces, sum(spaces)
+
+
+def beginning_of(length: int, missing: int, kinds: int, index: int) -> str:
+    """One of the sequences of a size by its index: it lacks `missing` closing brackets of the completed `length`."""
+    walk, chosen = divmod(index, kinds ** (length // 2))
+    return written(
+        path_of(length - missing, missing, walk), [chosen // kinds**place % kinds for place in range(length // 2)]
+    )

@@ -2,19 +2,18 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from random import Random
 from typing import ClassVar
 
 from veritas_rl.envs.lgc_v2.brackets import (
     OPENERS,
     PAIRS,
+    beginning_of,
     closers_of,
+    located,
     only_brackets,
     open_after,
-    path_of,
-    paths,
-    written,
+    sizes_of,
 )
 from veritas_rl.envs.lgc_v2.puzzle import Puzzle, PuzzleKind, indexed
 
@@ -138,29 +137,6 @@ class DyckLanguage(PuzzleKind):
     def make(self, level: int, number: int, random: Random) -> DyckLanguagePuzzle:
         config = self.levels[level]
         # One of all that there are, by number: the length, then how many brackets are missing, the walk, the kinds.
-        sizes, spaces, space = _sizes(config)
-        index = indexed(number, space, random, self.name, level)
-        which = 0
-        while index >= spaces[which]:
-            index -= spaces[which]
-            which += 1
-        length, missing = sizes[which]
-        walk, kinds = divmod(index, KINDS ** (length // 2))
-        return DyckLanguagePuzzle(
-            written(
-                path_of(length - missing, missing, walk),
-                [kinds // KINDS**place % KINDS for place in range(length // 2)],
-            )
-        )
-
-
-@cache
-def _sizes(config: DyckLanguageConfig) -> tuple[list[tuple[int, int]], list[int], int]:
-    """Each length with each number of missing brackets, how many puzzles there are of each, and of all."""
-    sizes = [
-        (length, missing)
-        for length in range(config.shortest, config.longest + 1, 2)
-        for missing in range(1, length // 2 + 1)
-    ]
-    spaces = [paths(length - missing, missing) * KINDS ** (length // 2) for length, missing in sizes]
-    return sizes, spaces, sum(spaces)
+        sizes, spaces, space = sizes_of(config.shortest, config.longest, KINDS)
+        which, index = located(indexed(number, space, random, self.name, level), spaces)
+        return DyckLanguagePuzzle(beginning_of(*sizes[which], KINDS, index))

@@ -5,20 +5,18 @@ The two types are one kind of puzzle in two sizes. Their lengths do not overlap,
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from random import Random
 from typing import ClassVar
 
 from veritas_rl.envs.lgc_v2.brackets import (
     CLOSERS,
     PAIRS,
+    beginning_of,
     mirrored,
     only_brackets,
     open_after,
-    path_of,
-    paths,
     place_of,
-    written,
+    sizes_of,
 )
 from veritas_rl.envs.lgc_v2.puzzle import Puzzle, PuzzleKind
 
@@ -158,12 +156,9 @@ class DyckLanguage2(PuzzleKind):
 
     def make(self, level: int, number: int, random: Random) -> DyckLanguage2Puzzle:
         config = self.levels[level]
-        sizes, spaces = _sizes(config)
+        sizes, spaces, _ = sizes_of(config.shortest, config.longest, config.kinds)
         which, index = place_of(number, spaces, random, self.name, level)
-        length, missing = sizes[which]
-        walk, chosen = divmod(index, config.kinds ** (length // 2))
-        kinds = [chosen // config.kinds**place % config.kinds for place in range(length // 2)]
-        beginning = written(path_of(length - missing, missing, walk), kinds)
+        beginning = beginning_of(*sizes[which], config.kinds, index)
         return DyckLanguage2Puzzle(mirrored(beginning), config.kinds)
 
 
@@ -179,14 +174,3 @@ class DyckLanguage2Long(DyckLanguage2):
         4: DyckLanguage2Config(48, 52, 7),
         5: DyckLanguage2Config(54, 60, 8),
     }
-
-
-@cache
-def _sizes(config: DyckLanguage2Config) -> tuple[list[tuple[int, int]], list[int]]:
-    """Each length with how many brackets are missing, and how many puzzles of it there are: walks times kinds."""
-    sizes = [
-        (length, missing)
-        for length in range(config.shortest, config.longest + 1, 2)
-        for missing in range(1, length // 2 + 1)
-    ]
-    return sizes, [paths(length - missing, missing) * config.kinds ** (length // 2) for length, missing in sizes]
