@@ -15,6 +15,7 @@ import pytest
 from veritas_rl.envs.trace.injection import inject
 from veritas_rl.envs.trace.programs import generate
 from veritas_rl.envs.trace.sandbox import Limits, Sandbox, Status
+from veritas_rl.envs.trace.sandbox.inside.program import mentions_hashes
 from veritas_rl.envs.trace.truth_cache import TruthCache
 from veritas_rl.envs.trace.truths import DIFFERS, Refused, Truth, Truths, uses_hashes
 from veritas_rl.seeding import generator
@@ -88,6 +89,8 @@ def test_standard_input_is_part_of_the_program(truths: Truths) -> None:
         ("x = a.keys() & b.keys()", True),
         ("x = {1: 2}", False),
         ("x = f'{y}'; offset = 1", False),
+        ("x = frozenset('ab')", True),
+        ("def f(x):\n    return [y for y in {x}]", True),
         ("x = {", False),
         ("print(sorted(set('abc') & {'a', 'b'}), len({x for x in 'ab'}))", False),
         ("print(sorted(set('abc'), key=len))", True),
@@ -99,6 +102,8 @@ def test_standard_input_is_part_of_the_program(truths: Truths) -> None:
 )
 def test_programs_that_use_hashes_are_known(source: str, uses: bool) -> None:
     assert uses_hashes(source) is uses
+    if uses:
+        assert mentions_hashes(compile(source, "<program>", "exec"))
 
 
 def test_a_truth_in_the_cache_needs_no_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

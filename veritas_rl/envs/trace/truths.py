@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import itertools
 import os
-import re
 import sys
 import threading
 import weakref
@@ -39,7 +38,6 @@ Maker = Callable[[], tuple[str, str] | None]
 """Makes a program and what it reads; None if there is none."""
 
 _HASH_NAMES = frozenset(("set", "frozenset", "hash", "id", "object"))
-_MAY_USE_HASHES = re.compile(r"[{]|\b(?:set|frozenset|hash|id|object|keys|items)\b")
 _MOST_REMEMBERED = 10_000
 
 
@@ -260,9 +258,11 @@ def _run(source: str, stdin: str, sandboxes: list[Sandbox]) -> tuple[Truth | Ref
     Returns:
         The truth, and whether it would be the same another time: a time-out on a busy machine need not be.
     """
-    runs = CAREFUL_RUNS if uses_hashes(source) else RUNS
+    runs = RUNS
     first: str | None = None
-    for sandbox in sandboxes[:runs]:
+    for number, sandbox in enumerate(sandboxes):
+        if number == runs:
+            break
         outcome = sandbox.run(source, stdin)
         if outcome.busy:
             outcome = sandbox.run(source, stdin)
@@ -270,6 +270,8 @@ def _run(source: str, stdin: str, sandboxes: list[Sandbox]) -> tuple[Truth | Ref
             return Refused(outcome.status, outcome.detail), not outcome.busy
         if first is None:
             first = outcome.stdout
+            if outcome.hashes and uses_hashes(source):
+                runs = CAREFUL_RUNS
         elif outcome.stdout != first:
             return Refused(DIFFERS, _difference(first, outcome.stdout)), True
     assert first is not None
@@ -278,8 +280,6 @@ def _run(source: str, stdin: str, sandboxes: list[Sandbox]) -> tuple[Truth | Ref
 
 def uses_hashes(source: str) -> bool:
     """Whether a program's text makes sets or asks for hashes, so that its output may depend on their order."""
-    if not _MAY_USE_HASHES.search(source):
-        return False
     try:
         tree = parse(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError):

@@ -97,7 +97,7 @@ class Sandbox:
         if status is not Status.OK:
             return Outcome(status, detail=answer.detail, busy=answer.busy)
         try:
-            return Outcome(status, stdout=answer.stdout.decode())
+            return Outcome(status, stdout=answer.stdout.decode(), hashes=answer.hashes)
         except UnicodeDecodeError:
             return Outcome(Status.ENCODING, detail="the output is not UTF-8")
 

@@ -39,12 +39,14 @@ class Outcome:
         detail: One line on why the run did not end well, such as `ZeroDivisionError`; empty if it did.
         busy: Whether a time-out was due to the machine rather than the program: the wall time ran out, and the program
             had the CPU for less than half of it. Another run may end otherwise.
+        hashes: Whether the program ended well and may make sets or ask for hashes. Dictionaries' views count as such.
     """
 
     status: Status
     stdout: str = ""
     detail: str = ""
     busy: bool = False
+    hashes: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ The program may change the interpreter's modules as it likes: what is needed aft
 
 import builtins
 import mmap
+import opcode
 import os
 import sys
 import types
@@ -12,17 +13,21 @@ import types
 __builtins__ = vars(builtins).copy()  # a program may empty the shared one: functions take this one when they are made
 
 REPORT_BYTES = 4096
+_HASHES = REPORT_BYTES - 1  # where the report says whether the program may use hashes
+_HASH_NAMES = frozenset(("set", "frozenset", "hash", "id", "object", "keys", "items"))
+_BUILD_SET = opcode.opmap["BUILD_SET"]
 FINALIZERS = "__del__", "weakref", "atexit"
 """Words of programs that may print while the interpreter shuts down. That takes milliseconds, so others skip it."""
 
 
 def clear_report(report: mmap.mmap) -> None:
     report[:2] = bytes(2)
+    report[_HASHES] = 0
 
 
 def write_report(report: mmap.mmap, status: str, detail: str = "") -> None:
     """Store how the program ended: the length of the text in two bytes, then the status and the detail in UTF-8."""
-    text = f"{status}\n{detail}".encode("utf-8", "replace")[: REPORT_BYTES - 2]
+    text = f"{status}\n{detail}".encode("utf-8", "replace")[: _HASHES - 2]
     report[2 : 2 + len(text)] = text
     report[:2] = len(text).to_bytes(2, "big")
 
@@ -32,6 +37,11 @@ def read_report(report: mmap.mmap) -> tuple[str, str]:
     length = int.from_bytes(report[:2], "big")
     status, _, detail = bytes(report[2 : 2 + length]).decode("utf-8", "replace").partition("\n")
     return status, detail
+
+
+def may_use_hashes(report: mmap.mmap) -> bool:
+    """Whether the program may make sets or ask for hashes, as its byte code had it before it ran."""
+    return bool(report[_HASHES])
 
 
 def run(source: bytes, report: mmap.mmap) -> None:
@@ -50,6 +60,7 @@ def run(source: bytes, report: mmap.mmap) -> None:
     except BaseException as error:
         write_report(report, "syntax", _describe(error))
         exit_now(0)
+    report[_HASHES] = mentions_hashes(code)
     module = types.ModuleType("__main__")
     module.__dict__["__builtins__"] = builtins
     sys.modules["__main__"] = module
@@ -77,6 +88,16 @@ def run(source: bytes, report: mmap.mmap) -> None:
     write_report(report, status, detail)
     if status != "ok" or not finish:
         exit_now(0)
+
+
+def mentions_hashes(code: types.CodeType) -> bool:
+    """Whether byte code may make sets or ask for hashes: quicker to read than the text, and true of more programs."""
+    if not _HASH_NAMES.isdisjoint(code.co_names) or _BUILD_SET in code.co_code[::2]:
+        return True
+    return any(
+        mentions_hashes(constant) if isinstance(constant, types.CodeType) else isinstance(constant, frozenset)
+        for constant in code.co_consts
+    )
 
 
 def _describe(error: BaseException) -> str:

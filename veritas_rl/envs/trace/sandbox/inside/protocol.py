@@ -5,7 +5,7 @@ import struct
 from dataclasses import dataclass
 
 _REQUEST = struct.Struct("=IIIdQQ")
-_ANSWER = struct.Struct("=II?")
+_ANSWER = struct.Struct("=II??")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,11 @@ class Answer:
     detail: str = ""
     stdout: bytes = b""
     busy: bool = False
+    hashes: bool = False
 
     def encode(self) -> bytes:
         words = f"{self.status}\n{self.detail}".encode("utf-8", "replace")[:65535]
-        return _ANSWER.pack(len(words), len(self.stdout), self.busy) + words + self.stdout
+        return _ANSWER.pack(len(words), len(self.stdout), self.busy, self.hashes) + words + self.stdout
 
 
 def read_request(handle: int) -> Request | None:
@@ -61,13 +62,13 @@ def read_request(handle: int) -> Request | None:
 
 def answer_size(header: bytes) -> tuple[int, int]:
     """How many bytes of words and of output follow the header of an answer."""
-    words, stdout, _ = _ANSWER.unpack(header)
+    words, stdout, _, _ = _ANSWER.unpack(header)
     return words, stdout
 
 
 def decode_answer(header: bytes, words: bytes, stdout: bytes) -> Answer:
     status, _, detail = words.decode().partition("\n")
-    return Answer(status, detail, stdout, _ANSWER.unpack(header)[2])
+    return Answer(status, detail, stdout, *_ANSWER.unpack(header)[2:])
 
 
 ANSWER_HEADER = _ANSWER.size

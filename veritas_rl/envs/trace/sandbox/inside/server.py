@@ -175,7 +175,8 @@ class Server:
             return protocol.Answer("killed", f"the process ended itself with code {code}")
         if reported == "ok" and code != 0:
             return protocol.Answer("error", f"code {code} while the interpreter shut down")
-        return protocol.Answer(reported, detail, stdout if reported == "ok" else b"")
+        hashes = program.may_use_hashes(self._report)
+        return protocol.Answer(reported, detail, stdout if reported == "ok" else b"", hashes=hashes)
 
 
 def set_limits(request: protocol.Request) -> None:
