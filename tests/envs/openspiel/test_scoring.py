@@ -24,9 +24,9 @@ def after(case: str, *actions: int):
 
 def test_outcomes_do_not_depend_on_the_size_of_the_return() -> None:
     leduc, hearts, alone = load("leduc_poker"), load("hearts"), load("2048")
-    assert [scoring.outcome(leduc, [x, -x], 0) for x in (-13, -1, 0, 1, 13)] == [0, 0, 0.5, 1, 1]
-    assert [scoring.outcome(hearts, [9, 9, 5, 3], seat) for seat in range(4)] == pytest.approx([1, 1, 1 / 3, 0])
-    assert 0 < scoring.outcome(alone, [2048], 0) < 1
+    assert [leduc.outcome([x, -x], 0) for x in (-13, -1, 0, 1, 13)] == [0, 0, 0.5, 1, 1]
+    assert [hearts.outcome([9, 9, 5, 3], seat) for seat in range(4)] == pytest.approx([1, 1, 1 / 3, 0])
+    assert 0 < alone.outcome([2048], 0) < 1
     assert [scoring.result(value) for value in (1.0, 0.5, 0.4)] == [Reason.WON, Reason.DRAWN, Reason.LOST]
 
 
@@ -46,7 +46,7 @@ def test_the_utility_scale_is_the_communitys_formula(
     case: str, returns: tuple[float, ...], values: tuple[float, ...]
 ) -> None:
     game = load(case)
-    found = [scoring.outcome(game, returns, seat, "utility") for seat in range(len(returns))]
+    found = [game.outcome(returns, seat, "utility") for seat in range(len(returns))]
     assert found == pytest.approx(values, abs=1e-9)
 
 

@@ -1,14 +1,6 @@
 """What a finished game, or a single move, is worth to a player: a value in [0, 1].
 
-A finished game is valued on one of two scales:
-
-- "result": a zero-sum game pays 1 for a win, 0.5 for a draw, 0 for a loss, whatever the size of the return: a linear
-  scale would put every result of a game with large, rare returns near 0.5.
-- "utility": a zero-sum game pays in proportion to the return, (r - min) / (max - min).
-
-On both, a game for one pays in proportion to its return, and players with interests of their own (general sum) are
-ranked: of two the better one gets 1, the other 0, each 0.5 where they are equal; of P players rank i gets
-1 - i / (P - 1), counted from 0, and equal ones share the better rank.
+A finished game is valued by `Game.outcome`.
 
 A single move is valued by the strongest source that its game allows:
 
@@ -76,20 +68,6 @@ class MoveValue:
     def good(self) -> bool:
         """Whether no other move is better; where the best is not known, whether this one is worth more than 0.5."""
         return self.value > 0.5 if self.best is None else self.value >= self.best - self.tolerance
-
-
-def outcome(game: Game, returns: Sequence[float], player: int, scale: str = "result") -> float:
-    """The value in [0, 1] of a finished game with these returns, on the scale "result" or "utility"."""
-    mine = returns[player]
-    if game.players > 1 and not game.zero_sum:
-        better = sum(other > mine for other in returns)
-        if game.players == 2:
-            return 0.0 if better else 1.0 if min(returns) < mine else 0.5
-        return 1.0 - better / (game.players - 1)
-    if game.players > 1 and scale == "result":
-        return _sign_value(mine)
-    least, greatest = game.spiel.min_utility(), game.spiel.max_utility()
-    return min(1.0, max(0.0, (mine - least) / (greatest - least))) if greatest > least else 0.5
 
 
 def result(value: float) -> Reason:
@@ -215,7 +193,7 @@ def _native_playouts(
 ) -> tuple[float, float]:
     child = state.child(action)
     if child.is_terminal():
-        return outcome(game, child.returns(), player, scale), 0.0
+        return game.outcome(child.returns(), player, scale), 0.0
     # One simulation evaluates the unexpanded root: the mean return of so many rollouts, some 40 times as fast as a
     # loop in Python (150,000 a second on 5x5 Hex).
     seed = digest("playouts", game.case, game.information_key(state, player), *dice) % 2**31
@@ -243,7 +221,7 @@ def _playouts(
                 positions.apply_chance(copy, random.random())
             else:
                 copy.apply_action(random.choice(copy.legal_actions()))
-        values.append(outcome(game, copy.returns(), player, scale))
+        values.append(game.outcome(copy.returns(), player, scale))
     mean = sum(values) / playouts
     variance = sum((value - mean) ** 2 for value in values) / max(1, playouts - 1)
     return mean, math.sqrt(variance / playouts)

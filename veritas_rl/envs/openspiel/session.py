@@ -155,7 +155,7 @@ class OpenSpielSession(Session):
         returns = self._state.returns()
         scores = {}
         for seat in range(self.game.players):
-            value = scoring.outcome(self.game, returns, seat, self._pay.scale)
+            value = self.game.outcome(returns, seat, self._pay.scale)
             scores[seat] = self._score(seat, value, scoring.result(value), {"return": returns[seat]})
         return scores
 

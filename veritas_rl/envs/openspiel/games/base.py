@@ -5,7 +5,7 @@ file beside this one describes one game in our own words by overriding it. Every
 player: `str(state)` is never used where a game hides something, because it prints every hand.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -40,6 +40,10 @@ class Game:
     budget: ClassVar[tuple[int, int] | None] = (200, 20)
     """Simulations and rollouts of each for a search at full strength, `mcts:full`; None where only random play is of
     use."""
+    playout_moves: ClassVar[int | None] = None
+    """Random playouts that value a single move stop after so many moves of all seats; None plays them to the end."""
+    stakes: ClassVar[bool] = False
+    """Whether the size of the return is what players play for, so that the scale "auto" is "utility"."""
     written: ClassVar[str] = ""
     """How a move is written, for prompts that list none, where the rules do not say it."""
     brief_shows_actions: ClassVar[bool] = False
@@ -85,6 +89,54 @@ class Game:
             and self.type.chance_mode == pyspiel.GameType.ChanceMode.DETERMINISTIC
             and self.type.reward_model == pyspiel.GameType.RewardModel.TERMINAL
         )
+
+    @cached_property
+    def max_moves(self) -> int:
+        """The most moves of a whole game, all seats together: at least 99% of random games end by the rules before."""
+        return self.spiel.max_game_length() * (self.players if self.simultaneous else 1)
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether `graded` says more than who won, so that it has to be asked at the end of each playout."""
+        return type(self).graded is not Game.graded or self.playout_moves is not None
+
+    def outcome(self, returns: Sequence[float], player: int, scale: str = "auto") -> float:
+        """The value in [0, 1] of a finished game with these returns.
+
+        Args:
+            returns: Of each player.
+            player: Whose value is asked.
+            scale: On "result" a zero-sum game pays 1 for a win, 0.5 for a draw and 0 for a loss, whatever the size of
+                the return; on "utility" in proportion to the return, (r - min) / (max - min). "auto" is "utility" in a
+                game of stakes. A game for one pays in proportion on both, and players with interests of their own
+                (general sum) are ranked: of P players rank i, from 0, gets 1 - i / (P - 1), and equal ones share the
+                better rank; two equal ones get 0.5.
+        """
+        mine = returns[player]
+        if self.players > 1 and not self.zero_sum:
+            better = sum(other > mine for other in returns)
+            if self.players == 2:
+                return 0.0 if better else 1.0 if min(returns) < mine else 0.5
+            return 1.0 - better / (self.players - 1)
+        if self.players > 1 and (scale == "result" or (scale == "auto" and not self.stakes)):
+            return 0.5 * (1 + (mine > 0) - (mine < 0))
+        least, greatest = self.spiel.min_utility(), self.spiel.max_utility()
+        return min(1.0, max(0.0, (mine - least) / (greatest - least))) if greatest > least else 0.5
+
+    def graded(self, start: State, end: State, player: int, scale: str) -> float:
+        """What it is worth to a player to have reached one state from another, in [0, 1].
+
+        Here the outcome of a finished game, and 0.5 of one that goes on; in a game for one, what was gained on the way.
+
+        Args:
+            start: Where the valued moves begin. It may be a resampled state's original, with other hidden cards.
+            end: Where they end; the game may be unfinished there.
+            player: Whose value is asked.
+            scale: See `outcome`.
+        """
+        if self.players == 1:
+            return self.outcome([end.player_return(0) - start.player_return(0)], 0, scale)
+        return self.outcome(end.returns(), player, scale) if end.is_terminal() else 0.5
 
     def rules(self) -> str:
         """The rules, complete enough to play by."""
