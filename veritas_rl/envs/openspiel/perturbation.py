@@ -19,6 +19,7 @@ from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import State
 from veritas_rl.envs.openspiel.notation import Notation, Words
 from veritas_rl.envs.openspiel.parsing import parse
+from veritas_rl.envs.openspiel.task import OpenSpielTask
 from veritas_rl.envs.openspiel.view import View
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.permutation import Permutation
@@ -96,6 +97,7 @@ class Perturbed(Session):
     def __init__(self, inner: Session) -> None:
         self.task = inner.task
         self.game = load(inner.task.case)
+        self._manner, self._scale = inner.task.manner, OpenSpielTask.of(inner.task).pay.scale
         self._inner = inner
 
     @abstractmethod
@@ -126,7 +128,9 @@ class Perturbed(Session):
         numbers = {label.action: number for number, label in labels.items()}
         return Turn(
             seat=turn.seat,
-            messages=text.messages(self.game, self.shown_state(view.state), turn.seat, listed, self.task.manner.prompt),
+            messages=text.messages(
+                self.game, self.shown_state(view.state), turn.seat, listed, self._manner.prompt, self._scale
+            ),
             answers=tuple(text.answer(numbers[action]) for action in view.actions),
             dice=turn.dice,
             view=view,

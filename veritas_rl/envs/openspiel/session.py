@@ -114,7 +114,7 @@ class OpenSpielSession(Session):
         listed = self.game.listed(names)
         return Turn(
             seat=seat,
-            messages=text.messages(self.game, self._state, seat, listed, self._manner.prompt),
+            messages=text.messages(self.game, self._state, seat, listed, self._manner.prompt, self._pay.scale),
             answers=text.answers(listed),
             update=text.update(self.game, self._state, seat, listed, self._manner.prompt)
             if self._manner.context == "conversation"

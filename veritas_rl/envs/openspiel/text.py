@@ -12,7 +12,9 @@ _FORMAT = (
 )
 
 
-def messages(game: Game, state: State, player: int, names: Mapping[int, str], prompt: str) -> tuple[Message, ...]:
+def messages(
+    game: Game, state: State, player: int, names: Mapping[int, str], prompt: str, scale: str = "auto"
+) -> tuple[Message, ...]:
     """The messages for a player who is asked.
 
     Args:
@@ -20,9 +22,10 @@ def messages(game: Game, state: State, player: int, names: Mapping[int, str], pr
         state: A decision node.
         player: Who is asked.
         names: The name of each legal action, by the number that is shown.
-        prompt: "full": rules, role, position, all legal actions as `number: name` lines, the answer format.
+        prompt: "full": rules, role, aim, position, all legal actions as `number: name` lines, the answer format.
             "unlisted": the same without the actions, but with how a move is written. "brief": the position and the
             legal action numbers alone, for a model too small to read.
+        scale: What the results are worth, see `Game.outcome`: the aim follows from it.
     """
     if prompt == "brief":
         content = game.brief(state, player)
@@ -32,7 +35,7 @@ def messages(game: Game, state: State, player: int, names: Mapping[int, str], pr
     else:
         listed = f"{_listed(names)}\n\n" if prompt == "full" else ""
         written = f"{game.written}\n\n" if prompt == "unlisted" and game.written else ""
-        content = f"{_opening(game, player)}\n\n{game.position(state, player)}\n\n{listed}{written}{_FORMAT}"
+        content = f"{_opening(game, player, scale)}\n\n{game.position(state, player)}\n\n{listed}{written}{_FORMAT}"
     return ({"role": "user", "content": content},)
 
 
@@ -61,9 +64,9 @@ def answer(number: int) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _opening(game: Game, player: int) -> str:
+def _opening(game: Game, player: int, scale: str) -> str:
     """What stands before every position of a game."""
-    return f"{game.rules()}\n\nYou are {game.role(player)}, and it is your turn."
+    return f"{game.rules()}\n\nYou are {game.role(player)}, and it is your turn. {game.objective(scale)}"
 
 
 def _listed(names: Mapping[int, str]) -> str:

@@ -44,6 +44,8 @@ class Game:
     """Random playouts that value a single move stop after so many moves of all seats; None plays them to the end."""
     stakes: ClassVar[bool] = False
     """Whether the size of the return is what players play for, so that the scale "auto" is "utility"."""
+    unit: ClassVar[str] = "points"
+    """What the returns count, where their size matters."""
     written: ClassVar[str] = ""
     """How a move is written, for prompts that list none, where the rules do not say it."""
     brief_shows_actions: ClassVar[bool] = False
@@ -146,6 +148,26 @@ class Game:
             f"You are playing {self.type.long_name} by its usual rules, as OpenSpiel implements them"
             f" ({self.players} player{'s' if self.players > 1 else ''}, counted from 0{'; ' + extra if extra else ''})."
         )
+
+    def objective(self, scale: str) -> str:
+        """What a player should aim at, as the full prompt says it: what `outcome` pays on a scale."""
+        ends = (self.spiel.min_utility(), self.spiel.max_utility())
+        if ends == (-1, 1) and (self.zero_sum or self.players == 1):
+            return "Your aim is to win."
+        if self.players == 1:
+            return f"Your aim is to gain as many {self.unit} as you can from here on."
+        if not self.zero_sum:
+            better = (
+                "end with a better result than the other player"
+                if self.players == 2
+                else "be ranked as high as you can"
+            )
+            return f"Your aim is to {better}; by how many {self.unit} does not matter."
+        if scale == "utility" or (scale == "auto" and self.stakes):
+            gained = f"gain as many {self.unit} as you can on average, losses subtracted"
+            return f"Your aim is to {gained}; how often you win does not matter."
+        meaning = f", that is, to gain more than 0 {self.unit}; how many does not matter" if self.stakes else ""
+        return f"Your aim is to win{meaning}."
 
     def role(self, player: int) -> str:
         """What a player is called, such as "player 0 (x)"."""

@@ -67,6 +67,7 @@ class Bridge(Game):
 
     default_cases: ClassVar = ("bridge(use_double_dummy_result=False)",)
     budget: ClassVar = (200, 20)
+    unit: ClassVar = "points for your side"
     limits: ClassVar = {
         "dealer": (0, 3),
         "dealer_vul": (False, True),
@@ -101,7 +102,7 @@ class Bridge(Game):
             "(vulnerable 200), and redoubled twice that; 50 for making a doubled, 100 for making a redoubled contract. "
             "A contract that fails costs for each missing trick 50 (vulnerable 100); if doubled 100 for the first, 200 "
             "for the second and the third, 300 for each further one (vulnerable 200 for the first, 300 for each "
-            "further one), redoubled twice that. The other side gets the negative of the score. More than 0 wins."
+            "further one), redoubled twice that. The other side gets the negative of the score."
         )
 
     def role(self, player: int) -> str:

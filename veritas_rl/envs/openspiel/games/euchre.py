@@ -93,6 +93,7 @@ class Euchre(Game):
         "asked whether to play alone, alone or with the partner; for a card its rank and suit, such as Js; for the "
         "dealer's discard the same after the word discard, such as discard 9c."
     )
+    unit: ClassVar = "points for your side"
     limits: ClassVar = {"allow_lone_defender": (False, True), "stick_the_dealer": (False, True)}
     budget: ClassVar = (1000, 100)
 
@@ -124,7 +125,7 @@ class Euchre(Game):
             "possible. The highest trump takes the trick, or without a trump the highest card of the suit led; the "
             "winner leads. If the declarer's side takes three or four of the five tricks, it gets 1 point; all five, 2 "
             f"points, or 4 if the declarer plays alone. With fewer than three, it loses 2 points{lone}. The other side "
-            "gets the negative of it. More than 0 wins."
+            "gets the negative of it."
         )
 
     def position(self, state: State, player: int) -> str:

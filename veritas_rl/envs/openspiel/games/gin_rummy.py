@@ -76,7 +76,7 @@ class GinRummy(Game):
             "passes. Then the opponent may lay off cards on the knocker's melds, unless the knocker has no deadwood "
             "(gin), passes, lays down own melds, and passes. The knocker's return is the opponent's deadwood minus "
             f"the knocker's, plus {gin} for gin; if that is negative (undercut), {undercut} more is taken off. The "
-            "opponent gets the negative of it, and more than 0 wins. The hand is a draw if only two cards are left "
+            "opponent gets the negative of it. The hand is a draw if only two cards are left "
             "in the stock after a discard and the next player does not knock (such a knock takes the upcard too), if "
             "both players in a row take an upcard and discard that same card again, or when an upcard is drawn for "
             "the 50th time, first turn not counted."

@@ -15,6 +15,7 @@ class KuhnPoker(Game):
     """A player sees the own card and the betting so far."""
 
     default_cases: ClassVar = ("kuhn_poker",)
+    unit: ClassVar = "chips"
     limits: ClassVar = {"players": (2, 10)}
 
     def rules(self) -> str:

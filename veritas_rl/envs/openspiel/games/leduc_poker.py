@@ -21,6 +21,7 @@ class LeducPoker(Game):
 
     default_cases: ClassVar = ("leduc_poker",)
     budget: ClassVar = (3000, 200)
+    unit: ClassVar = "chips"
     limits: ClassVar = {"players": (2, 10)}
 
     def rules(self) -> str:

@@ -54,8 +54,7 @@ class Solitaire(Game):
             f"a card that goes to its foundation scores by its rank ({_POINTS}), and loses as much if it leaves it; "
             "a card moved out of the waste scores 20; a card turned up in a column scores 20. Each move is a step, "
             "and each card turned up is one more; the game ends when no step is left, or with the move end, which "
-            "is there only when no other move is possible. The result is the sum of the points: the more, the "
-            "better."
+            "is there only when no other move is possible. The result is the sum of the points."
         )
 
     def role(self, player: int) -> str:

@@ -35,7 +35,7 @@ class TwentyFortyEight(Game):
             "After each move a new tile appears in an empty cell, each cell equally likely: a 2 with chance 0.9, a 4 "
             "with chance 0.1. The board starts with two such tiles. The game ends when a tile of 2048 is made, or when "
             "the board is full and no equal tiles are neighbours in a row or column. The result is the sum of what was "
-            "scored: the more, the better."
+            "scored."
         )
 
     def role(self, player: int) -> str:
