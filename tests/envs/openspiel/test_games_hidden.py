@@ -129,28 +129,46 @@ def test_the_number_of_the_opponents_tries_is_shown_where_it_is_known() -> None:
     assert told_more == "Tries so far, in order: ?, b2 taken, a1 put, ? (? is a try of the opponent)"
 
 
-def test_phantom_lines_of_play_are_drawn_uniformly() -> None:
-    """x has b2 and a1 and met a mark at c3: o's first mark may be c3 or elsewhere, b2 and a1 may have been tried."""
-    game, state = load("phantom_ttt"), reach("phantom_ttt", "b2", "c3", "a1", "c2", "c3")
-    lines = set()
+@pytest.mark.parametrize("case", TIC_TAC_TOES[:4])
+def test_phantom_lines_of_play_are_drawn_by_their_probability(case: str) -> None:
+    """x has b2 and a1 and met a mark at c3: o's first mark may be c3 or elsewhere, b2 and a1 may have been tried.
 
-    def extend(copy: State) -> None:
-        """All lines of play that leave the player with the same knowledge, found by trying every one."""
-        if copy.is_terminal() or len(copy.history()) > 8:
-            return
-        mine = copy.information_state_string(0).split("\n")[3].split()
-        if mine != ["0,4", "0,0", "0,8"][: len(mine)]:
-            return
-        if copy.current_player() == 0 and copy.information_state_string(0) == state.information_state_string(0):
-            lines.add(tuple(copy.history()))
-        for action in copy.legal_actions():
-            extend(copy.child(action))
+    The probabilities are those of a game where o plays at random, found by trying every line.
+    """
+    abrupt = "abrupt" in case
+    names = ("b2", "c3", "a1", "c2", "c3", "a3") if abrupt else ("b2", "c3", "a1", "c2", "c3")
+    game, state = load(case), reach(case, *names)
+    known = state.information_state_string(0)
+    lines: dict[tuple[int, ...], float] = {}
 
-    extend(game.spiel.new_initial_state())
-    dice = random.Random(1)
-    drawn = Counter(tuple(game.resample(state, 0, dice.random).history()) for _ in range(100 * len(lines)))
-    assert drawn.keys() == lines
-    assert all(50 < count < 160 for count in drawn.values())
+    def extend(copy: State, probability: float) -> None:
+        if copy.is_terminal() or len(copy.history()) > 9:
+            return
+        if copy.current_player() == 0 and copy.information_state_string(0) == known:
+            lines[tuple(copy.history())] = probability
+            return
+        own = [action for player, action in pairs(copy) if player == 0]
+        if copy.current_player() == 0:
+            following = [action for player, action in pairs(state) if player == 0][len(own) : len(own) + 1]
+        else:
+            following = copy.legal_actions()
+        chance = probability if copy.current_player() == 0 else probability / len(following)
+        for action in following:
+            extend(copy.child(action), chance)
+
+    def pairs(copy: State) -> list[tuple[int, int]]:
+        return [(step.player, step.action) for step in copy.full_history()]
+
+    extend(game.spiel.new_initial_state(), 1.0)
+    dice, total, count = random.Random(1), sum(lines.values()), 6_000
+    drawn = Counter(tuple(game.resample(state, 0, dice.random).history()) for _ in range(count))
+    assert drawn.keys() <= lines.keys()
+    # Together by the number of o's tries, of which the probability depends.
+    for length in {len(line) for line in lines}:
+        expected = sum(worth for line, worth in lines.items() if len(line) == length) / total
+        found = sum(times for line, times in drawn.items() if len(line) == length) / count
+        assert abs(found - expected) < 4 * (expected * (1 - expected) / count) ** 0.5 + 1e-9
+    assert max(lines.values()) > 2 * min(lines.values()) or "numturns" in case or abrupt
 
 
 def test_latent_choices_are_seen_one_choice_later() -> None:

@@ -1,7 +1,7 @@
 """Phantom tic-tac-toe. Rules checked against OpenSpiel's `games/phantom_ttt/phantom_ttt.cc`.
 
-Nobody sees the opponent's marks but those that an own try has met. OpenSpiel cannot resample it: this file counts the
-opponent's lines of play that fit what a player knows, and draws one of them.
+Nobody sees the opponent's marks but those that an own try has met. OpenSpiel cannot resample it: this file goes through
+the opponent's lines of play that fit what a player knows, and draws one of them by how likely random play makes it.
 """
 
 from bisect import bisect_right
@@ -80,8 +80,8 @@ class PhantomTicTacToe(Game):
         return min(_key(player, known, image) for image in symmetries(3, 3))
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
-        """A line of play drawn uniformly from all that fit what the player knows, the opponent's failed tries and
-        their order included."""
+        """A line of play that fits what the player knows, the opponent's failed tries and their order included, drawn
+        with its probability where the opponent tries cells uniformly at random."""
         line = _Lines(self._known(state, player), self._counted, self._again, player)
         copy = self.spiel.new_initial_state()
         for action in line.draw(uniform):
@@ -143,29 +143,32 @@ class _Lines:
         self.counted = counted
         self.again = again
         self.root = _Node(their_turn=player == 1)
-        self.count = cache(self._count)
+        self.weight = cache(self._weight)
 
     def draw(self, uniform: Callable[[], float]) -> list[int]:
-        """The actions of one line, each line as likely as any other.
+        """The actions of one line, by the line's probability.
 
         Raises:
             pyspiel.SpielError: No line fits.
         """
         node, line = self.root, []
         while node.their_turn or node.place < len(self.known):
-            steps = list(self._steps(node))
-            totals = list(accumulate([self.count(child) for _, child in steps]))
-            if not totals or not totals[-1]:
+            steps = [step for step in self._steps(node) if self.weight(step[1])]
+            if not steps:
                 raise pyspiel.SpielError("phantom_ttt: no line of play fits what the player knows")
-            action, node = steps[bisect_right(totals, uniform() * totals[-1])]
+            totals = list(accumulate([self.weight(child) for _, child in steps]))
+            place = bisect_right(totals, uniform() * totals[-1])
+            action, node = steps[min(place, len(steps) - 1)]
             line.append(action)
         return line
 
-    def _count(self, node: _Node) -> int:
-        """How many lines go on from here."""
+    def _weight(self, node: _Node) -> float:
+        """The probability that the opponent's random tries from here on fit what the player knows. The player's own
+        choices count for nothing: they are the same in every line."""
         if not node.their_turn and node.place == len(self.known):
-            return 1
-        return sum(self.count(child) for _, child in self._steps(node))
+            return 1.0
+        fitting = sum(self.weight(child) for _, child in self._steps(node))
+        return fitting / (9 - (node.theirs | node.met).bit_count()) if node.their_turn else fitting
 
     def _steps(self, node: _Node) -> Iterator[tuple[int, _Node]]:
         """The tries that may come next, in the actions' order, and what they lead to."""
