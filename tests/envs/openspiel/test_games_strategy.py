@@ -156,7 +156,8 @@ def test_oware_is_sown_in_the_order_of_the_houses() -> None:
         " 4  4  0  5  5  5\n"
         " A  B  C  D  E  F\n"
         "Captured so far: player 0: 0, player 1: 0\n"
-        "Moves since the last capture: C"
+        "Moves since the last capture: C\n"
+        "Moves that would bring an earlier position again, and so end the game: none"
     )
     assert game.role(1) == "player 1 (houses a to f)"
     assert game.brief(state, 1) == "5 4 4 4 4 4\n4 4 0 5 5 5\n0 0\n2"
@@ -211,6 +212,9 @@ def test_oware_captures_and_ends_as_told(case: str) -> None:
             visited = set() if gain else visited
             again = (1 - player, *expected) in visited
             visited.add((1 - player, *expected))
+            if index < 30 or again:
+                told = game.position(state, player).rpartition("end the game: ")[2].split()
+                assert (game.action_name(state, player, house) in told) == again
             state.apply_action(house)
             if not state.is_terminal():
                 assert game._board(state) == (expected, score)

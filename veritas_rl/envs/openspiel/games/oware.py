@@ -4,6 +4,7 @@ The game ends when a position comes again, so what a player decides on holds all
 OpenSpiel raises an error at move 1000; random games of these sizes end before move 500.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
@@ -47,11 +48,15 @@ class Oware(Game):
         upper, lower = seeds[: self._houses - 1 : -1], seeds[: self._houses]
         names = "ABCDEF"[: self._houses]
         rows = [names[::-1].lower(), upper, lower, names]
-        _, since = self._since_capture(state)
+        since, boards = self._since_capture(state)
         lines = [" ".join([f"{entry:>2}" for entry in row]) for row in rows]
         lines.append(f"Captured so far: player 0: {score[0]}, player 1: {score[1]}")
         moves = [self._name((player + len(since) - turn) % 2, action) for turn, action in enumerate(since)]
         lines.append(f"Moves since the last capture: {' '.join(moves) or 'none'}")
+        again = [self._name(player, action) for action in self._repeating(state, boards)]
+        lines.append(
+            f"Moves that would bring an earlier position again, and so end the game: {' '.join(again) or 'none'}"
+        )
         return "\n".join(lines)
 
     def brief(self, state: State, player: int) -> str:
@@ -59,7 +64,7 @@ class Oware(Game):
         seeds, score = self._board(state)
         if player:
             seeds, score = seeds[self._houses :] + seeds[: self._houses], score[::-1]
-        rows = (seeds[: self._houses], seeds[self._houses :], score, self._since_capture(state)[1])
+        rows = (seeds[: self._houses], seeds[self._houses :], score, self._since_capture(state)[0])
         return "\n".join([" ".join(map(str, row)) for row in rows]).rstrip()
 
     def action_name(self, state: State, player: int, action: int) -> str:
@@ -69,8 +74,8 @@ class Oware(Game):
         return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
-        start, moves = self._since_capture(state)
-        return f"{state.observation_string(player)} after {start} {' '.join(map(str, moves))}".rstrip()
+        moves, boards = self._since_capture(state)
+        return f"{state.observation_string(player)} after {boards[0]} {' '.join(map(str, moves))}".rstrip()
 
     def state_key(self, state: State) -> str:
         return self.information_key(state, 0)
@@ -85,16 +90,45 @@ class Oware(Game):
         _, score, seeds = state.observation_string(0).split("|")
         return list(map(int, seeds.split())), list(map(int, score.split()))
 
-    def _since_capture(self, state: State) -> tuple[str, list[int]]:
-        """The position after the last capture, or at the start, and the moves since."""
+    def _repeating(self, state: State, boards: Sequence[str]) -> list[int]:
+        """The legal actions after which one of the boards since the last capture comes again, with the same player to
+        move."""
+        if state.is_terminal():
+            return []
+        seen = {(board.split(" | ")[0], board.split(" | ")[2]) for board in boards}
+        player, (seeds, _) = state.current_player(), self._board(state)
+        return [
+            action for action in state.legal_actions() if (str(1 - player), self._sown(seeds, player, action)) in seen
+        ]
+
+    def _sown(self, seeds: list[int], player: int, action: int) -> str:
+        """The seeds of all houses after a move that captures nothing, as OpenSpiel writes them; "" after another."""
+        house, board = player * self._houses + action, list(seeds)
+        hand, board[house], place = board[house], 0, house
+        while hand:
+            place = (place + 1) % len(board)
+            if place != house:
+                board[place] += 1
+                hand -= 1
+        theirs = range((1 - player) * self._houses, (2 - player) * self._houses)
+        captured = 0
+        while place in theirs and board[place] in (2, 3):
+            captured += board[place]
+            place -= 1
+        # To take all seeds of the opponent is no capture.
+        return "" if captured and captured < sum(board[other] for other in theirs) else " ".join(map(str, board))
+
+    def _since_capture(self, state: State) -> tuple[list[int], list[str]]:
+        """The moves since the last capture, or since the start, and the positions from then on."""
         history, copy = state.history(), self.spiel.new_initial_state()
-        start, moves = copy.observation_string(0), 0
-        for number, action in enumerate(history, 1):
+        boards = [copy.observation_string(0)]
+        for action in history:
             copy.apply_action(action)
             board = copy.observation_string(0)
-            if board.split("|")[1] != start.split("|")[1]:
-                start, moves = board, number
-        return start, history[moves:]
+            if board.split("|")[1] != boards[-1].split("|")[1]:
+                boards = []
+            boards.append(board)
+        return history[len(history) - len(boards) + 1 :], boards
 
     @staticmethod
     def _name(player: int, action: int) -> str:
