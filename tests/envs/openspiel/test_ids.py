@@ -67,6 +67,19 @@ def test_task_ids_are_single_tasks() -> None:
     assert [(task.case, task.k) for task in tasks] == [("leduc_poker", 42), ("hex(board_size=7)", 1)]
 
 
+@pytest.mark.parametrize("mode", ["move", "episode"])
+def test_an_id_is_the_same_task_in_training_and_validation(mode: str) -> None:
+    environment = OpenSpielEnvironment()
+    config = environment.read_config({"task_ids": "000200000042,600000001", "mode": mode})
+    train, val = (list(environment.catalogue(config, split)) for split in ("train", "val"))
+    assert train == val
+    assert {task.split for task in val} == {"train"}
+    numbered = environment.read_config({"allowed_game_indices": [2], "num_tasks_per_case": 43, "mode": mode})
+    assert environment.catalogue(numbered, "train")[42] == train[0]
+    shown = [[turn.messages for turn in environment.start(task).turns()] for task in (train[0], val[0])]
+    assert shown[0] == shown[1]
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [

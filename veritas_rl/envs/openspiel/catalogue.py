@@ -30,7 +30,8 @@ class Catalogue(LazyTasks):
             k=k,
             mode=config.mode,
             seed=config.seed,
-            split=self.split,
+            # A task id is one task, whatever it is used for; `allowed_game_indices` has the same tasks in training.
+            split="train" if config.task_ids else self.split,
             parameters=OpenSpielParameters(config.depth),
             manner=OpenSpielManner(
                 opponent=self._opponent(case, k),

@@ -26,7 +26,7 @@ class OpenSpielConfig:
         game_types: Short names and cases that select among the cases, or from OpenSpiel's games; "" selects all.
         allowed_game_indices: Instead of cases: games by their index in the numbering of task ids. Task number k of a
             game is its variant k.
-        task_ids: Instead of cases: task ids of 12 digits, each one task.
+        task_ids: Instead of cases: task ids of 12 digits, each one task of the split "train", in validation too.
         only_small: Whether of all these only the small cases are played, as far as there are any.
         fallback_cases: What is played where nothing above says so. Default: every described game.
         num_tasks_per_case: Tasks of each case.

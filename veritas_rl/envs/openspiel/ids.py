@@ -3,6 +3,9 @@
 The numbering is the community's. A variant chooses a configuration of its game, which repeat after a few; every variant
 is a task of its own all the same, with its own deals: variant C of a game is task number C of the case that it chooses.
 So 200000042 is leduc_poker with k = 42. A number past the list is an error.
+
+An id names one task of the split "train", in training and in validation: what a model is trained on by id, it is judged
+on by id. Tasks of the split "val" have no ids.
 """
 
 from collections.abc import Callable, Mapping
@@ -93,7 +96,7 @@ def _case(index: int, configuration: int) -> str:
 
 
 def decode(task_id: int | str) -> tuple[str, int]:
-    """The case and the task number of a task id.
+    """The case and the task number, in the split "train", of a task id.
 
     Args:
         task_id: A number, or up to 12 digits.
@@ -109,7 +112,7 @@ def decode(task_id: int | str) -> tuple[str, int]:
 
 
 def encode(case: str, k: int) -> str:
-    """The 12 digits of a task: the inverse of `decode`.
+    """The 12 digits of a training task: the inverse of `decode`.
 
     Raises:
         UserError: The case is no configuration of an indexed game, or variant `k` of it chooses another one.
