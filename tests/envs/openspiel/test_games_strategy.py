@@ -213,8 +213,8 @@ def test_oware_captures_and_ends_as_told(case: str) -> None:
             again = (1 - player, *expected) in visited
             visited.add((1 - player, *expected))
             if index < 30 or again:
-                told = game.position(state, player).rpartition("end the game: ")[2].split()
-                assert (game.action_name(state, player, house) in told) == again
+                named = game.position(state, player).rpartition("end the game: ")[2].split()
+                assert (game.action_name(state, player, house) in named) == again
             state.apply_action(house)
             if not state.is_terminal():
                 assert game._board(state) == (expected, score)
