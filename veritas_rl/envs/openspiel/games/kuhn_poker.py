@@ -6,8 +6,11 @@ from veritas_rl.envs.openspiel.games.base import Game, State, card_rank
 from veritas_rl.envs.openspiel.notation import Notation, Words
 
 _MOVES = ("pass", "bet")
-_UNOPENED = Words({"check": "pass"})
-_CALLED = Words({"fold": "pass", "call": "bet"})
+_CHIP = (" 1", " 1 chip", " one chip")
+_UNOPENED = Words({"check": "pass", **{f"bet{chip}": "bet" for chip in _CHIP}})
+_CALLED = Words(
+    {"fold": "pass", "call": "bet", **{f"{word}{chip}": "bet" for word in ("bet", "call") for chip in _CHIP}}
+)
 """What passing and betting are usually called before and after the first bet."""
 
 

@@ -70,8 +70,11 @@ class Words(Notation):
 class Houses(Notation):
     """Moves that are a single letter, in which a capital letter is another one, such as the houses of oware."""
 
+    _move = re.compile(r"(?i:(?:sow )?(?:from )?(?:(?:the |my )?(?:house|pit):? ?)?)([A-Za-z])")
+
     def key(self, text: str) -> str | None:
-        return text.removeprefix("house ").removeprefix("House ")
+        match = self._move.fullmatch(text)
+        return match and match[1]
 
 
 class Numbered(Notation):
