@@ -112,5 +112,5 @@ class OpenSpielEnvironment(Environment):
     def held_out(self, task: Task, turn: Turn) -> bool:
         """Whether the state's symmetry class belongs to validation, or the game is too small to be split."""
         view: View = turn.view
-        game = load(view.case)
-        return not positions.is_split(view.case) or positions.split_of(game, view.state, turn.seat) == "val"
+        game, depth = load(view.case), OpenSpielTask.of(task).parameters.depth
+        return not positions.is_split(view.case, depth) or positions.split_of(game, view.state, turn.seat) == "val"

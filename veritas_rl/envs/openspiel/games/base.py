@@ -7,6 +7,7 @@ player: `str(state)` is never used where a game hides something, because it prin
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from random import Random
 from typing import Any, ClassVar
 
 import pyspiel
@@ -46,6 +47,10 @@ class Game:
     """Whether the size of the return is what players play for, so that the scale "auto" is "utility"."""
     unit: ClassVar[str] = "points"
     """What the returns count, where their size matters."""
+    walk_skills: ClassVar[tuple[float, ...]] = (0.0, 0.5, 0.9)
+    """How often the players on the way to a single move's position choose well; each seat draws one of these."""
+    screening_moves: ClassVar[int | None] = None
+    """How many moves of playouts may be spent to see whether the moves of a position differ; None for the usual."""
     written: ClassVar[str] = ""
     """How a move is written, for prompts that list none, where the rules do not say it."""
     brief_shows_actions: ClassVar[bool] = False
@@ -267,6 +272,13 @@ class Game:
         except pyspiel.SpielError:
             return False
         return True
+
+    def sensible_action(self, state: State, random: Random) -> int | None:
+        """A legal action as a player with some sense would choose it, by what the player to move knows.
+
+        Positions are reached by such players among others. None leaves the choice to a general way to choose.
+        """
+        return None
 
     def movers(self, state: State) -> tuple[int, ...]:
         """The players who are asked now: one, several where moves are simultaneous, none at chance and at the end."""

@@ -8,10 +8,13 @@ when nothing else is named has the card play.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from random import Random
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
+from veritas_rl.envs.openspiel.games.bridge_bidding import DOUBLE, FIRST_BID, PASS, sensible_call
 from veritas_rl.envs.openspiel.games.cards import deal
+from veritas_rl.envs.openspiel.games.tricks import choose_card
 from veritas_rl.envs.openspiel.notation import Bids, Cards, Notation
 
 _RANKS = "23456789TJQKA"
@@ -19,7 +22,6 @@ _SUITS = "cdhs"
 _DENOMINATIONS = ("C", "D", "H", "S", "NT")
 _NO_TRUMP = 4
 _SEAT_NAMES = ("North", "East", "South", "West")
-_PASS, _DOUBLE, _REDOUBLE, _FIRST_BID = 52, 53, 54, 55
 _SEATS = range(4)
 _BIDS, _CARDS = Bids(), Cards({"play": "", "lead": ""})
 
@@ -68,6 +70,7 @@ class Bridge(Game):
     default_cases: ClassVar = ("bridge(use_double_dummy_result=False)",)
     budget: ClassVar = (200, 20)
     unit: ClassVar = "points for your side"
+    walk_skills: ClassVar = (1.0,)
     limits: ClassVar = {
         "dealer": (0, 3),
         "dealer_vul": (False, True),
@@ -153,10 +156,30 @@ class Bridge(Game):
         return "\n".join(parts)
 
     def action_name(self, state: State, player: int, action: int) -> str:
-        return _name(action) if action < _PASS else _call(action)
+        return _name(action) if action < PASS else _call(action)
 
     def notation(self, state: State, player: int) -> Notation:
-        return _BIDS if state.legal_actions(player)[0] >= _PASS else _CARDS
+        return _BIDS if state.legal_actions(player)[0] >= PASS else _CARDS
+
+    def sensible_action(self, state: State, random: Random) -> int:
+        """A call by simple natural bidding; a card by what wins tricks."""
+        seen = _read(tuple(state.history()), self.parameters.get("dealer", 0))
+        legal = state.legal_actions()
+        if not seen.tricks or not seen.contract:
+            call = sensible_call(seen.dealt[state.current_player()], seen.calls, state.current_player(), random)
+            return call if call in legal else PASS
+        leader, cards = seen.tricks[-1]
+        trump = seen.contract[1]
+        led = cards[0] % 4 if cards else -1
+        winner = _winner(leader, cards, trump) if cards else seen.turn
+        return choose_card(
+            legal,
+            lambda card: (card % 4 == trump, card % 4 == led, card),
+            cards[(winner - leader) % 4] if cards else None,
+            partner_wins=(winner - seen.turn) % 4 == 2,
+            last=len(cards) == 3,
+            random=random,
+        )
 
     def information_key(self, state: State, player: int) -> str:
         seen = _read(tuple(state.history()), self.parameters.get("dealer", 0))
@@ -212,17 +235,17 @@ class Bridge(Game):
 @lru_cache(maxsize=64)
 def _read(history: tuple[int, ...], dealer: int) -> _Deal:
     dealt = tuple(tuple(sorted(history[seat:52:4])) for seat in _SEATS)
-    calls = tuple(((dealer + turn) % 4, call) for turn, call in enumerate(history[52:]) if call >= _PASS)
+    calls = tuple(((dealer + turn) % 4, call) for turn, call in enumerate(history[52:]) if call >= PASS)
     contract: tuple[int, int, int, int] | None = None
     first: dict[tuple[int, int], int] = {}
     for seat, call in calls:
-        if call >= _FIRST_BID:
-            level, denomination = divmod(call - _FIRST_BID, 5)
+        if call >= FIRST_BID:
+            level, denomination = divmod(call - FIRST_BID, 5)
             declarer = first.setdefault((seat % 2, denomination), seat)
             contract = (level + 1, denomination, 1, declarer)
-        elif call != _PASS and contract:
-            contract = (contract[0], contract[1], 2 if call == _DOUBLE else 4, contract[3])
-    ended = len(calls) > 3 and all(call == _PASS for _, call in calls[-3:])
+        elif call != PASS and contract:
+            contract = (contract[0], contract[1], 2 if call == DOUBLE else 4, contract[3])
+    ended = len(calls) > 3 and all(call == PASS for _, call in calls[-3:])
     if not contract or not ended:
         return _Deal(dealt, calls, contract, ())
     leader, tricks = (contract[3] + 1) % 4, []
@@ -235,15 +258,16 @@ def _read(history: tuple[int, ...], dealer: int) -> _Deal:
 
 
 def _winner(leader: int, cards: tuple[int, ...], trump: int) -> int:
-    """The seat that takes a trick; `trump` is a suit, or 4 for no trump."""
-    best = max(range(4), key=lambda turn: (cards[turn] % 4 == trump, cards[turn] % 4 == cards[0] % 4, cards[turn]))
-    return (leader + best) % 4
+    """The seat that takes a trick, or would as far as it has gone; `trump` is a suit, or 4 for no trump."""
+    led = cards[0] % 4
+    best = max(cards, key=lambda card: (card % 4 == trump, card % 4 == led, card))
+    return (leader + cards.index(best)) % 4
 
 
 def _call(action: int) -> str:
-    if action < _FIRST_BID:
-        return ("pass", "double", "redouble")[action - _PASS]
-    level, denomination = divmod(action - _FIRST_BID, 5)
+    if action < FIRST_BID:
+        return ("pass", "double", "redouble")[action - PASS]
+    level, denomination = divmod(action - FIRST_BID, 5)
     return f"{level + 1}{_DENOMINATIONS[denomination]}"
 
 

@@ -8,10 +8,12 @@ dealt in turn, the upcard, and what the players did.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from random import Random
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
 from veritas_rl.envs.openspiel.games.cards import deal, suit_renamings
+from veritas_rl.envs.openspiel.games.tricks import choose_card
 from veritas_rl.envs.openspiel.notation import Cards, Notation
 
 _RANKS = "9TJQKA"
@@ -195,6 +197,36 @@ class Euchre(Game):
         seen = _read(tuple(state.history()))
         return _DISCARDED if seen.ordered and seen.discard is None else _PLAYED
 
+    def sensible_action(self, state: State, random: Random) -> int:
+        """Names trump with three of them, discards the weakest card, seldom plays alone, and plays what wins tricks."""
+        seen, legal, player = _read(tuple(state.history())), state.legal_actions(), state.current_player()
+        if _ALONE in legal:
+            return _ALONE if random.random() < 0.15 else _PARTNER
+        if seen.trump is None:
+            trumps = {action: self._trumps(seen, player, action - _FIRST_SUIT) for action in legal if action != _PASS}
+            best = max(trumps, key=lambda action: (trumps[action], random.random()))
+            enough = trumps[best] >= random.choice((2, 3, 3))
+            return best if enough or _PASS not in legal else _PASS
+        if seen.ordered and seen.discard is None:
+            return min(legal, key=lambda card: _strength(card, seen.trump, None))
+        trick = seen.tricks[-1]
+        led = _suit(trick[0][1], seen.trump) if trick else None
+        winner, best_card = next((play for play in trick if play[0] == _winner(trick, seen.trump)), (player, None))
+        return choose_card(
+            legal,
+            lambda card: _strength(card, seen.trump, led),
+            best_card,
+            partner_wins=(winner - player) % 4 == 2,
+            last=len(trick) == 3 - len(seen.out),
+            random=random,
+        )
+
+    @staticmethod
+    def _trumps(seen: _Deal, player: int, suit: int) -> int:
+        """How many trumps a player would have in a suit; the upcard is the dealer's own in the first round."""
+        cards = [*seen.dealt[player], *([seen.upcard] if player == seen.dealer and len(seen.bids) < 4 else [])]
+        return sum(_suit(card, suit) == suit for card in cards)
+
     def information_key(self, state: State, player: int) -> str:
         return f"{player} {self._key(state, player)}"
 
@@ -314,14 +346,15 @@ def _suit(card: int, trump: int | None) -> int:
 
 def _winner(trick: tuple[tuple[int, int], ...], trump: int | None) -> int:
     led = _suit(trick[0][1], trump)
+    return max(trick, key=lambda play: _strength(play[1], trump, led))[0]
 
-    def strength(card: int) -> tuple[bool, bool, int]:
-        suit, rank = _suit(card, trump), card // 4
-        if suit == trump and rank == _JACK:
-            rank = 7 if card % 4 == trump else 6
-        return suit == trump, suit == led, rank
 
-    return max(trick, key=lambda play: strength(play[1]))[0]
+def _strength(card: int, trump: int | None, led: int | None) -> tuple[bool, bool, int]:
+    """Which of two cards takes a trick in which a suit was led."""
+    suit, rank = _suit(card, trump), card // 4
+    if suit == trump and rank == _JACK:
+        rank = 7 if card % 4 == trump else 6
+    return suit == trump, suit == led, rank
 
 
 def _missing(seen: _Deal, seat: int) -> set[int]:

@@ -9,6 +9,7 @@ done here, from the history: pass direction, 52 cards dealt in turn, three cards
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from random import Random
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
@@ -159,6 +160,26 @@ class Hearts(Game):
     def notation(self, state: State, player: int) -> Notation:
         return _PLAYED if _read(tuple(state.history())).playing else _PASSED
 
+    def sensible_action(self, state: State, random: Random) -> int:
+        """Passes high cards, ducks, and throws away what costs points."""
+        seen, legal = _read(tuple(state.history())), state.legal_actions()
+        if random.random() < 0.1:  # not everybody sees it alike
+            return random.choice(legal)
+        if not seen.playing:
+            return max(legal, key=_danger)
+        cards = seen.tricks[-1][1]
+        if not cards:
+            return min(legal, key=lambda card: (card // 4, random.random()))
+        following = [card for card in legal if card % 4 == cards[0] % 4]
+        if not following:
+            return max(legal, key=_danger)
+        highest = max(card for card in cards if card % 4 == cards[0] % 4)
+        below = [card for card in following if card < highest]
+        if below:
+            return max(below)
+        safe = [card for card in following if card != _QUEEN_OF_SPADES] or following
+        return max(safe) if len(cards) == 3 else min(safe)
+
     def information_key(self, state: State, player: int) -> str:
         return f"{player} {self.symmetry_key(state, player)}"
 
@@ -283,6 +304,13 @@ def _read(history: tuple[int, ...]) -> _Deal:
 def _winner(leader: int, cards: tuple[int, ...]) -> int:
     following = [(card, turn) for turn, card in enumerate(cards) if card % 4 == cards[0] % 4]
     return (leader + max(following)[1]) % 4
+
+
+def _danger(card: int) -> tuple[int, int]:
+    """Which of two cards one would rather be rid of."""
+    if card == _QUEEN_OF_SPADES:
+        return 3, 0
+    return (2 if card % 4 == _SPADES and card > _QUEEN_OF_SPADES else 1 if card % 4 == _HEARTS else 0), card // 4
 
 
 def _name(card: int) -> str:

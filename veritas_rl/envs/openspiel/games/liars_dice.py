@@ -4,6 +4,7 @@ It is a single round for two: nobody loses dice, and the highest face is wild, f
 """
 
 from collections.abc import Callable
+from random import Random
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
@@ -53,6 +54,22 @@ class LiarsDice(Game):
 
     def information_key(self, state: State, player: int) -> str:
         return f"{player} {self.brief(state, player)}"
+
+    def sensible_action(self, state: State, random: Random) -> int:
+        """Doubts a bid that the own dice make unlikely, else raises it a little, mostly in a face that it has."""
+        legal, dice = state.legal_actions(), self._dice(state, state.current_player())
+        sides, liar = self.parameters["dice_sides"], self.parameters["numdice"] * 2 * self.parameters["dice_sides"]
+
+        def missing(action: int) -> int:
+            """How many dice of the other player a bid needs."""
+            quantity, face = map(int, self._name(action).split("x"))
+            return quantity - sum(die in (face, sides) for die in dice)
+
+        bids = [action for action in legal if action != liar]
+        likely = [action for action in bids if missing(action) <= len(dice) * 2 / sides + random.random()]
+        if likely:
+            return min(random.sample(likely, min(3, len(likely))))
+        return liar if liar in legal else min(bids)
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
         """The other player's dice rolled anew, uniformly: bids may be lies, so none of them excludes a roll."""

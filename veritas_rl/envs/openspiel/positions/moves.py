@@ -1,0 +1,47 @@
+"""How a state is reached: chance draws its outcomes, and a history is played again."""
+
+import itertools
+
+from veritas_rl.envs.openspiel.games import Game, State
+from veritas_rl.seeding import uniform
+
+History = tuple[int, ...]
+
+
+def deal(state: State, luck: str) -> None:
+    """Draw what chance does now, in place, up to the next decision or the end: from the luck and the ply alone."""
+    while state.is_chance_node():
+        apply_chance(state, uniform("chance", luck, state.move_number()))
+
+
+def apply_chance(state: State, drawn: float) -> None:
+    """Apply an outcome of a chance node by its probability.
+
+    Args:
+        state: A chance node; it is changed in place.
+        drawn: A number in [0, 1). The outcomes share that interval out in their order; the last one takes what rounding
+            leaves.
+    """
+    action, upto = -1, 0.0
+    for action, probability in state.chance_outcomes():  # noqa: B007
+        upto += probability
+        if drawn < upto:
+            break
+    state.apply_action(action)
+
+
+def replay(game: Game, history: History) -> State:
+    """The state that a history leads to."""
+    state = game.spiel.new_initial_state()
+    if not game.simultaneous:
+        for action in history:
+            state.apply_action(action)
+        return state
+    steps = iter(history)
+    for action in steps:
+        if state.is_simultaneous_node():
+            # A history holds one action of every player there.
+            state.apply_actions([action, *itertools.islice(steps, game.players - 1)])
+        else:
+            state.apply_action(action)
+    return state

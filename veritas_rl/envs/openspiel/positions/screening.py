@@ -1,0 +1,122 @@
+"""Whether the moves of a position seem to be worth different values: a cheap estimate, before a task asks about it.
+
+A few random playouts of each move, with dice that no reward ever uses. All moves share the worlds in which they are
+tried: where the player does not see everything, each world is dealt once.
+"""
+
+import math
+from random import Random
+
+import numpy as np
+import pyspiel
+
+from veritas_rl.envs.openspiel.games import Game, State
+from veritas_rl.envs.openspiel.positions.moves import apply_chance
+from veritas_rl.seeding import digest, generator
+
+PLAYOUTS = 128
+"""With so many playouts a move, as `learning_signal` measures, a difference should show."""
+LEAST_SPREAD = 0.02
+"""Moves of a smaller standard deviation do not differ; see `learning_signal`."""
+SURE = 2.0
+"""How many standard errors above 0 the variance of the moves' values should be."""
+VISIBLE = 3.5
+"""How many standard errors above 0 it should be in a measurement of `PLAYOUTS` playouts, to be found nearly always."""
+MOVES = 1200
+"""How many moves of playouts a screening may take, in Python."""
+NATIVE_MOVES = 8000
+"""How many, where OpenSpiel's own playouts serve."""
+WORLDS = (4, 16)
+"""In how many worlds each move is tried, at least and at most. Of very many moves only some are tried."""
+
+
+def screen(game: Game, state: State, player: int) -> float:
+    """How sure it is that the moves of a player differ: at least 1 where they seem to; the same in every process."""
+    random = generator("screen", game.case, game.information_key(state, player))
+    native = game.solvable and not game.is_graded and game.spiel.min_utility() == -1 and game.spiel.max_utility() == 1
+    actions = state.legal_actions(player)
+    tries = game.screening_moves or (NATIVE_MOVES if native else MOVES)
+    _, plies = _playout(game, game.resample(state, player, random.random), player, random.choice(actions), random)
+    least, most = WORLDS
+    playouts = tries // max(1, plies)
+    if len(actions) > max(2, playouts // least):
+        actions = random.sample(actions, max(2, playouts // least))
+    worlds = min(most, max(least, playouts // len(actions)))
+    if native:
+        return _score_of_shares(np.array([_native(game, state, player, action, worlds) for action in actions]), worlds)
+    values = np.empty((len(actions), worlds))
+    for world in range(worlds):
+        dealt = game.resample(state, player, random.random)
+        for row, action in enumerate(actions):
+            values[row, world], _ = _playout(game, dealt, player, action, random)
+    return _score_of_samples(values)
+
+
+def _native(game: Game, state: State, player: int, action: int, playouts: int) -> float:
+    """The mean of OpenSpiel's own playouts after a move."""
+    child = state.child(action)
+    if child.is_terminal():
+        return (1 + child.player_return(player)) / 2
+    seed = digest("screen", game.case, game.state_key(state), action) % 2**31
+    evaluator = pyspiel.RandomRolloutEvaluator(playouts, seed)
+    # One simulation evaluates the root itself: the mean of so many playouts.
+    root = pyspiel.MCTSBot(game.spiel, evaluator, 1.0, 1, 1, False, seed, False).mcts_search(child)
+    mean = root.total_reward / root.explore_count
+    return min(1.0, max(0.0, (1 + (mean if child.current_player() == player else -mean)) / 2))
+
+
+def _playout(game: Game, start: State, player: int, action: int, random: Random) -> tuple[float, int]:
+    """The value of one random playout after a move, and how many moves it took."""
+    state, moves = start.clone(), 1
+    game.apply(state, {**_random_moves(game, state, random), player: action})
+    while not state.is_terminal():
+        if state.is_chance_node():
+            apply_chance(state, random.random())
+            continue
+        if moves == game.playout_moves:
+            break
+        if game.simultaneous:
+            game.apply(state, _random_moves(game, state, random))
+        else:
+            state.apply_action(random.choice(state.legal_actions()))
+        moves += 1
+    return game.graded(start, state, player, "auto"), moves
+
+
+def _random_moves(game: Game, state: State, random: Random) -> dict[int, int]:
+    return {mover: random.choice(state.legal_actions(mover)) for mover in game.movers(state)}
+
+
+def _score_of_shares(means: np.ndarray, playouts: int) -> float:
+    """The score of moves that were won in these shares of their playouts.
+
+    Where games are drawn the variance of a playout is smaller than assumed here: the score errs to the low side.
+    """
+    noise = float((means * (1 - means)).mean()) * playouts / max(1, playouts - 1)
+    return _score(means, playouts, noise, noise)
+
+
+def _score_of_samples(values: np.ndarray) -> float:
+    """The score of moves with these values, of shape (moves, worlds), by a two-way analysis of variance."""
+    moves, worlds = values.shape
+    rest = values - values.mean(axis=1, keepdims=True) - values.mean(axis=0, keepdims=True) + values.mean()
+    paired = float((rest**2).sum()) / ((moves - 1) * (worlds - 1))
+    return _score(values.mean(axis=1), worlds, paired, float(values.var(axis=1, ddof=1).mean()))
+
+
+def _score(means: np.ndarray, playouts: int, noise: float, alone: float) -> float:
+    """How sure it is that moves differ.
+
+    Args:
+        means: Of each move.
+        playouts: How many playouts a mean is of.
+        noise: The variance of a playout, without what it shares with those of other moves.
+        alone: The variance of a playout.
+    """
+    variance = float(means.var(ddof=1)) - noise / playouts
+    if variance < LEAST_SPREAD**2:
+        return 0.0
+    error = math.sqrt(2 / (len(means) - 1))
+    found = variance / max(error * noise / playouts, 1e-9)
+    visible = variance / max(error * alone / PLAYOUTS, 1e-9)
+    return min(found / SURE, visible / VISIBLE)

@@ -1,0 +1,243 @@
+"""The position of each task: pools of small games, blocks of walks through larger ones, and their splits."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from threading import Lock
+
+from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.games import Decision, Game, State
+from veritas_rl.envs.openspiel.positions.enumeration import Position, enumerate_states, states_within
+from veritas_rl.envs.openspiel.positions.moves import replay
+from veritas_rl.envs.openspiel.positions.screening import screen
+from veritas_rl.envs.openspiel.positions.walks import candidates, usual_length, walk
+from veritas_rl.errors import UserError
+from veritas_rl.seeding import digest, generator
+
+VALIDATION_SHARE = 0.25
+"""The share of symmetry classes that is kept for validation."""
+MIN_CLASSES = 100
+"""A game with fewer symmetry classes is not split: training and validation share them."""
+NEAR_STATES = 2_000
+"""If a depth leaves more states than this, some belong to each split."""
+BLOCK = 128
+"""Walks in one block of consecutive tasks end in different information states."""
+MAX_WALKS = 4_000
+MAX_FRUITLESS = 32
+"""After so many walks that end in positions of other tasks alone, or leave no choice, a task gives up on its third, and
+then on a position of its own."""
+THIRDS = (0, 1, 2, None)
+"""In which third of the game tasks lie, in turn; None: in any."""
+PER_WALK = 6
+"""How many decisions of one walk are looked at, at most."""
+SCREENED = 3
+"""Of how many positions the one is asked whose moves differ most surely, unless one before is sure enough."""
+
+
+def decision_of(case: str, k: int, seed: int, split: str, depth: int = -1) -> Decision:
+    """The state of a task, and the seat that is asked there.
+
+    Args:
+        case: The case, in any spelling.
+        k: Which task, from 0. Where fewer states than tasks exist, states come again.
+        seed: The seed of the set of tasks.
+        split: "train" or "val".
+        depth: The most moves by players before the state, all at random; -1 for a state of any stage of the game.
+
+    Raises:
+        UserError: No state of this split is that near to the start, or the game leaves nobody a choice.
+    """
+    state, seat = _decision(load(case).case, k, seed, split, depth)
+    return state.clone(), seat
+
+
+@lru_cache(maxsize=1024)  # a task is started to be shown, to be played and to be judged
+def _decision(case: str, k: int, seed: int, split: str, depth: int) -> Decision:
+    if _positions(case, depth) is not None:
+        pool = _pool(case, seed, split, depth)
+        found = pool[k % len(pool)]
+    else:
+        found = _block(case, seed, split, depth, k // BLOCK).draw(k % BLOCK)
+    return replay(load(case), found.history), found.seat
+
+
+@lru_cache(maxsize=256)
+def _positions(case: str, depth: int) -> tuple[Position, ...] | None:
+    """All positions that tasks ask about, those with one legal action only if there are no others; None if there are
+    too many to list."""
+    found = enumerate_states(case)
+    if found is not None:
+        found = tuple(position for position in found if depth < 0 or position.depth <= depth)
+    elif depth >= 0:
+        found = states_within(load(case), depth, NEAR_STATES)
+    if found is None:
+        return None
+    return tuple(position for position in found if not position.forced) or (found if depth >= 0 else ())
+
+
+@lru_cache(maxsize=256)
+def is_split(case: str, depth: int = -1) -> bool:
+    """Whether training and validation have different states; otherwise they share all, and validation is "seen".
+
+    They share them in a game of few symmetry classes, and where a depth leaves so few, such as the root alone, that one
+    of the two would have none.
+    """
+    case = load(case).case
+    found = _positions(case, -1)
+    if found is not None and len({position.group for position in found}) < MIN_CLASSES:
+        return False
+    near = _positions(case, depth)
+    return near is None or len({_split_of_class(case, position.group) for position in near}) == 2
+
+
+def split_of(game: Game, state: State, player: int) -> str:
+    """The split that the symmetry class of a player's decision falls in, where the game is split."""
+    return _split_of_class(game.case, game.symmetry_key(state, player))
+
+
+def _split_of_class(case: str, group: str) -> str:
+    return "val" if digest("split", case, group) < VALIDATION_SHARE * 2**64 else "train"
+
+
+def count(case: str, split: str, depth: int = -1) -> int | None:
+    """How many different states the tasks of a split have, at most so many moves from the start; None if they are too
+    many to count."""
+    case = load(case).case
+    return None if _positions(case, depth) is None else len(_members(case, split, depth))
+
+
+def _members(case: str, split: str, depth: int) -> list[Position]:
+    shared = not is_split(case, depth)
+    found = _positions(case, depth) or ()
+    return [position for position in found if shared or _split_of_class(case, position.group) == split]
+
+
+@lru_cache(maxsize=64)
+def _pool(case: str, seed: int, split: str, depth: int) -> tuple[Position, ...]:
+    """The positions of a split in the order in which tasks ask: each third of the game in turn, as far as it lasts."""
+    members = _members(case, split, depth)
+    if not members:
+        raise _no_choice(case)
+    generator("order", case, seed, split, depth).shuffle(members)
+    if depth >= 0:
+        return tuple(members)
+    usual = usual_length(case)
+    thirds: list[list[Position]] = [[], [], []]
+    for position in members:
+        thirds[min(2, int(3 * position.depth / max(usual, position.depth + 1)))].append(position)
+    # Each with its place among those of its third; a stable sort keeps the thirds in turn.
+    places = [(place, third) for third, of in enumerate(thirds) for place in range(len(of))]
+    return tuple(thirds[third][place] for place, third in sorted(places))
+
+
+def _no_choice(case: str) -> UserError:
+    return UserError(f"{case} asks nobody to choose: each of its positions has one legal action, so it makes no task")
+
+
+def _too_shallow(case: str, split: str, depth: int) -> UserError:
+    return UserError(
+        f"no position of {case} at most {depth} moves from the start belongs to the split {split!r}: raise"
+        " max_random_steps"
+    )
+
+
+@dataclass
+class _Search:
+    """What was met on the way to one task's position.
+
+    Attributes:
+        best: The position whose moves differ most surely, of those that were screened.
+        score: How surely.
+        screened: How many were screened.
+        repeat: A position that another task of the block has.
+        forced: A position with one legal action.
+        fruitless: How many walks found nothing but these.
+    """
+
+    best: Position | None = None
+    score: float = -1.0
+    screened: int = 0
+    repeat: Position | None = None
+    forced: Position | None = None
+    fruitless: int = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether no other position has to be looked at."""
+        return self.screened >= SCREENED or self.score >= 1.0
+
+
+@dataclass
+class _Block:
+    """The positions of `BLOCK` consecutive tasks, drawn in order and only as far as they are asked for."""
+
+    case: str
+    seed: int
+    split: str
+    depth: int
+    number: int
+    drawn: list[Position] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    used_up: set[int] = field(default_factory=set)
+    lock: Lock = field(default_factory=Lock)
+
+    def draw(self, index: int) -> Position:
+        with self.lock:  # one order of drawing, whoever asks
+            while len(self.drawn) <= index:
+                self.drawn.append(self._next())
+            return self.drawn[index]
+
+    def _next(self) -> Position:
+        game = load(self.case)
+        k = self.number * BLOCK + len(self.drawn)
+        search, third = _Search(), THIRDS[k % len(THIRDS)]
+        for attempt in range(MAX_WALKS):
+            random = generator("walk", self.case, self.seed, self.split, self.depth, k, attempt)
+            if self.depth >= 0:
+                found = iter([walk(game, random, self.depth)])
+            else:
+                wanted = random.randrange(3) if third is None or third in self.used_up else third
+                found = candidates(game, random, wanted, PER_WALK)
+            self._look_at(game, found, search)
+            if search.over:
+                break
+            if search.fruitless >= MAX_FRUITLESS:
+                if third is None or third in self.used_up:
+                    break
+                self.used_up.add(third)
+                search.fruitless = 0
+        found = search.best or search.repeat or search.forced
+        if found is None:
+            raise _too_shallow(self.case, self.split, self.depth) if self.depth >= 0 else _no_choice(self.case)
+        self.seen.add(game.information_key(replay(game, found.history), found.seat))
+        return found
+
+    def _look_at(self, game: Game, found: Iterator[Decision], search: _Search) -> None:
+        """Look at the decisions of a walk in turn, as far as it is of use."""
+        fruitless = True
+        for state, seat in found:
+            forced = len(state.legal_actions(seat)) == 1
+            if forced and self.depth < 0:
+                continue
+            if split_of(game, state, seat) != self.split:
+                fruitless = False
+                continue
+            position = Position(tuple(state.history()), seat)
+            if forced:
+                search.forced = search.forced or position
+            elif game.information_key(state, seat) in self.seen:
+                search.repeat = search.repeat or position
+            else:
+                fruitless = False
+                score = screen(game, state, seat) if game.can_resample else 1.0
+                search.screened += 1
+                if score > search.score:
+                    search.best, search.score = position, score
+                if search.over:
+                    return
+        search.fruitless += fruitless
+
+
+@lru_cache(maxsize=256)
+def _block(case: str, seed: int, split: str, depth: int, number: int) -> _Block:
+    return _Block(case, seed, split, depth, number)
