@@ -6,7 +6,11 @@ and leaves it in the history: neither that nor the search that uses it is used h
 """
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
+from random import Random
 from typing import Any, ClassVar
+
+import pyspiel
 
 from veritas_rl.envs.openspiel.games.base import Game, State
 from veritas_rl.envs.openspiel.games.cards import shuffle, sorted_cards, suit_renamings
@@ -159,6 +163,31 @@ class GinRummy(Game):
         renamed = ((cards.translate(table).split(), _sorted_melds(events.translate(table))) for table in _RENAMINGS)
         return f"{player} {min(' '.join([*sorted(one), two]) for one, two in renamed)}"
 
+    def sensible_action(self, state: State, random: Random) -> int:
+        """Takes the upcard if that leaves less deadwood, discards what leaves least, mostly knocks as soon as allowed,
+        lays down all melds and lays off what fits."""
+        legal, phase = state.legal_actions(), state.current_phase().name
+        utils, hand = self._utils, state.hands()[state.current_player()]
+        if phase in ("KNOCK", "LAYOFF"):
+            melds = [action for action in legal if action >= _MELDS]
+            cards = [action for action in legal if action < _UPCARD]
+            if phase == "KNOCK" and cards:
+                return min(cards, key=lambda card: utils.min_deadwood([other for other in hand if other != card]))
+            return random.choice(melds or cards or legal)
+        if _KNOCK in legal and random.random() < 0.8:
+            return _KNOCK
+        if _UPCARD in legal:
+            better = utils.min_deadwood(hand, state.upcard()) < utils.min_deadwood(hand)
+            return _UPCARD if better else _STOCK if _STOCK in legal else _PASS
+        discards = [action for action in legal if action < _UPCARD]
+        if not discards:
+            return random.choice(legal)
+        # Of equal ones the dearest card.
+        return min(
+            discards,
+            key=lambda card: (utils.min_deadwood([other for other in hand if other != card]), -min(card % 13, 9)),
+        )
+
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
         """The opponent's cards that the player has never seen, drawn anew from all such cards, uniformly."""
         size, steps = self.parameters["hand_size"], state.full_history()
@@ -184,6 +213,10 @@ class GinRummy(Game):
         for action in history:
             copy.apply_action(action)
         return copy
+
+    @cached_property
+    def _utils(self) -> Any:
+        return pyspiel.gin_rummy.GinRummyUtils(13, 4, self.parameters["hand_size"])
 
     def _recall(self, state: State, player: int) -> tuple[list[str], str]:
         """The cards dealt to a player, and all that the player saw after that, in the order in which it happened: cards

@@ -1,6 +1,6 @@
 """The position of each task: pools of small games, blocks of walks through larger ones, and their splits."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
@@ -194,10 +194,10 @@ class _Block:
         for attempt in range(MAX_WALKS):
             random = generator("walk", self.case, self.seed, self.split, self.depth, k, attempt)
             if self.depth >= 0:
-                found = iter([walk(game, random, self.depth)])
+                found = [walk(game, random, self.depth)]
             else:
                 wanted = random.randrange(3) if third is None or third in self.used_up else third
-                found = candidates(game, random, wanted, PER_WALK)
+                found = candidates(game, random, wanted, PER_WALK, attempt)
             self._look_at(game, found, search)
             if search.over:
                 break
@@ -212,7 +212,7 @@ class _Block:
         self.seen.add(game.information_key(replay(game, found.history), found.seat))
         return found
 
-    def _look_at(self, game: Game, found: Iterator[Decision], search: _Search) -> None:
+    def _look_at(self, game: Game, found: Iterable[Decision], search: _Search) -> None:
         """Look at the decisions of a walk in turn, as far as it is of use."""
         fruitless = True
         for state, seat in found:

@@ -5,17 +5,25 @@ So each seat of a walk plays with a skill of its own, from one that chooses ever
 every move well: by the game's own `sensible_action`, else by a short look at what random play makes of a few moves.
 """
 
+import math
 from collections.abc import Iterator
 from functools import lru_cache
 from random import Random
+from statistics import linear_regression
 
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Decision, Game, State
 from veritas_rl.envs.openspiel.positions.moves import apply_chance, replay
 from veritas_rl.seeding import generator
 
-LENGTH_GAMES = 16
-"""How many random games show how long a game is."""
+MEASURED_GAMES = 16
+"""How many games show how long a game is."""
+MEASURED_POINTS = 3
+"""From how many decisions of each random play is tried."""
+LONGEST = 0.9
+"""The last third of a game ends where this share of games has ended."""
+PATIENCE = 4
+"""After so many walks of a task its players choose all moves at random: games of good players may be short."""
 LOOKED_AT = 4
 """Among so many random moves a good player of the general kind chooses."""
 LOOK_AHEAD = 8
@@ -55,41 +63,80 @@ def history_length(game: Game, state: State) -> int:
     return len(state.history()) if game.simultaneous else state.move_number()
 
 
-def candidates(game: Game, random: Random, third: int, count: int) -> Iterator[Decision]:
-    """Decisions of one game in one third of it, in a random order.
-
-    The depth of each is uniform over the third, measured by the usual length of a random game; if this game is shorter,
-    by its own.
+def candidates(game: Game, random: Random, third: int, count: int, attempt: int = 0) -> list[Decision]:
+    """Decisions of one game in one third of it, in a random order; none if the game ends before.
 
     Args:
         game: The game.
         random: Chooses the depths, the players and their moves.
         third: 0, 1 or 2.
-        count: How many decisions, at most.
+        count: How many decisions, at most. Their depths are uniform over the third.
+        attempt: How many walks did not do before.
     """
-    usual = usual_length(game.case)
-    shares = [(third + random.random()) / 3 for _ in range(count)]
-    wanted = {int(share * usual): share for share in shares}
-    players = [_Player(game, random, usual) for _ in range(game.players)]
-    state, found, lengths = game.spiel.new_initial_state(), [], []
-    last = max(wanted)
-    while not state.is_terminal():
+    begin, end = stages(game.case)[third : third + 2]
+    wanted = {int(begin + random.random() * (end - begin)) for _ in range(count)}
+    players = _players(game, random, skilled=attempt < PATIENCE)
+    found = [
+        state.clone() for number, state in enumerate(_decisions(game, players, random, max(wanted))) if number in wanted
+    ]
+    random.shuffle(found)
+    return [(asked, random.choice(game.movers(asked))) for asked in found]
+
+
+def _decisions(game: Game, players: "list[_Player]", random: Random, last: float = math.inf) -> Iterator[State]:
+    """The decisions of a game between players: one state, changed from one to the next."""
+    state, number = game.spiel.new_initial_state(), 0
+    while not state.is_terminal() and number <= last:
         if state.is_chance_node():
             apply_chance(state, random.random())
             continue
-        if len(lengths) in wanted:
-            found.append(state.clone())
-            if len(lengths) == last:
-                break
-        lengths.append(history_length(game, state))
+        yield state
+        number += 1
         mover = state.current_player()
         state.apply_action(players[mover].choose(state) if mover >= 0 else random.choice(state.legal_actions()))
-    if len(found) < len(wanted) and state.is_terminal():
-        known = {length for number, length in enumerate(lengths) if number in wanted}
-        short = {lengths[int(share * len(lengths))] for number, share in wanted.items() if number >= len(lengths)}
-        found += [replay(game, tuple(state.history()[:length])) for length in sorted(short - known)]
-    random.shuffle(found)
-    return ((asked, random.choice(game.movers(asked))) for asked in found)
+
+
+@lru_cache(maxsize=256)
+def stages(case: str) -> tuple[float, float, float, float]:
+    """After how many decisions a game begins, its second and last thirds begin, and it ends.
+
+    A decision lies in that third of a game that it would lie in if all went on at random, as `learning_signal` measures
+    it. What random play takes from there on is fitted by a line over games of the walks' players and of random ones.
+    """
+    game = load(case)
+    made, left, lengths = [], [], []
+    for index in range(MEASURED_GAMES):
+        random = generator("stages", case, index)
+        players = _players(game, random, skilled=index % 2 == 1)
+        states = [state.clone() for state in _decisions(game, players, random)]
+        lengths.append(len(states))
+        for number in random.sample(range(len(states)), min(MEASURED_POINTS, len(states))):
+            made.append(number)
+            left.append(_random_moves_left(states[number], random))
+    slope, first = linear_regression(made, left) if len(set(made)) > 1 else (-1.0, max(lengths))
+    end = float(sorted(lengths)[int(LONGEST * (len(lengths) - 1))])
+    begins = [share * first / max(1e-9, 1 - share - share * slope) for share in (1 / 3, 2 / 3)]
+    second, third = min(begins[0], end / 2), min(begins[1], 0.75 * end)
+    return 0.0, second, third, end
+
+
+def _random_moves_left(state: State, random: Random) -> int:
+    """How many decisions random play makes from a state on; the state is changed."""
+    decisions = 0
+    while not state.is_terminal():
+        if state.is_chance_node():
+            apply_chance(state, random.random())
+        else:
+            decisions += 1
+            state.apply_action(random.choice(state.legal_actions()))
+    return decisions
+
+
+def _players(game: Game, random: Random, *, skilled: bool) -> "list[_Player]":
+    return [
+        _Player(game, random, random.choice(game.walk_skills) if skilled else min(game.walk_skills))
+        for _ in range(game.players)
+    ]
 
 
 class _Player:
@@ -98,16 +145,16 @@ class _Player:
     Args:
         game: The game.
         random: The walk's.
-        usual: How many decisions a random game has.
+        skill: How often it chooses well.
     """
 
-    def __init__(self, game: Game, random: Random, usual: float) -> None:
+    def __init__(self, game: Game, random: Random, skill: float) -> None:
         self.game = game
         self.random = random
-        self.skill = random.choice(game.walk_skills)
-        ahead = min(usual, LOOK_AHEAD)
-        looks = not game.simultaneous and not game.hidden
-        self.looking = min(1.0, LOOKING_MOVES / (usual * LOOKED_AT * ahead)) if looks else 0.0
+        self.skill = skill
+        self.looking = 0.0
+        if skill and not game.simultaneous and not game.hidden:
+            self.looking = min(1.0, LOOKING_MOVES / (LOOKED_AT * LOOK_AHEAD * usual_length(game.case)))
 
     def choose(self, state: State) -> int:
         """The action of the player to move."""
@@ -118,7 +165,7 @@ class _Player:
             sensible = self.game.sensible_action(state, self.random)
             if sensible is not None:
                 return sensible
-            if self.looking and self.random.random() < self.looking:
+            if self.random.random() < self.looking:
                 return self._look(state, actions)
         return self.random.choice(actions)
 
@@ -129,27 +176,19 @@ class _Player:
         return max(some, key=lambda action: self._try(state, action, player))
 
     def _try(self, state: State, action: int, player: int) -> float:
-        end = state.child(action)
-        for _ in range(LOOK_AHEAD):
-            if end.is_terminal():
-                break
+        end, moves = state.child(action), 1
+        while not end.is_terminal() and moves < LOOK_AHEAD:
             if end.is_chance_node():
                 apply_chance(end, self.random.random())
             else:
                 end.apply_action(self.random.choice(end.legal_actions()))
+                moves += 1
         return self.game.graded(state, end, player, "auto")
 
 
 @lru_cache(maxsize=256)
 def usual_length(case: str) -> float:
     """How many decisions a random game has, on average."""
-    game, decisions = load(case), 0
-    for index in range(LENGTH_GAMES):
-        random, state = generator("usual length", case, index), game.spiel.new_initial_state()
-        while not state.is_terminal():
-            if state.is_chance_node():
-                apply_chance(state, random.random())
-            else:
-                decisions += 1
-                state.apply_action(random.choice(state.legal_actions()))
-    return decisions / LENGTH_GAMES
+    game, random = load(case), generator("usual length", case)
+    games = [_random_moves_left(game.spiel.new_initial_state(), random) for _ in range(MEASURED_GAMES)]
+    return sum(games) / MEASURED_GAMES
