@@ -1,0 +1,42 @@
+"""Small games are listed whole, and near positions of any game by their depth."""
+
+from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.positions.enumeration import states_within
+
+
+def test_tic_tac_toe_is_whole() -> None:
+    found = positions.enumerate_states("tic_tac_toe")
+    assert found is not None
+    assert len(found) == 4520  # the decision states of the game
+    assert len({position.group for position in found}) == 627  # up to the 8 symmetries of the square
+    assert all(position.forced == (position.depth == 8) for position in found)
+
+
+def test_small_card_games_are_whole() -> None:
+    kuhn, leduc = positions.enumerate_states("kuhn_poker"), positions.enumerate_states("leduc_poker")
+    assert kuhn is not None
+    assert leduc is not None
+    assert len(kuhn) == 12
+    assert (len(leduc), len({position.group for position in leduc})) == (936, 288)  # 288 up to suits: Southey et al.
+
+
+def test_a_large_game_is_not_listed() -> None:
+    assert positions.enumerate_states("connect_four") is None
+
+
+def test_near_positions_are_listed_up_to_a_depth() -> None:
+    game = load("connect_four")
+    assert [len(states_within(game, depth, 1000) or ()) for depth in range(3)] == [1, 1 + 7, 1 + 7 + 49]
+    assert states_within(game, 2, 56) is None  # there are 57
+
+
+def test_what_chance_does_is_no_move_deeper() -> None:
+    game = load("kuhn_poker")
+    found = states_within(game, 0, 1000) or ()
+    assert sorted(position.history[0] for position in found) == [
+        0,
+        1,
+        2,
+    ]  # the first player's card, whatever the other's
+    assert {position.depth for position in found} == {0}
