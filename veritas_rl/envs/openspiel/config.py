@@ -30,8 +30,8 @@ class OpenSpielConfig:
         only_small: Whether of all these only the small cases are played, as far as there are any.
         fallback_cases: What is played where nothing above says so. Default: every described game.
         num_tasks_per_case: Tasks of each case.
-        depth: The most random moves before a single move's position; None or -1 for any position of a random game.
-            People know it as `max_random_steps`.
+        depth: The most random moves before a single move's position; None or -1 for positions of every stage of the
+            game. People know it as `max_random_steps`.
         reward: "legal", "outcome" or "optimal", see `OpenSpielSession`. People know it as `reward_mode`.
         seed: The seed of the set of tasks.
         mode: "move" or "episode".

@@ -14,7 +14,7 @@ class OpenSpielParameters(Parameters):
     """What chooses the position of a single move, beside what every task has.
 
     Attributes:
-        depth: The most random moves before the position; -1 for any position of a random game.
+        depth: The most random moves before the position; -1 for positions of every stage of a game.
     """
 
     depth: int = -1

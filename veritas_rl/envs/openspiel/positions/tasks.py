@@ -20,12 +20,11 @@ MIN_CLASSES = 100
 """A game with fewer symmetry classes is not split: training and validation share them."""
 NEAR_STATES = 2_000
 """If a depth leaves more states than this, some belong to each split."""
-BLOCK = 128
-"""Walks in one block of consecutive tasks end in different information states."""
-MAX_WALKS = 4_000
-MAX_FRUITLESS = 32
-"""After so many walks that end in positions of other tasks alone, or leave no choice, a task gives up on its third, and
-then on a position of its own."""
+BLOCK = 32
+"""So many consecutive tasks have different information states. To draw one of them, those before it are drawn too."""
+MAX_FRUITLESS, MAX_REPEATS, MAX_WALKS = 32, 160, 4_000
+"""After so many walks without a new position a task gives up on its third of the game, on a position of its own, and on
+any position."""
 THIRDS = (0, 1, 2, None)
 """In which third of the game tasks lie, in turn; None: in any."""
 PER_WALK = 6
@@ -151,7 +150,7 @@ class _Search:
         screened: How many were screened.
         repeat: A position that another task of the block has.
         forced: A position with one legal action.
-        fruitless: How many walks found nothing but these.
+        fruitless: How many walks found nothing else.
     """
 
     best: Position | None = None
@@ -196,16 +195,17 @@ class _Block:
             if self.depth >= 0:
                 found = [walk(game, random, self.depth)]
             else:
-                wanted = random.randrange(3) if third is None or third in self.used_up else third
+                open_ = [number for number in range(3) if number not in self.used_up] or range(3)
+                wanted = third if third in open_ else random.choice(open_)
                 found = candidates(game, random, wanted, PER_WALK, attempt)
             self._look_at(game, found, search)
             if search.over:
                 break
             if search.fruitless >= MAX_FRUITLESS:
-                if third is None or third in self.used_up:
+                if search.best or (search.fruitless >= MAX_REPEATS and (search.repeat or search.forced)):
                     break
-                self.used_up.add(third)
-                search.fruitless = 0
+                if third is not None:
+                    self.used_up.add(third)
         found = search.best or search.repeat or search.forced
         if found is None:
             raise _too_shallow(self.case, self.split, self.depth) if self.depth >= 0 else _no_choice(self.case)
@@ -214,13 +214,10 @@ class _Block:
 
     def _look_at(self, game: Game, found: Iterable[Decision], search: _Search) -> None:
         """Look at the decisions of a walk in turn, as far as it is of use."""
-        fruitless = True
+        before = search.screened
         for state, seat in found:
             forced = len(state.legal_actions(seat)) == 1
-            if forced and self.depth < 0:
-                continue
-            if split_of(game, state, seat) != self.split:
-                fruitless = False
+            if (forced and self.depth < 0) or split_of(game, state, seat) != self.split:
                 continue
             position = Position(tuple(state.history()), seat)
             if forced:
@@ -228,14 +225,13 @@ class _Block:
             elif game.information_key(state, seat) in self.seen:
                 search.repeat = search.repeat or position
             else:
-                fruitless = False
                 score = screen(game, state, seat) if game.can_resample else 1.0
                 search.screened += 1
                 if score > search.score:
                     search.best, search.score = position, score
                 if search.over:
                     return
-        search.fruitless += fruitless
+        search.fruitless += search.screened == before
 
 
 @lru_cache(maxsize=256)
