@@ -196,7 +196,7 @@ class _Block:
                 found = [walk(game, random, self.depth)]
             else:
                 open_ = [number for number in range(3) if number not in self.used_up] or range(3)
-                wanted = third if third in open_ else random.choice(open_)
+                wanted = third if third is not None and third in open_ else random.choice(open_)
                 found = candidates(game, random, wanted, PER_WALK, attempt)
             self._look_at(game, found, search)
             if search.over:
