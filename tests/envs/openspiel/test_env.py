@@ -142,7 +142,7 @@ def test_every_task_has_its_own_prompt() -> None:
 
 def test_equivalent_tasks_are_those_of_one_symmetry_class() -> None:
     tasks = [make_task("openspiel", "tic_tac_toe", k, split=split) for split in ("train", "val") for k in range(3472)]
-    assert len({ENV.equivalence_class(task) for task in tasks}) == 627
+    assert len({ENV.equivalence_class(task) for task in tasks}) == 627 - 34  # those with one empty cell leave no choice
     games = [make_task("openspiel", "tic_tac_toe", k, mode="episode") for k in range(3)]
     assert len({ENV.equivalence_class(task) for task in games}) == 3
 
