@@ -47,6 +47,7 @@ class Catalogue(LazyTasks):
                 legal_share=float(config.legal_share),
                 scale=config.scale,
                 playouts=config.playouts,
+                engine=config.engine,
             ),
         )
 

@@ -8,6 +8,7 @@ from typing import Any
 from veritas_rl.configs import split_list
 from veritas_rl.envs.openspiel import cases as case_names
 from veritas_rl.envs.openspiel import ids
+from veritas_rl.envs.openspiel.engines.spec import parse_all
 from veritas_rl.envs.openspiel.task import SCALES, OpenSpielPay
 from veritas_rl.envs.task import CONTEXTS, MODES, PROMPTS, check_choice
 from veritas_rl.errors import UserError, unknown
@@ -41,6 +42,8 @@ class OpenSpielConfig:
         prompt: "full", "unlisted" (without the list of legal actions) or "brief".
         scale: "result" or "utility", see `scoring`.
         playouts: Random playouts for the value of a single move, where it is not exact.
+        engine: Engines that value single moves of the games that they play: one or several with commas, such as
+            "uci:stockfish,gtp:gnugo:level=5", see docs/engines.md; "" for none.
         context: "turn" or "conversation", in whole games.
         retries: How often a seat may answer again after a mistake in a whole game. People know it as `illegal`:
             "forfeit" is none, "retry:N" are N.
@@ -70,6 +73,7 @@ class OpenSpielConfig:
     prompt: str = "full"
     scale: str = "result"
     playouts: int = 64
+    engine: Any = ""
     context: str = "turn"
     retries: Any = 0
     max_moves: int = 200
@@ -80,6 +84,7 @@ class OpenSpielConfig:
         self._set("num_tasks_per_case", _whole("num_tasks_per_case", self.num_tasks_per_case, 1))
         self._set("seed", _whole("seed", self.seed, 0))
         self._set("playouts", _whole("playouts", self.playouts, 1))
+        self._set("engine", ",".join(map(str, parse_all(",".join(split_list(self.engine, "engine"))))))
         self._set("max_moves", _whole("max_moves", self.max_moves, 1))
         self._set("retries", _retries(self.retries))
         for name, allowed in (("gamma", "(0, 1]"), ("legal_share", "[0, 1)"), ("past_opponent_share", "[0, 1]")):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from veritas_rl.envs.openspiel.engines.spec import parse_all
 from veritas_rl.envs.task import Manner, Parameters, Pay, Task, check_choice, check_least
 from veritas_rl.errors import UserError
 
@@ -48,17 +49,20 @@ class OpenSpielPay(Pay):
     Attributes:
         scale: How a finished game's returns become a value: "result" pays for winning, "utility" in proportion.
         playouts: How many random playouts value a single move where its value is not computed.
+        engine: The engines that value single moves of their games, with commas, see `engines`; "" for none.
     """
 
     rewards: ClassVar[tuple[str, ...]] = ("legal", "outcome", "optimal")
 
     scale: str = "result"
     playouts: int = 64
+    engine: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("scale", self.scale, SCALES)
         check_least("playouts", self.playouts, 1)
+        parse_all(self.engine)
 
 
 @dataclass(frozen=True)
