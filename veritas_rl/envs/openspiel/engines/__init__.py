@@ -1,1 +1,132 @@
-"""External engines, which value moves and play: Stockfish, GNU Go, Pachi, GNU Backgammon, a double dummy solver."""
+"""External engines, as a source of values and as players: Stockfish, GNU Go, Pachi, GNU Backgammon, double dummy.
+
+An engine is named as in `spec`, such as "uci:stockfish:nodes=2000". Its work is bounded by nodes, level, playouts,
+plies or deals, never by time; it has one thread and a fixed seed, and remembers nothing from one request to the next.
+So it gives the same answer whatever it was asked before. docs/engines.md says how each is installed, and what its
+values mean.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+
+from veritas_rl.envs.openspiel.engines.backgammon import GnuBackgammon, is_plain
+from veritas_rl.envs.openspiel.engines.bridge import DoubleDummy, is_bridge
+from veritas_rl.envs.openspiel.engines.go import GnuGo, Pachi, fits
+from veritas_rl.envs.openspiel.engines.process import Engine, EngineError, EnginePool, find_library, find_program
+from veritas_rl.envs.openspiel.engines.spec import EngineSpec, parse, parse_all
+from veritas_rl.envs.openspiel.engines.uci import Stockfish, is_standard
+from veritas_rl.envs.openspiel.games import Game, State
+from veritas_rl.errors import UserError
+
+_ENGINES: Mapping[str, tuple[Callable[[EngineSpec], Engine], Callable[[Game], bool]]] = {
+    "uci:stockfish": (Stockfish, is_standard),
+    "gtp:gnugo": (GnuGo, fits),
+    "gtp:pachi": (Pachi, fits),
+    "gnubg": (GnuBackgammon, is_plain),
+    "dds": (DoubleDummy, is_bridge),
+}
+"""By name what starts an engine, and whether it plays a case."""
+
+_pool = EnginePool(lambda spec: _ENGINES[spec.kind.name][0](spec))
+_given_up: set[EngineSpec] = set()
+"""Engines that failed in this process, and are not asked for values again."""
+_log = logging.getLogger(__name__)
+
+
+def plays(spec: EngineSpec, game: Game) -> bool:
+    """Whether an engine knows the rules of a case, its size and variant included."""
+    return _ENGINES[spec.kind.name][1](game)
+
+
+def engine_values(game: Game, state: State, player: int, spec: str, scale: str = "auto") -> Mapping[int, float] | None:
+    """The value in [0, 1] of each legal action of a player to move, by the engine of this game.
+
+    It depends on what the player knows, the engine and the scale alone: not on the time, nor on other requests.
+
+    Args:
+        game: The game.
+        state: Where the player is asked.
+        player: Who.
+        spec: Names of engines with commas, see `spec.parse_all`.
+        scale: How a score becomes a value, see `Game.outcome`.
+
+    Returns:
+        The values, or None where none of the engines plays this case, or the one that does has failed in this process.
+        The first failure is logged as a warning.
+    """
+    for engine in parse_all(spec):
+        if engine in _given_up or not engine.kind.values or not plays(engine, game):
+            continue
+        try:
+            return _pool.ask(engine, lambda running: running.values(game, state, player, scale))
+        except (EngineError, UserError) as error:
+            _given_up.add(engine)
+            _log.warning("%s; from now on this process values moves of %s without it", error, game.case)
+    return None
+
+
+def engine_move(game: Game, state: State, player: int, spec: EngineSpec) -> int:
+    """The legal action that an engine plays.
+
+    Raises:
+        UserError: The engine does not play this case, or it failed.
+    """
+    check_plays(spec, game)
+    try:
+        action = _pool.ask(spec, lambda running: _legal(running.move(game, state, player), spec, state))
+    except EngineError as error:
+        raise UserError(f"the player {spec} failed in {game.case}: {error}") from error
+    return action
+
+
+def check_plays(spec: EngineSpec, game: Game) -> None:
+    """Refuse a case that an engine does not play.
+
+    Raises:
+        UserError: It is of another game, size or variant.
+    """
+    if not plays(spec, game):
+        raise UserError(f"{spec.kind.name} cannot play {game.case}: it plays {spec.kind.plays}")
+
+
+def check_installed(spec: EngineSpec) -> None:
+    """Refuse an engine that is not on this machine.
+
+    Raises:
+        UserError: Its program or its library is missing.
+    """
+    if spec.kind.library:
+        find_library(spec, spec.kind.library)
+    if spec.kind.program:
+        find_program(spec)
+
+
+def check_starts(spec: EngineSpec) -> None:
+    """Start an engine, unless it runs already.
+
+    Raises:
+        UserError: It is not installed, or is another program.
+    """
+    try:
+        _pool.ask(spec, lambda running: None)
+    except EngineError as error:
+        raise UserError(str(error)) from error
+
+
+def _legal(action: int, spec: EngineSpec, state: State) -> int:
+    if action not in state.legal_actions():
+        raise EngineError(f"{spec.kind.name} plays {action}, which is no legal action")
+    return action
+
+
+__all__ = [
+    "EngineSpec",
+    "check_installed",
+    "check_plays",
+    "check_starts",
+    "engine_move",
+    "engine_values",
+    "parse",
+    "parse_all",
+    "plays",
+]

@@ -12,24 +12,28 @@ class EngineKind:
     Attributes:
         name: How it is named, such as "uci:stockfish".
         game: The short name of the game that it plays.
+        plays: Which cases of it, for people.
         bound: What bounds its work on one request, such as "nodes".
         default: The bound where none is given.
         least: The smallest bound that works.
         greatest: The greatest bound that works.
         program: The program that is started, or "" for a library in this process.
         library: The PyPI package that it needs, or "".
-        debian: The Debian package of the program, or "".
+        install: How the program is installed.
+        values: Whether it values moves, and not only plays.
     """
 
     name: str
     game: str
+    plays: str
     bound: str
     default: int
     least: int
     greatest: int
     program: str = ""
     library: str = ""
-    debian: str = ""
+    install: str = ""
+    values: bool = True
 
     @property
     def forms(self) -> tuple[str, str]:
@@ -38,11 +42,62 @@ class EngineKind:
 
 
 KINDS = (
-    EngineKind("uci:stockfish", "chess", "nodes", 10_000, 100, 10**9, "stockfish", "chess", "stockfish"),
-    EngineKind("gtp:gnugo", "go", "level", 5, 0, 10, "gnugo", debian="gnugo"),
-    EngineKind("gtp:pachi", "go", "playouts", 200, 10, 10**6, "pachi", debian="pachi"),
-    EngineKind("gnubg", "backgammon", "plies", 0, 0, 3, "gnubg", debian="gnubg"),
-    EngineKind("dds", "bridge", "deals", 10, 1, 1000, library="endplay"),
+    EngineKind(
+        name="uci:stockfish",
+        game="chess",
+        plays="chess, not chess960",
+        bound="nodes",
+        default=10_000,
+        least=100,
+        greatest=10**9,
+        program="stockfish",
+        library="chess",
+        install="apt-get install stockfish",
+    ),
+    EngineKind(
+        name="gtp:gnugo",
+        game="go",
+        plays="go on boards of size 5 to 19, without handicap",
+        bound="level",
+        default=5,
+        least=0,
+        greatest=10,
+        program="gnugo",
+        install="apt-get install gnugo",
+    ),
+    EngineKind(
+        name="gtp:pachi",
+        game="go",
+        plays="go on boards of size 5 to 19, without handicap",
+        bound="playouts",
+        default=200,
+        least=10,
+        greatest=10**6,
+        program="pachi",
+        install="build it from https://github.com/pasky/pachi, see docs/engines.md",
+        values=False,
+    ),
+    EngineKind(
+        name="gnubg",
+        game="backgammon",
+        plays="backgammon with scoring_type=winloss_scoring",
+        bound="plies",
+        default=0,
+        least=0,
+        greatest=3,
+        program="gnubg",
+        install="apt-get install gnubg",
+    ),
+    EngineKind(
+        name="dds",
+        game="bridge",
+        plays="bridge",
+        bound="deals",
+        default=10,
+        least=1,
+        greatest=1000,
+        library="endplay",
+    ),
 )
 """Every engine."""
 
@@ -93,12 +148,16 @@ def parse(text: str) -> EngineSpec:
 
 
 def parse_all(text: str) -> tuple[EngineSpec, ...]:
-    """The engines of a list with commas; each game has one at most.
+    """The engines of a list with commas, to value moves; each game has one at most.
 
     Raises:
-        UserError: As `parse`, or two of them play the same game.
+        UserError: As `parse`, two of them play the same game, or one values no moves.
     """
     specs = tuple(parse(part.strip()) for part in text.split(",") if part.strip())
+    for spec in specs:
+        if not spec.kind.values:
+            others = [kind.name for kind in KINDS if kind.game == spec.kind.game and kind.values]
+            raise UserError(f"{spec.kind.name} plays, but values no moves: use {' or '.join(others)}")
     games: dict[str, EngineSpec] = {}
     for spec in specs:
         other = games.setdefault(spec.kind.game, spec)

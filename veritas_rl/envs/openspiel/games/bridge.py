@@ -221,15 +221,18 @@ class Bridge(Game):
             copy.apply_action(action)
         return copy
 
+    def deal_of(self, state: State, *actions: int) -> _Deal:
+        """The deal as far as it has gone, and as it would go on with these actions."""
+        return _read((*state.history(), *actions), self.parameters.get("dealer", 0))
+
+    def is_vulnerable(self, seat: int) -> bool:
+        """Whether a seat's side is vulnerable."""
+        same = seat % 2 == self.parameters.get("dealer", 0) % 2
+        return self.parameters.get("dealer_vul" if same else "non_dealer_vul", False)
+
     def _vulnerable(self) -> str:
-        sides = ["North and South", "East and West"]
-        dealer = self.parameters.get("dealer", 0) % 2
-        found = [
-            sides[side]
-            for side in (0, 1)
-            if self.parameters.get("dealer_vul" if side == dealer else "non_dealer_vul", False)
-        ]
-        return " and ".join(found) or "nobody"
+        sides = ("North and South", "East and West")
+        return " and ".join(sides[side] for side in (0, 1) if self.is_vulnerable(side)) or "nobody"
 
 
 @lru_cache(maxsize=64)

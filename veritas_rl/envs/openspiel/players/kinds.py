@@ -1,6 +1,7 @@
-"""The players that OpenSpiel brings, by name: "mcts:50", "mcts:full", "exact"."""
+"""The players that OpenSpiel brings, by name: "mcts:50", "mcts:full", "exact", engines such as "uci:stockfish"."""
 
 from veritas_rl.envs.environment import PlayerKind
+from veritas_rl.envs.openspiel.players import engine
 from veritas_rl.envs.openspiel.players.exact import ExactPlayer, check_solvable
 from veritas_rl.envs.openspiel.players.mcts import MCTSPlayer, check_searchable, sees_hidden
 
@@ -52,4 +53,5 @@ KINDS = (
         make=lambda name, seed: ExactPlayer(seed=seed),
         check=lambda name, case: check_solvable(case),
     ),
+    *engine.KINDS,
 )

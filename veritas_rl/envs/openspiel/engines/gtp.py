@@ -1,0 +1,115 @@
+"""The Go Text Protocol (Lefkovitz, "GTP version 2, draft 2"): one program that is asked one command at a time."""
+
+from collections.abc import Sequence
+
+from veritas_rl.envs.openspiel.engines.process import EngineError, LineProcess
+from veritas_rl.envs.openspiel.games import Game, State
+
+COLUMNS = "ABCDEFGHJKLMNOPQRST"
+"""The columns of a board; there is no I."""
+COLOURS = ("black", "white")
+
+
+class RefusedError(EngineError):
+    """The program understood a command and refuses it."""
+
+
+class GtpProcess:
+    """A program that speaks the protocol.
+
+    Args:
+        command: The program and its arguments.
+        name: The engine, for messages.
+
+    Raises:
+        EngineError: It cannot be started, or does not speak the protocol.
+    """
+
+    def __init__(self, command: Sequence[str], name: str) -> None:
+        self.name = name
+        self._process = LineProcess(command, name)
+        try:
+            if self.ask("protocol_version") != "2":
+                raise EngineError(f"{command[0]} does not speak version 2 of the Go Text Protocol")
+        except EngineError:
+            self._process.close()
+            raise
+
+    def ask(self, command: str, work: float = 0.0) -> str:
+        """What the program answers to a command, without the sign before it.
+
+        Args:
+            command: One line.
+            work: Seconds that the slowest machine might need.
+
+        Raises:
+            RefusedError: It refuses the command.
+            EngineError: It failed.
+        """
+        answered = False
+
+        def is_last(line: str) -> bool:
+            nonlocal answered
+            if not answered:
+                answered = line.startswith(("=", "?"))
+                return False
+            return not line
+
+        lines = self._process.ask(command, is_last, work)
+        first = next(index for index, line in enumerate(lines) if line.startswith(("=", "?")))
+        text = "\n".join([lines[first][1:].strip(), *lines[first + 1 : -1]]).strip()
+        if lines[first].startswith("?"):
+            raise RefusedError(f"{self.name} refuses {command!r}: {text}")
+        return text
+
+    def set_up(self, game: Game, state: State) -> None:
+        """Play the moves of a state on a new board.
+
+        Raises:
+            EngineError: The program refuses the size of the board, or a move.
+        """
+        self.ask(f"boardsize {game.parameters['board_size']}")
+        self.ask("clear_board")
+        self.ask(f"komi {game.parameters['komi']:g}")
+        for line in plays_of(game, state):
+            self.ask(line)
+
+    def close(self) -> None:
+        """Kill the program."""
+        self._process.close()
+
+    def abandon(self) -> None:
+        """Let go of the program, which belongs to the parent of this forked process."""
+        self._process.abandon()
+
+
+def is_go(game: Game) -> bool:
+    """Whether a case is Go without handicap."""
+    return game.short_name == "go" and not game.parameters.get("handicap", 0)
+
+
+def vertex(game: Game, action: int) -> str:
+    """How the protocol writes an action: "A1" is the point at the bottom left, "pass" to pass."""
+    size = game.parameters["board_size"]
+    return "pass" if action == size * size else f"{COLUMNS[action % size]}{action // size + 1}"
+
+
+def action_of(game: Game, text: str) -> int:
+    """The action of a vertex, in capital or small letters; the inverse of `vertex`.
+
+    Raises:
+        EngineError: It is no point of the board.
+    """
+    size = game.parameters["board_size"]
+    text = text.strip().upper()
+    if text == "PASS":
+        return size * size
+    column, row = COLUMNS[:size].find(text[:1]), text[1:]
+    if not text or column < 0 or not (row.isascii() and row.isdigit() and 1 <= int(row) <= size):
+        raise EngineError(f"{text!r} is no point of a board of size {size}")
+    return size * (int(row) - 1) + column
+
+
+def plays_of(game: Game, state: State) -> list[str]:
+    """The commands that play the moves of a state."""
+    return [f"play {COLOURS[step.player]} {vertex(game, step.action)}" for step in state.full_history()]

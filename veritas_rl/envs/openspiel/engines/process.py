@@ -1,0 +1,261 @@
+"""Engines in this process: started once, guarded, started again after a crash, ended with the process.
+
+An engine is started when it is first asked, and kept. Requests of several threads wait for each other. A fork inherits
+no engine: the child closes its copies of the pipes and starts engines of its own. An engine ends with its process: at
+exit it is killed, and where the process itself is killed, the engine meets the end of its input.
+"""
+
+import atexit
+import importlib
+import os
+import select
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from veritas_rl.envs.openspiel.engines.spec import EngineSpec
+from veritas_rl.envs.openspiel.games import Game, State
+from veritas_rl.errors import UserError
+
+PATIENCE = 120.0
+"""Seconds without an answer after which an engine that was asked for little work is taken for dead. Work that takes
+long gets more, see `LineProcess.ask`: the guard finds an engine that hangs, and never bounds a search."""
+
+GAMES_FOLDERS = (Path("/usr/games"), Path("/usr/local/games"))
+"""Where Debian installs games; few search paths name these folders."""
+
+T = TypeVar("T")
+
+
+class EngineError(RuntimeError):
+    """An engine crashed, hung, or answered something that cannot be."""
+
+
+class Engine(Protocol):
+    """A running engine."""
+
+    def values(self, game: Game, state: State, player: int, scale: str) -> Mapping[int, float]:
+        """The value in [0, 1] of each legal action of the player to move.
+
+        Args:
+            game: A case that the engine plays.
+            state: Where the player is asked.
+            player: Who.
+            scale: How a score becomes a value, see `Game.outcome`, where results are more than won, drawn and lost.
+
+        Raises:
+            EngineError: The engine failed.
+        """
+        ...
+
+    def move(self, game: Game, state: State, player: int) -> int:
+        """The legal action that it plays.
+
+        Raises:
+            EngineError: The engine failed.
+        """
+        ...
+
+    def close(self) -> None:
+        """End it at once."""
+        ...
+
+    def abandon(self) -> None:
+        """Let go of it in a forked child, to whose parent it belongs."""
+        ...
+
+
+class HangError(EngineError):
+    """An engine gave no answer for so long that it must be dead."""
+
+
+class EnginePool:
+    """The engines of this process, one of each name.
+
+    Args:
+        start: Starts the engine of a name.
+    """
+
+    def __init__(self, start: Callable[[EngineSpec], Engine]) -> None:
+        self._start = start
+        self._reset()
+        self._abandoned: list[Engine] = []
+        atexit.register(self.close)
+        os.register_at_fork(after_in_child=self._abandon)
+
+    def ask(self, spec: EngineSpec, request: Callable[[Engine], T]) -> T:
+        """The answer of an engine. One that crashes is started again and asked once more.
+
+        Raises:
+            EngineError: It failed twice, hung, or cannot be started.
+        """
+        with self._lock_of(spec):
+            try:
+                return request(self._running(spec))
+            except EngineError as error:
+                self._end(spec)
+                if isinstance(error, HangError):
+                    raise
+            try:
+                return request(self._running(spec))
+            except EngineError:
+                self._end(spec)
+                raise
+
+    def close(self) -> None:
+        """End all engines of this process."""
+        for engine in self._engines.values():
+            engine.close()
+        self._engines.clear()
+
+    def _running(self, spec: EngineSpec) -> Engine:
+        if spec not in self._engines:
+            self._engines[spec] = self._start(spec)
+        return self._engines[spec]
+
+    def _end(self, spec: EngineSpec) -> None:
+        engine = self._engines.pop(spec, None)
+        if engine is not None:
+            engine.close()
+
+    def _lock_of(self, spec: EngineSpec) -> threading.Lock:
+        with self._guard:
+            return self._locks.setdefault(spec, threading.Lock())
+
+    def _reset(self) -> None:
+        self._engines: dict[EngineSpec, Engine] = {}
+        self._locks: dict[EngineSpec, threading.Lock] = {}
+        self._guard = threading.Lock()
+
+    def _abandon(self) -> None:
+        # Kept, so that nothing is closed a second time when the objects are collected.
+        self._abandoned += self._engines.values()
+        for engine in self._engines.values():
+            engine.abandon()
+        # A lock that another thread held at the fork would stay closed here.
+        self._reset()
+
+
+class LineProcess:
+    """A program that is asked in lines and answers in lines.
+
+    Args:
+        command: The program and its arguments.
+        name: The engine, for messages.
+        environment: Variables beside those of this process.
+
+    Raises:
+        EngineError: The program cannot be started.
+    """
+
+    def __init__(self, command: Sequence[str], name: str, environment: dict[str, str] | None = None) -> None:
+        self.name = name
+        self._buffer = b""
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                env=os.environ | (environment or {}),
+                # Ctrl-C ends this process, which then ends the engine.
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise EngineError(f"{name} cannot be started ({error})") from error
+
+    def ask(self, text: str, is_last: Callable[[str], bool], work: float = 0.0) -> list[str]:
+        """Send lines and read the answer.
+
+        Args:
+            text: What is sent.
+            is_last: Whether a line ends the answer.
+            work: Seconds that the slowest machine might need; `PATIENCE` is added.
+
+        Returns:
+            The lines of the answer, the last one included.
+
+        Raises:
+            EngineError: The program ended, or gave no answer.
+        """
+        self._write(text.encode() + b"\n")
+        deadline = time.monotonic() + PATIENCE + work
+        lines = [self._line(deadline)]
+        while not is_last(lines[-1]):
+            lines.append(self._line(deadline))
+        return lines
+
+    def close(self) -> None:
+        """Kill the program."""
+        self._process.kill()
+        self._process.wait()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close this process's ends of the pipes."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _write(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        try:
+            while data:
+                data = data[self._process.stdin.write(data) :]
+        except (OSError, ValueError) as error:
+            raise self._ended() from error
+
+    def _line(self, deadline: float) -> str:
+        assert self._process.stdout is not None
+        readable = select.poll()  # unlike select.select it takes any file descriptor
+        readable.register(self._process.stdout, select.POLLIN)
+        while b"\n" not in self._buffer:
+            if not readable.poll(1000 * max(0.0, deadline - time.monotonic())):
+                raise HangError(f"{self.name} hangs: it gave no answer and was killed")
+            chunk = os.read(self._process.stdout.fileno(), 65536)
+            if not chunk:
+                raise self._ended()
+            self._buffer += chunk
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line.decode(errors="replace").rstrip("\r")
+
+    def _ended(self) -> EngineError:
+        try:
+            code = self._process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            return EngineError(f"{self.name} closed its output and was killed")
+        return EngineError(f"{self.name} crashed (exit code {code})")
+
+
+def find_program(spec: EngineSpec) -> str:
+    """The path of an engine's program.
+
+    Raises:
+        UserError: It is not installed.
+    """
+    kind = spec.kind
+    folders = os.pathsep.join([os.environ.get("PATH", ""), *map(str, GAMES_FOLDERS)])
+    found = shutil.which(kind.program, path=folders)
+    if found is None:
+        raise UserError(f"{kind.name} needs the program {kind.program}, which is not installed: {kind.install}")
+    return found
+
+
+def find_library(spec: EngineSpec, module: str) -> Any:
+    """A module of the library that an engine needs.
+
+    Raises:
+        UserError: It is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise UserError(
+            f"{spec.kind.name} needs the Python package {spec.kind.library} ({error}): "
+            "pip install --editable '.[engines]'"
+        ) from error
