@@ -16,7 +16,7 @@ from statistics import median
 
 from veritas_rl.demonstrations.generate import Settings, generate
 from veritas_rl.envs.openspiel.cases import load
-from veritas_rl.envs.openspiel.solver import solver_of
+from veritas_rl.envs.openspiel.values.minimax import solver_of
 
 TARGET = 2_000
 """Labelled states a second, on one core."""

@@ -10,7 +10,7 @@ from veritas_rl.demonstrations.generate import Counts, Settings, generate
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load
-from veritas_rl.envs.openspiel.solver import ExactSolver
+from veritas_rl.envs.openspiel.values.minimax import ExactSolver
 from veritas_rl.errors import UserError
 
 GAME = load("tic_tac_toe")

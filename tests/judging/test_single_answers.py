@@ -215,9 +215,9 @@ def test_the_words_of_a_judgement_are_those_of_its_environment() -> None:
     assert words == {
         "quiz": (quiz.answers, quiz.solved),
         "moves": ("legal moves", "optimal moves"),
-        "estimated": ("legal moves", "moves worth over 1/2"),
+        "estimated": ("legal moves", "good moves"),
     }
-    assert measure_of({"one": found["moves"], "two": found["estimated"]}) == "moves worth over 1/2"
+    assert measure_of({"one": found["moves"], "two": found["estimated"]}) == "good moves"
 
     class Both:
         def act(self, turns: Sequence[Turn]) -> list[Reply]:

@@ -58,7 +58,7 @@ def test_a_table_has_the_words_of_its_environment() -> None:
 
 
 def test_a_table_of_games_has_the_uniform_player_and_says_where_values_are_estimates() -> None:
-    for game, measure in (("tic_tac_toe", "optimal moves"), ("hex(board_size=5)", "moves worth over 1/2")):
+    for game, measure in (("tic_tac_toe", "optimal moves"), ("hex(board_size=5)", "good moves")):
         run = rl.plan([f"data.custom_cls.config.adapter_config.cases=['{game}']"], {}, CPU, NOW)
         tasks = tasks_of(run)["openspiel"][:4]
         uniform = judge_uniform(tasks)

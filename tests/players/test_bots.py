@@ -9,7 +9,7 @@ from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment
 from veritas_rl.envs.openspiel.players.exact import ExactPlayer
-from veritas_rl.envs.openspiel.solver import ExactSolver
+from veritas_rl.envs.openspiel.values.minimax import ExactSolver
 from veritas_rl.envs.registry import make_task
 from veritas_rl.errors import UserError
 from veritas_rl.players.random import RandomPlayer

@@ -49,7 +49,7 @@ class Failure:
     """A task that failed.
 
     Attributes:
-        task: It.
+        task: It, with the number of its latest visit.
         stage: From which stage it was drawn when it failed.
         score: Its newest, in [0, 1].
         solved: How many times in a row, up to now.
@@ -124,6 +124,8 @@ class FailureBuffer:
                 self.come_back += 1
                 del self._left[task.key]
             failure = self._failures[task.key] = Failure(task, stage, score)
+        if task.visit > failure.task.visit:
+            failure.task = task
         failure.score = score
         failure.solved = failure.solved + 1 if solved else 0
         if failed:

@@ -44,7 +44,8 @@ class Draw:
 class TaskSource:
     """Draws tasks and learns of their outcomes. Both cost the same, however many tasks there are.
 
-    Each stage goes through its tasks in a seeded order of its own, and begins again after the last.
+    Each stage goes through its tasks in a seeded order of its own, and begins again after the last. A task says in
+    which round it was drawn (`Task.visit`); one that failed counts on from there each time that it is asked again.
 
     Args:
         catalogues: The tasks of each stage, by its name.
@@ -113,7 +114,8 @@ class TaskSource:
         elif chance < self.past_share + self.replay_probability and self.failures is not None:
             failure = self.failures.draw(random)
             if failure is not None:
-                draw = Draw(number, failure.task, REPLAY, failure.stage)
+                again = dataclasses.replace(failure.task, visit=failure.task.visit + 1)
+                draw = Draw(number, again, REPLAY, failure.stage)
         if draw is None:
             draw = self._from_stage(number, self.curriculum.stage, FRESH)
         self._waiting[number] = draw
@@ -194,8 +196,9 @@ class TaskSource:
         """The next task of a stage's own order."""
         seen = self._seen[stage.name]
         self._seen[stage.name] = seen + 1
-        position = self._orders[stage.name][seen % self._lengths[stage.name]]
-        return Draw(number, self.tasks[stage.name][position], origin, stage.name)
+        visit, place = divmod(seen, self._lengths[stage.name])
+        task = self.tasks[stage.name][self._orders[stage.name][place]]
+        return Draw(number, dataclasses.replace(task, visit=visit), origin, stage.name)
 
 
 def open_source(settings: Mapping[str, Any], seed: object = 42, limit: int = -1) -> TaskSource:

@@ -124,6 +124,8 @@ class Task:
         parameters: The rest of the identity, which the environment defines.
         manner: How it is played and shown.
         pay: What it is worth.
+        visit: How often training asked it before. An environment that estimates what an answer is worth may estimate it
+            better from visit to visit. It is no part of the id or the key: what is asked stays the same.
     """
 
     env: str
@@ -135,11 +137,13 @@ class Task:
     parameters: Parameters = Parameters()
     manner: Manner = Manner()
     pay: Pay = Pay()
+    visit: int = 0
 
     def __post_init__(self) -> None:
         check_choice("mode", self.mode, MODES)
         check_choice("split", self.split, SPLITS)
         check_least("k", self.k, 0)
+        check_least("visit", self.visit, 0)
 
     @property
     def id(self) -> str:

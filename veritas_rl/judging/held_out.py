@@ -16,7 +16,7 @@ from veritas_rl.envs.task import Task
 from veritas_rl.judging.statistics import Estimate, clustered_mean
 from veritas_rl.players.random import RandomPlayer
 
-EXACT = ("exact", "equilibrium")
+EXACT = ("exact", "solved", "equilibrium")
 """The values of `Score.details["value_source"]` that stand for an exact value. A score without that detail is exact."""
 
 

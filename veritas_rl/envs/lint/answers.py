@@ -80,7 +80,7 @@ def values_of_many_playouts(case: Case, log: Log) -> str:
                 fine = case.answer(task, turn.seat, answer)
                 source = fine.details.get("value_source")
                 if source != "playouts":
-                    exact += source == "exact"
+                    exact += source in ("exact", "solved")
                     others.add(source)
                     continue
                 rough = case.answer(case.audit.coarse(task), turn.seat, answer)

@@ -40,8 +40,9 @@ class OpenSpielConfig:
             to the model that is trained, which then meets "random" in validation.
         past_opponent_share: With opponent=self, the share of games against an earlier checkpoint of the same run.
         prompt: "full", "unlisted" (without the list of legal actions) or "brief".
-        scale: "result" or "utility", see `scoring`.
-        playouts: Random playouts for the value of a single move, where it is not exact.
+        scale: "result" or "utility", see `Game.outcome`.
+        playouts: Random playouts for the value of a single move, where nothing better values it; 0 for the number that
+            suits the case. More take longer and err less.
         engine: Engines that value single moves of the games that they play: one or several with commas, such as
             "uci:stockfish,gtp:gnugo:level=5", see docs/engines.md; "" for none.
         context: "turn" or "conversation", in whole games.
@@ -72,7 +73,7 @@ class OpenSpielConfig:
     past_opponent_share: float = 0.0
     prompt: str = "full"
     scale: str = "result"
-    playouts: int = 64
+    playouts: int = 0
     engine: Any = ""
     context: str = "turn"
     retries: Any = 0
@@ -83,7 +84,7 @@ class OpenSpielConfig:
     def __post_init__(self) -> None:
         self._set("num_tasks_per_case", _whole("num_tasks_per_case", self.num_tasks_per_case, 1))
         self._set("seed", _whole("seed", self.seed, 0))
-        self._set("playouts", _whole("playouts", self.playouts, 1))
+        self._set("playouts", _whole("playouts", self.playouts, 0))
         self._set("engine", ",".join(map(str, parse_all(",".join(split_list(self.engine, "engine"))))))
         self._set("max_moves", _whole("max_moves", self.max_moves, 1))
         self._set("retries", _retries(self.retries))

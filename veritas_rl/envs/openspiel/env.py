@@ -44,7 +44,7 @@ class OpenSpielEnvironment(Environment):
     )
     selecting_keys: ClassVar[tuple[str, ...]] = ("cases", "game_list", "game_configs", "game_types")
     answers, solved = "legal moves", "optimal moves"
-    estimated: ClassVar[str] = "moves worth over 1/2"
+    estimated: ClassVar[str] = "good moves"
 
     def catalogue(self, config: OpenSpielConfig, split: str) -> Sequence[Task]:
         """The tasks: `num_tasks_per_case` of each case or indexed game, all of the first one first; or the `task_ids`.

@@ -14,10 +14,13 @@ from typing import Any
 import pyspiel
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from veritas_rl.envs.openspiel import cases, ids, positions, scoring
+from veritas_rl.envs.openspiel import cases, ids, positions
 from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.openspiel.games import GAMES, Game
 from veritas_rl.envs.openspiel.learning_signal import report
+from veritas_rl.envs.openspiel.values.equilibrium import has_equilibrium
+from veritas_rl.envs.openspiel.values.minimax import is_exact
+from veritas_rl.envs.openspiel.values.search import is_searchable
 from veritas_rl.envs.registry import make_task
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.paths import ROOT
@@ -120,12 +123,15 @@ def _score(game: Game) -> str:
 
 
 def _moves(game: Game) -> str:
-    if scoring.is_exact(game.case):
+    if is_exact(game.case):
         return "minimax"
-    playouts = "playouts" if game.can_resample else "none: what is hidden cannot be dealt anew"
-    if scoring.has_equilibrium(game.case):
-        return f"outcome: {playouts}; optimal: the equilibrium"
-    return f"outcome: {playouts}; optimal: {'search' if scoring.is_searchable(game) else playouts}"
+    if has_equilibrium(game.case):
+        return "the equilibrium"
+    if not game.can_resample:
+        return "none: what is hidden cannot be dealt again"
+    late = ["minimax in late positions"] if game.solvable else []
+    search = ["search where it is short enough"] if is_searchable(game) else []
+    return "; ".join([*late, *search, "playouts" if not late and not search else "playouts elsewhere"])
 
 
 def _search(game: Game) -> str:

@@ -3,7 +3,7 @@ optimum.
 
 A policy gives every information state the probability of each legal action. With hidden information the values are
 OpenSpiel's (`TabularBestResponse`, `nash_conv`, `expected_returns`), and the optimum is the CFR+ equilibrium of
-`envs.openspiel.equilibrium`. With perfect information and no chance they are found here by backward induction, and the
+`values.equilibrium`. With perfect information and no chance they are found here by backward induction, and the
 optimum plays each move of the greatest minimax value equally often.
 """
 
@@ -15,10 +15,9 @@ import pyspiel
 
 from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load
-from veritas_rl.envs.openspiel.equilibrium import equilibrium_of
 from veritas_rl.envs.openspiel.games import Game, State
-from veritas_rl.envs.openspiel.scoring import EQUILIBRIUM_TOLERANCE, has_equilibrium, is_exact
-from veritas_rl.envs.openspiel.solver import solver_of
+from veritas_rl.envs.openspiel.values.equilibrium import TOLERANCE, equilibrium_of, has_equilibrium
+from veritas_rl.envs.openspiel.values.minimax import is_exact, solver_of
 from veritas_rl.errors import UserError
 
 Probabilities = Mapping[int, float]
@@ -124,7 +123,7 @@ def _hidden(game: Game) -> tuple[Decision, ...]:
                 continue
             seat = state.current_player()
             values = equilibrium.values(state)
-            enough = max(values.values()) - EQUILIBRIUM_TOLERANCE
+            enough = max(values.values()) - TOLERANCE
             best = frozenset(action for action, value in values.items() if value >= enough)
             label = game.information_key(state, seat)
             found[key] = Decision(key, label, state, seat, depth, best, equilibrium.probabilities(state))

@@ -4,10 +4,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn
-from veritas_rl.envs.openspiel import positions, scoring, text
+from veritas_rl.envs.openspiel import positions, text
 from veritas_rl.envs.openspiel.games import Decision, Game
 from veritas_rl.envs.openspiel.parsing import read_action
 from veritas_rl.envs.openspiel.task import OpenSpielTask
+from veritas_rl.envs.openspiel.values import move_values, result
 from veritas_rl.envs.openspiel.view import View
 
 QUOTED_CHARACTERS = 2000
@@ -17,10 +18,9 @@ QUOTED_CHARACTERS = 2000
 class OpenSpielSession(Session):
     """One move, or one game.
 
-    A single move pays 1 for being legal in the reward mode "legal". In "outcome" it pays the value of
-    `scoring.move_value`. In "optimal" it pays 1 less what it loses against the best move, as `scoring.best_move_value`
-    says, so that a hopeless position can be played as well as any. Where several players move at once, a single move is
-    that of one of them, and the others draw lots.
+    A single move pays 1 for being legal in the reward mode "legal". In "outcome" it pays its value, as package `values`
+    says. In "optimal" it pays 1 less what it loses against the best move, so that a hopeless position can be played as
+    well as any. Where several players move at once, a single move is that of one of them, and the others draw lots.
 
     A whole game starts at the root. Chance is drawn from (`Task.chance_seed`, ply), so a task always meets the same
     deals on the same path. A seat's mistake, once its retries are used up, ends the game: it pays nothing to anybody,
@@ -139,13 +139,13 @@ class OpenSpielSession(Session):
         name = self._names[seat][action]
         if self._pay.reward == "legal":
             return Score(1.0, True, Reason.LEGAL, {"action": name})
-        measure = scoring.move_value if self._pay.reward == "outcome" else scoring.best_move_value
-        value = measure(self.game, self._state, seat, action, self._pay.playouts, self._pay.scale)
-        details: dict[str, str | float] = {"action": name, "value_source": value.source}
-        if value.error is not None:
-            details["value_error"] = value.error
-        paid = value.value if self._pay.reward == "outcome" else 1.0 - value.lost
-        return Score(paid, value.good, Reason.LEGAL, details)
+        values = move_values(self.game, self._state, seat, self._pay, self.task.visit)
+        found = values.of(action)
+        details: dict[str, str | float] = {"action": name, "value_source": values.source}
+        if found.error is not None:
+            details["value_error"] = found.error
+        paid = found.value if self._pay.reward == "outcome" else 1.0 - values.lost(action)
+        return Score(paid, values.is_good(action), Reason.LEGAL, details)
 
     def _forfeit(self, mistakes: Mapping[int, Reason]) -> None:
         seats = mistakes if self.task.mode == "move" else range(self.game.players)
@@ -156,7 +156,7 @@ class OpenSpielSession(Session):
         scores = {}
         for seat in range(self.game.players):
             value = self.game.outcome(returns, seat, self._pay.scale)
-            scores[seat] = self._score(seat, value, scoring.result(value), {"return": returns[seat]})
+            scores[seat] = self._score(seat, value, result(value), {"return": returns[seat]})
         return scores
 
     def _score(self, seat: int, value: float, reason: Reason, details: Mapping[str, float] | None = None) -> Score:

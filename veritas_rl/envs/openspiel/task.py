@@ -48,20 +48,21 @@ class OpenSpielPay(Pay):
 
     Attributes:
         scale: How a finished game's returns become a value: "result" pays for winning, "utility" in proportion.
-        playouts: How many random playouts value a single move where its value is not computed.
+        playouts: How many random playouts value a single move where nothing better does; 0 for the number that suits
+            the case.
         engine: The engines that value single moves of their games, with commas, see `engines`; "" for none.
     """
 
     rewards: ClassVar[tuple[str, ...]] = ("legal", "outcome", "optimal")
 
     scale: str = "result"
-    playouts: int = 64
+    playouts: int = 0
     engine: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("scale", self.scale, SCALES)
-        check_least("playouts", self.playouts, 1)
+        check_least("playouts", self.playouts, 0)
         parse_all(self.engine)
 
 

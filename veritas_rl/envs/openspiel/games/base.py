@@ -43,6 +43,9 @@ class Game:
     use."""
     playout_moves: ClassVar[int | None] = None
     """Random playouts that value a single move stop after so many moves of all seats; None plays them to the end."""
+    deal_moves: ClassVar[int] = 0
+    """How many random moves `resample` takes as long as: a playout that starts from a deal of its own costs so much
+    more."""
     stakes: ClassVar[bool] = False
     """Whether the size of the return is what players play for, so that the scale "auto" is "utility"."""
     unit: ClassVar[str] = "points"

@@ -64,6 +64,7 @@ class Cribbage(Game):
     """A card is named by rank and suit: "Qs" is the queen of spades, action 13 * suit + rank."""
 
     default_cases: ClassVar = ("cribbage",)
+    deal_moves: ClassVar[int] = 75
     written: ClassVar = (
         "Two cards for the crib are written as in 5h Qc, a card that is played as in 5h; a player who can play none "
         "writes pass."

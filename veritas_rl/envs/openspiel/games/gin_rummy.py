@@ -46,6 +46,7 @@ class GinRummy(Game):
     """A card is named by rank and suit: "Ts" is the ten of spades, action 13 * suit + rank."""
 
     default_cases: ClassVar = ("gin_rummy",)
+    deal_moves: ClassVar[int] = 270
     written: ClassVar = (
         "A move is written as draw upcard, draw stock, pass, knock, discard 6s, lay off 6s, or meld 4s 5s 6s."
     )

@@ -8,14 +8,16 @@ from functools import lru_cache
 import numpy as np
 
 from veritas_rl.envs.base import Reply, Score, Session, Turn
-from veritas_rl.envs.openspiel import positions, scoring
+from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
-from veritas_rl.envs.openspiel.equilibrium import equilibrium_of
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.envs.openspiel.learning_signal import statistics
-from veritas_rl.envs.openspiel.solver import ExactSolver, solver_of
 from veritas_rl.envs.openspiel.task import OpenSpielTask
+from veritas_rl.envs.openspiel.values.equilibrium import TOLERANCE, equilibrium_of, has_equilibrium
+from veritas_rl.envs.openspiel.values.minimax import ExactSolver, is_exact, solver_of
+from veritas_rl.envs.openspiel.values.playouts import fresh_sample
+from veritas_rl.envs.openspiel.values.question import Question
 from veritas_rl.envs.openspiel.view import View
 from veritas_rl.errors import UserError
 from veritas_rl.seeding import digest, generator
@@ -24,7 +26,7 @@ BATCHES = 16
 """The playouts of a move are measured in so many batches of the same size, half of them in each half."""
 LEAST_SPREAD = 0.02
 """Moves of a smaller spread do not differ, however surely: values lie in [0, 1]."""
-EXACT_SOURCES = ("exact", "equilibrium")
+EXACT_SOURCES = ("exact", "solved", "equilibrium")
 """What a reward calls values that are no estimates."""
 LENGTH_GAMES = 8
 """How many random games show how long a game goes on."""
@@ -168,7 +170,7 @@ def measure_task(job: Job) -> TaskSignal:
 def _warm_up(task: OpenSpielTask) -> None:
     """Let a process make what it makes once for a case, so that no task's time has it, by a task of the case."""
     _asked(task)
-    if scoring.is_exact(task.case):
+    if is_exact(task.case):
         solver_of(task.case).values(load(task.case).spiel.new_initial_state())
 
 
@@ -206,7 +208,7 @@ def _paid(task: OpenSpielTask, turn: Turn) -> list[Score]:
 
 def _source(game: Game, scores: Sequence[Score]) -> str:
     if not scores:
-        return "exact" if scoring.is_exact(game.case) else "playouts"
+        return "exact" if is_exact(game.case) else "playouts"
     return "+".join(sorted({str(score.details["value_source"]) for score in scores}))
 
 
@@ -220,12 +222,10 @@ def _fresh(
     game: Game, state: State, seat: int, actions: Sequence[int], playouts: int, task: OpenSpielTask
 ) -> statistics.Samples:
     """Means of fresh playouts, of shape (actions, `BATCHES`), all with dice of their own."""
-    size = playouts // BATCHES
+    size, question = playouts // BATCHES, Question.of(game, state, seat)
     rows = [
         [
-            scoring.playouts_value(
-                game, state, seat, action, size, task.pay.scale, ("learning signal", task.id, action, batch)
-            )[0]
+            fresh_sample(question, action, size, task.pay.scale, (task.id, action, batch)).mean
             for batch in range(BATCHES)
         ]
         for action in actions
@@ -241,9 +241,9 @@ def true_values(game: Game, state: State, nodes: int) -> Truth | None:
         state: Where a player is asked.
         nodes: How many states a search of this position may visit, in a game that is not solved as a whole.
     """
-    if scoring.has_equilibrium(game.case):
-        return Truth(equilibrium_of(game.case).values(state), scoring.EQUILIBRIUM_TOLERANCE)
-    if scoring.is_exact(game.case):
+    if has_equilibrium(game.case):
+        return Truth(equilibrium_of(game.case).values(state), TOLERANCE)
+    if is_exact(game.case):
         return Truth(solver_of(game.case).values(state))
     if not game.solvable:
         return None

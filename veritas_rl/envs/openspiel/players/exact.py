@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.openspiel.cases import load
-from veritas_rl.envs.openspiel.equilibrium import equilibrium_of
-from veritas_rl.envs.openspiel.solver import MAX_STATES, solver_of
+from veritas_rl.envs.openspiel.values.equilibrium import equilibrium_of
+from veritas_rl.envs.openspiel.values.minimax import MAX_STATES, solver_of
 from veritas_rl.envs.openspiel.view import View
 from veritas_rl.seeding import generator
 

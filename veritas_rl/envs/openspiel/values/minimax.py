@@ -1,7 +1,8 @@
-"""Exact values by memoised minimax, for games small enough to be searched to the end."""
+"""Exact values by memoised minimax, for games small enough to be searched to the end, and late positions of others."""
 
 from functools import lru_cache
 
+from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.errors import UserError
@@ -13,9 +14,12 @@ MAX_STATES = 100_000
 class ExactSolver:
     """Minimax values of a two-player zero-sum game without chance or hidden information. Found values are kept.
 
+    A move of the greatest possible return ends the search of a state: no other can be better.
+
     Args:
         game: The game.
-        max_states: How many different states may be searched before the game counts as too large.
+        max_states: How many states may be reached to value one position, each as often as it is reached, before the
+            position counts as too large; and how many values are kept.
 
     Raises:
         UserError: The game is of another kind.
@@ -28,7 +32,9 @@ class ExactSolver:
             )
         self.game = game
         self.max_states = max_states
+        self._ends = (game.spiel.max_utility(), game.spiel.min_utility())
         self._values: dict[str, float] = {}
+        self._left = max_states
 
     def values(self, state: State) -> dict[int, float]:
         """The game-theoretic value of each legal action for the player to move, in units of return.
@@ -37,6 +43,7 @@ class ExactSolver:
             UserError: More than `max_states` states would have to be searched, or games of hundreds of moves.
         """
         sign = 1.0 if state.current_player() == 0 else -1.0
+        self._left = self.max_states
         try:
             return {action: sign * self._value(state.child(action)) for action in state.legal_actions()}
         except RecursionError:
@@ -54,14 +61,27 @@ class ExactSolver:
             return state.player_return(0)
         key = self.game.state_key(state)
         known = self._values.get(key)
-        if known is not None:
-            return known
-        if len(self._values) >= self.max_states:
+        if known is None:
+            known = self._values[key] = self._searched(state)
+        return known
+
+    def _searched(self, state: State) -> float:
+        """The value of a state that is not known."""
+        mover = state.current_player()
+        best, better = self._ends[mover], max if mover == 0 else min
+        children = [state.child(action) for action in state.legal_actions()]
+        self._left -= len(children)
+        if self._left < 0 or len(self._values) >= self.max_states:
             raise self._too_large(f"more than {self.max_states:,} states")
-        children = [self._value(state.child(action)) for action in state.legal_actions()]
-        value = max(children) if state.current_player() == 0 else min(children)
-        self._values[key] = value
-        return value
+        found = None
+        # Where the fewest answers are left first: ends, which need no search, and what is soon searched.
+        for child in sorted(children, key=lambda child: len(child.legal_actions())):
+            value = self._value(child)
+            if value == best:
+                return value
+            found = value if found is None else better(found, value)
+        assert found is not None
+        return found
 
     def _too_large(self, size: str) -> UserError:
         return UserError(f"{self.game.case} is too large to solve exactly: it has {size}; use a search such as mcts:50")
@@ -71,3 +91,9 @@ class ExactSolver:
 def solver_of(case: str, max_states: int = MAX_STATES) -> ExactSolver:
     """The solver of a case, made once a process; it remembers what it has solved."""
     return ExactSolver(load(case), max_states)
+
+
+@lru_cache(maxsize=256)
+def is_exact(case: str) -> bool:
+    """Whether a case is solved as a whole, so that every position has its minimax value."""
+    return load(case).solvable and positions.enumerate_states(case) is not None

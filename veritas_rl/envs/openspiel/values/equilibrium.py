@@ -17,6 +17,8 @@ from veritas_rl.errors import UserError
 ITERATIONS = 100
 MAX_HISTORIES = 500_000
 """A game with more histories is not solved: liars_dice(numdice=1) has 294,883."""
+TOLERANCE = 0.05
+"""Actions this near to the best, in units of return, are equally good: CFR+ stops a little before the equilibrium."""
 
 
 class Equilibrium:
@@ -30,8 +32,8 @@ class Equilibrium:
     """
 
     def __init__(self, game: Game) -> None:
-        told = game.type.provides_information_state_string
-        if game.players != 2 or not game.zero_sum or game.simultaneous or not told:
+        has_text = game.type.provides_information_state_string
+        if game.players != 2 or not game.zero_sum or game.simultaneous or not has_text:
             raise UserError(
                 f"{game.case} cannot be solved by CFR+: it takes two players in turn, a zero sum, information states"
             )
@@ -100,6 +102,13 @@ def count_histories(case: str) -> int | None:
         if not state.is_terminal():
             open_ += [state.child(action) for action in state.legal_actions()]
     return count
+
+
+def has_equilibrium(case: str) -> bool:
+    """Whether CFR+ solves a case: small, hidden information, two players in turn, zero-sum."""
+    game = load(case)
+    suits = game.hidden and game.players == 2 and game.zero_sum and not game.simultaneous
+    return suits and game.type.provides_information_state_string and count_histories(case) is not None
 
 
 @lru_cache(maxsize=16)

@@ -1,0 +1,37 @@
+"""A first look at a position: how long its games go on, and how many lines of play they have."""
+
+from functools import lru_cache
+from statistics import fmean, median
+
+from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel.games import State
+from veritas_rl.envs.openspiel.values.question import Question
+from veritas_rl.seeding import generator
+
+LOOKS = 3
+"""How many random games are played for it."""
+MANY = 1e12
+"""Lines of play are counted up to here."""
+
+
+@lru_cache(maxsize=4096)
+def outlook(question: Question) -> tuple[float, float]:
+    """The mean number of moves and chance outcomes to come in random games, and a rough number of the lines of play
+    (Knuth 1975): the median product of branching factors."""
+    looks = [_look(question, index) for index in range(LOOKS)]
+    return fmean(moves for moves, _ in looks), median(lines for _, lines in looks)
+
+
+def _look(question: Question, index: int) -> tuple[int, float]:
+    random = generator("outlook", question.case, question.known, index)
+    state: State = question.state.clone()
+    moves, lines = 0, 1.0
+    while not state.is_terminal():
+        moves += 1
+        if state.is_chance_node():
+            positions.apply_chance(state, random.random())
+            continue
+        actions = state.legal_actions()
+        lines = min(MANY, lines * len(actions))
+        state.apply_action(random.choice(actions))
+    return moves, lines
