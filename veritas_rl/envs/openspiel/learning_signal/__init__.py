@@ -11,8 +11,7 @@ case, `report.py` prints, writes and reads the results. What each number means:
   solved or equilibrium values, these, without an error. Elsewhere the means of playouts of uniformly random moves.
   Their dice follow from the task and the move; neither the choice of positions nor the reward has seen them. No two
   moves share dice, as they do in the reward: that would make some differences easier to see, but moves that lead to the
-  same state
-  would then have the same noise, and the test would err more often than it says.
+  same state would then have the same noise, and the test would err more often than it says.
 - spread: the standard deviation of the values over the legal moves of a task, each move counted once; see
   `statistics.spread_of` for how the noise of the playouts is taken out.
 - differ: tasks whose moves really differ. The spread is at least 0.02 and, where the values are means of playouts, a
