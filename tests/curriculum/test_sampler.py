@@ -50,9 +50,30 @@ def test_without_a_curriculum_every_task_comes_once_then_all_again() -> None:
     names = [draw.task.id for draw in first]
     assert len(set(names)) == 100
     assert names != sorted(names)
-    assert [draw.task for draw in second] == [draw.task for draw in first]
+    assert [draw.task for draw in second] == [draw.task.replace(visit=1) for draw in first]
     assert {(draw.origin, draw.stage) for draw in first} == {("fresh", "all")}
     assert tasks.metrics() == {}
+
+
+def test_a_task_says_how_often_it_was_asked_before() -> None:
+    """In rounds of all tasks, and where failures are asked again; the key of the task stays."""
+    tasks = source(adapter_config={"num_tasks_per_case": 20}, failure_replay={"probability": 0.5})
+    plain = source(adapter_config={"num_tasks_per_case": 20})
+    keys = {plain.next().task.key for _ in range(20)}
+    visits: dict[str, list[int]] = {}
+    for index in range(200):
+        draw = tasks.next()
+        visits.setdefault(draw.task.key, []).append(draw.task.visit)
+        if draw.origin == "replay":
+            assert draw.task.visit == max(visits[draw.task.key][:-1]) + 1
+        tasks.record(draw.number, float(index % 3 == 0), float(index % 3 == 0))
+        if index == 100:
+            state = json.loads(json.dumps(tasks.state_dict()))
+            tasks = source(adapter_config={"num_tasks_per_case": 20}, failure_replay={"probability": 0.5})
+            tasks.load_state_dict(state)
+    assert visits.keys() == keys
+    assert all(seen[0] == 0 for seen in visits.values())
+    assert max(max(seen) for seen in visits.values()) > 5
 
 
 def test_another_seed_is_another_order_and_a_limit_takes_a_part() -> None:

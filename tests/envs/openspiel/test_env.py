@@ -61,9 +61,9 @@ def test_a_truncated_answer_pays_nothing() -> None:
 
 
 def test_names_and_numbers_are_one_answer() -> None:
-    task = make_task("openspiel", "hex(board_size=5)", 4)
+    task = make_task("openspiel", "hex(board_size=11)", 4)
     action = ENV.start(task).turns()[0].view.actions[3]
-    name = f"{'abcde'[action % 5]}{action // 5 + 1}"
+    name = f"{'abcdefghijk'[action % 11]}{action // 11 + 1}"
     by_name, by_number = single(ENV.start(task), f"\\boxed{{{name}}}"), single(ENV.start(task), f"\\boxed{{{action}}}")
     assert by_name == by_number
     assert by_name.details["action"] == name

@@ -12,6 +12,7 @@ from veritas_rl.envs.openspiel import positions, text
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Decision, Game, State
 from veritas_rl.envs.openspiel.task import SCALES, OpenSpielPay, OpenSpielTask
+from veritas_rl.envs.openspiel.values.playouts import usual_count
 from veritas_rl.envs.openspiel.view import View
 from veritas_rl.envs.task import MODES, PROMPTS, Task
 from veritas_rl.seeding import generator
@@ -103,7 +104,8 @@ class OpenSpielAudit(Audit):
 
     def coarse(self, task: Task) -> Task:
         """A task with fewer playouts."""
-        return task.replace(playouts=max(2, OpenSpielTask.of(task).pay.playouts // FEWER_PLAYOUTS))
+        playouts = OpenSpielTask.of(task).pay.playouts or usual_count(task.case)
+        return task.replace(playouts=max(2, playouts // FEWER_PLAYOUTS))
 
     def finer(self, task: Task) -> Task:
         """The task paid in proportion."""

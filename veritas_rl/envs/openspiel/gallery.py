@@ -20,7 +20,7 @@ from veritas_rl.envs.openspiel.games import GAMES, Game
 from veritas_rl.envs.openspiel.learning_signal import report
 from veritas_rl.envs.openspiel.values.equilibrium import has_equilibrium
 from veritas_rl.envs.openspiel.values.minimax import is_exact
-from veritas_rl.envs.openspiel.values.search import is_searchable
+from veritas_rl.envs.openspiel.values.playouts import is_native
 from veritas_rl.envs.registry import make_task
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.paths import ROOT
@@ -130,7 +130,7 @@ def _moves(game: Game) -> str:
     if not game.can_resample:
         return "none: what is hidden cannot be dealt again"
     late = ["minimax in late positions"] if game.solvable else []
-    search = ["search where it is short enough"] if is_searchable(game) else []
+    search = ["search where it is short enough"] if is_native(game) else []
     return "; ".join([*late, *search, "playouts" if not late and not search else "playouts elsewhere"])
 
 

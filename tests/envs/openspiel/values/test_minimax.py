@@ -54,6 +54,7 @@ def test_late_positions_are_solved_as_by_a_search_of_every_line(case: str, left:
         player = state.current_player()
         values = solved(Question.of(game, state, player))
         assert values == {action: plain_minimax(state.child(action), player) for action in state.legal_actions()}
+        assert values is not None
         found |= set(values.values())
     assert {-1, 1} <= found
 

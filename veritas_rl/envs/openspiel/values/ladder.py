@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from importlib import import_module
 from statistics import fmean
 
 from veritas_rl.envs.base import Reason
@@ -160,7 +161,7 @@ def move_values(game: Game, state: State, player: int, pay: OpenSpielPay, visit:
         visit: How often the task was asked before.
     """
     question = Question.of(game, state, player)
-    return _known(question, pay.engine) or PlayoutValues(question, pay, visit)
+    return _known(question, getattr(pay, "engine", "")) or PlayoutValues(question, pay, visit)
 
 
 @lru_cache(maxsize=4096)
@@ -200,9 +201,9 @@ def _results(worths: Mapping[int, float]) -> dict[int, float]:
 
 
 def _by_engine(question: Question, engine: str) -> Mapping[int, float] | None:
-    from veritas_rl.envs.openspiel.engines import engine_values  # only where one is asked for
-
-    values = engine_values(question.game, question.state, question.player, engine)
+    # Imported only where one is asked for.
+    engines = import_module("veritas_rl.envs.openspiel.engines")
+    values = engines.engine_values(question.game, question.state, question.player, engine)
     if values is None:
         warnings.warn(f"{engine} values no move of {question.case}: the next source does", stacklevel=2)
     return values

@@ -5,32 +5,21 @@ from functools import lru_cache
 
 import pyspiel
 
-from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.envs.openspiel.values.outlook import outlook
+from veritas_rl.envs.openspiel.values.playouts import is_native
 from veritas_rl.envs.openspiel.values.question import Question
-from veritas_rl.seeding import digest, uniform
+from veritas_rl.seeding import digest
 
 MOVES = 24_000
 """So many moves of playouts are spent on a position, some 10 ms on one core."""
 MOST, LEAST = 128, 32
 """Simulations for each legal action. A position that can have fewer than the least is not searched: they would say no
 more than as many playouts."""
-DEALS = 8
-"""In how many draws of the dice an action is searched, in a game with chance."""
 TOLERANCE = 0.05
 """Moves this near to the best are equally good: about the error of a search of this size."""
 EXPLORATION = 2.0
 """The constant of UCT (Kocsis and Szepesvari 2006), for returns in [-1, 1]."""
-
-
-def is_searchable(game: Game) -> bool:
-    """Whether OpenSpiel's tree search applies: two players in turn, nothing hidden, paid at the end by -1, 0 or 1, and
-    random playouts that say all there is to say."""
-    terminal = game.type.reward_model == pyspiel.GameType.RewardModel.TERMINAL
-    ends = (game.spiel.min_utility(), game.spiel.max_utility())
-    in_turn = game.players == 2 and not game.simultaneous
-    return in_turn and game.zero_sum and not game.hidden and terminal and ends == (-1, 1) and not game.is_graded
 
 
 @lru_cache(maxsize=2048)
@@ -39,27 +28,19 @@ def searched(question: Question) -> Mapping[int, float] | None:
     position would look at a bad move less often and know less about it. None where search does not apply, or where so
     many actions in such long games would take more than `MOVES`."""
     game, actions = question.game, question.actions
-    if not is_searchable(game):
+    if not is_native(game):
         return None
     simulations = min(MOST, int(MOVES / (outlook(question)[0] * len(actions))))
     if simulations < LEAST:
         return None
     seed = digest("search", question.case, question.known) % 2**31
-    deals = DEALS if game.type.chance_mode != pyspiel.GameType.ChanceMode.DETERMINISTIC else 1
     return {
-        action: sum(
-            _searched(game, question.state.child(action), question.player, seed + deal, simulations // deals)
-            for deal in range(deals)
-        )
-        / deals
-        for action in actions
+        action: _searched(game, question.state.child(action), question.player, seed, simulations) for action in actions
     }
 
 
 def _searched(game: Game, state: State, player: int, seed: int, simulations: int) -> float:
-    """What a search finds a state to be worth to a player, in [0, 1], after one draw of what chance does next."""
-    while state.is_chance_node():  # the same dice for every action
-        positions.apply_chance(state, uniform("search", seed, state.move_number()))
+    """What a search finds a state to be worth to a player, in [0, 1]."""
     if state.is_terminal():
         return (1 + state.player_return(player)) / 2
     evaluator = pyspiel.RandomRolloutEvaluator(1, seed)
