@@ -64,8 +64,8 @@ def test_a_task_says_how_often_it_was_asked_before() -> None:
     for index in range(200):
         draw = tasks.next()
         visits.setdefault(draw.task.key, []).append(draw.task.visit)
-        if draw.origin == "replay":
-            assert draw.task.visit == max(visits[draw.task.key][:-1]) + 1
+        assert draw.task.visit < len(visits[draw.task.key])
+        assert draw.origin == "fresh" or draw.task.visit > 0
         tasks.record(draw.number, float(index % 3 == 0), float(index % 3 == 0))
         if index == 100:
             state = json.loads(json.dumps(tasks.state_dict()))

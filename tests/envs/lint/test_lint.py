@@ -90,8 +90,8 @@ def test_checks_apply_where_they_should(clean: list[Row]) -> None:
         ("DeafToTheCount", "tic_tac_toe", SETTINGS, "num_tasks_per_case is read by nobody"),  # defect 7
         ("FirstGameAlone", "tic_tac_toe", SETTINGS, "gives hex alone, without go, chess"),  # defect 8
         ("Linear", "backgammon", "wins told from losses", "wins are worth"),  # defect 9
-        ("OnePlayout", "connect_four", "value of many playouts", "one single playout"),  # defect 10
-        ("ErrorUntold", "connect_four", "value of many playouts", "without its error"),
+        ("OnePlayout", "goofspiel", "value of many playouts", "one single playout"),  # defect 10
+        ("ErrorUntold", "goofspiel", "value of many playouts", "without its error"),
         ("ShowsTheState", "kuhn_poker", "nothing hidden shown", "tells what is hidden"),
         ("ShowsTheState", "dark_hex", "nothing hidden shown", "tells what is hidden"),
         ("SecondSeatPaysLess", "goofspiel(num_cards=4)", "seats alike", "the same play is worth"),

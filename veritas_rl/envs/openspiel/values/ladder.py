@@ -216,7 +216,7 @@ def state_value(game: Game, state: State, player: int, pay: OpenSpielPay) -> flo
     Args:
         game: The game.
         state: A state in which somebody is asked. Hidden cards count as they lie.
-        player: Whose value is asked, whoever is to move.
+        player: Whose value is asked; another one may be to move.
         pay: The scale and the number of playouts.
     """
     mover = game.movers(state)[0]

@@ -1,0 +1,112 @@
+"""CPU time of one OpenSpiel task, by case and reward: drawn, answered with a random legal move, scored.
+
+    python benchmarks/values.py [--cases CASES] [--tasks 20] [--rewards outcome,optimal,legal] [--before FOLDER]
+
+What a process makes once for a case, such as the solution of a small game, is not counted. Times are CPU time, mean and
+worst, of the position with its prompt and of the value of the answer. `--before` names a checkout of an earlier version
+and measures it too, case by case in turn with this one, each in a process of its own; `--playouts 64` gives both the
+same number of playouts.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from veritas_rl.configs import split_list
+from veritas_rl.envs.base import Reply
+from veritas_rl.envs.openspiel.cases import DEFAULT_CASES
+from veritas_rl.envs.registry import get_environment, make_task
+from veritas_rl.seeding import generator
+
+FAR = 1_000_000
+"""The number of a task that is not timed: with it a process makes what it makes once."""
+
+
+def timed(case: str, tasks: int, reward: str, playouts: int | None) -> Iterator[tuple[float, float]]:
+    """CPU seconds of each task: to start it, and to score its answer."""
+    environment = get_environment("openspiel")
+    values = {} if playouts is None else {"playouts": playouts}
+    for k in (FAR, *range(tasks)):
+        task = make_task("openspiel", case, k, reward=reward, **values)
+        started = time.process_time()
+        session = environment.start(task)
+        turns = session.turns()
+        shown = time.process_time()
+        session.step({turn.seat: Reply(generator("answers", task.id).choice(turn.answers)) for turn in turns})
+        session.scores()
+        if k != FAR:
+            yield shown - started, time.process_time() - shown
+
+
+def measure(case: str, given: argparse.Namespace) -> dict[str, list[tuple[float, float]]]:
+    """The times of a case by reward, in this process."""
+    warnings.simplefilter("ignore")
+    return {reward: list(timed(case, given.tasks, reward, given.playouts)) for reward in given.rewards.split(",")}
+
+
+def measured_in(folder: Path, case: str, given: argparse.Namespace) -> dict[str, list[tuple[float, float]]]:
+    """The times of a case in a process that uses the package of this folder."""
+    command = [sys.executable, __file__, "--cases", case, "--tasks", str(given.tasks), "--rewards", given.rewards]
+    command += ["--as-json"] + ([] if given.playouts is None else ["--playouts", str(given.playouts)])
+    environment = os.environ | {"PYTHONPATH": str(folder)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", default="")
+    parser.add_argument("--tasks", type=int, default=20)
+    parser.add_argument("--rewards", default="outcome,optimal,legal")
+    parser.add_argument("--playouts", type=int)
+    parser.add_argument("--before", type=Path)
+    parser.add_argument("--as-json", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    cases = split_list(given.cases, "cases") or DEFAULT_CASES
+    if given.as_json:
+        print(json.dumps(measure(cases[0], given)))
+        return
+    here = Path(__file__).parents[1]
+    trees = {"": here} | ({"before": given.before} if given.before else {})
+    columns = [f"{reward} {tree}".strip() for reward in given.rewards.split(",") for tree in trees]
+    table = Table(box=SIMPLE_HEAD, title="milliseconds a task: position + value, worst")
+    for name in ("case", *columns):
+        table.add_column(name, justify="left" if name == "case" else "right", no_wrap=True)
+    means: dict[str, list[float]] = {name: [] for name in columns}
+    worst = dict.fromkeys(columns, 0.0)
+    for case in cases:
+        found: dict[str, Any] = {}
+        for tree, folder in trees.items():
+            for reward, times in measured_in(folder, case, given).items():
+                found[f"{reward} {tree}".strip()] = times
+        words = []
+        for name in columns:
+            shown, scored = (fmean(column) for column in zip(*found[name], strict=True))
+            longest = max(map(sum, found[name]))
+            means[name].append(shown + scored)
+            worst[name] = max(worst[name], longest)
+            words.append(f"{1e3 * shown:.1f} + {1e3 * scored:.1f}, {1e3 * longest:.0f}")
+        table.add_row(case, *words)
+        print(case, *words, file=sys.stderr, flush=True)
+    last = [
+        f"{1e3 * fmean(means[name]):.1f}, {1e3 * max(means[name]):.0f}, {1e3 * worst[name]:.0f}" for name in columns
+    ]
+    table.add_row("mean, mean of the slowest case, worst", *last)
+    Console(width=max(120, 45 + 24 * len(columns))).print(table)
+
+
+if __name__ == "__main__":
+    main()
