@@ -1,14 +1,13 @@
 """The values of a position's moves by the best rung of the ladder that bears it; see the package."""
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from importlib import import_module
 from statistics import fmean
 
 from veritas_rl.envs.base import Reason
+from veritas_rl.envs.openspiel.engines import engine_values
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.envs.openspiel.task import OpenSpielPay
 from veritas_rl.envs.openspiel.values import equilibrium, playouts, search
@@ -161,11 +160,11 @@ def move_values(game: Game, state: State, player: int, pay: OpenSpielPay, visit:
         visit: How often the task was asked before.
     """
     question = Question.of(game, state, player)
-    return _known(question, getattr(pay, "engine", "")) or PlayoutValues(question, pay, visit)
+    return _known(question, pay.engine, pay.scale) or PlayoutValues(question, pay, visit)
 
 
 @lru_cache(maxsize=4096)
-def _known(question: Question, engine: str) -> KnownValues | None:
+def _known(question: Question, engine: str, scale: str) -> KnownValues | None:
     """The values by the first rung that knows them all; None if none does."""
     game = question.game
     if is_exact(game.case):
@@ -178,11 +177,11 @@ def _known(question: Question, engine: str) -> KnownValues | None:
         worths = equilibrium.equilibrium_of(game.case).values(question.state)
         values = {action: (worth - least) / (greatest - least) for action, worth in worths.items()}
         return KnownValues("equilibrium", values, equilibrium.TOLERANCE / (greatest - least))
-    found = _by_engine(question, engine) if engine else None
-    if found is not None:
-        return KnownValues("engine", found, ENGINE_TOLERANCE)
-    values = search.searched(question)
-    return None if values is None else KnownValues("search", values, search.TOLERANCE)
+    asked = engine_values(game, question.state, question.player, engine, scale) if engine else None
+    if asked is not None:
+        return KnownValues("engine", asked, ENGINE_TOLERANCE)
+    found = search.searched(question)
+    return None if found is None else KnownValues("search", found, search.TOLERANCE)
 
 
 def solved(question: Question, nodes: int = NODES) -> Mapping[int, float] | None:
@@ -198,15 +197,6 @@ def solved(question: Question, nodes: int = NODES) -> Mapping[int, float] | None
 def _results(worths: Mapping[int, float]) -> dict[int, float]:
     """1 for a win, 0.5 for a draw, 0 for a loss."""
     return {action: 0.5 * (1 + (worth > 0) - (worth < 0)) for action, worth in worths.items()}
-
-
-def _by_engine(question: Question, engine: str) -> Mapping[int, float] | None:
-    # Imported only where one is asked for.
-    engines = import_module("veritas_rl.envs.openspiel.engines")
-    values = engines.engine_values(question.game, question.state, question.player, engine)
-    if values is None:
-        warnings.warn(f"{engine} values no move of {question.case}: the next source does", stacklevel=2)
-    return values
 
 
 def state_value(game: Game, state: State, player: int, pay: OpenSpielPay) -> float:
