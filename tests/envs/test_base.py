@@ -116,7 +116,7 @@ def test_legal_replies_of_a_lost_game_are_paid_their_share_and_mistakes_are_not(
 
 
 @pytest.mark.parametrize(
-    "bad", [{"gamma": 0.0}, {"gamma": 1.5}, {"legal_share": 1.0}, {"retries": -1}, {"max_moves": 0}, {"k": -1}]
+    "bad", [{"gamma": 0.0}, {"gamma": 1.5}, {"legal_share": 1.0}, {"retries": -1}, {"max_moves": -1}, {"k": -1}]
 )
 def test_bad_numbers(bad: dict) -> None:
     with pytest.raises(UserError, match=next(iter(bad))):

@@ -81,7 +81,7 @@ class Settings:
     seed: int = 42
     prompt: str = "full"
     opening: int | None = None
-    max_moves: int = 1000
+    max_moves: int = 0
     relabelled: bool = False
     replies: ReplySettings = field(default_factory=ReplySettings)
     base: str | None = None

@@ -42,7 +42,8 @@ class Rules:
         seed: The seed of the deals.
         prompt: What a model is shown, see `Task`.
         opening: How many random moves each game begins with.
-        max_moves: After how many moves, all seats together, a game that is not over ends as `Reason.UNFINISHED`.
+        max_moves: After how many moves, all seats together, a game that is not over ends as `Reason.UNFINISHED`; 0 for
+            the environment's own limit.
         config: Further settings of the environment, as pairs of key and value.
     """
 
@@ -50,14 +51,12 @@ class Rules:
     seed: int = 42
     prompt: str = "full"
     opening: int = 0
-    max_moves: int = 1000
+    max_moves: int = 0
     config: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.opening < 0 or self.max_moves < 1:
-            raise UserError(
-                f"opening is at least 0 and max_moves at least 1: {self.opening}, {self.max_moves} were given"
-            )
+        if self.opening < 0 or self.max_moves < 0:
+            raise UserError(f"opening and max_moves are at least 0: {self.opening}, {self.max_moves} were given")
 
 
 def tasks_of(cases: str | Sequence[str], count: int, rules: Rules) -> dict[str, list[Task]]:
@@ -73,12 +72,16 @@ def tasks_of(cases: str | Sequence[str], count: int, rules: Rules) -> dict[str, 
     """
     environment = get_environment(rules.env)
     given = named_settings(environment, dict(rules.config))
-    own = {"mode": "episode", "seed": rules.seed, "prompt": rules.prompt, "max_moves": rules.max_moves}
+    own = {"mode": "episode", "seed": rules.seed, "prompt": rules.prompt, "max_moves": rules.max_moves or None}
     for key in given:
         if key in own or key == "num_tasks_per_case":
             raise UserError(f"{key} is not set with --config: an evaluation has an option for it, or sets it itself")
     known = environment.settings
-    settings = {**given, "num_tasks_per_case": count, **{key: value for key, value in own.items() if key in known}}
+    settings = {
+        **given,
+        "num_tasks_per_case": count,
+        **{key: value for key, value in own.items() if key in known and value is not None},
+    }
     if cases:
         settings[environment.cases_key] = cases
     found: dict[str, list[Task]] = {}

@@ -47,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--max_tokens", type=int, default=1024, help="the most tokens of a reply")
     add("--concurrency", type=int, default=256, help="how many replies are written at once")
     add("--timeout", type=float, default=600.0, help="the most seconds a server may take for a reply")
-    add("--max_moves", type=int, default=1000, help="a longer game ends as unfinished")
+    add("--max_moves", type=int, default=0, help="a longer game ends as unfinished; default: 0, by game")
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:

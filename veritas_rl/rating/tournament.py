@@ -56,7 +56,7 @@ class Settings:
     seed: int = 42
     prompt: str = "full"
     opening: int | None = None
-    max_moves: int = 1000
+    max_moves: int = 0
     replies: ReplySettings = field(default_factory=ReplySettings)
     base: str | None = None
     config: tuple[tuple[str, Any], ...] = ()

@@ -200,11 +200,11 @@ def test_of_two_who_answer_at_once_only_the_one_who_erred_is_asked_again() -> No
     assert answers[0][3] not in session.turns()[0].answers
 
 
-def test_a_game_ends_at_its_most_moves_and_pays_nobody() -> None:
+def test_a_game_ends_at_its_most_moves_and_nobody_has_won() -> None:
     session = ENV.start(make_task("openspiel", "tic_tac_toe", 0, mode="episode", max_moves=3))
     (scores,) = play([session], RandomPlayer(1))
     assert {score.reason for score in scores.values()} == {Reason.UNFINISHED}
-    assert all(score.value == 0 and score.legal and score.details["moves"] == 3 for score in scores.values())
+    assert all(score.value == 0.5 and not score.success and score.details["moves"] == 3 for score in scores.values())
 
 
 def test_a_chat_that_grows_is_told_the_position_without_the_rules() -> None:

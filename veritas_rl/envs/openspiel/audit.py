@@ -112,8 +112,9 @@ class OpenSpielAudit(Audit):
         return task.replace(scale="utility")
 
     def pays_in_proportion(self, task: Task) -> bool:
-        """Whether the scale is "utility"."""
-        return OpenSpielTask.of(task).pay.scale == "utility"
+        """Whether a result is paid by its size: on the scale "utility", and on "auto" in games of stakes."""
+        scale = OpenSpielTask.of(task).pay.scale
+        return scale == "utility" or (scale == "auto" and load(task.case).stakes)
 
 
 @cache

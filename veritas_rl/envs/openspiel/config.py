@@ -40,7 +40,8 @@ class OpenSpielConfig:
             to the model that is trained, which then meets "random" in validation.
         past_opponent_share: With opponent=self, the share of games against an earlier checkpoint of the same run.
         prompt: "full", "unlisted" (without the list of legal actions) or "brief".
-        scale: "result" or "utility", see `Game.outcome`.
+        scale: What a finished game pays: "result" for winning, "utility" in proportion to the return, "auto" for
+            winning but in games of stakes, such as poker, for the return. See `Game.outcome`.
         playouts: Random playouts for the value of a single move, where nothing better values it; 0 for the number that
             suits the case. More take longer and err less.
         engine: Engines that value single moves of the games that they play: one or several with commas, such as
@@ -48,7 +49,8 @@ class OpenSpielConfig:
         context: "turn" or "conversation", in whole games.
         retries: How often a seat may answer again after a mistake in a whole game. People know it as `illegal`:
             "forfeit" is none, "retry:N" are N.
-        max_moves: The most moves of a whole game, all seats together.
+        max_moves: The most moves of a whole game, all seats together; None or 0 for the game's own limit, within which
+            99% of random games end by the rules. A longer game is paid for how it stands.
         gamma: The discount of the reward for each later move of the same seat.
         legal_share: The share of the reward that is paid for a legal answer as such.
 
@@ -72,12 +74,12 @@ class OpenSpielConfig:
     opponent: str = "none"
     past_opponent_share: float = 0.0
     prompt: str = "full"
-    scale: str = "result"
+    scale: str = "auto"
     playouts: int = 0
     engine: Any = ""
     context: str = "turn"
     retries: Any = 0
-    max_moves: int = 200
+    max_moves: Any = 0
     gamma: float = 0.99
     legal_share: float = 0.0
 
@@ -86,7 +88,7 @@ class OpenSpielConfig:
         self._set("seed", _whole("seed", self.seed, 0))
         self._set("playouts", _whole("playouts", self.playouts, 0))
         self._set("engine", ",".join(map(str, parse_all(",".join(split_list(self.engine, "engine"))))))
-        self._set("max_moves", _whole("max_moves", self.max_moves, 1))
+        self._set("max_moves", _whole("max_moves", 0 if self.max_moves is None else self.max_moves, 0))
         self._set("retries", _retries(self.retries))
         for name, allowed in (("gamma", "(0, 1]"), ("legal_share", "[0, 1)"), ("past_opponent_share", "[0, 1]")):
             value = getattr(self, name)

@@ -8,7 +8,7 @@ from veritas_rl.envs.openspiel import positions, text
 from veritas_rl.envs.openspiel.games import Decision, Game
 from veritas_rl.envs.openspiel.parsing import read_action
 from veritas_rl.envs.openspiel.task import OpenSpielTask
-from veritas_rl.envs.openspiel.values import move_values, result
+from veritas_rl.envs.openspiel.values import move_values, result, state_value
 from veritas_rl.envs.openspiel.view import View
 
 QUOTED_CHARACTERS = 2000
@@ -24,7 +24,8 @@ class OpenSpielSession(Session):
 
     A whole game starts at the root. Chance is drawn from (`Task.chance_seed`, ply), so a task always meets the same
     deals on the same path. A seat's mistake, once its retries are used up, ends the game: it pays nothing to anybody,
-    so nobody profits from it. So does a game that is not over after `max_moves`. All seats are scored.
+    so nobody profits from it. A game that is not over after its most moves pays each seat for how it stands then. All
+    seats are scored.
 
     Args:
         task: What is played.
@@ -98,10 +99,9 @@ class OpenSpielSession(Session):
         """Go on to the next decision: deal what chance deals, score a finished game."""
         state = self._state
         positions.deal(state, self._chance_seed)
-        if self._scores is None and state.is_terminal():
+        most = self._manner.max_moves or self.game.max_moves
+        if self._scores is None and (state.is_terminal() or self._moves >= most):
             self._scores = self._finish()
-        elif self._scores is None and self._moves >= self._manner.max_moves:
-            self._scores = {seat: self._score(seat, 0.0, Reason.UNFINISHED) for seat in range(self.game.players)}
         if self._scores is not None:
             self._turns = ()
             return
@@ -152,11 +152,16 @@ class OpenSpielSession(Session):
         self._scores = {seat: self._score(seat, 0.0, mistakes.get(seat, Reason.FORFEITED)) for seat in seats}
 
     def _finish(self) -> dict[int, Score]:
-        returns = self._state.returns()
-        scores = {}
-        for seat in range(self.game.players):
-            value = self.game.outcome(returns, seat, self._pay.scale)
-            scores[seat] = self._score(seat, value, result(value), {"return": returns[seat]})
+        """Score all seats of a game that is over, or that goes on after its most moves."""
+        game, state = self.game, self._state
+        over, returns, scores = state.is_terminal(), state.returns(), {}
+        for seat in range(game.players):
+            if over or game.players == 1:  # what a game for one has paid so far is what it is worth
+                value, details = game.outcome(returns, seat, self._pay.scale), {"return": returns[seat]}
+            else:
+                value, details = state_value(game, state, seat, self._pay), {}
+            reason = result(value) if over else Reason.UNFINISHED
+            scores[seat] = self._score(seat, value, reason, details)
         return scores
 
     def _score(self, seat: int, value: float, reason: Reason, details: Mapping[str, float] | None = None) -> Score:

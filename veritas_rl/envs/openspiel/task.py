@@ -7,7 +7,7 @@ from veritas_rl.envs.openspiel.engines.spec import parse_all
 from veritas_rl.envs.task import Manner, Parameters, Pay, Task, check_choice, check_least
 from veritas_rl.errors import UserError
 
-SCALES = ("result", "utility")
+SCALES = ("auto", "result", "utility")
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,16 @@ class OpenSpielManner(Manner):
 
     Attributes:
         retries: How often a seat may answer again after a mistake, in the whole game.
-        max_moves: The most moves of a whole game, all seats together.
+        max_moves: The most moves of a whole game, all seats together; 0 for `Game.max_moves`.
     """
 
     retries: int = 0
-    max_moves: int = 200
+    max_moves: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_least("retries", self.retries, 0)
-        check_least("max_moves", self.max_moves, 1)
+        check_least("max_moves", self.max_moves, 0)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class OpenSpielPay(Pay):
     """What a move or a game is worth.
 
     Attributes:
-        scale: How a finished game's returns become a value: "result" pays for winning, "utility" in proportion.
+        scale: How a finished game's returns become a value: "result" pays for winning, "utility" in proportion, "auto"
+            as the game is meant, see `Game.outcome`.
         playouts: How many random playouts value a single move where nothing better does; 0 for the number that suits
             the case.
         engine: The engines that value single moves of their games, with commas, see `engines`; "" for none.
@@ -55,7 +56,7 @@ class OpenSpielPay(Pay):
 
     rewards: ClassVar[tuple[str, ...]] = ("legal", "outcome", "optimal")
 
-    scale: str = "result"
+    scale: str = "auto"
     playouts: int = 0
     engine: str = ""
 

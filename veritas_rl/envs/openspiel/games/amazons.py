@@ -5,6 +5,7 @@ amazon is taken off OpenSpiel's board.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State, letters
@@ -26,6 +27,8 @@ class Amazons(Game):
     default_cases: ClassVar = tuple(f"amazons(board_size={size})" for size in (6, 8, 10))
     limits: ClassVar = {"board_size": (6, 10)}
     budget: ClassVar = (200, 20)
+    playout_moves: ClassVar = 3
+    margin_unit: ClassVar = 6.0
 
     def rules(self) -> str:
         size = self.parameters["board_size"]
@@ -70,6 +73,19 @@ class Amazons(Game):
     def notation(self, state: State, player: int) -> Notation:
         return _NOTATION
 
+    def margin(self, state: State, player: int) -> float:
+        """Mobility: how many cells a player's amazons can reach in one move each, counted for each amazon."""
+        rays, cells = _rays(self.parameters["board_size"]), "".join(self._rows(state))
+        moves = {"X": 0, "O": 0}
+        for cell, piece in enumerate(cells):
+            if piece in moves:
+                for ray in rays[cell]:
+                    for reached in ray:
+                        if cells[reached] != ".":
+                            break
+                        moves[piece] += 1
+        return moves["XO"[player]] - moves["OX"[player]]
+
     def information_key(self, state: State, player: int) -> str:
         return self._key(state, player, "".join(self._rows(state)), self._chosen(state)[-1:])
 
@@ -99,3 +115,19 @@ class Amazons(Game):
     @staticmethod
     def _rows(state: State) -> list[str]:
         return state.observation_string(0).split("\n")
+
+
+@cache
+def _rays(size: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """Of each cell the cells that a queen passes, nearest first, for each of the eight directions."""
+    found = []
+    for cell in range(size * size):
+        row, column = divmod(cell, size)
+        rays = []
+        for down in (-1, 0, 1):
+            for right in (-1, 0, 1):
+                steps = range(1, size) if down or right else ()
+                places = [(row + down * step, column + right * step) for step in steps]
+                rays.append(tuple(r * size + c for r, c in places if 0 <= r < size and 0 <= c < size))
+        found.append(tuple(filter(None, rays)))
+    return tuple(found)

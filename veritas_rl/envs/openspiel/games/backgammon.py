@@ -29,6 +29,9 @@ class Backgammon(Game):
     default_cases: ClassVar = ("backgammon",)
     limits: ClassVar = {"max_player_turns": (1, 100_000), "scoring_type": tuple(_SCORES)}
     budget: ClassVar = (600, 15)
+    most_moves: ClassVar = 500
+    playout_moves: ClassVar = 4
+    margin_unit: ClassVar = 10.0
 
     def rules(self) -> str:
         turns = self.parameters["max_player_turns"]
@@ -118,6 +121,14 @@ class Backgammon(Game):
 
     def notation(self, state: State, player: int) -> Notation:
         return _NOTATION
+
+    def margin(self, state: State, player: int) -> float:
+        """Pips: how much further the other's checkers still have to go, a checker on the bar 25."""
+        mine, other = self._checkers(state, player)
+        bar = self._seen(state)["Bar"]
+        own = 25 * bar.count("xo"[player]) + sum(point * count for point, count in enumerate(mine))
+        against = 25 * bar.count("xo"[1 - player]) + sum((25 - point) * count for point, count in enumerate(other))
+        return against - own
 
     def information_key(self, state: State, player: int) -> str:
         return f"{player} {self._turns(state)}\n{self.brief(state, player)}"

@@ -41,19 +41,26 @@ class Game:
     budget: ClassVar[tuple[int, int] | None] = (200, 20)
     """Simulations and rollouts of each for a search at full strength, `mcts:full`; None where only random play is of
     use."""
+    most_moves: ClassVar[int] = 2_000
+    """No whole game has more moves than this, where its rules set no lower bound."""
     playout_moves: ClassVar[int | None] = None
     """Random playouts that value a single move stop after so many moves of all seats; None plays them to the end."""
     deal_moves: ClassVar[int] = 0
     """How many random moves `resample` takes as long as: a playout that starts from a deal of its own costs so much
     more."""
-    stakes: ClassVar[bool] = False
-    """Whether the size of the return is what players play for, so that the scale "auto" is "utility"."""
     unit: ClassVar[str] = "points"
     """What the returns count, where their size matters."""
     walk_skills: ClassVar[tuple[float, ...]] = (0.0, 0.5, 0.9)
     """How often the players on the way to a single move's position choose well; each seat draws one of these."""
     screening_moves: ClassVar[int | None] = None
     """How many moves of playouts may be spent to see whether the moves of a position differ; None for the usual."""
+    margin_unit: ClassVar[float | None] = None
+    """The `margin` that is worth half as much as there is to win; None where a game has no margin."""
+    result_share: ClassVar[float] = 0.8
+    """How much of `graded` winning and losing decide; the margin decides the rest."""
+    return_unit: ClassVar[float | None] = None
+    """On the scale "auto" the return that is worth 3/4 in a game of stakes, and 1/2 in a game for one; None pays in
+    proportion to the return."""
     written: ClassVar[str] = ""
     """How a move is written, for prompts that list none, where the rules do not say it."""
     brief_shows_actions: ClassVar[bool] = False
@@ -100,15 +107,25 @@ class Game:
             and self.type.reward_model == pyspiel.GameType.RewardModel.TERMINAL
         )
 
+    @property
+    def stakes(self) -> bool:
+        """Whether players play for the size of the return and not for winning, so that the scale "auto" pays it."""
+        return False
+
     @cached_property
     def max_moves(self) -> int:
         """The most moves of a whole game, all seats together: at least 99% of random games end by the rules before."""
-        return self.spiel.max_game_length() * (self.players if self.simultaneous else 1)
+        return min(self.most_moves, self.spiel.max_game_length() * (self.players if self.simultaneous else 1))
 
     @property
     def is_graded(self) -> bool:
         """Whether `graded` says more than who won, so that it has to be asked at the end of each playout."""
-        return type(self).graded is not Game.graded or self.playout_moves is not None
+        return self.margin_unit is not None or type(self).graded is not Game.graded
+
+    def playout_limit(self, state: State) -> int | None:
+        """After how many moves of all seats a random playout stops that values a move made in a state; None: at the
+        end of the game."""
+        return self.playout_moves
 
     def outcome(self, returns: Sequence[float], player: int, scale: str = "auto") -> float:
         """The value in [0, 1] of a finished game with these returns.
@@ -117,10 +134,12 @@ class Game:
             returns: Of each player.
             player: Whose value is asked.
             scale: On "result" a zero-sum game pays 1 for a win, 0.5 for a draw and 0 for a loss, whatever the size of
-                the return; on "utility" in proportion to the return, (r - min) / (max - min). "auto" is "utility" in a
-                game of stakes. A game for one pays in proportion on both, and players with interests of their own
-                (general sum) are ranked: of P players rank i, from 0, gets 1 - i / (P - 1), and equal ones share the
-                better rank; two equal ones get 0.5.
+                the return; on "utility" in proportion to the return, (r - min) / (max - min). "auto" is "result", but
+                in a game of stakes it pays the return: 1/2 (1 + r / (|r| + `return_unit`)), or as "utility" where the
+                game has no such unit. A game for one pays as "utility" on all three; one with a unit pays
+                r / (r + `return_unit`) on the other two. Players with interests of their own (general sum) are
+                ranked: of P players rank i, from 0, gets 1 - i / (P - 1), and equal ones share the better rank; two
+                equal ones get 0.5.
         """
         mine = returns[player]
         if self.players > 1 and not self.zero_sum:
@@ -128,15 +147,35 @@ class Game:
             if self.players == 2:
                 return 0.0 if better else 1.0 if min(returns) < mine else 0.5
             return 1.0 - better / (self.players - 1)
+        if self.players == 1 and self.return_unit and scale != "utility":
+            return max(0.0, share(mine, self.return_unit))
+        if self.players > 1 and self.stakes and self.return_unit and scale == "auto":
+            return 0.5 + 0.5 * share(mine, self.return_unit)
         if self.players > 1 and (scale == "result" or (scale == "auto" and not self.stakes)):
             return 0.5 * (1 + (mine > 0) - (mine < 0))
         least, greatest = self.spiel.min_utility(), self.spiel.max_utility()
         return min(1.0, max(0.0, (mine - least) / (greatest - least))) if greatest > least else 0.5
 
+    def margin(self, state: State, player: int) -> float:
+        """How far a player is ahead of the others in a state that may be unfinished, in `margin_unit`'s unit.
+
+        With hidden information it may use what the player knows alone, or `gained` must be overridden.
+        """
+        return 0.0
+
+    def gained(self, start: State, end: State, player: int) -> float:
+        """How much a player's margin grew from one state to another."""
+        return self.margin(end, player) - self.margin(start, player)
+
     def graded(self, start: State, end: State, player: int, scale: str) -> float:
         """What it is worth to a player to have reached one state from another, in [0, 1].
 
-        Here the outcome of a finished game, and 0.5 of one that goes on; in a game for one, what was gained on the way.
+        Where a game has a margin, a part of the value is what the margin gained on the way. Let g be `share` of that.
+        An unfinished game is worth 1/2 (1 + R g), with R = `result_share`, and a drawn one the same with no margin at
+        the end. A win is worth 1/2 (1 + R + (1 - R) g), where g counts as 0 if the margin shrank, and a loss as much
+        less than 1/2. So a win is worth more than a draw or an unfinished game, and these more than a loss. A game of
+        stakes that is over pays its outcome, and a game for one 1/2 (1 + g), where g is the share of the points gained.
+        Without a margin a game pays its outcome, or 0.5 if it is unfinished; a game for one what was gained.
 
         Args:
             start: Where the valued moves begin. It may be a resampled state's original, with other hidden cards.
@@ -144,9 +183,24 @@ class Game:
             player: Whose value is asked.
             scale: See `outcome`.
         """
+        over = end.is_terminal()
         if self.players == 1:
-            return self.outcome([end.player_return(0) - start.player_return(0)], 0, scale)
-        return self.outcome(end.returns(), player, scale) if end.is_terminal() else 0.5
+            gained = end.player_return(0) - start.player_return(0)
+            if self.margin_unit is None or scale == "utility":
+                return self.outcome([gained], 0, scale)
+            return 0.5 + 0.5 * share(gained, self.margin_unit)
+        if over and (self.margin_unit is None or scale == "utility" or (scale == "auto" and self.stakes)):
+            return self.outcome(end.returns(), player, scale)
+        if self.margin_unit is None:
+            return 0.5
+        result = 2 * self.outcome(end.returns(), player, "result") - 1 if over else 0.0
+        decided = self.result_share
+        if not result:
+            gained = -self.margin(start, player) if over else self.gained(start, end, player)
+            return 0.5 + 0.5 * decided * share(gained, self.margin_unit)
+        sign = 1 if result > 0 else -1
+        gained = max(0.0, sign * self.gained(start, end, player))
+        return 0.5 + 0.5 * (decided * result + sign * (1 - decided) * share(gained, self.margin_unit))
 
     def rules(self) -> str:
         """The rules, complete enough to play by."""
@@ -173,6 +227,8 @@ class Game:
             return f"Your aim is to {better}; by how many {self.unit} does not matter."
         if scale == "utility" or (scale == "auto" and self.stakes):
             gained = f"gain as many {self.unit} as you can on average, losses subtracted"
+            if scale == "auto" and self.return_unit:
+                return f"Your aim is to {gained}; the larger a gain or loss already is, the less each more counts."
             return f"Your aim is to {gained}; how often you win does not matter."
         meaning = f", that is, to gain more than 0 {self.unit}; how many does not matter" if self.stakes else ""
         return f"Your aim is to win{meaning}."
@@ -296,6 +352,11 @@ class Game:
             state.apply_actions([actions.get(player, 0) for player in range(self.players)])
         else:
             state.apply_action(actions[state.current_player()])
+
+
+def share(gain: float, unit: float) -> float:
+    """A gain or loss as a share of what there is to win, in (-1, 1): 1/2 for a gain of `unit`, 0 for none."""
+    return gain / (abs(gain) + unit)
 
 
 def letters(count: int) -> str:

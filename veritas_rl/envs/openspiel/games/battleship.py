@@ -41,6 +41,8 @@ class Battleship(Game):
     default_cases: ClassVar = ("battleship",)
     deal_moves: ClassVar[int] = 370
     limits: ClassVar = {"num_shots": (1, 100), "allow_repeated_shots": (False, True)}
+    margin_unit: ClassVar = 3.0
+    result_share: ClassVar = 0.5
 
     def rules(self) -> str:
         width, height = self._shape
@@ -104,6 +106,13 @@ class Battleship(Game):
 
     def notation(self, state: State, player: int) -> Notation:
         return _NOTATION
+
+    def margin(self, state: State, player: int) -> float:
+        """Cells hit of the other's ships, less those hit of the player's own."""
+        hit = {cell for cell, answer in self._answers(state, player) if answer != "W"}
+        ships = zip(self._placed(state, player), self._lengths, strict=False)
+        own = {cell for ship in ships for cell in self._cells(*ship)}
+        return len(hit) - len(own.intersection(self._shots(state, player)))
 
     def symmetry_key(self, state: State, player: int) -> str:
         """Each of the two boards may be turned and mirrored by itself."""

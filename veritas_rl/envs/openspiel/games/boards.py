@@ -19,6 +19,17 @@ def symmetries(rows: int, columns: int) -> tuple[tuple[int, ...], ...]:
     return tuple(found)
 
 
+@cache
+def neighbours(rows: int, columns: int) -> tuple[tuple[int, ...], ...]:
+    """Of each cell of a board, numbered row by row, the cells that share an edge with it."""
+    found = []
+    for cell in range(rows * columns):
+        row, column = divmod(cell, columns)
+        sides = ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1))
+        found.append(tuple(r * columns + c for r, c in sides if 0 <= r < rows and 0 <= c < columns))
+    return tuple(found)
+
+
 def least_image(cells: Sequence[str], rows: int, columns: int) -> str:
     """The first, in alphabetical order, of a board's images under all symmetries of its shape."""
     return min("".join([cells[cell] for cell in symmetry]) for symmetry in symmetries(rows, columns))

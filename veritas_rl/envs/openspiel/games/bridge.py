@@ -8,6 +8,7 @@ when nothing else is named has the card play.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from math import exp
 from random import Random
 from typing import ClassVar
 
@@ -23,6 +24,9 @@ _DENOMINATIONS = ("C", "D", "H", "S", "NT")
 _NO_TRUMP = 4
 _SEAT_NAMES = ("North", "East", "South", "West")
 _SEATS = range(4)
+_NO_TRUMP_TRICKS = 6.5
+_TRICKS_DEVIATION = 1.2
+"""The standard deviation of the tricks around what is expected."""
 _BIDS, _CARDS = Bids(), Cards({"play": "", "lead": ""})
 
 
@@ -72,6 +76,9 @@ class Bridge(Game):
     budget: ClassVar = (200, 20)
     unit: ClassVar = "points for your side"
     walk_skills: ClassVar = (1.0,)
+    margin_unit: ClassVar = 300.0
+    result_share: ClassVar = 1.0
+    return_unit: ClassVar = 300.0
     limits: ClassVar = {
         "dealer": (0, 3),
         "dealer_vul": (False, True),
@@ -182,6 +189,45 @@ class Bridge(Game):
             random=random,
         )
 
+    @property
+    def stakes(self) -> bool:
+        """A deal is played for points."""
+        return True
+
+    def playout_limit(self, state: State) -> int | None:
+        """A call is valued by the contract that it makes, because random calls go on up to 7NT; a card by random play
+        of the others."""
+        return 0 if state.legal_actions()[0] >= PASS else None
+
+    def margin(self, state: State, player: int) -> float:
+        """The points that the contract is expected to bring, if nothing more is bid.
+
+        The declarer's side is expected to take as many tricks as it has trumps ("law of total tricks", Vernes 1969; 6.5
+        without trumps), and one more for each 3 high-card points (A 4, K 3, Q 2, J 1) above half of them. While cards
+        are played that holds for the tricks that are left.
+        """
+        seen = _read(tuple(state.history()), self.parameters.get("dealer", 0))
+        if not seen.contract:
+            return 0.0
+        level, denomination, doubled, declarer = seen.contract
+        cards = [card for seat in (declarer, (declarer + 2) % 4) for card in seen.dealt[seat]]
+        trumps = _NO_TRUMP_TRICKS if denomination == _NO_TRUMP else sum(card % 4 == denomination for card in cards)
+        expected = trumps + (sum(max(0, card // 4 - 8) for card in cards) - 20) / 3
+        finished = [trick for trick in seen.tricks if len(trick[1]) == 4]
+        won = sum((_winner(leader, trick, denomination) - declarer) % 2 == 0 for leader, trick in finished)
+        left = 13 - len(finished)
+        possible = range(won, won + left + 1)
+        expected = won + expected * left / 13
+        weights = [exp(-((tricks - expected) ** 2) / (2 * _TRICKS_DEVIATION**2)) for tricks in possible]
+        vulnerable = self.is_vulnerable(declarer)
+        scores = [_score(level, denomination, doubled, tricks, vulnerable=vulnerable) for tricks in possible]
+        points = sum(weight * score for weight, score in zip(weights, scores, strict=True)) / sum(weights)
+        return points if (declarer - player) % 2 == 0 else -points
+
+    def gained(self, start: State, end: State, player: int) -> float:
+        """All of the margin: what the player knew of it at the start depends on hidden cards."""
+        return self.margin(end, player)
+
     def information_key(self, state: State, player: int) -> str:
         seen = _read(tuple(state.history()), self.parameters.get("dealer", 0))
         dummy = "" if seen.dummy is None else _names(seen.dealt[seen.dummy])
@@ -259,6 +305,22 @@ def _read(history: tuple[int, ...], dealer: int) -> _Deal:
         if len(cards) == 4:
             leader = _winner(leader, cards, contract[1])
     return _Deal(dealt, calls, contract, tuple(tricks))
+
+
+def _score(level: int, denomination: int, doubled: int, tricks: int, *, vulnerable: bool) -> int:
+    """The points of the declarer's side for a contract with which it takes so many tricks."""
+    over = tricks - 6 - level
+    if over < 0:
+        if doubled == 1:
+            return (100 if vulnerable else 50) * over
+        first = -300 * over - 100 if vulnerable else {-1: 100, -2: 300}.get(over, -300 * over - 400)
+        return -first * doubled // 2
+    each = 30 if denomination > 1 else 20
+    bid = (level * each + (10 if denomination == _NO_TRUMP else 0)) * doubled
+    game = (500 if vulnerable else 300) if bid >= 100 else 50
+    slam = {6: 500, 7: 1000}.get(level, 0) * (3 if vulnerable else 2) // 2
+    further = over * (each if doubled == 1 else (100 if vulnerable else 50) * doubled)
+    return bid + game + slam + further + {1: 0, 2: 50, 4: 100}[doubled]
 
 
 def _winner(leader: int, cards: tuple[int, ...], trump: int) -> int:

@@ -25,6 +25,8 @@ class Checkers(Game):
     written: ClassVar = "A move is written as its two cells, such as a3b4; a jump too, such as a3c5."
     limits: ClassVar = {"rows": (7, 26), "columns": (2, 26), "egocentric": (False, True)}
     budget: ClassVar = (500, 50)
+    playout_moves: ClassVar = 8
+    margin_unit: ClassVar = 1.0
 
     def __init__(self, case: str, spiel: Any) -> None:
         super().__init__(case, spiel)
@@ -71,6 +73,12 @@ class Checkers(Game):
 
     def notation(self, state: State, player: int) -> Notation:
         return _NOTATION
+
+    def margin(self, state: State, player: int) -> float:
+        """Pieces, a king counted as two men."""
+        cells = "".join(self._rows(state))
+        ahead = cells.count("o") - cells.count("x") + 2 * (cells.count("O") - cells.count("X"))
+        return -ahead if player else ahead
 
     def information_key(self, state: State, player: int) -> str:
         return self.brief(state, player)

@@ -16,6 +16,7 @@ from veritas_rl.envs.openspiel.notation import ChessMoves, Notation
 from veritas_rl.envs.openspiel.notation.chess import Move
 from veritas_rl.seeding import digest
 
+_WORTHS = (("Q", 9), ("R", 5), ("B", 3), ("N", 3), ("P", 1))
 _CASTLING = {"K": "O-O", "Q": "O-O-O", "k": "O-O", "q": "O-O-O"}
 
 
@@ -24,6 +25,9 @@ class Chess(Game):
 
     default_cases: ClassVar = ("chess",)
     budget: ClassVar = (200, 20)
+    playout_moves: ClassVar = 8
+    margin_unit: ClassVar = 2.0
+    most_moves: ClassVar = 700
 
     def rules(self) -> str:
         return (
@@ -92,6 +96,12 @@ class Chess(Game):
             action: Move(state.action_to_string(player, action), pyspiel.chess.action_to_move(action, board).to_lan())
             for action in legal
         }
+
+    def margin(self, state: State, player: int) -> float:
+        """Material, in pawns."""
+        placement = self._fen(state)[0]
+        ahead = sum(worth * (placement.count(piece) - placement.count(piece.lower())) for piece, worth in _WORTHS)
+        return ahead if player else -ahead
 
     def information_key(self, state: State, player: int) -> str:
         """The position, the moves since the last capture or pawn's move, and the positions since then, because each

@@ -65,6 +65,9 @@ class Cribbage(Game):
 
     default_cases: ClassVar = ("cribbage",)
     deal_moves: ClassVar[int] = 75
+    most_moves: ClassVar = 400
+    playout_moves: ClassVar = 10
+    margin_unit: ClassVar = 2.0
     written: ClassVar = (
         "Two cards for the crib are written as in 5h Qc, a card that is played as in 5h; a player who can play none "
         "writes pass."
@@ -143,6 +146,11 @@ class Cribbage(Game):
 
     def notation(self, state: State, player: int) -> Notation:
         return _NOTATION
+
+    def margin(self, state: State, player: int) -> float:
+        """Points."""
+        scores = self._scores(state)
+        return scores[player] - scores[1 - player]
 
     def information_key(self, state: State, player: int) -> str:
         hand, rest = self._key(state, player)

@@ -22,6 +22,9 @@ class DotsAndBoxes(Game):
     written: ClassVar = "A move is written as its two dots, such as a1-b1."
     limits: ClassVar = {"num_rows": (1, 25), "num_cols": (1, 25), "utility_margin": (False, True)}
     budget: ClassVar = (1200, 100)
+    margin_unit: ClassVar = 0.5
+    playout_moves: ClassVar = 2
+    result_share: ClassVar = 0.5
 
     def rules(self) -> str:
         rows, columns = self._shape
@@ -67,6 +70,11 @@ class DotsAndBoxes(Game):
 
     def notation(self, state: State, player: int) -> Notation:
         return _NOTATION
+
+    def margin(self, state: State, player: int) -> float:
+        """Boxes."""
+        own, other = self._boxes(state, player)
+        return own - other
 
     def information_key(self, state: State, player: int) -> str:
         own, other = self._boxes(state, player)

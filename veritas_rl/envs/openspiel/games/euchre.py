@@ -99,6 +99,8 @@ class Euchre(Game):
     unit: ClassVar = "points for your side"
     limits: ClassVar = {"allow_lone_defender": (False, True), "stick_the_dealer": (False, True)}
     budget: ClassVar = (1000, 100)
+    margin_unit: ClassVar = 1.0
+    result_share: ClassVar = 0.3
 
     def rules(self) -> str:
         last = (
@@ -227,6 +229,12 @@ class Euchre(Game):
         """How many trumps a player would have in a suit; the upcard is the dealer's own in the first round."""
         cards = [*seen.dealt[player], *([seen.upcard] if player == seen.dealer and len(seen.bids) < 4 else [])]
         return sum(_suit(card, suit) == suit for card in cards)
+
+    def margin(self, state: State, player: int) -> float:
+        """Tricks."""
+        seen = _read(tuple(state.history()))
+        won = [_winner(trick, seen.trump) for trick in seen.tricks if len(trick) == 4 - len(seen.out)]
+        return sum(1 if (seat - player) % 2 == 0 else -1 for seat in won)
 
     def information_key(self, state: State, player: int) -> str:
         return f"{player} {self._key(state, player)}"

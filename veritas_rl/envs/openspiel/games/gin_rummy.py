@@ -58,6 +58,9 @@ class GinRummy(Game):
         "oklahoma": (False, True),
     }
     budget: ClassVar = (500, 10)
+    playout_moves: ClassVar = 4
+    margin_unit: ClassVar = 20.0
+    return_unit: ClassVar = 25.0
 
     def rules(self) -> str:
         size, knock, gin, undercut = (
@@ -152,6 +155,15 @@ class GinRummy(Game):
 
     def notation(self, state: State, player: int) -> Notation:
         return _NOTATION
+
+    @property
+    def stakes(self) -> bool:
+        """A hand is played for points."""
+        return True
+
+    def margin(self, state: State, player: int) -> float:
+        """The own deadwood, less is better: the other's is hidden."""
+        return -state.deadwood()[player]
 
     def information_key(self, state: State, player: int) -> str:
         hand, events = self._recall(state, player)

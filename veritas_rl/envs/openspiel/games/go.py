@@ -8,7 +8,7 @@ have places on the 19 x 19 board alone, so games with them are not described her
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
-from veritas_rl.envs.openspiel.games.boards import drawn, least_image
+from veritas_rl.envs.openspiel.games.boards import drawn, least_image, neighbours
 from veritas_rl.envs.openspiel.notation import Cells, Notation
 from veritas_rl.seeding import digest
 
@@ -24,6 +24,9 @@ class Go(Game):
     default_cases: ClassVar = tuple(f"go(board_size={size})" for size in (9, 13))
     limits: ClassVar = {"board_size": (2, 19), "komi": (-400, 400), "max_game_length": (1, 100_000)}
     budget: ClassVar = (300, 30)
+    playout_moves: ClassVar = 2
+    margin_unit: ClassVar = 2.0
+    result_share: ClassVar = 0.5
 
     def rules(self) -> str:
         size, komi = self._size, self.parameters["komi"]
@@ -73,6 +76,27 @@ class Go(Game):
 
     def notation(self, state: State, player: int) -> Notation:
         return _NOTATION
+
+    def margin(self, state: State, player: int) -> float:
+        """Area with the komi, as if both players passed now."""
+        cells = self._cells(state)
+        around, seen = neighbours(self._size, self._size), [cell != "." for cell in cells]
+        black = cells.count("x") - cells.count("o") - self.parameters["komi"]
+        for point, done in enumerate(seen):
+            if done:
+                continue
+            region, borders = [point], set()
+            seen[point] = True
+            for empty in region:  # grows while it is read
+                for other in around[empty]:
+                    if cells[other] != ".":
+                        borders.add(cells[other])
+                    elif not seen[other]:
+                        seen[other] = True
+                        region.append(other)
+            if len(borders) == 1:
+                black += len(region) if borders == {"x"} else -len(region)
+        return -black if player else black
 
     def information_key(self, state: State, player: int) -> str:
         """The board with the points closed to the mover, the moves so far, and the set of earlier positions, which

@@ -35,6 +35,8 @@ class Goofspiel(Game):
         "egocentric": (False, True),
     }
     budget: ClassVar = None
+    margin_unit: ClassVar = 0.5
+    result_share: ClassVar = 0.2
 
     def rules(self) -> str:
         cards, order = self.parameters["num_cards"], self.parameters["points_order"]
@@ -109,6 +111,16 @@ class Goofspiel(Game):
 
     def notation(self, state: State, player: int) -> Notation:
         return _NOTATION
+
+    def margin(self, state: State, player: int) -> float:
+        """Points of the prizes won, per card of the game."""
+        prizes, bids = self._rounds(state)
+        if state.is_terminal():  # the last round is in no history
+            prizes = [*prizes[: len(bids)], *self._left(prizes[: len(bids)])]
+            hands = [self._left([bid[seat] for bid in bids]) for seat in (0, 1)]
+            bids = [*bids, *zip(*hands, strict=True)]
+        points = self._points(prizes, bids)
+        return (points[player] - points[1 - player]) / self.parameters["num_cards"]
 
     def information_key(self, state: State, player: int) -> str:
         return f"{player}|{self.symmetry_key(state, player)}"

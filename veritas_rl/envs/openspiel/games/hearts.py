@@ -78,6 +78,8 @@ class Hearts(Game):
         (False, True),
     )
     budget: ClassVar = (500, 50)
+    margin_unit: ClassVar = 3.0
+    result_share: ClassVar = 0.3
 
     def rules(self) -> str:
         on = self.parameters
@@ -180,6 +182,12 @@ class Hearts(Game):
             return max(below)
         safe = [card for card in following if card != _QUEEN_OF_SPADES] or following
         return max(safe) if len(cards) == 3 else min(safe)
+
+    def margin(self, state: State, player: int) -> float:
+        """How many points fewer a player has taken than the others have on average."""
+        over, returns = state.is_terminal(), state.returns()
+        points = [-returns[seat] if over else state.points(seat) for seat in _SEATS]
+        return (sum(points) - 4 * points[player]) / 3
 
     def information_key(self, state: State, player: int) -> str:
         return f"{player} {self.symmetry_key(state, player)}"

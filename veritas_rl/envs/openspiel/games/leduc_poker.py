@@ -24,6 +24,11 @@ class LeducPoker(Game):
     unit: ClassVar = "chips"
     limits: ClassVar = {"players": (2, 10)}
 
+    @property
+    def stakes(self) -> bool:
+        """Chips are played for: to lose one by folding is better than to lose two."""
+        return True
+
     def rules(self) -> str:
         ranks = [card_rank(rank, self.players + 1) for rank in range(self.players + 1)]
         return (

@@ -8,6 +8,9 @@ from veritas_rl.envs.openspiel.notation import Cells, Notation
 
 _SIZE = 8
 _PASS = _SIZE * _SIZE
+_QUARTER = ((1.0, -0.25, 0.1, 0.05), (-0.25, -0.25, 0.01, 0.01), (0.1, 0.01, 0.05, 0.02), (0.05, 0.01, 0.02, 0.01))
+_WORTHS = tuple(worth for row in (*_QUARTER, *_QUARTER[::-1]) for worth in (*row, *row[::-1]))
+"""The weights of cells that Yoshioka, Ishii and Ito (1999) give a heuristic player, mirrored from the upper left."""
 _NOTATION = Cells(words={"i pass": "pass", "pass turn": "pass"})
 
 
@@ -17,6 +20,8 @@ class Othello(Game):
 
     default_cases: ClassVar = ("othello",)
     budget: ClassVar = (1000, 20)
+    margin_unit: ClassVar = 0.5
+    playout_moves: ClassVar = 2
 
     def rules(self) -> str:
         return (
@@ -46,6 +51,12 @@ class Othello(Game):
 
     def notation(self, state: State, player: int) -> Notation:
         return _NOTATION
+
+    def margin(self, state: State, player: int) -> float:
+        """Discs by the worth of their cells: before the end the number of discs alone says little, corners much."""
+        cells = "".join(self._rows(state))
+        ahead = sum(worth * ((cell == "x") - (cell == "o")) for cell, worth in zip(cells, _WORTHS, strict=True))
+        return -ahead if player else ahead
 
     def information_key(self, state: State, player: int) -> str:
         return self.brief(state, player)

@@ -19,6 +19,10 @@ class Oware(Game):
     default_cases: ClassVar = ("oware", "oware(num_seeds_per_house=3)", "oware(num_seeds_per_house=5)")
     limits: ClassVar = {"num_seeds_per_house": (1, 8), "num_houses_per_player": (2, 6)}
     budget: ClassVar = (300, 30)
+    most_moves: ClassVar = 600
+    playout_moves: ClassVar = 4
+    margin_unit: ClassVar = 1.0
+    result_share: ClassVar = 0.5
 
     def rules(self) -> str:
         houses, seeds = self._houses, self.parameters["num_seeds_per_house"]
@@ -72,6 +76,11 @@ class Oware(Game):
 
     def notation(self, state: State, player: int) -> Notation:
         return _NOTATION
+
+    def margin(self, state: State, player: int) -> float:
+        """Captured seeds."""
+        score = self._board(state)[1]
+        return score[player] - score[1 - player]
 
     def information_key(self, state: State, player: int) -> str:
         moves, boards = self._since_capture(state)

@@ -18,6 +18,8 @@ class Pig(Game):
     """A player sees all scores and the points of the turn."""
 
     default_cases: ClassVar = ("pig",)
+    playout_moves: ClassVar = 4
+    margin_unit: ClassVar = 12.0
     limits: ClassVar = {
         "players": (2, 10),
         "horizon": (2, 100_000),
@@ -54,6 +56,13 @@ class Pig(Game):
 
     def notation(self, state: State, player: int) -> Notation:
         return _NOTATION
+
+    def margin(self, state: State, player: int) -> float:
+        """Points more than the best other player has, those of a turn that goes on counted in full."""
+        scores, turn = self._points(state)
+        if state.current_player() >= 0:
+            scores[state.current_player()] += turn
+        return scores[player] - max(score for seat, score in enumerate(scores) if seat != player)
 
     def information_key(self, state: State, player: int) -> str:
         return f"{player} {self._moves(state)} {self.brief(state, player)}"

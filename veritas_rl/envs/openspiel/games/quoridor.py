@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State, letters
+from veritas_rl.envs.openspiel.games.boards import neighbours
 from veritas_rl.envs.openspiel.notation import Notation, Placed
 
 _NOTATION = Placed(
@@ -40,6 +41,8 @@ class Quoridor(Game):
     default_cases: ClassVar = ("quoridor(board_size=7,wall_count=8)", "quoridor(board_size=9)")
     limits: ClassVar = {"board_size": (3, 25), "wall_count": (0, 1000)}
     budget: ClassVar = (800, 80)
+    playout_moves: ClassVar = 2
+    margin_unit: ClassVar = 2.0
 
     def rules(self) -> str:
         size = self._size
@@ -96,6 +99,28 @@ class Quoridor(Game):
 
     def notation(self, state: State, player: int) -> Notation:
         return _NOTATION
+
+    def margin(self, state: State, player: int) -> float:
+        """Distance: how many more moves the other's shortest way has, pawns not counted as obstacles."""
+        board, size = self._board(state), self._size
+        blocked = set()
+        for column, row, kind in board.walls:
+            for by in (0, 1):
+                cell = (row + by) * size + column if kind == "v" else row * size + column + by
+                blocked.add((cell, cell + (1 if kind == "v" else size)))
+        around = neighbours(size, size)
+        distances = []
+        for (column, row), goal in zip(board.pawns, (0, size - 1), strict=True):
+            far = {row * size + column: 0}
+            for cell in (line := list(far)):  # grows while it is read
+                if cell // size == goal:
+                    distances.append(far[cell])
+                    break
+                for other in around[cell]:
+                    if other not in far and (min(cell, other), max(cell, other)) not in blocked:
+                        far[other] = far[cell] + 1
+                        line.append(other)
+        return distances[1 - player] - distances[player]
 
     def information_key(self, state: State, player: int) -> str:
         return f"{self.brief(state, player)}\n{len(state.history())}"

@@ -33,6 +33,9 @@ class Solitaire(Game):
     """Cards are named by rank and suit, such as "Th"; a move by its card and where the card goes."""
 
     default_cases: ClassVar = ("solitaire",)
+    playout_moves: ClassVar = 1
+    margin_unit: ClassVar = 10.0
+    return_unit: ClassVar = 300.0
     written: ClassVar = (
         "A move is written as in 2d onto 3s, As to foundation, or Kd to an empty column; the last one is end."
     )

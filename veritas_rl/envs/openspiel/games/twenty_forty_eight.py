@@ -23,6 +23,9 @@ class TwentyFortyEight(Game):
     """The tiles as numbers in four rows; a move is a direction."""
 
     default_cases: ClassVar = ("2048",)
+    playout_moves: ClassVar = 1
+    margin_unit: ClassVar = 16.0
+    return_unit: ClassVar = 2000.0
 
     def rules(self) -> str:
         return (

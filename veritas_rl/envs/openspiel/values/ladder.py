@@ -201,7 +201,7 @@ def _results(worths: Mapping[int, float]) -> dict[int, float]:
 
 def state_value(game: Game, state: State, player: int, pay: OpenSpielPay) -> float:
     """What a state is worth to a player, in [0, 1], such as one where a game is cut short: by minimax where it is near
-    enough to the end, else by playouts.
+    enough to the end, by what was gained since the root where the game has a margin, else by playouts.
 
     Args:
         game: The game.
@@ -215,6 +215,8 @@ def state_value(game: Game, state: State, player: int, pay: OpenSpielPay) -> flo
     if late is not None:
         best = max(_results(late).values())
         return best if mover == player else 1.0 - best
+    if game.is_graded:
+        return game.graded(game.spiel.new_initial_state(), state, player, pay.scale)
     return playouts.mean_of_state(question, player, pay.playouts or playouts.usual_count(game.case), pay.scale)
 
 

@@ -158,7 +158,8 @@ def _played(question: Question, deal: State, action: int | None, scale: str, see
 def _finished(question: Question, state: State, player: int, scale: str, random: Random, chance: Random) -> float:
     """What a state comes to where it is played on; it is changed."""
     game = question.game
-    left = -1 if game.playout_moves is None else game.playout_moves
+    limit = game.playout_limit(question.state)
+    left = -1 if limit is None else limit
     while left and not state.is_terminal():
         if state.is_chance_node():
             positions.apply_chance(state, chance.random())
