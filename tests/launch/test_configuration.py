@@ -15,9 +15,10 @@ from verl.utils.import_utils import load_extern_object
 from veritas_rl.curriculum.mixture import open_sources
 from veritas_rl.envs.registry import get_environment, task_of
 from veritas_rl.errors import UserError
+from veritas_rl.launch import attention
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.preflight import check_devices
+from veritas_rl.launch.preflight import check_devices, check_gpu_memory, check_lengths
 from veritas_rl.launch.recipes import absolute
 from veritas_rl.launch.rl import plan
 from veritas_rl.launch.tiny_model import build_tiny_model
@@ -78,7 +79,7 @@ def test_hardware_that_is_named_brings_what_suits_it() -> None:
     assert (made.actor_rollout_ref.rollout.name, made.actor_rollout_ref.model.lora_rank) == ("transformers", 0)
 
 
-@pytest.mark.parametrize(("typed", "context"), [([], 2048 + 1024), (["rollout.max_model_len=9000"], 9000)])
+@pytest.mark.parametrize(("typed", "context"), [([], 2560 + 2048), (["rollout.max_model_len=9000"], 9000)])
 def test_the_rollout_has_memory_for_a_prompt_and_a_reply_and_not_for_the_models_whole_context(
     typed: list[str], context: int
 ) -> None:
@@ -88,7 +89,7 @@ def test_the_rollout_has_memory_for_a_prompt_and_a_reply_and_not_for_the_models_
 
 def test_sglang_gets_the_token_that_verl_keeps_free_under_it() -> None:
     made = configured(hardware=ONE_GPU, ROLLOUT_BACKEND="sglang")
-    assert made.actor_rollout_ref.rollout.max_model_len == 2048 + 1024 + 1
+    assert made.actor_rollout_ref.rollout.max_model_len == 2560 + 2048 + 1
 
 
 @pytest.mark.parametrize("hardware", ["h200x1", "h200x8", "rtx24g", "cpu"])
@@ -97,6 +98,102 @@ def test_verls_critic_computes_as_many_tokens_at_once_as_is_said(hardware: str, 
     made = configured(f"hardware={hardware}", named, "critic.ppo_max_token_len_per_gpu=5000")
     # PPOTrainer gives this to the critic's engine, in its passes and in its updates.
     assert omega_conf_to_dataclass(made.critic).ppo_infer_max_token_len_per_gpu == 5000
+
+
+GPU_GROUPS = sorted(path.stem for path in (conf.CONFIG_DIR / "hardware").glob("*.yaml") if path.stem != "cpu")
+
+
+@pytest.mark.parametrize("group", GPU_GROUPS)
+@pytest.mark.parametrize("play", ["move", "episode"])
+def test_actor_and_critic_pack_their_rows_on_every_gpu(group: str, play: str) -> None:
+    made = conf.compose_configuration([f"hardware={group}", f"play={play}"])
+    actor = made.actor_rollout_ref
+    assert (actor.model.use_remove_padding, made.critic.model.use_remove_padding) == (True, True)
+    longest = made.data.max_prompt_length + made.data.max_response_length
+    for pack in (actor.actor.ppo_max_token_len_per_gpu, made.critic.ppo_max_token_len_per_gpu):
+        # One longest row fits; attention of torch grows with the pack, so it is not much longer.
+        assert longest <= pack < 6144
+    # What Ray counts is not what the machine has, where the run starts a Ray of its own.
+    assert made.ray_kwargs.ray_init.num_cpus == (None if group == "multinode" else 64)
+
+
+@pytest.mark.parametrize("environment", ["openspiel", "lgc-v2", "trace", "mixture"])
+@pytest.mark.parametrize("group", ["rtx16g", "h200x1"])
+def test_every_environment_fits_every_gpu_group(group: str, environment: str) -> None:
+    check_lengths(
+        conf.compose_configuration(
+            [f"hardware={group}", f"environment={environment}", "actor_rollout_ref.rollout.max_model_len=9000"]
+        )
+    )
+
+
+def test_two_nodes_divide_weights_within_each() -> None:
+    made = configured("hardware=multinode")
+    for settings in (
+        made.actor_rollout_ref.actor.fsdp_config,
+        made.actor_rollout_ref.ref.fsdp_config,
+        made.critic.fsdp,
+    ):
+        assert settings.fsdp_size == made.trainer.n_gpus_per_node == 8
+
+
+def test_whole_games_on_gpus_are_few_and_their_replies_short() -> None:
+    made = configured("hardware=h200x1", "episode")
+    assert (made.data.val_max_samples, made.data.max_response_length, made.data.train_batch_size) == (64, 512, 32)
+    moves = configured("hardware=h200x1")
+    assert (moves.data.val_max_samples, moves.data.max_response_length) == (512, 2048)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "gib", "group"),
+    [
+        (0, 0, "cpu"),
+        (1, 16, "rtx16g"),
+        (1, 24, "rtx24g"),
+        (1, 48, "rtx24g"),
+        (2, 24, "rtx24g"),
+        (1, 80, "h100x1"),
+        (1, 141, "h200x1"),
+        (2, 80, "h200x2"),
+        (7, 141, "h200x4"),
+        (8, 80, "h200x8"),
+    ],
+)
+def test_a_machine_chooses_what_fits_it(gpus: int, gib: int, group: str) -> None:
+    # A card has a little less than what it is called by.
+    machine = Hardware(cores=16, gpus=gpus, gpu_bytes=int(gib * 0.985 * 2**30))
+    assert machine.overrides()[0] == f"hardware={group}"
+    for name, config in (("hardware", "rl"), ("sft_hardware", "sft")):
+        made = conf.compose_configuration([f"{name}={group}"], config)
+        assert made.trainer.n_gpus_per_node <= max(gpus, 1)
+    if gpus:
+        check_gpu_memory(configured(hardware=machine), machine)
+
+
+def test_attention_is_said_and_flash_attention_is_taken_where_it_can_be_imported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def implementations(*typed: str) -> set[str]:
+        made = configured("hardware=h200x1", *typed)
+        attention.check(made)
+        models = (made.actor_rollout_ref.model, made.critic.model)
+        return {model.override_config.attn_implementation for model in models}
+
+    for fault, used in (
+        (None, "flash_attention_2"),
+        ("it is not installed", "sdpa"),
+        ("undefined symbol: _Zx", "sdpa"),
+    ):
+        monkeypatch.setattr(attention, "flash_attention_fault", lambda fault=fault: fault)
+        assert implementations() == {used}
+        said = attention.described(configured("hardware=h200x1"))
+        assert used in said
+        assert (fault is None) or fault in said
+    assert implementations("veritas_rl.attention=sdpa") == {"sdpa"}
+    with pytest.raises(UserError, match=r"undefined symbol: _Zx.*veritas_rl.attention=sdpa needs none"):
+        implementations("veritas_rl.attention=flash_attention_2")
+    with pytest.raises(UserError, match=r"unknown veritas_rl.attention 'flash': .*sdpa"):
+        implementations("veritas_rl.attention=flash")
 
 
 @pytest.mark.parametrize(("hardware", "waits"), [("h200x1", True), ("h200x2", True), ("h200x4", False), ("cpu", False)])
@@ -141,6 +238,12 @@ def test_every_group_composes(group: str, algorithm: str) -> None:
         ([f"{ADAPTER}.opponent=mcts"], {}, "opponent=mcts needs mode=episode"),
         (["episode", f"{ADAPTER}.gamma=1.5"], {}, r"gamma must lie in \(0, 1\], 1.5 was given"),
         (["data.train_batch_size="], {}, "no whole number"),
+        (["hardware=h200x1", "hardware=rtx24g"], {}, "hardware=h200x1 and hardware=rtx24g are both given"),
+        (
+            ["hardware=h200x2", "actor_rollout_ref.rollout.tensor_model_parallel_size=4"],
+            {},
+            "size=4 does not divide the 2 GPUs of a node: set it to 2",
+        ),
     ],
 )
 def test_a_mistake_is_one_clear_line(typed: list[str], environment: dict[str, str], message: str) -> None:
@@ -164,8 +267,26 @@ def test_what_this_machine_lacks_is_named(typed: list[str], environment: dict[st
 
 
 def test_a_rollout_that_is_not_installed_is_named() -> None:
-    with pytest.raises(UserError, match="rollout=sglang needs sglang, which is not installed"):
+    with pytest.raises(
+        UserError, match="rollout=sglang needs sglang, which is not installed here: ROLLOUT_BACKEND=tra"
+    ):
         check_devices(configured(hardware=ONE_GPU, ROLLOUT_BACKEND="sglang"), ONE_GPU)
+
+
+@pytest.mark.parametrize(
+    ("gib", "group", "message"),
+    [
+        (24, "h200x1", "for GPUs of 130 GiB or more and the smallest here has 24.0: hardware=rtx24g fits this machine"),
+        (80, "h200x1", "hardware=h100x1 fits this machine, or veritas_rl.gpu_gib=80 tries it all the same"),
+        (8, "rtx16g", "15 GiB or more and the smallest here has 8.0: hardware=cpu trains a small model"),
+    ],
+)
+def test_a_gpu_that_is_too_small_is_named(gib: int, group: str, message: str) -> None:
+    machine = Hardware(cores=16, gpus=1, gpu_bytes=gib << 30)
+    typed = [f"hardware={group}", "rollout=transformers"]
+    with pytest.raises(UserError, match=message):
+        check_devices(configured(*typed, hardware=machine), machine)
+    check_devices(configured(*typed, f"veritas_rl.gpu_gib={gib}", hardware=machine), machine)
 
 
 def test_a_gpu_takes_the_large_model_and_adapters() -> None:

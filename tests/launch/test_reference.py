@@ -297,7 +297,7 @@ def test_every_override_that_it_names_composes() -> None:
     rows = [advice for advice in ADVICE if advice.section != SFT]
     typed = [override for advice in rows for override in advice.overrides()]
     for hardware in ("hardware=cpu", "hardware=h200x1"):
-        conf.compose_configuration(conf.overrides_for([*typed, hardware], {}, ONE_GPU))
+        conf.compose_configuration(conf.overrides_for(conf.last_choices([*typed, hardware]), {}, ONE_GPU))
     for override in filter(conf.group_of, typed):
         group, _, choice = override.partition("=")
         assert (conf.CONFIG_DIR / group / f"{choice}.yaml").is_file(), override

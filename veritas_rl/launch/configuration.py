@@ -62,6 +62,7 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
         UserError: A variable's value is not understood, or there is no such recipe.
     """
     recipe, own = recipe_of(typed, GROUPS)
+    check_once(own)
     named = [*map(_as_hydra_means, overrides_from(environment)), *map(_as_hydra_means, own)]
     if chosen := [override for override in named if group_of(override) == "hardware"]:
         # What suits a machine without a GPU does not suit the one that was named, and the other way round.
@@ -71,6 +72,18 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
     if "environment" not in of_recipe and any(re.match(rf"\+*{ENVIRONMENTS}[.=]", item) for item in own):
         machine.append(MIXTURE)
     return last_choices([*machine, *(recipe.overrides() if recipe else []), *named])
+
+
+def check_once(typed: Sequence[str]) -> None:
+    """No group is chosen twice on one command line.
+
+    Raises:
+        UserError: One is, with two values.
+    """
+    first: dict[str, str] = {}
+    for override in typed:
+        if (group := group_of(override)) and first.setdefault(group, override) != override:
+            raise UserError(f"{first[group]} and {override} are both given: type one of them")
 
 
 def last_choices(overrides: Sequence[str]) -> list[str]:

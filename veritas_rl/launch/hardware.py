@@ -7,6 +7,9 @@ from functools import cache
 SMALL_GPU_BYTES = 70 << 30
 """Below it a GPU is a small one: the settings for one of 80 GB do not fit."""
 
+LONE_GPUS = ((20 << 30, "rtx16g"), (SMALL_GPU_BYTES, "rtx24g"), (120 << 30, "h100x1"))
+"""What suits one GPU of less than so many bytes."""
+
 NODE_SIZES = (8, 4, 2, 1)
 
 
@@ -28,8 +31,10 @@ class Hardware:
         """The groups that suit this machine: a small model in full on a CPU, adapters and vLLM on GPUs."""
         if not self.gpus:
             return ["hardware=cpu", "lora=off", "rollout=transformers"]
-        if self.gpu_bytes < SMALL_GPU_BYTES:
-            return ["hardware=rtx24g"]
+        if self.gpus == 1 or self.gpu_bytes < SMALL_GPU_BYTES:
+            for most, group in LONE_GPUS:
+                if self.gpu_bytes < most:
+                    return [f"hardware={group}"]
         return [f"hardware=h200x{next(size for size in NODE_SIZES if size <= self.gpus)}"]
 
 

@@ -13,6 +13,7 @@ from veritas_rl.checkpoints.adapter import base_name
 from veritas_rl.curriculum.mixture import open_sources
 from veritas_rl.envs.task import SPLITS, Task
 from veritas_rl.errors import UserError
+from veritas_rl.launch import attention
 from veritas_rl.launch.configuration import context_tokens, dataset_settings, tasks_of
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.pins import required_version
@@ -26,6 +27,9 @@ TRAINERS = {"game": "sync", "game_async": "colocate_async"}
 
 ADAPTER_SHARE = 0.1
 """How large an adapter is at most, as a share of its base: 2% at rank 32 in a model of 4B, more in smaller ones."""
+
+LEAST_GPU_GIB = 15
+"""What hardware=rtx16g needs: no group is for less."""
 
 LOOKED_AT = 1000
 """Of how many tasks, spread over a catalogue, the opponents are looked at."""
@@ -73,8 +77,33 @@ def check_devices(configuration: DictConfig, hardware: Hardware) -> None:
     if wanted > hardware.gpus:
         fitting = hardware.overrides()[0]
         raise UserError(f"{wanted} GPUs are wanted and {hardware.gpus} are here: {fitting} fits this machine")
+    check_gpu_memory(configuration, hardware)
+    attention.check(configuration)
     if backend != "transformers" and importlib.util.find_spec(backend) is None:
-        raise UserError(f"rollout={backend} needs {backend}, which is not installed: ROLLOUT_BACKEND=transformers")
+        others = [name for name in ("vllm", "sglang") if name != backend and importlib.util.find_spec(name)]
+        other = others[0] if others else "transformers"
+        raise UserError(
+            f"rollout={backend} needs {backend}, which is not installed here: ROLLOUT_BACKEND={other} is, or make an "
+            f"environment for it with ROLLOUT_BACKEND={backend} VENV=.venv-{backend} bash train/scripts/setup.sh"
+        )
+
+
+def check_gpu_memory(configuration: DictConfig, hardware: Hardware) -> None:
+    """Each GPU has the memory that the hardware group is for.
+
+    Raises:
+        UserError: One has less.
+    """
+    least, has = configuration.veritas_rl.gpu_gib, hardware.gpu_bytes / 2**30
+    if least is None or has >= least:
+        return
+    fitting = (
+        "hardware=cpu trains a small model" if has < LEAST_GPU_GIB else f"{hardware.overrides()[0]} fits this machine"
+    )
+    raise UserError(
+        f"these settings are for GPUs of {least} GiB or more and the smallest here has {has:.1f}: {fitting}, or "
+        f"veritas_rl.gpu_gib={int(has)} tries it all the same"
+    )
 
 
 def check_switches(configuration: DictConfig, overrides: Sequence[str]) -> None:
@@ -97,6 +126,13 @@ def check_switches(configuration: DictConfig, overrides: Sequence[str]) -> None:
         raise UserError("LAYERED_SUMMON=1 is for rollout=vllm and rollout=sglang: leave it out")
     if rollout.name == "transformers" and any("rollout.gpu_memory_utilization=" in item for item in overrides):
         raise UserError("GPU_MEMORY_UTILIZATION is for rollout=vllm and rollout=sglang: leave it out")
+    tensor, ranks = rollout.tensor_model_parallel_size, configuration.trainer.n_gpus_per_node
+    if tensor < 1 or ranks % tensor:
+        fitting = max(number for number in range(1, ranks + 1) if ranks % number == 0 and number <= max(tensor, 1))
+        raise UserError(
+            f"actor_rollout_ref.rollout.tensor_model_parallel_size={tensor} does not divide the {ranks} GPUs of a "
+            f"node: set it to {fitting}"
+        )
     algorithm = configuration.algorithm
     if algorithm.adv_estimator == "grpo" and rollout.n < 2:
         raise UserError(
@@ -162,17 +198,18 @@ def check_lengths(configuration: DictConfig) -> None:
             )
 
 
-def check_model(path: str, context: int = 0) -> None:
+def check_model(path: str, context: int = 0, *, critic: bool = False) -> None:
     """A model's configuration and tokenizer can be read from a local folder or the hub.
 
     Args:
         path: The folder, or the hub id.
         context: How many tokens it has to read.
+        critic: Whether a critic is made of it too.
 
     Raises:
-        UserError: They cannot, or it reads fewer.
+        UserError: They cannot, or it reads fewer, or no critic can be made of it.
     """
-    from transformers import AutoConfig, AutoTokenizer
+    from transformers import MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING, AutoConfig, AutoTokenizer
 
     try:
         config = AutoConfig.from_pretrained(path)
@@ -183,6 +220,11 @@ def check_model(path: str, context: int = 0) -> None:
             f"{path} is no model that can be read ({reason}): set AGENT_MODEL_REPO_ID to a hub id or to a folder with "
             "config.json, weights and a tokenizer"
         ) from error
+    if critic and type(config) not in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING:
+        raise UserError(
+            f"{path} is a model of type {config.model_type}, of which transformers makes no critic: ALGORITHM=grpo or "
+            "ALGORITHM=rae needs none"
+        )
     limit = getattr(config.get_text_config(), "max_position_embeddings", None)
     if limit is not None and limit < context:
         raise UserError(

@@ -33,7 +33,7 @@ from veritas_rl.envs.registry import ENVIRONMENTS, get_environment
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import recipes
-from veritas_rl.launch.hardware import NODE_SIZES, SMALL_GPU_BYTES, Hardware
+from veritas_rl.launch.hardware import LONE_GPUS, NODE_SIZES, SMALL_GPU_BYTES, Hardware
 from veritas_rl.launch.variables import VARIABLES, Variable
 
 PAGE = conf.ROOT / "docs/configuration.md"
@@ -57,7 +57,7 @@ EXAMPLES = {
 EXAMPLE_RANK, EXAMPLE_ALPHA = 16, 32
 """Of the adapter in the examples."""
 
-SHOWN_MACHINES = (Hardware(cores=1, gpus=0, gpu_bytes=0), Hardware(cores=1, gpus=1, gpu_bytes=SMALL_GPU_BYTES))
+SHOWN_MACHINES = (Hardware(cores=1, gpus=0, gpu_bytes=0), Hardware(cores=1, gpus=1, gpu_bytes=141 << 30))
 """The machines whose defaults the page shows beside each other."""
 
 
@@ -316,13 +316,20 @@ def setting_rows(env: str, configurations: Sequence[DictConfig]) -> list[tuple[l
 
 def machines() -> list[tuple[str, str]]:
     """What a machine may have, and what the launcher then chooses."""
-    small = SMALL_GPU_BYTES >> 30
     rows = [
         ("no GPU", SHOWN_MACHINES[0]),
-        (f"a GPU of less than {small} GiB", Hardware(cores=1, gpus=1, gpu_bytes=SMALL_GPU_BYTES - 1)),
         *(
-            (f"{size} or more of at least {small} GiB", Hardware(cores=1, gpus=size, gpu_bytes=SMALL_GPU_BYTES))
+            (f"a GPU of less than {most >> 30} GiB", Hardware(cores=1, gpus=1, gpu_bytes=most - 1))
+            for most, _ in LONE_GPUS
+        ),
+        ("a larger GPU", SHOWN_MACHINES[1]),
+        *(
+            (
+                f"{size} or more of at least {SMALL_GPU_BYTES >> 30} GiB",
+                Hardware(cores=1, gpus=size, gpu_bytes=SMALL_GPU_BYTES),
+            )
             for size in sorted(NODE_SIZES)
+            if size > 1
         ),
     ]
     return [(what, " ".join(machine.overrides())) for what, machine in rows]

@@ -17,8 +17,8 @@ from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.mixture import Part, Shuffled, parts_of
 from veritas_rl.envs.registry import get_environment, open_catalogue
 from veritas_rl.envs.task import Task
+from veritas_rl.launch import attention, preflight, resume
 from veritas_rl.launch import configuration as conf
-from veritas_rl.launch import preflight, resume
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.progress import MetricsFile, render_rewards
 from veritas_rl.launch.recipes import recipe_of
@@ -93,7 +93,10 @@ class RlRun(Run):
         """The model can be read, and the disk holds the checkpoints."""
         path = self.model
         if path is not None:
-            preflight.check_model(path, self.context)
+            critic = self.configuration.algorithm.adv_estimator == "gae"
+            preflight.check_model(path, self.context, critic=critic)
+        if self.configuration.trainer.device != "cpu":
+            print(attention.described(self.configuration), flush=True)
         preflight.check_disk(self.configuration, Path(path) if path and Path(path).is_dir() else None)
 
     def check_model(self, model: Path) -> None:
@@ -262,6 +265,7 @@ def plan(
         f"hydra.run.dir={quoted(record.folder)}",
         *resume.overrides(configuration, start, Path(record.folder)),
         *conf.context_overrides(configuration),
+        *attention.overrides(configuration),
     ]
     configuration = conf.compose_configuration(overrides)
     preflight.check(configuration, wanted)

@@ -160,6 +160,7 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
         UserError: A variable's value is not understood, or a group is for RL.
     """
     recipe, own = recipe_of(typed, (GROUP,))
+    conf.check_once(own)
     named = [*overrides_from(environment, sft=True), *map(conf.with_or_without_plus, own)]
     chosen = conf.last_choices([hardware.overrides()[0], *(recipe.overrides() if recipe else []), *named])
     for override in chosen:

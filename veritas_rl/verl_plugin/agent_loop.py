@@ -6,6 +6,7 @@ one.
 """
 
 import asyncio
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,7 +146,8 @@ class TaskAgentLoop(AgentLoopBase):
         """The player of the seats that are not trained. Where all are, nobody asks it."""
         name = "random" if name in ALL_SEATS else name
         if (name, env) not in self._opponents:
-            self._opponents[name, env] = Opponent(name, env, self._models() if is_model(name) else None)
+            workers = math.ceil(self.rollout_config.agent.num_workers / self.config.trainer.nnodes)
+            self._opponents[name, env] = Opponent(name, env, self._models() if is_model(name) else None, workers)
         return self._opponents[name, env]
 
     def _models(self) -> ModelSettings:

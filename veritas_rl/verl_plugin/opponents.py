@@ -15,12 +15,16 @@ import ray
 
 from veritas_rl.envs.base import Player, Reply, Turn
 from veritas_rl.players.loading import ReplySettings, open_player
-from veritas_rl.players.past import PastPlayer
 from veritas_rl.players.registry import CHECKPOINT, PAST, make_bot
 
 GATHER_SECONDS = 0.002
 """How long a first turn waits for others to be sent with it."""
 CORES_PER_SERVER = 4
+
+
+def servers_of(cores: int, workers: int) -> int:
+    """How many processes each of several agent-loop workers gives to one player on a machine with so many cores."""
+    return max(1, cores // CORES_PER_SERVER // workers)
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,9 @@ class ModelSettings:
     def open(self, name: str, env: str) -> Player:
         """The player of that name."""
         if name == PAST:
+            # It imports torch: 350 MB, which a process that only searches does not need.
+            from veritas_rl.players.past import PastPlayer
+
             return PastPlayer(self.checkpoints, self.base, env, self.replies)
         with TemporaryDirectory(prefix="opponent-") as merged:
             return open_player(name.removeprefix(CHECKPOINT), env, self.replies, Path(merged)).player
@@ -64,13 +71,14 @@ class Opponent:
         name: As in `veritas_rl.players.registry`.
         env: The environment that it plays.
         models: For an opponent that is a model.
+        workers: How many agent-loop workers this machine has, each with an opponent of its own.
     """
 
-    def __init__(self, name: str, env: str, models: ModelSettings | None = None) -> None:
+    def __init__(self, name: str, env: str, models: ModelSettings | None = None, workers: int = 1) -> None:
         # A random move takes less than the way to another process.
         self._here = make_bot(name, env) if name == "random" else None
         # A model computes on all cores as it is.
-        count = 0 if self._here else 1 if models else max(1, (os.cpu_count() or 1) // CORES_PER_SERVER)
+        count = 0 if self._here else 1 if models else servers_of(len(os.sched_getaffinity(0)), workers)
         self._servers: list[Any] = [OpponentServer.remote(name, env, models) for _ in range(count)]
         self._waiting: list[tuple[Turn, asyncio.Future[Reply]]] = []
         self._sending: set[asyncio.Task[None]] = set()

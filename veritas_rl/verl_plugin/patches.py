@@ -110,7 +110,8 @@ def log_probabilities(module: Any) -> None:
 def critic_head(module: Any) -> None:
     """The critic always loads flash attention and a random head: use the configured attention and a head of zeros.
 
-    The first values of a random head are noise, and a checkpoint that holds adapters alone could not restore it.
+    The first values of a random head are noise, and a checkpoint that holds adapters alone could not restore it. A
+    model that lacks other weights is refused; the launcher refuses a model of which transformers makes no critic.
     """
     original = module.load_valuehead_model
     require_fault(original, 'attn_implementation="flash_attention_2"')
@@ -127,6 +128,9 @@ def critic_head(module: Any) -> None:
             trust_remote_code=trust_remote_code,
             output_loading_info=True,
         )
+        body = f"{model.base_model_prefix}."
+        if lost := sorted(name for name in loaded["missing_keys"] if name.startswith(body)):
+            raise ValueError(f"{local_path} lacks weights of its own: {', '.join(lost[:3])} ({len(lost)} in all)")
         for name, parameter in model.named_parameters():
             if name in loaded["missing_keys"]:
                 parameter.data.zero_()
@@ -148,6 +152,37 @@ def critic_adapter(module: Any) -> None:
         return original(model, config)
 
     module.get_peft_model = get_peft_model
+
+
+@patch_of("verl.workers.engine.fsdp.transformer_impl")
+def padding_waste(module: Any) -> None:
+    """verl does not say how much of what it computes is padding: report `waste`, the tokens computed over real tokens.
+
+    Each update of actor and critic has it, as a mean over micro-batches. Real tokens are those of rows of which
+    something is learned: rows that only fill a mini-batch are waste too.
+    """
+    engine = module.FSDPEngineWithLMHead
+    prepare, forward = engine.prepare_model_inputs, engine.forward_step
+    require_fault(forward, '"metrics": metrics,')
+
+    @functools.wraps(prepare)
+    def prepare_model_inputs(self: Any, micro_batch: Any) -> Any:
+        inputs, output_args = prepare(self, micro_batch)
+        self._computed_tokens = inputs["input_ids"].numel()
+        return inputs, output_args
+
+    @functools.wraps(forward)
+    def forward_step(self: Any, micro_batch: Any, loss_function: Any, forward_only: bool) -> Any:
+        loss, output = forward(self, micro_batch, loss_function, forward_only)
+        # Supervised fine-tuning logs what it is given without taking means.
+        if not forward_only and "response_mask" in micro_batch:
+            learned = module.torch.stack([mask.any() for mask in micro_batch["response_mask"].unbind()])
+            real = int((micro_batch["input_ids"].offsets().diff() * learned).sum())
+            if real:
+                output["metrics"]["waste"] = self._computed_tokens / real
+        return loss, output
+
+    engine.prepare_model_inputs, engine.forward_step = prepare_model_inputs, forward_step
 
 
 @patch_of("verl.utils.tracking")
