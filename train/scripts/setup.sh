@@ -6,8 +6,9 @@
 #
 # An active environment that has the pinned verl is used as it is. Otherwise a virtual environment is made in .venv
 # (VENV=folder makes it elsewhere, PYTHON=interpreter makes it with another Python); where that interpreter has vLLM or
-# SGLang already, as in verl's container images, the environment is laid over it instead of installing torch again.
-# Everything but the path goes to standard error. Run again at will: it is quick when nothing is missing.
+# SGLang already, as in verl's container images, the environment is laid over it and keeps its torch. On GPUs vLLM is
+# installed, or SGLang with ROLLOUT_BACKEND=sglang. Driver, compiler, headers and disk are looked at before anything is
+# downloaded. Everything but the path goes to standard error. Run again at will: it is quick when nothing is missing.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -37,6 +38,41 @@ backend_of() {
     done
 }
 
+# CUDA 13, which torch 2.11 and vLLM 0.24 are built for, needs this driver.
+least_driver=580
+# What an installation takes, in GiB: with CUDA's libraries, and laid over an image that has them.
+disk_of() { if [ "$1" = gpu ] || [ "$1" = sglang ]; then echo 20; else echo 3; fi; }
+
+# Whatever would fail after gigabytes of downloads, or in the first step of a training.
+check_machine() { # interpreter, folder, what is installed
+    if [ "$hardware" != cpu ]; then
+        driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1)
+        if [[ $driver =~ ^[0-9]+ ]] && [ "${BASH_REMATCH[0]}" -lt $least_driver ]; then
+            fail "the NVIDIA driver is $driver and CUDA 13 needs $least_driver or newer: update the driver of this machine"
+        fi
+        if [ -z "${CC:-}" ] && ! command -v gcc >/dev/null && ! command -v clang >/dev/null; then
+            fail "Triton needs a C compiler and there is none: apt-get install gcc, or set CC=/path/to/compiler"
+        fi
+        headers=$("$1" -c 'import sysconfig; print(sysconfig.get_path("include"))')
+        [ -f "$headers/Python.h" ] ||
+            fail "Triton needs $headers/Python.h, which is not there: apt-get install python3-dev, or set PYTHON=/path/to/python with headers"
+    fi
+    place=$2
+    while [ ! -d "$place" ]; do place=$(dirname "$place"); done
+    free=$(df -Pk "$place" | awk 'END { print int($4 / 1048576) }')
+    needed=$(disk_of "$3")
+    [ "$free" -ge "$needed" ] || fail "$place has $free GiB free and $needed are needed: free some, or set VENV to a folder on a larger disk"
+}
+
+# Where an environment was made: what is compiled for one system does not run on another, such as the container's.
+system() {
+    (
+        # shellcheck source=/dev/null
+        . /etc/os-release 2>/dev/null || true
+        printf '%s %s%s\n' "${ID:-unknown}" "${VERSION_ID:-}" "$(if [ -e /.dockerenv ] || [ -e /run/.containerenv ]; then echo ' in a container'; fi)"
+    )
+}
+
 # What was installed is remembered as a hash of the pins, one line for each extra.
 stamp_of() { printf '%s %s' "$hardware" "$1" | cat - pyproject.toml train/verl/*.txt | sha256sum | cut -d' ' -f1; }
 
@@ -51,6 +87,15 @@ if [ -z "${VENV:-}" ] && [ -n "$python" ] && [ "$(version_of "$python" verl)" = 
     }
 else
     venv=${VENV:-$root/.venv}
+    if [ -f "$venv/.system" ] && [ "$(cat "$venv/.system")" != "$(system)" ]; then
+        fail "$venv was made on $(cat "$venv/.system") and this is $(system): set VENV to another folder, such as VENV=$venv-here"
+    fi
+    if [ "$hardware" = gpu ] && [ "${ROLLOUT_BACKEND:-}" = sglang ]; then
+        hardware=sglang
+        if [ -x "$venv/bin/python" ] && [ "$(backend_of "$venv/bin/python")" = vllm ]; then
+            fail "$venv has vLLM, beside which SGLang does not fit: set VENV to another folder, such as VENV=$venv-sglang"
+        fi
+    fi
     if [ ! -x "$venv/bin/python" ]; then
         maker=${PYTHON:-}
         for candidate in python3 python3.12 python3.11; do
@@ -67,15 +112,28 @@ else
             # The images have pip, and not what venv would make another from.
             "$maker" -c 'import ensurepip' 2>/dev/null || layered+=(--without-pip)
         fi
+        check_machine "$maker" "$venv" "$(if [ ${#layered[@]} -gt 0 ]; then echo layered; else echo $hardware; fi)"
         say "making a virtual environment in $venv"
         "$maker" -m venv "${layered[@]}" "$venv" || fail "$maker could not make a virtual environment in $venv"
+        system >"$venv/.system"
     fi
     python=$venv/bin/python
     stamp=$venv/.installed
     if [ "$hardware" = gpu ] && [ "$(backend_of "$python")" = sglang ]; then hardware=sglang; fi
     install() {
         say "installing verl $required and what it needs ($hardware): some minutes the first time"
-        "$python" -m pip install --editable ".[$hardware${extra:+,$extra}]" | sed -u '/^Requirement already satisfied/d' >&2
+        if grep -q '^include-system-site-packages = true' "$venv/pyvenv.cfg"; then
+            # The image's torch and rollout stay: neither is asked for, and torch is held at its version.
+            held=$(mktemp)
+            printf 'torch==%s\n' "$(version_of "$python" torch)" | sed '/==$/d' >"$held"
+            "$python" -m pip install --editable ".${extra:+[$extra]}" --requirement train/verl/overrides.txt --constraint "$held"
+        elif [ "$hardware" = sglang ]; then
+            # pip has no overrides.
+            "$python" -m pip install --quiet uv &&
+                "$python" -m uv pip install --python "$python" --override train/verl/overrides.txt --editable ".[sglang${extra:+,$extra}]"
+        else
+            "$python" -m pip install --editable ".[$hardware${extra:+,$extra}]"
+        fi | sed -u '/^Requirement already satisfied/d' >&2
     }
 fi
 

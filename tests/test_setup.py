@@ -1,0 +1,115 @@
+"""What setup.sh looks at before it downloads anything."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+TOOLS = "awk bash cat cut df dirname grep head mkdir mktemp printf rm sed sha256sum"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A folder for PATH with the tools of a machine that has a GPU, a compiler and a new driver."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in TOOLS.split():
+        found = next(Path(folder) / name for folder in ("/usr/bin", "/bin") if (Path(folder) / name).exists())
+        (tools / name).symlink_to(found)
+    program(tools / "gcc", "exit 0")
+    driver(tools, "580.65.06")
+    return tools
+
+
+def program(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def driver(tools: Path, version: str) -> None:
+    program(tools / "nvidia-smi", f'case "$1" in -L) ;; *) echo {version} ;; esac')
+
+
+def python(path: Path, include: str = "") -> Path:
+    """An interpreter that makes no environment, so that nothing is ever downloaded; its headers are elsewhere."""
+    fake = f'case "$2" in *get_path*) echo {include}; exit ;; esac\n' if include else ""
+    program(path, f'[ "$1" = -m ] && exit 1\n{fake}exec {sys.executable} "$@"')
+    return path
+
+
+def setup(tools: Path, tmp_path: Path, maker: Path, **variables: str) -> str:
+    """The last line of standard error of a set-up that fails."""
+    done = subprocess.run(
+        ["bash", "train/scripts/setup.sh"],
+        cwd=ROOT,
+        env={
+            "PATH": str(tools),
+            "HOME": os.environ["HOME"],
+            "VENV": f"{tmp_path}/venv",
+            "PYTHON": str(maker),
+            **variables,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    return done.stderr.splitlines()[-1]
+
+
+def test_a_machine_that_has_it_all_goes_on(machine: Path, tmp_path: Path) -> None:
+    (tmp_path / "Python.h").touch()
+    assert "could not make a virtual environment" in setup(
+        machine, tmp_path, python(tmp_path / "python", str(tmp_path))
+    )
+
+
+def test_an_old_driver_is_named(machine: Path, tmp_path: Path) -> None:
+    driver(machine, "550.54.15")
+    said = setup(machine, tmp_path, python(tmp_path / "python"))
+    assert said == (
+        "error: the NVIDIA driver is 550.54.15 and CUDA 13 needs 580 or newer: update the driver of this machine"
+    )
+
+
+def test_a_missing_compiler_is_named(machine: Path, tmp_path: Path) -> None:
+    (machine / "gcc").unlink()
+    assert "Triton needs a C compiler" in setup(machine, tmp_path, python(tmp_path / "python"))
+
+
+def test_missing_headers_are_named(machine: Path, tmp_path: Path) -> None:
+    said = setup(machine, tmp_path, python(tmp_path / "python", f"{tmp_path}/include"))
+    assert f"Triton needs {tmp_path}/include/Python.h, which is not there: apt-get install python3-dev" in said
+
+
+@pytest.mark.parametrize(("gpu", "needed"), [(True, 20), (False, 3)])
+def test_a_full_disk_is_named(machine: Path, tmp_path: Path, gpu: bool, needed: int) -> None:
+    (tmp_path / "Python.h").touch()
+    (machine / "df").unlink()
+    program(machine / "df", "echo header; echo /dev/vda 100 50 2097152 50% /")
+    if not gpu:
+        (machine / "nvidia-smi").unlink()
+    said = setup(machine, tmp_path, python(tmp_path / "python", str(tmp_path)))
+    assert said == (
+        f"error: {tmp_path} has 2 GiB free and {needed} are needed: free some, or set VENV to a folder on a larger disk"
+    )
+
+
+def test_the_environment_of_another_system_is_left_alone(machine: Path, tmp_path: Path) -> None:
+    (tmp_path / "venv").mkdir()
+    (tmp_path / "venv/.system").write_text("ubuntu 24.04 in a container\n")
+    said = setup(machine, tmp_path, python(tmp_path / "python"))
+    assert f"{tmp_path}/venv was made on ubuntu 24.04 in a container and this is" in said
+
+
+def test_sglang_is_not_put_beside_vllm(machine: Path, tmp_path: Path) -> None:
+    packages = tmp_path / "packages/vllm-0.24.0.dist-info"
+    packages.mkdir(parents=True)
+    (packages / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0.24.0\n")
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    program(tmp_path / "venv/bin/python", f'PYTHONPATH={packages.parent} exec {sys.executable} "$@"')
+    said = setup(machine, tmp_path, python(tmp_path / "python"), ROLLOUT_BACKEND="sglang")
+    assert f"{tmp_path}/venv has vLLM, beside which SGLang does not fit: set VENV to another folder" in said
