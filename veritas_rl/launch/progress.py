@@ -12,10 +12,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import TimeRemainingColumn as TimeLeft
 
-from veritas_rl.curriculum.stages import ANNOUNCEMENT
+from veritas_rl.curriculum import stages
 from veritas_rl.errors import UserError
+from veritas_rl.verl_plugin import truncation
 
 POLL_SECONDS = 0.5
+
+ANNOUNCED = re.compile(f"(?:{stages.ANNOUNCEMENT}|{truncation.ANNOUNCEMENT}).+")
+"""What a person is shown of verl's log."""
 
 
 class Tail:
@@ -93,7 +97,7 @@ def watch(
 
     Args:
         process: verl.
-        log: Where its output goes. What the curriculum announces there is printed.
+        log: Where its output goes. What the curriculum announces there is printed, and that replies are cut.
         metrics: Where its file logger writes.
         steps: How many training steps there will be.
         first: How many of them were trained before.
@@ -128,7 +132,7 @@ def watch(
         while True:
             code = process.poll()
             for line in output.new():
-                if said := re.search(rf"{ANNOUNCEMENT}.+", line.decode(errors="replace")):
+                if said := re.search(ANNOUNCED, line.decode(errors="replace")):
                     progress.console.print(said.group().rstrip(), markup=False, highlight=False)
             for step, data in file.new():
                 waiting = False

@@ -9,6 +9,7 @@ add to verl's own:
 - A request to stop (a file named `stop` beside the checkpoints) ends the run after the step, with a checkpoint.
 - A loss or gradient that is not a finite number ends the run, naming the step and the tasks.
 - The estimators `grpo` and `rae` compare whole games, seat by seat, see `advantages`.
+- Replies that are cut at the token limit, many for several steps, are named once on the console.
 - A model that gives no legal answer for several steps ends the run with an error, instead of a flat curve.
 - The dataset learns what came of its tasks, before a checkpoint is saved; curriculum and failure replay live there.
 - Some games of each validation are written down, for a person to look at, see `viewing.games_page`.
@@ -55,6 +56,7 @@ from veritas_rl.verl_plugin.advantages import ESTIMATORS, RoleBaselines, group_r
 from veritas_rl.verl_plugin.batches import even_mini_batches, moves_of, outcomes
 from veritas_rl.verl_plugin.cpu import room
 from veritas_rl.verl_plugin.sample_key import SampleKey
+from veritas_rl.verl_plugin.truncation import TruncationWatch
 from veritas_rl.viewing.games_page import GAMES_FOLDER, write_games
 
 FINITE = ("loss", "grad_norm")
@@ -101,6 +103,7 @@ class TaskTraining(PPOTrainer):
         self._saved: int | None = None
         self._baselines = RoleBaselines()
         self._barren_steps = 0
+        self._truncation = TruncationWatch(config.data.max_response_length)
         self._learners = [config.actor_rollout_ref.actor, config.critic]
         self._mini_batch_sizes = [learner.ppo_mini_batch_size for learner in self._learners]
         self._drawn: dict[str, int] = {}
@@ -150,6 +153,8 @@ class TaskTraining(PPOTrainer):
                 f"step {self.global_steps}: {numbers}; its tasks were {', '.join(names[:NAMED_TASKS])}{more}"
             )
         metrics |= self._record()
+        if line := self._truncation.message(metrics.get("task/truncated", 0.0)):
+            print(line, flush=True)
         self._barren_steps = 0 if metrics.get("task/legal", 1.0) else self._barren_steps + 1
         if self._barren_steps == BARREN_STEPS:
             raise UserError(

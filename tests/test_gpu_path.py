@@ -1,0 +1,116 @@
+"""The main job as a GPU runs it: packed rows, adapters, bf16 and compiled entropy of hardware=h200x1, no CPU patch.
+
+Without a CUDA device the same settings train on the CPU: all but the device is what a GPU gets.
+"""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from veritas_rl.launch.configuration import compose_configuration
+from veritas_rl.launch.tiny_model import build_tiny_model
+
+ROOT = Path(__file__).resolve().parents[1]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+DTYPES = ("dtype", "model_dtype", "mixed_precision", "use_torch_compile", "param_offload", "optimizer_offload")
+"""What decides in which precision a learner computes, and where its weights are."""
+
+pytestmark = pytest.mark.training
+
+
+def train(folder: Path, model: Path, device: str, *overrides: str, **variables: str) -> list[dict[str, float]]:
+    """Run the script with the settings of one H200 on a device; the metrics of each step."""
+    done = subprocess.run(
+        [
+            *("bash", "train/scripts/openspiel-ppo-trainer.sh", "hardware=h200x1", "rollout=transformers"),
+            *(f"trainer.default_local_dir={folder}", f"trainer.device={device}", "ray_kwargs.ray_init.num_gpus=1"),
+            *("veritas_rl.gpu_gib=null", "veritas_rl.attention=sdpa", "trainer.val_before_train=false"),
+            *("data.train_batch_size=16", "data.max_prompt_length=256", "data.max_response_length=8"),
+            *("data.custom_cls.config.adapter_config.prompt=brief", "actor_rollout_ref.rollout.agent.num_workers=1"),
+            *("trainer.save_freq=1", "trainer.test_freq=-1"),
+            *overrides,
+        ],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "VERITAS_RL_CPU_PATCHES": "0",
+            "AGENT_MODEL_REPO_ID": str(model),
+            "GAME_TYPES": "tic_tac_toe",
+            **variables,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [json.loads(line)["data"] for line in (logs(folder) / "metrics.jsonl").read_text().splitlines()]
+
+
+def logs(folder: Path) -> Path:
+    """The folder of logs of the run that has its checkpoints in a folder."""
+    return Path(json.loads((folder / "run.json").read_text())["folder"])
+
+
+def adapter(step: Path) -> dict[str, Any]:
+    """The weights that a checkpoint holds of the actor."""
+    return torch.load(step / "actor/model_world_size_1_rank_0.pt", weights_only=False)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_adapters_and_critic_are_trained_saved_and_gone_on_from(device: str, tmp_path: Path) -> None:
+    model, first, second = build_tiny_model(tmp_path / "model", seed=0), tmp_path / "first", tmp_path / "second"
+    steps = train(first, model, device, "trainer.total_training_steps=2")
+    used: Any = OmegaConf.load(logs(first) / ".hydra/config.yaml")
+    asked = compose_configuration(["hardware=h200x1"])
+    for key in ("actor_rollout_ref.actor.fsdp_config", "critic.fsdp"):
+        ours, theirs = OmegaConf.select(used, key), OmegaConf.select(asked, key)
+        assert {name: ours.get(name) for name in DTYPES} == {name: theirs.get(name) for name in DTYPES}
+    assert used.actor_rollout_ref.rollout.dtype == asked.actor_rollout_ref.rollout.dtype == "bfloat16"
+    assert used.actor_rollout_ref.model.lora_rank == 32
+    assert len(steps) == 2
+    for step in steps:
+        assert step["actor/waste"] < 1.05
+        assert step["critic/waste"] < 1.05
+        # Both sides compute in bf16, in another order.
+        assert step["training/rollout_probs_diff_mean"] < 0.02
+        assert step["actor/grad_norm"] > 0
+        assert step["critic/grad_norm"] > 0
+
+    (again,) = train(second, model, device, "trainer.total_training_steps=2", RESUME_FROM=str(first / "global_step_1"))
+    assert again["training/global_step"] == 2
+    assert again["training/rollout_probs_diff_mean"] < 0.02
+    one, two = adapter(first / "global_step_1"), adapter(second / "global_step_2")
+    assert one.keys() == two.keys()
+    assert all("lora_" in name for name in one)
+    assert any(not torch.equal(one[name].to_local(), two[name].to_local()) for name in one)
+
+
+@pytest.mark.gpu
+def test_replies_to_one_task_are_compared_and_an_adapter_is_merged(tmp_path: Path) -> None:
+    model, folder = build_tiny_model(tmp_path / "model", seed=0), tmp_path / "run"
+    (step,) = train(
+        folder,
+        model,
+        "cuda",
+        "trainer.total_training_steps=1",
+        "actor_rollout_ref.rollout.n=2",
+        "actor_rollout_ref.actor.optim.lr=0.01",
+        ALGORITHM="grpo",
+    )
+    assert "critic/vf_loss" not in step
+    done = subprocess.run(
+        ["bash", "train/scripts/merge-ppo.sh"],
+        cwd=ROOT,
+        env={**os.environ, "CHECKPOINT_BASE": str(folder), "TARGET_DIR": str(tmp_path / "merged")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "merged/lora_adapter/adapter_model.safetensors").is_file()

@@ -1,0 +1,20 @@
+"""A person is told once that replies are cut."""
+
+import re
+
+from veritas_rl.launch.progress import ANNOUNCED
+from veritas_rl.verl_plugin.truncation import STEPS, TruncationWatch
+
+
+def test_it_is_said_once_after_ten_such_steps_in_a_row() -> None:
+    watch = TruncationWatch(1024)
+    assert [watch.message(0.5) for _ in range(STEPS - 1)] == [None] * (STEPS - 1)
+    assert watch.message(0.2) is None
+    said = [watch.message(0.21) for _ in range(3 * STEPS)]
+    assert [place for place, line in enumerate(said) if line] == [STEPS - 1]
+    line = said[STEPS - 1]
+    assert line is not None
+    assert "\n" not in line
+    assert "21% have 1024 tokens and no end" in line
+    # The launcher finds it behind what Ray writes before a line.
+    assert re.search(ANNOUNCED, f"(TaskRunner pid=1) {line}")
