@@ -29,7 +29,7 @@ def train(folder: Path, model: Path, device: str, *overrides: str, **variables: 
     done = subprocess.run(
         [
             *("bash", "train/scripts/openspiel-ppo-trainer.sh", "hardware=h200x1", "rollout=transformers"),
-            *(f"trainer.default_local_dir={folder}", f"trainer.device={device}", "ray_kwargs.ray_init.num_gpus=1"),
+            *(f"trainer.default_local_dir={folder}", f"trainer.device={device}", "+ray_kwargs.ray_init.num_gpus=1"),
             *("veritas_rl.gpu_gib=null", "veritas_rl.attention=sdpa", "trainer.val_before_train=false"),
             *("data.train_batch_size=16", "data.max_prompt_length=256", "data.max_response_length=8"),
             *("data.custom_cls.config.adapter_config.prompt=brief", "actor_rollout_ref.rollout.agent.num_workers=1"),

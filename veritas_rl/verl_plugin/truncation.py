@@ -31,7 +31,7 @@ class TruncationWatch:
         if self._steps != STEPS:
             return None
         return (
-            f"{ANNOUNCEMENT}{share:.0%} have {self._tokens} tokens and no end, and for {STEPS} steps over {SHARE:.0%} had "
-            "none: raise data.max_response_length, or set data.apply_chat_template_kwargs.enable_thinking=false if it "
-            "is true"
+            f"{ANNOUNCEMENT}{share:.0%} have {self._tokens} tokens and no end, and for {STEPS} steps over "
+            f"{SHARE:.0%} had none: raise data.max_response_length, or set "
+            "data.apply_chat_template_kwargs.enable_thinking=false if it is true"
         )
