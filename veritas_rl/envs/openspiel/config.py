@@ -8,7 +8,7 @@ from typing import Any
 from veritas_rl.configs import split_list
 from veritas_rl.envs.openspiel import cases as case_names
 from veritas_rl.envs.openspiel import ids
-from veritas_rl.envs.openspiel.engines.spec import parse_all
+from veritas_rl.envs.openspiel.engines import check_installed, parse_all, plays
 from veritas_rl.envs.openspiel.task import SCALES, OpenSpielPay
 from veritas_rl.envs.task import CONTEXTS, MODES, PROMPTS, check_choice
 from veritas_rl.errors import UserError, unknown
@@ -87,7 +87,8 @@ class OpenSpielConfig:
         self._set("num_tasks_per_case", _whole("num_tasks_per_case", self.num_tasks_per_case, 1))
         self._set("seed", _whole("seed", self.seed, 0))
         self._set("playouts", _whole("playouts", self.playouts, 0))
-        self._set("engine", ",".join(map(str, parse_all(",".join(split_list(self.engine, "engine"))))))
+        engines = parse_all(",".join(split_list(self.engine, "engine")))
+        self._set("engine", ",".join(map(str, engines)))
         self._set("max_moves", _whole("max_moves", 0 if self.max_moves is None else self.max_moves, 0))
         self._set("retries", _retries(self.retries))
         for name, allowed in (("gamma", "(0, 1]"), ("legal_share", "[0, 1)"), ("past_opponent_share", "[0, 1]")):
@@ -117,6 +118,10 @@ class OpenSpielConfig:
         self._set(
             "cases", self._numbered_cases() if self.allowed_game_indices or self.task_ids else self._named_cases()
         )
+        for engine in engines:
+            if not any(plays(engine, case_names.load(case)) for case in self.cases):
+                raise UserError(f"engine={engine} values no move here: {engine.kind.name} plays {engine.kind.plays}")
+            check_installed(engine)
         if self.mode == "move" and self.reward != "legal":
             for case in self.cases:
                 if not case_names.load(case).can_resample:

@@ -113,7 +113,7 @@ class GnuGo(GoEngine):
     def _gains(self, game: Game) -> dict[int, float]:
         """The points that the moves of the last search gain over a pass."""
         gains = {}
-        for line in self.process.ask("all_move_values").splitlines():
+        for line in self.process.ask_rows("all_move_values"):
             point, *numbers = line.split()
             try:
                 (gain,) = map(float, numbers)

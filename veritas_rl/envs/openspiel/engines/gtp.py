@@ -62,6 +62,26 @@ class GtpProcess:
             raise RefusedError(f"{self.name} refuses {command!r}: {text}")
         return text
 
+    def ask_rows(self, command: str) -> list[str]:
+        """The rows of an answer that may lack the empty line at its end, as that of GNU Go's `all_move_values` does
+        where there are none: another command is sent with it, whose answer ends the reading.
+
+        Raises:
+            RefusedError: It refuses the command.
+            EngineError: It failed.
+        """
+        last = ""
+
+        def is_last(line: str) -> bool:
+            nonlocal last
+            ended, last = not line and last == "= 2", line
+            return ended
+
+        lines = self._process.ask(f"{command}\nprotocol_version", is_last)[:-2]
+        if refused := [line for line in lines if line.startswith("?")]:
+            raise RefusedError(f"{self.name} refuses {command!r}: {refused[0][1:].strip()}")
+        return [row for line in lines if (row := line.removeprefix("=").strip())]
+
     def set_up(self, game: Game, state: State) -> None:
         """Play the moves of a state on a new board.
 

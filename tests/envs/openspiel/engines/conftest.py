@@ -1,0 +1,49 @@
+"""What the tests of engines share."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from veritas_rl.envs.openspiel import engines
+from veritas_rl.envs.openspiel.engines import EngineSpec, check_installed, parse
+from veritas_rl.envs.openspiel.engines.process import EnginePool
+from veritas_rl.errors import UserError
+
+
+@pytest.fixture
+def installed() -> Callable[[str], EngineSpec]:
+    """Reads the name of an engine; skips the test where it is not installed."""
+
+    def read(name: str) -> EngineSpec:
+        spec = parse(name)
+        try:
+            check_installed(spec)
+        except UserError as error:
+            pytest.skip(str(error))
+        return spec
+
+    return read
+
+
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[EnginePool]:
+    """Engines of this test alone."""
+    own = EnginePool(lambda spec: engines._ENGINES[spec.kind.name][0](spec))
+    monkeypatch.setattr(engines, "_pool", own)
+    monkeypatch.setattr(engines, "_given_up", set())
+    yield own
+    own.close()
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: EnginePool) -> Callable[[str, str], None]:
+    """Installs a shell script as the program of an engine, before all others."""
+
+    def install(name: str, script: str) -> None:
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+    return install
