@@ -9,7 +9,9 @@ values; a move that ends the game, by repetition too, has the value of that end.
 import asyncio
 import contextlib
 import subprocess
-from collections.abc import Coroutine
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 import pyspiel
@@ -41,12 +43,15 @@ class Stockfish:
         chess_engine = find_library(spec, "chess.engine")
         program = find_program(spec)
         self._chess = find_library(spec, "chess")
-        self._failures = (chess_engine.EngineError, OSError, TimeoutError)
+        # python-chess raises an error of its own, a RuntimeError, and cancels what waits for an engine that ended.
+        self._failures = (RuntimeError, OSError, TimeoutError, CancelledError)
         self._limit = chess_engine.Limit(nodes=spec.limit)
         self._seconds = process.PATIENCE + spec.limit / SLOWEST_NODES
         try:
-            self._engine = chess_engine.SimpleEngine.popen_uci(
-                program, timeout=process.PATIENCE, stderr=subprocess.DEVNULL, start_new_session=True
+            self._engine = _in_daemon(
+                lambda: chess_engine.SimpleEngine.popen_uci(
+                    program, timeout=process.PATIENCE, stderr=subprocess.DEVNULL, start_new_session=True
+                )
             )
         except self._failures as error:
             raise EngineError(f"{program} does not start as a chess engine ({_why(error)})") from error
@@ -55,12 +60,12 @@ class Stockfish:
             if missing:
                 raise EngineError(f"{program} has no option {missing[0]}: Stockfish 12 or later is needed")
             self._engine.configure(OPTIONS)
-        except self._failures as error:
-            self.close()
-            raise EngineError(f"{program} refuses its options ({_why(error)})") from error
         except EngineError:
             self.close()
             raise
+        except self._failures as error:
+            self.close()
+            raise EngineError(f"{program} refuses its options ({_why(error)})") from error
 
     def values(self, game: Game, state: State, player: int, scale: str) -> dict[int, float]:
         actions = moves_of(state)
@@ -137,6 +142,21 @@ def moves_of(state: State) -> dict[str, int]:
     """The legal actions by their moves as UCI writes them, such as "e7e8q"."""
     board = state.board()
     return {pyspiel.chess.action_to_move(action, board).to_lan(): action for action in state.legal_actions()}
+
+
+def _in_daemon(start: Callable[[], T]) -> T:
+    """What a function returns that starts threads, which become daemons: the thread of python-chess would otherwise
+    keep this process from ending, and the engine with it."""
+    started: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            started.set_result(start())
+        except BaseException as error:
+            started.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return started.result()
 
 
 def _why(error: BaseException) -> str:

@@ -1,0 +1,84 @@
+"""Engines as players: named, checked and listed like every other, and stronger than chance."""
+
+from pathlib import Path
+
+import pytest
+
+from veritas_rl.demonstrations.experts import make_expert
+from veritas_rl.envs.base import play
+from veritas_rl.envs.openspiel.engines import check_installed, parse
+from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
+from veritas_rl.envs.registry import make_task
+from veritas_rl.errors import UserError
+from veritas_rl.players.loading import ReplySettings, open_player
+from veritas_rl.players.random import RandomPlayer
+from veritas_rl.players.registry import check_bot, describe, is_bot, make_bot, stand_in
+
+ENV = OpenSpielEnvironment()
+
+
+@pytest.mark.parametrize(
+    ("name", "case", "games"),
+    [
+        ("uci:stockfish:nodes=200", "chess", 2),
+        ("gtp:gnugo:level=0", "go(board_size=5)", 2),
+        ("gnubg", "backgammon", 2),
+        ("dds:deals=1", "bridge(use_double_dummy_result=False)", 2),
+        pytest.param("gtp:pachi:playouts=500", "go(board_size=5)", 2, marks=pytest.mark.long),
+    ],
+)
+def test_an_engine_beats_chance_from_every_seat(name: str, case: str, games: int) -> None:
+    try:
+        check_installed(parse(name))
+    except UserError as error:
+        pytest.skip(str(error))
+    check_bot(name, "openspiel", [case])
+    player, total = make_expert(name, "openspiel", "seed", [case]), 0.0
+    for k in range(games):
+        session = ENV.start(make_task("openspiel", case, k, mode="episode", max_moves=600))
+        # In bridge the partners play together.
+        mine = {k % 2, k % 2 + 2}
+        bots = {seat: player if seat in mine else RandomPlayer(1) for seat in range(ENV.players_of(session.task))}
+        total += play([session], bots)[0][k % 2].value
+    assert total / games >= 0.75
+
+
+def test_engines_are_listed_and_named_once() -> None:
+    listed = describe("openspiel")
+    for name in ("uci:stockfish:nodes=NODES", "gtp:gnugo", "gtp:pachi", "gnubg", "dds"):
+        assert name in listed
+        assert is_bot(name.partition("=")[0], "openspiel")
+
+
+def test_a_wrong_engine_is_one_line() -> None:
+    with pytest.raises(UserError, match="did you mean uci:stockfish"):
+        make_bot("uci:stokfish", "openspiel")
+    with pytest.raises(UserError, match=r"cannot play go.*: it plays chess"):
+        try:
+            check_bot("uci:stockfish", "openspiel", ["go(board_size=9)"])
+        except UserError as error:
+            if "not installed" in str(error):
+                pytest.skip(str(error))
+            raise
+
+
+def test_an_engine_leaves_other_games_to_chance_in_training() -> None:
+    assert stand_in("gnubg", "openspiel", "hex") == "random"
+    assert stand_in("gnubg", "openspiel", "backgammon") == "gnubg"
+
+
+def test_a_missing_engine_is_no_opponent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("veritas_rl.envs.openspiel.engines.process.GAMES_FOLDERS", ())
+    monkeypatch.setattr("veritas_rl.envs.openspiel.engines._pool._engines", {})
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UserError, match="apt-get install gnugo"):
+        check_bot("gtp:gnugo", "openspiel", ["go(board_size=9)"])
+
+
+def test_players_with_the_same_bound_are_the_same(tmp_path: Path) -> None:
+    try:
+        check_installed(parse("gnubg"))
+    except UserError as error:
+        pytest.skip(str(error))
+    one, other = (open_player(name, "openspiel", ReplySettings(), tmp_path) for name in ("gnubg", "gnubg:plies=0"))
+    assert one.identity == other.identity
