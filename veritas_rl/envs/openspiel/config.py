@@ -1,6 +1,7 @@
 """What a person configures of the OpenSpiel environment, checked, and as plain tuples."""
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -119,9 +120,12 @@ class OpenSpielConfig:
             "cases", self._numbered_cases() if self.allowed_game_indices or self.task_ids else self._named_cases()
         )
         for engine in engines:
-            if not any(plays(engine, case_names.load(case)) for case in self.cases):
-                raise UserError(f"engine={engine} values no move here: {engine.kind.name} plays {engine.kind.plays}")
             check_installed(engine)
+            # No error: a stage of a curriculum may leave out the games of an engine that others need.
+            if not any(plays(engine, case_names.load(case)) for case in self.cases):
+                warnings.warn(
+                    f"engine={engine} values no move of these cases: it plays {engine.kind.plays}", stacklevel=2
+                )
         if self.mode == "move" and self.reward != "legal":
             for case in self.cases:
                 if not case_names.load(case).can_resample:

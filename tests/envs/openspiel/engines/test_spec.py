@@ -1,5 +1,7 @@
 """Names of engines, and what a person reads who mistypes one."""
 
+import warnings
+
 import pytest
 
 from veritas_rl.envs.openspiel.config import OpenSpielConfig
@@ -58,10 +60,14 @@ def test_an_engine_whose_play_varies_values_no_moves() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*has no description of its own")
-def test_an_engine_that_plays_none_of_the_cases_is_refused() -> None:
-    for case in ("hex", "chess(chess960=true)"):
-        with pytest.raises(UserError, match="uci:stockfish plays chess, not chess960"):
-            OpenSpielConfig(cases=case, engine="uci:stockfish")
+@pytest.mark.parametrize("case", ["hex", "bridge(use_double_dummy_result=True)"])
+def test_an_engine_that_plays_none_of_the_cases_is_one_warning(case: str) -> None:
+    engine = "dds" if case == "hex" else "dds:deals=1"
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        OpenSpielConfig(cases=case, engine=engine)
+    said = [str(warning.message) for warning in found if "values no move" in str(warning.message)]
+    assert said == (["engine=dds:deals=10 values no move of these cases: it plays bridge"] if case == "hex" else [])
 
 
 @pytest.mark.parametrize(
