@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from veritas_rl.envs.base import Reply, Turn
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import playing
 from veritas_rl.envs.openspiel.cases import AVAILABLE_CASES, load
 from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment
 from veritas_rl.envs.openspiel.players.mcts import EXPLORATION, MCTSPlayer
@@ -85,7 +85,7 @@ def moves_of(case: str, games: int) -> list[list[int]]:
         state, actions = game.spiel.new_initial_state(), []
         while not state.is_terminal():
             if state.is_chance_node():
-                positions.apply_chance(state, random.random())
+                playing.apply_chance(state, random.random())
                 continue
             actions.append(random.choice(state.legal_actions()))
             state.apply_action(actions[-1])

@@ -10,7 +10,7 @@ import pytest
 from veritas_rl.datasets.rows import write_parquet
 from veritas_rl.demonstrations.dataset import ask_again, check, split_rows, write
 from veritas_rl.demonstrations.generate import Counts, Demonstration, Settings, generate
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import enumeration, playing, positions
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.envs.task import Task
@@ -42,8 +42,8 @@ def test_no_symmetry_class_is_in_two_of_train_val_and_evaluation(tmp_path: Path)
     # Independent of the environment's own answer: every state of the game is asked for its class.
     evaluation = {
         position.group
-        for position in positions.enumerate_states("tic_tac_toe") or ()
-        if positions.split_of(game, positions.replay(game, position.history), position.seat) == "val"
+        for position in enumeration.enumerate_states("tic_tac_toe") or ()
+        if positions.split_of(game, playing.replay(game, position.history), position.seat) == "val"
     }
     classes = {
         name: {game.symmetry_key(turn.view.state, turn.seat) for _, turn in map(ask_again, file["extra_info"])}

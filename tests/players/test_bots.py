@@ -5,7 +5,7 @@ import random
 import pytest
 
 from veritas_rl.envs.base import Reason, play
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import enumeration, playing
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment
 from veritas_rl.envs.openspiel.players.exact import ExactPlayer
@@ -24,10 +24,10 @@ def games(count: int) -> list:
 def test_a_random_move_in_tic_tac_toe_is_optimal_with_probability_0_580() -> None:
     game = load("tic_tac_toe")
     solver = ExactSolver(game)
-    found = positions.enumerate_states("tic_tac_toe") or ()
+    found = enumeration.enumerate_states("tic_tac_toe") or ()
     shares = []
     for position in found:
-        state = positions.replay(game, position.history)
+        state = playing.replay(game, position.history)
         shares.append(len(solver.optimal_actions(state)) / len(state.legal_actions()))
     assert sum(shares) / len(shares) == pytest.approx(0.580, abs=5e-4)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import playing
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Decision, State
 
@@ -20,7 +20,7 @@ def _games(case: str, count: int) -> Iterator[list[State]]:
         state, states = game.spiel.new_initial_state(), []
         while not state.is_terminal():
             if state.is_chance_node():
-                positions.apply_chance(state, chance.random())
+                playing.apply_chance(state, chance.random())
                 continue
             states.append(state.clone())
             names = game.action_names(state, state.current_player())

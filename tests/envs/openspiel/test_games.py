@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from veritas_rl.envs.openspiel import positions, text
+from veritas_rl.envs.openspiel import playing, positions, text
 from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, load
 from veritas_rl.envs.openspiel.games import Decision, Game, State
 
@@ -197,7 +197,7 @@ def test_mirror_images_are_one_class(case: str, image: dict[str, str]) -> None:
 def test_the_diagonal_is_a_symmetry_of_tic_tac_toe() -> None:
     game = load("tic_tac_toe")
     for state, seat in decisions("tic_tac_toe"):
-        transposed = positions.replay(game, tuple(3 * (action % 3) + action // 3 for action in state.history()))
+        transposed = playing.replay(game, tuple(3 * (action % 3) + action // 3 for action in state.history()))
         assert game.symmetry_key(transposed, seat) == game.symmetry_key(state, seat)
 
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from veritas_rl.envs.openspiel import positions, text
+from veritas_rl.envs.openspiel import playing, positions, text
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.envs.openspiel.games.boards import symmetries
@@ -64,7 +64,7 @@ def test_every_prompt_of_random_games_is_built(case: str) -> None:
     assert type(game) is not Game
     for index in range(30):
         state, seat = positions.walk(game, random.Random(index))
-        again = positions.replay(game, tuple(state.history()))
+        again = playing.replay(game, tuple(state.history()))
         shown = [
             [text.messages(game, copy, seat, game.action_names(copy, seat), prompt) for prompt in ("full", "brief")]
             + [game.information_key(copy, seat), game.symmetry_key(copy, seat)]

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 from itertools import combinations
 
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import playing
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import State
 
@@ -64,7 +64,7 @@ def test_cribbage_counts_as_told() -> None:
         while not state.is_terminal():
             before, seat = lines_of(state), state.current_player()
             if state.is_chance_node():
-                positions.apply_chance(state, chance.random())
+                playing.apply_chance(state, chance.random())
                 after = lines_of(state)
                 if before["Phase"] == ["Play"]:
                     points[int(after["Dealer"][0])] += 2 * (after["Starter"][0][0] == "J")

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from veritas_rl.envs.openspiel import positions, text
+from veritas_rl.envs.openspiel import playing, positions, text
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Decision, Game, State
 from veritas_rl.errors import UserError
@@ -58,7 +58,7 @@ def test_every_prompt_of_random_games_is_made(case: str) -> None:
         state = game.spiel.new_initial_state()
         while not state.is_terminal():
             if state.is_chance_node():
-                positions.apply_chance(state, chance.random())
+                playing.apply_chance(state, chance.random())
                 continue
             chosen = {}
             for seat in game.movers(state):
@@ -224,7 +224,7 @@ def test_backgammon_names_say_what_moves_where() -> None:
         chance, state = random.Random(index), game.spiel.new_initial_state()
         while not state.is_terminal():
             if state.is_chance_node():
-                positions.apply_chance(state, chance.random())
+                playing.apply_chance(state, chance.random())
                 continue
             seat = state.current_player()
             before = game.brief(state, seat).split("\n")
@@ -258,7 +258,7 @@ def test_backgammon_turns_are_counted() -> None:
         chance, state, turns = random.Random(index), load(case).spiel.new_initial_state(), -1
         while not state.is_terminal():
             if state.is_chance_node():
-                positions.apply_chance(state, chance.random())
+                playing.apply_chance(state, chance.random())
                 turns += 1
                 continue
             assert f"Turns played so far: {turns}\n" in game.position(state, state.current_player())
@@ -293,7 +293,7 @@ def test_backgammon_pays_as_told() -> None:
         chance, state = random.Random(index), game.spiel.new_initial_state()
         while not state.is_terminal():
             if state.is_chance_node():
-                positions.apply_chance(state, chance.random())
+                playing.apply_chance(state, chance.random())
             else:
                 state.apply_action(chance.choice(state.legal_actions()))
         lines = state.observation_string(0).strip().split("\n")

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pyspiel
 import pytest
 
-from veritas_rl.envs.openspiel import positions, text
+from veritas_rl.envs.openspiel import playing, positions, text
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Decision, State
 from veritas_rl.envs.openspiel.games.solitaire import Solitaire
@@ -36,7 +36,7 @@ def test_whole_games_can_be_shown(case: str) -> None:
         dice, state = random.Random(index), game.spiel.new_initial_state()
         while not state.is_terminal():
             if state.is_chance_node():
-                positions.apply_chance(state, dice.random())
+                playing.apply_chance(state, dice.random())
                 continue
             shown = [
                 text.messages(game, state, 0, game.action_names(state, 0), form)[0]["content"]
@@ -107,7 +107,7 @@ def test_tiles_slide_and_join_as_told() -> None:
                 empty = sum(row.count(0) for row in board)
                 chances = [chance for _, chance in state.chance_outcomes()]
                 assert chances == pytest.approx([0.9 / empty, 0.1 / empty] * empty)
-                positions.apply_chance(state, dice.random())
+                playing.apply_chance(state, dice.random())
                 continue
             shown, names = game.position(state, 0), game.action_names(state, 0)
             changing = {name for name in ("up", "right", "down", "left") if moved(board, name)[0] != board}
@@ -140,7 +140,7 @@ def test_a_2048_game_ends_with_its_greatest_tile() -> None:
         while not state.is_terminal():
             assert greatest < 64
             if state.is_chance_node():
-                positions.apply_chance(state, dice.random())
+                playing.apply_chance(state, dice.random())
             else:
                 state.apply_action(dice.choice(state.legal_actions()))
             greatest = max(map(int, state.observation_string(0).split()))
@@ -216,7 +216,7 @@ def test_solitaire_moves_and_points_are_those_that_are_told() -> None:
         dice, state = random.Random(index), game.spiel.new_initial_state()
         while not state.is_terminal():
             if state.is_chance_node():
-                positions.apply_chance(state, dice.random())
+                playing.apply_chance(state, dice.random())
                 continue
             shown, names = game.position(state, 0), game.action_names(state, 0)
             moves = offered(shown)
@@ -242,7 +242,7 @@ def test_a_solitaire_move_may_lead_back() -> None:
         dice, state, seen = random.Random(index), game.spiel.new_initial_state(), set()
         while not state.is_terminal():
             if state.is_chance_node():
-                positions.apply_chance(state, dice.random())
+                playing.apply_chance(state, dice.random())
                 continue
             board = state.observation_string(0)
             again += board in seen

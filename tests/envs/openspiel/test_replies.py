@@ -23,7 +23,7 @@ from veritas_rl.envs.base import Reason, Reply
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import GAMES, State
 from veritas_rl.envs.openspiel.parsing import read_action
-from veritas_rl.envs.openspiel.positions import replay
+from veritas_rl.envs.openspiel.playing import replay
 from veritas_rl.envs.openspiel.session import OpenSpielSession
 from veritas_rl.envs.openspiel.task import OpenSpielManner, OpenSpielTask
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from veritas_rl.envs.audit import Audit, LegalAnswer, TurnFacts
 from veritas_rl.envs.base import Session, Turn
-from veritas_rl.envs.openspiel import positions, text
+from veritas_rl.envs.openspiel import playing, positions, text
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Decision, Game, State
 from veritas_rl.envs.openspiel.task import SCALES, OpenSpielPay, OpenSpielTask
@@ -136,7 +136,7 @@ def _passed_round(game: Game, random: Random) -> bool:
             if state.chance_outcomes() != other.chance_outcomes():
                 return False
             before = len(state.history())
-            positions.apply_chance(state, random.random())
+            playing.apply_chance(state, random.random())
             other.apply_action(state.history()[before])
             continue
         if not state.is_simultaneous_node():
@@ -156,7 +156,7 @@ def _told_alike(game: Game, state: State, player: int, random: Random) -> Iterat
     told = _told(game, steps, player)
     for changed in _changes(game, steps, player, random):
         if _told(game, changed, player) == told:
-            yield positions.replay(game, tuple(itertools.chain(*changed)))
+            yield playing.replay(game, tuple(itertools.chain(*changed)))
 
 
 def _steps(game: Game, state: State) -> list[Step]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn
-from veritas_rl.envs.openspiel import positions, text
+from veritas_rl.envs.openspiel import playing, text
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import State
 from veritas_rl.envs.openspiel.notation import Notation, Words
@@ -186,7 +186,7 @@ class Mirrored(Perturbed):
     """The mirror image of the position, in one of the games `MIRRORED`."""
 
     def shown_state(self, state: State) -> State:
-        return positions.replay(self.game, tuple(map(self._image, state.history())))
+        return playing.replay(self.game, tuple(map(self._image, state.history())))
 
     def labels(self, view: View, seat: int) -> dict[int, Label]:
         names = self.game.action_names(self.shown_state(view.state), seat)

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import pyspiel
 
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import enumeration, playing
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.envs.openspiel.values.equilibrium import TOLERANCE, equilibrium_of, has_equilibrium
@@ -98,10 +98,10 @@ def decisions_of(case: str) -> tuple[Decision, ...]:
 
 
 def _too_large(game: Game) -> UserError:
-    lines = positions.lines(game)
+    lines = enumeration.lines(game)
     size = f"more than {MAX_DECISIONS:,} states"
-    if lines > positions.MAX_LINES:
-        size = f"more than {positions.MAX_LINES:.0e} lines of play by an estimate".replace("e+0", "e")
+    if lines > enumeration.MAX_LINES:
+        size = f"more than {enumeration.MAX_LINES:.0e} lines of play by an estimate".replace("e+0", "e")
     return UserError(
         f"{game.case} is too large to be judged exactly: it has {size}; judge it by its games, without --exact, or in a"
         " smaller case"
@@ -136,8 +136,8 @@ def _hidden(game: Game) -> tuple[Decision, ...]:
 def _perfect(game: Game) -> list[Decision]:
     solver = solver_of(game.case)
     found = []
-    for position in positions.enumerate_states(game.case) or ():
-        state = positions.replay(game, position.history)
+    for position in enumeration.enumerate_states(game.case) or ():
+        state = playing.replay(game, position.history)
         best = solver.optimal_actions(state)
         optimum = {action: 1 / len(best) if action in best else 0.0 for action in state.legal_actions()}
         key = game.information_key(state, position.seat)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import playing
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import State
 
@@ -28,4 +28,4 @@ class View:
 
 
 def _view_of(case: str, history: tuple[int, ...], actions: tuple[int, ...]) -> View:
-    return View(positions.replay(load(case), history), actions, case)
+    return View(playing.replay(load(case), history), actions, case)

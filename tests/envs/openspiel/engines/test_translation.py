@@ -8,7 +8,7 @@ import endplay.dds.solve
 import endplay.types
 import pytest
 
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import playing
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.engines import backgammon, gtp, uci
 from veritas_rl.envs.openspiel.engines.bridge import World
@@ -25,7 +25,7 @@ def states(case: str, games: int, moves: int = 400) -> list[State]:
             if state.is_terminal():
                 break
             if state.is_chance_node():
-                positions.apply_chance(state, dice.random())
+                playing.apply_chance(state, dice.random())
                 continue
             found.append(state.clone())
             state.apply_action(dice.choice(state.legal_actions()))

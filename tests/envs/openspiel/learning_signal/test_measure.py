@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import playing, positions
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.learning_signal.measure import (
     Job,
@@ -85,7 +85,7 @@ def test_late_positions_of_a_large_game_are_solved_within_the_nodes() -> None:
     # x has c1 to c4, and either of c5 and b5 completes the column: o cannot take both, so every move of x wins, and
     # every move of o loses.
     xs, os = (2, 7, 12, 17, 0, 5, 10), (3, 8, 13, 18, 1, 6, 11)
-    state = positions.replay(game, tuple(cell for pair in zip(xs, os, strict=True) for cell in pair))
+    state = playing.replay(game, tuple(cell for pair in zip(xs, os, strict=True) for cell in pair))
     assert true_values(game, state, 10) is None
     truth = true_values(game, state, 40_000)
     assert truth is not None
@@ -96,7 +96,7 @@ def test_late_positions_of_a_large_game_are_solved_within_the_nodes() -> None:
     assert set(truth.values.values()) == {-1}
     leduc = load("leduc_poker")
     state = leduc.spiel.new_initial_state()
-    positions.deal(state, "a")
+    playing.deal(state, "a")
     assert true_values(leduc, state, 0) is not None  # by the equilibrium
     assert true_values(load("liars_dice(numdice=5)"), state, 40_000) is None
 
@@ -105,16 +105,16 @@ def test_thirds_of_a_game() -> None:
     game = load("tic_tac_toe")
     root = game.spiel.new_initial_state()
     assert third_of(game, root, "a") == 0
-    almost = positions.replay(game, (0, 1, 2, 4, 3, 5, 7, 6))  # one cell is left: 8 of 9 moves
+    almost = playing.replay(game, (0, 1, 2, 4, 3, 5, 7, 6))  # one cell is left: 8 of 9 moves
     assert third_of(game, almost, "a") == 2
     goofspiel = load("goofspiel(num_cards=4)")
-    state = positions.replay(goofspiel, ())
-    positions.deal(state, "a")
+    state = playing.replay(goofspiel, ())
+    playing.deal(state, "a")
     assert third_of(goofspiel, state, "a") == 0
     state.apply_actions([0, 1])
-    positions.deal(state, "a")
+    playing.deal(state, "a")
     state.apply_actions([1, 0])
-    positions.deal(state, "a")
+    playing.deal(state, "a")
     assert third_of(goofspiel, state, "a") == 2  # two of three rounds that are asked
 
 

@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 
-from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.playing import replay
 from veritas_rl.envs.openspiel.positions import screening
 
 
 def test_a_winning_move_among_losing_ones_is_found() -> None:
     game = load("connect_four")
-    state = positions.replay(game, (0, 1, 0, 1, 0, 1))  # a fourth piece in column 0 wins; column 1 stops the other side
+    state = replay(game, (0, 1, 0, 1, 0, 1))  # a fourth piece in column 0 wins; column 1 stops the other side
     assert screening.screen(game, state, 0) >= 1
 
 
 def test_moves_of_a_symmetric_start_do_not_differ() -> None:
     game = load("pig")
-    state = positions.replay(game, ())
+    state = replay(game, ())
     scores = [screening._score_of_samples(np.random.default_rng(seed).random((6, 8))) for seed in range(200)]
     assert sum(score >= 1 for score in scores) <= 20  # by chance alone, about 5%
     assert screening.screen(game, state, 0) == screening.screen(game, state, 0)

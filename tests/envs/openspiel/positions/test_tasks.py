@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import enumeration, positions
 from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, load
 from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment
 from veritas_rl.envs.openspiel.learning_signal.measure import third_of
@@ -27,7 +27,7 @@ def test_small_games_are_split_unless_they_have_few_classes() -> None:
 
 
 def test_the_states_of_a_small_game_are_those_that_leave_a_choice() -> None:
-    found = positions.enumerate_states("tic_tac_toe") or ()
+    found = enumeration.enumerate_states("tic_tac_toe") or ()
     last = sum(len(position.history) == 8 for position in found)
     assert last == 222  # the boards of four x, four o and no line
     assert (positions.count("tic_tac_toe", "train") or 0) + (positions.count("tic_tac_toe", "val") or 0) == 4520 - last

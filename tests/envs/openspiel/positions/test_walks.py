@@ -5,9 +5,9 @@ from statistics import mean
 
 import pytest
 
-from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Game
+from veritas_rl.envs.openspiel.playing import apply_chance
 from veritas_rl.envs.openspiel.positions import walks
 
 
@@ -43,7 +43,7 @@ def _result(game: Game, skills: tuple[float, float], index: int) -> float:
     state = game.spiel.new_initial_state()
     while not state.is_terminal():
         if state.is_chance_node():
-            positions.apply_chance(state, chance.random())
+            apply_chance(state, chance.random())
         else:
             state.apply_action(players[state.current_player()].choose(state))
     return state.player_return(0)

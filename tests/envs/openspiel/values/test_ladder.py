@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from veritas_rl.envs.base import Reason
-from veritas_rl.envs.openspiel import positions, values
+from veritas_rl.envs.openspiel import playing, positions, values
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.envs.openspiel.task import OpenSpielPay
@@ -23,7 +23,7 @@ FOLD, CALL = 0, 1
 
 
 def after(case: str, *actions: int) -> State:
-    return positions.replay(load(case), actions)
+    return playing.replay(load(case), actions)
 
 
 def valued(case: str, state: State, visit: int = 0, **pay: Any) -> MoveValues:

@@ -31,8 +31,8 @@ case, `report.py` prints, writes and reads the results. What each number means:
 - regret: what the best-paid move loses against the best one by those values, on average, in units of the game's return.
 - fixed: tasks in which every legal move has the same `success`: the position decides it alone. Forced tasks are among
   them.
-- thirds: where in the game a task lies: m / (m + l) for m actions of players made before and l to come, where l is the
-  mean over 8 random games from there.
+- thirds: where in the game a task lies: m / (m + l) for m decisions made before and l to come, where l is the mean over
+  8 games that go on from there between players as those who led to the position, see `positions.walks`.
 - seconds: CPU time of one task on one core: start its session, answer with one random legal move, get the score.
   What is made once per process and case, such as a solution of the game, is not counted. They alone differ from run to
   run.

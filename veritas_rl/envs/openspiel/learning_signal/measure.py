@@ -29,7 +29,7 @@ LEAST_SPREAD = 0.02
 EXACT_SOURCES = ("exact", "solved", "equilibrium")
 """What a reward calls values that are no estimates."""
 LENGTH_GAMES = 8
-"""How many random games show how long a game goes on."""
+"""How many games show how long a game goes on."""
 FAR = 10_000 * positions.BLOCK
 """The number of a task that is not measured: it is drawn without those that are."""
 SAME = 1e-9
@@ -259,20 +259,9 @@ def third_of(game: Game, state: State, name: str) -> int:
     Args:
         game: The game.
         state: Where a player is asked.
-        name: Seeds the random games that are played from there.
+        name: Seeds the games that are played from there, between players as those of `positions`.
     """
-    made, left = _moves_made(state), 0
-    for index in range(LENGTH_GAMES):
-        random, copy = generator("learning signal", "length", name, index), state.clone()
-        while not copy.is_terminal():
-            if copy.is_chance_node():
-                positions.apply_chance(copy, random.random())
-            else:
-                copy.apply_action(random.choice(copy.legal_actions()))
-        left += _moves_made(copy) - made
+    made = sum(step.player >= 0 for step in state.full_history()) // (game.players if game.simultaneous else 1)
+    games = [generator("learning signal", "length", name, index) for index in range(LENGTH_GAMES)]
+    left = sum(positions.moves_left(game, state, random) for random in games)
     return 3 * LENGTH_GAMES * made // (LENGTH_GAMES * made + left)
-
-
-def _moves_made(state: State) -> int:
-    """How many actions players have made; moves at the same time count each."""
-    return sum(step.player >= 0 for step in state.full_history())

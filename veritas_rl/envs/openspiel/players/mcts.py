@@ -16,7 +16,7 @@ import numpy as np
 import pyspiel
 
 from veritas_rl.envs.base import Reply, Turn
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import playing
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.envs.openspiel.view import View
@@ -141,7 +141,7 @@ def _spread(case: str) -> float:
         random, state = generator("spread", case, index), game.spiel.new_initial_state()
         while not state.is_terminal():
             if state.is_chance_node():
-                positions.apply_chance(state, random.random())
+                playing.apply_chance(state, random.random())
             else:
                 state.apply_action(random.choice(state.legal_actions()))
         returns.append(state.returns()[0])

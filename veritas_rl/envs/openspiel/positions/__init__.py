@@ -9,25 +9,7 @@ States are split between training and validation by a hash of their symmetry cla
 mirror image, is ever on both sides.
 """
 
-from veritas_rl.envs.openspiel.positions.enumeration import MAX_LINES, Position, enumerate_states, lines
-from veritas_rl.envs.openspiel.positions.moves import History, apply_chance, deal, replay
 from veritas_rl.envs.openspiel.positions.tasks import BLOCK, VALIDATION_SHARE, count, decision_of, is_split, split_of
-from veritas_rl.envs.openspiel.positions.walks import walk
+from veritas_rl.envs.openspiel.positions.walks import moves_left, walk
 
-__all__ = [
-    "BLOCK",
-    "MAX_LINES",
-    "VALIDATION_SHARE",
-    "History",
-    "Position",
-    "apply_chance",
-    "count",
-    "deal",
-    "decision_of",
-    "enumerate_states",
-    "is_split",
-    "lines",
-    "replay",
-    "split_of",
-    "walk",
-]
+__all__ = ["BLOCK", "VALIDATION_SHARE", "count", "decision_of", "is_split", "moves_left", "split_of", "walk"]

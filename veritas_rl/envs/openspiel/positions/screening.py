@@ -12,7 +12,10 @@ import numpy as np
 import pyspiel
 
 from veritas_rl.envs.openspiel.games import Game, State
-from veritas_rl.envs.openspiel.positions.moves import apply_chance
+from veritas_rl.envs.openspiel.playing import apply_chance
+from veritas_rl.envs.openspiel.values.ladder import solved
+from veritas_rl.envs.openspiel.values.playouts import is_native
+from veritas_rl.envs.openspiel.values.question import Question
 from veritas_rl.seeding import digest, generator
 
 PLAYOUTS = 128
@@ -27,19 +30,26 @@ MOVES = 1200
 """How many moves of playouts a screening may take, in Python."""
 NATIVE_MOVES = 8000
 """How many, where OpenSpiel's own playouts serve."""
+START = 6
+"""What the start of a playout takes, in moves."""
 WORLDS = (4, 16)
 """In how many worlds each move is tried, at least and at most. Of very many moves only some are tried."""
 
 
 def screen(game: Game, state: State, player: int) -> float:
     """How sure it is that the moves of a player differ: at least 1 where they seem to; the same in every process."""
-    random = generator("screen", game.case, game.information_key(state, player))
-    native = game.solvable and not game.is_graded and game.spiel.min_utility() == -1 and game.spiel.max_utility() == 1
+    question = Question.of(game, state, player)
+    known = solved(question)
+    if known is not None:
+        return SURE if max(known.values()) > min(known.values()) else 0.0
+    random = generator("screen", game.case, question.known)
+    native = is_native(game)
     actions = state.legal_actions(player)
     tries = game.screening_moves or (NATIVE_MOVES if native else MOVES)
-    _, plies = _playout(game, game.resample(state, player, random.random), player, random.choice(actions), random)
+    limit = game.playout_moves
+    _, plies = _playout(game, state, state, player, random.choice(actions), limit, random)
     least, most = WORLDS
-    playouts = tries // max(1, plies)
+    playouts = tries // (plies + START + game.deal_moves // len(actions))
     if len(actions) > max(2, playouts // least):
         actions = random.sample(actions, max(2, playouts // least))
     worlds = min(most, max(least, playouts // len(actions)))
@@ -47,9 +57,9 @@ def screen(game: Game, state: State, player: int) -> float:
         return _score_of_shares(np.array([_native(game, state, player, action, worlds) for action in actions]), worlds)
     values = np.empty((len(actions), worlds))
     for world in range(worlds):
-        dealt = game.resample(state, player, random.random)
+        dealt = game.resample(state, player, random.random) if game.hidden else state
         for row, action in enumerate(actions):
-            values[row, world], _ = _playout(game, dealt, player, action, random)
+            values[row, world], _ = _playout(game, state, dealt, player, action, limit, random)
     return _score_of_samples(values)
 
 
@@ -66,9 +76,11 @@ def _native(game: Game, state: State, player: int, action: int, playouts: int) -
     return min(1.0, max(0.0, (1 + (mean if child.current_player() == player else -mean)) / 2))
 
 
-def _playout(game: Game, start: State, player: int, action: int, random: Random) -> tuple[float, int]:
-    """The value of one random playout after a move, and how many moves it took."""
-    state, moves, draw = start.clone(), 1, random.random
+def _playout(
+    game: Game, start: State, dealt: State, player: int, action: int, limit: int | None, random: Random
+) -> tuple[float, int]:
+    """The value of one random playout after a move, and how many more moves it took."""
+    state, moves, draw = dealt.clone(), 0, random.random
     if state.is_simultaneous_node():
         _move_all(state, draw, player, action)
     else:
@@ -77,7 +89,7 @@ def _playout(game: Game, start: State, player: int, action: int, random: Random)
         if state.is_chance_node():
             apply_chance(state, draw())
             continue
-        if moves == game.playout_moves:
+        if moves == limit:
             break
         if state.is_simultaneous_node():
             _move_all(state, draw)

@@ -6,9 +6,9 @@ from functools import lru_cache
 from threading import Lock
 
 from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.enumeration import Position, enumerate_states, states_within
 from veritas_rl.envs.openspiel.games import Decision, Game, State
-from veritas_rl.envs.openspiel.positions.enumeration import Position, enumerate_states, states_within
-from veritas_rl.envs.openspiel.positions.moves import replay
+from veritas_rl.envs.openspiel.playing import replay
 from veritas_rl.envs.openspiel.positions.screening import screen
 from veritas_rl.envs.openspiel.positions.walks import candidates, usual_length, walk
 from veritas_rl.errors import UserError
@@ -197,7 +197,7 @@ class _Block:
             else:
                 open_ = [number for number in range(3) if number not in self.used_up] or range(3)
                 wanted = third if third is not None and third in open_ else random.choice(open_)
-                found = candidates(game, random, wanted, PER_WALK, attempt)
+                found = candidates(game, random, wanted, PER_WALK)
             self._look_at(game, found, search)
             if search.over:
                 break

@@ -5,7 +5,6 @@ So each seat of a walk plays with a skill of its own, from one that chooses ever
 every move well: by the game's own `sensible_action`, else by a short look at what random play makes of a few moves.
 """
 
-import math
 from collections.abc import Iterator
 from functools import lru_cache
 from random import Random
@@ -13,7 +12,7 @@ from statistics import linear_regression
 
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Decision, Game, State
-from veritas_rl.envs.openspiel.positions.moves import apply_chance, replay
+from veritas_rl.envs.openspiel.playing import apply_chance, replay
 from veritas_rl.seeding import generator
 
 MEASURED_GAMES = 16
@@ -22,8 +21,6 @@ MEASURED_POINTS = 3
 """From how many decisions of each random play is tried."""
 LONGEST = 0.9
 """The last third of a game ends where this share of games has ended."""
-PATIENCE = 4
-"""After so many walks of a task its players choose all moves at random: games of good players may be short."""
 LOOKED_AT = 4
 """Among so many random moves a good player of the general kind chooses."""
 LOOK_AHEAD = 8
@@ -63,7 +60,7 @@ def history_length(game: Game, state: State) -> int:
     return len(state.history()) if game.simultaneous else state.move_number()
 
 
-def candidates(game: Game, random: Random, third: int, count: int, attempt: int = 0) -> list[Decision]:
+def candidates(game: Game, random: Random, third: int, count: int) -> list[Decision]:
     """Decisions of one game in one third of it, in a random order; none if the game ends before.
 
     Args:
@@ -71,27 +68,30 @@ def candidates(game: Game, random: Random, third: int, count: int, attempt: int 
         random: Chooses the depths, the players and their moves.
         third: 0, 1 or 2.
         count: How many decisions, at most. Their depths are uniform over the third.
-        attempt: How many walks did not do before.
     """
     begin, end = stages(game.case)[third : third + 2]
     wanted = {int(begin + random.random() * (end - begin)) for _ in range(count)}
-    players = _players(game, random, skilled=attempt < PATIENCE)
+    decisions = _decisions(game, game.spiel.new_initial_state(), random)
     found = [
-        state.clone() for number, state in enumerate(_decisions(game, players, random, max(wanted))) if number in wanted
+        state.clone() for number, state in zip(range(max(wanted) + 1), decisions, strict=False) if number in wanted
     ]
     random.shuffle(found)
     return [(asked, random.choice(game.movers(asked))) for asked in found]
 
 
-def _decisions(game: Game, players: "list[_Player]", random: Random, last: float = math.inf) -> Iterator[State]:
-    """The decisions of a game between players: one state, changed from one to the next."""
-    state, number = game.spiel.new_initial_state(), 0
-    while not state.is_terminal() and number <= last:
+def moves_left(game: Game, state: State, random: Random) -> int:
+    """After how many decisions a game ends that goes on from a state between players as those of walks."""
+    return sum(1 for _ in _decisions(game, state.clone(), random))
+
+
+def _decisions(game: Game, state: State, random: Random) -> Iterator[State]:
+    """The decisions of a game that goes on from a state: the one state, changed from one to the next."""
+    players = [_Player(game, random, random.choice(game.walk_skills)) for _ in range(game.players)]
+    while not state.is_terminal():
         if state.is_chance_node():
             apply_chance(state, random.random())
             continue
         yield state
-        number += 1
         mover = state.current_player()
         state.apply_action(players[mover].choose(state) if mover >= 0 else random.choice(state.legal_actions()))
 
@@ -100,43 +100,22 @@ def _decisions(game: Game, players: "list[_Player]", random: Random, last: float
 def stages(case: str) -> tuple[float, float, float, float]:
     """After how many decisions a game begins, its second and last thirds begin, and it ends.
 
-    A decision lies in that third of a game that it would lie in if all went on at random, as `learning_signal` measures
-    it. What random play takes from there on is fitted by a line over games of the walks' players and of random ones.
+    A decision after m moves lies in the last third if m is more than twice what is left, and so on. How many moves are
+    left is fitted by a line over some games.
     """
     game = load(case)
     made, left, lengths = [], [], []
     for index in range(MEASURED_GAMES):
         random = generator("stages", case, index)
-        players = _players(game, random, skilled=index % 2 == 1)
-        states = [state.clone() for state in _decisions(game, players, random)]
+        states = [state.clone() for state in _decisions(game, game.spiel.new_initial_state(), random)]
         lengths.append(len(states))
         for number in random.sample(range(len(states)), min(MEASURED_POINTS, len(states))):
             made.append(number)
-            left.append(_random_moves_left(states[number], random))
+            left.append(moves_left(game, states[number], random))
     slope, first = linear_regression(made, left) if len(set(made)) > 1 else (-1.0, max(lengths))
     end = float(sorted(lengths)[int(LONGEST * (len(lengths) - 1))])
     begins = [share * first / max(1e-9, 1 - share - share * slope) for share in (1 / 3, 2 / 3)]
-    second, third = min(begins[0], end / 2), min(begins[1], 0.75 * end)
-    return 0.0, second, third, end
-
-
-def _random_moves_left(state: State, random: Random) -> int:
-    """How many decisions random play makes from a state on; the state is changed."""
-    decisions = 0
-    while not state.is_terminal():
-        if state.is_chance_node():
-            apply_chance(state, random.random())
-        else:
-            decisions += 1
-            state.apply_action(random.choice(state.legal_actions()))
-    return decisions
-
-
-def _players(game: Game, random: Random, *, skilled: bool) -> "list[_Player]":
-    return [
-        _Player(game, random, random.choice(game.walk_skills) if skilled else min(game.walk_skills))
-        for _ in range(game.players)
-    ]
+    return 0.0, min(begins[0], end / 2), min(begins[1], 0.75 * end), end
 
 
 class _Player:
@@ -189,6 +168,13 @@ class _Player:
 @lru_cache(maxsize=256)
 def usual_length(case: str) -> float:
     """How many decisions a random game has, on average."""
-    game, random = load(case), generator("usual length", case)
-    games = [_random_moves_left(game.spiel.new_initial_state(), random) for _ in range(MEASURED_GAMES)]
-    return sum(games) / MEASURED_GAMES
+    game, random, decisions = load(case), generator("usual length", case), 0
+    for _ in range(MEASURED_GAMES):
+        state = game.spiel.new_initial_state()
+        while not state.is_terminal():
+            if state.is_chance_node():
+                apply_chance(state, random.random())
+            else:
+                decisions += 1
+                state.apply_action(random.choice(state.legal_actions()))
+    return decisions / MEASURED_GAMES

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import pyspiel
 
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import enumeration
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.errors import UserError
@@ -91,7 +91,7 @@ class Equilibrium:
 @lru_cache(maxsize=64)
 def count_histories(case: str) -> int | None:
     """How many histories a game has, its ends included; None if more than `MAX_HISTORIES`."""
-    if positions.lines(load(case)) > positions.MAX_LINES:
+    if enumeration.lines(load(case)) > enumeration.MAX_LINES:
         return None
     count, open_ = 0, [load(case).spiel.new_initial_state()]
     while open_:

@@ -184,6 +184,7 @@ def _known(question: Question, engine: str, scale: str) -> KnownValues | None:
     return None if found is None else KnownValues("search", found, search.TOLERANCE)
 
 
+@lru_cache(maxsize=4096)
 def solved(question: Question, nodes: int = NODES) -> Mapping[int, float] | None:
     """The minimax value of each legal action in units of return, where a search of limited size reaches every end."""
     if not question.game.solvable or outlook(question)[1] > LINES:

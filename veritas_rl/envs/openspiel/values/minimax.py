@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import enumeration
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.errors import UserError
@@ -96,4 +96,4 @@ def solver_of(case: str, max_states: int = MAX_STATES) -> ExactSolver:
 @lru_cache(maxsize=256)
 def is_exact(case: str) -> bool:
     """Whether a case is solved as a whole, so that every position has its minimax value."""
-    return load(case).solvable and positions.enumerate_states(case) is not None
+    return load(case).solvable and enumeration.enumerate_states(case) is not None

@@ -3,7 +3,7 @@
 from functools import lru_cache
 from statistics import fmean, median
 
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import playing
 from veritas_rl.envs.openspiel.games import State
 from veritas_rl.envs.openspiel.values.question import Question
 from veritas_rl.seeding import generator
@@ -29,7 +29,7 @@ def _look(question: Question, index: int) -> tuple[int, float]:
     while not state.is_terminal():
         moves += 1
         if state.is_chance_node():
-            positions.apply_chance(state, random.random())
+            playing.apply_chance(state, random.random())
             continue
         actions = state.legal_actions()
         lines = min(MANY, lines * len(actions))

@@ -19,7 +19,7 @@ import numpy as np
 import pyspiel
 from numpy.typing import NDArray
 
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import playing
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.envs.openspiel.values.question import Question
@@ -86,7 +86,7 @@ def usual_count(case: str) -> int:
         while not state.is_terminal():
             moves += 1
             if state.is_chance_node():
-                positions.apply_chance(state, random.random())
+                playing.apply_chance(state, random.random())
             else:
                 state.apply_action(random.choice(state.legal_actions()))
         lengths.append(moves)
@@ -162,7 +162,7 @@ def _finished(question: Question, state: State, player: int, scale: str, random:
     left = -1 if limit is None else limit
     while left and not state.is_terminal():
         if state.is_chance_node():
-            positions.apply_chance(state, chance.random())
+            playing.apply_chance(state, chance.random())
         else:
             state.apply_action(random.choice(state.legal_actions()))
             left -= 1

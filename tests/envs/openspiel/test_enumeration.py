@@ -1,12 +1,12 @@
 """Small games are listed whole, and near positions of any game by their depth."""
 
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import enumeration
 from veritas_rl.envs.openspiel.cases import load
-from veritas_rl.envs.openspiel.positions.enumeration import states_within
+from veritas_rl.envs.openspiel.enumeration import states_within
 
 
 def test_tic_tac_toe_is_whole() -> None:
-    found = positions.enumerate_states("tic_tac_toe")
+    found = enumeration.enumerate_states("tic_tac_toe")
     assert found is not None
     assert len(found) == 4520  # the decision states of the game
     assert len({position.group for position in found}) == 627  # up to the 8 symmetries of the square
@@ -14,7 +14,7 @@ def test_tic_tac_toe_is_whole() -> None:
 
 
 def test_small_card_games_are_whole() -> None:
-    kuhn, leduc = positions.enumerate_states("kuhn_poker"), positions.enumerate_states("leduc_poker")
+    kuhn, leduc = enumeration.enumerate_states("kuhn_poker"), enumeration.enumerate_states("leduc_poker")
     assert kuhn is not None
     assert leduc is not None
     assert len(kuhn) == 12
@@ -22,7 +22,7 @@ def test_small_card_games_are_whole() -> None:
 
 
 def test_a_large_game_is_not_listed() -> None:
-    assert positions.enumerate_states("connect_four") is None
+    assert enumeration.enumerate_states("connect_four") is None
 
 
 def test_near_positions_are_listed_up_to_a_depth() -> None:

@@ -6,7 +6,7 @@ from statistics import median
 
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Game, State
-from veritas_rl.envs.openspiel.positions.moves import History
+from veritas_rl.envs.openspiel.playing import History
 from veritas_rl.seeding import generator
 
 MAX_STATES = 50_000

@@ -4,14 +4,14 @@ from collections import Counter
 
 import pytest
 
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import playing
 from veritas_rl.envs.openspiel.cases import load
 
 
 def test_the_deals_of_a_game_are_those_of_its_luck() -> None:
     def dealt(luck: str) -> list[int]:
         state = load("leduc_poker").spiel.new_initial_state()
-        positions.deal(state, luck)
+        playing.deal(state, luck)
         return state.history()
 
     hands = {tuple(dealt(str(luck))) for luck in range(200)}
@@ -27,7 +27,7 @@ def test_chance_outcomes_share_the_draws_by_their_probabilities(case: str) -> No
     found = Counter()
     for drawn in (*draws, 1 - 2**-53):
         state = root.clone()
-        positions.apply_chance(state, drawn)
+        playing.apply_chance(state, drawn)
         found[state.history()[0]] += 1
     assert found.keys() == {action for action, _ in outcomes}
     assert all(abs(found[action] - 1000 * probability) <= 2 for action, probability in outcomes)
