@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from veritas_rl.envs.base import Reason, play
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import playing
 from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, load
 from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.openspiel.games import Game, State
@@ -22,7 +22,7 @@ def states_of(game: Game, seed: int) -> Iterator[State]:
     state = game.spiel.new_initial_state()
     while not state.is_terminal():
         if state.is_chance_node():
-            positions.apply_chance(state, chance.random())
+            playing.apply_chance(state, chance.random())
             continue
         yield state.clone()
         state.apply_action(chance.choice(state.legal_actions()))

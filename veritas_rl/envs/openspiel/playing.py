@@ -32,7 +32,7 @@ def apply_chance(state: State, drawn: float) -> None:
 
 def replay(game: Game, history: History) -> State:
     """The state that a history leads to."""
-    state = game.spiel.new_initial_state()
+    state = game.new_game()
     if not game.simultaneous:
         for action in history:
             state.apply_action(action)

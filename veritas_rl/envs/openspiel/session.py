@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn
-from veritas_rl.envs.openspiel import positions, text
+from veritas_rl.envs.openspiel import playing, positions, text
 from veritas_rl.envs.openspiel.games import Decision, Game
 from veritas_rl.envs.openspiel.parsing import read_action
 from veritas_rl.envs.openspiel.task import OpenSpielTask
@@ -98,7 +98,7 @@ class OpenSpielSession(Session):
     def _advance(self) -> None:
         """Go on to the next decision: deal what chance deals, score a finished game."""
         state = self._state
-        positions.deal(state, self._chance_seed)
+        playing.deal(state, self._chance_seed)
         most = self._manner.max_moves or self.game.max_moves
         if self._scores is None and (state.is_terminal() or self._moves >= most):
             self._scores = self._finish()

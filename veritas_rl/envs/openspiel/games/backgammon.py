@@ -27,6 +27,7 @@ class Backgammon(Game):
     """Points are numbered from the mover's side, 24 to 1, so that the mover always moves down; "25" is the bar."""
 
     default_cases: ClassVar = ("backgammon",)
+    screening_moves: ClassVar = 450
     limits: ClassVar = {"max_player_turns": (1, 100_000), "scoring_type": tuple(_SCORES)}
     budget: ClassVar = (600, 15)
     most_moves: ClassVar = 500

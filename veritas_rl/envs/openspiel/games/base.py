@@ -61,6 +61,8 @@ class Game:
     return_unit: ClassVar[float | None] = None
     """On the scale "auto" the return that is worth 3/4 in a game of stakes, and 1/2 in a game for one; None pays in
     proportion to the return."""
+    solver_nodes: ClassVar[int] = 8_000
+    """How many states may be reached to solve a late position; fewer where a state takes long, 0 for none."""
     written: ClassVar[str] = ""
     """How a move is written, for prompts that list none, where the rules do not say it."""
     brief_shows_actions: ClassVar[bool] = False
@@ -75,6 +77,14 @@ class Game:
         readable = self.type.provides_observation_string or self.type.provides_information_state_string
         if self.hidden and not readable:
             raise UserError(f"{case} cannot be played: OpenSpiel has no text for what one of its players may see")
+
+    @cached_property
+    def _root(self) -> State:
+        return self.spiel.new_initial_state()
+
+    def new_game(self) -> State:
+        """A state at the start of the game. To copy one takes OpenSpiel a hundredth of the time in gin rummy."""
+        return self._root.clone()
 
     @property
     def short_name(self) -> str:

@@ -39,6 +39,7 @@ class Battleship(Game):
     there, such as "c4 right"."""
 
     default_cases: ClassVar = ("battleship",)
+    screening_moves: ClassVar = 250
     deal_moves: ClassVar[int] = 370
     limits: ClassVar = {"num_shots": (1, 100), "allow_repeated_shots": (False, True)}
     margin_unit: ClassVar = 3.0

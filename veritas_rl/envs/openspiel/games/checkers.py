@@ -22,9 +22,11 @@ class Checkers(Game):
     """A move is named by the cell it starts from and the cell it lands on, such as "a3b4"."""
 
     default_cases: ClassVar = ("checkers",)
+    screening_moves: ClassVar = 700
     written: ClassVar = "A move is written as its two cells, such as a3b4; a jump too, such as a3c5."
     limits: ClassVar = {"rows": (7, 26), "columns": (2, 26), "egocentric": (False, True)}
     budget: ClassVar = (500, 50)
+    solver_nodes: ClassVar = 1500
     playout_moves: ClassVar = 8
     margin_unit: ClassVar = 1.0
 

@@ -24,6 +24,7 @@ class Chess(Game):
     """Moves are named in standard algebraic notation, as OpenSpiel writes them."""
 
     default_cases: ClassVar = ("chess",)
+    screening_moves: ClassVar = 450
     budget: ClassVar = (200, 20)
     playout_moves: ClassVar = 8
     margin_unit: ClassVar = 2.0

@@ -46,6 +46,7 @@ class GinRummy(Game):
     """A card is named by rank and suit: "Ts" is the ten of spades, action 13 * suit + rank."""
 
     default_cases: ClassVar = ("gin_rummy",)
+    screening_moves: ClassVar = 400
     deal_moves: ClassVar[int] = 270
     written: ClassVar = (
         "A move is written as draw upcard, draw stock, pass, knock, discard 6s, lay off 6s, or meld 4s 5s 6s."
@@ -222,7 +223,7 @@ class GinRummy(Game):
         dealt = shuffle([card for card in range(_UPCARD) if card not in seen], uniform)
         for place in hidden:
             history[place] = dealt.pop()
-        copy = self.spiel.new_initial_state()
+        copy = self.new_game()
         for action in history:
             copy.apply_action(action)
         return copy

@@ -22,8 +22,10 @@ class Go(Game):
     The last action is to pass."""
 
     default_cases: ClassVar = tuple(f"go(board_size={size})" for size in (9, 13))
+    screening_moves: ClassVar = 500
     limits: ClassVar = {"board_size": (2, 19), "komi": (-400, 400), "max_game_length": (1, 100_000)}
     budget: ClassVar = (300, 30)
+    solver_nodes: ClassVar = 1000
     playout_moves: ClassVar = 2
     margin_unit: ClassVar = 2.0
     result_share: ClassVar = 0.5

@@ -19,6 +19,7 @@ class Othello(Game):
     action of its own, legal only where it is the only one."""
 
     default_cases: ClassVar = ("othello",)
+    screening_moves: ClassVar = 800
     budget: ClassVar = (1000, 20)
     margin_unit: ClassVar = 0.5
     playout_moves: ClassVar = 2

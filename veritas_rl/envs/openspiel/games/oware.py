@@ -19,6 +19,7 @@ class Oware(Game):
     default_cases: ClassVar = ("oware", "oware(num_seeds_per_house=3)", "oware(num_seeds_per_house=5)")
     limits: ClassVar = {"num_seeds_per_house": (1, 8), "num_houses_per_player": (2, 6)}
     budget: ClassVar = (300, 30)
+    solver_nodes: ClassVar = 0
     most_moves: ClassVar = 600
     playout_moves: ClassVar = 4
     margin_unit: ClassVar = 1.0

@@ -7,6 +7,7 @@ always move in a game of two, because a way to each goal row stays open. Games o
 """
 
 from dataclasses import dataclass
+from random import Random
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State, letters
@@ -21,6 +22,8 @@ _NOTATION = Placed(
     before="wall|build|build wall|build a wall|place wall|place a wall",
     alone="to|move to|go to|pawn|pawn to|move pawn to|cell",
 )
+_PAWN_SHARE = 0.7
+"""How often a player with some sense moves the pawn."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,12 @@ class Quoridor(Game):
     move is its direction, added to the third cell of that grid in both ways."""
 
     default_cases: ClassVar = ("quoridor(board_size=7,wall_count=8)", "quoridor(board_size=9)")
+    screening_moves: ClassVar = 400
     limits: ClassVar = {"board_size": (3, 25), "wall_count": (0, 1000)}
     budget: ClassVar = (800, 80)
     playout_moves: ClassVar = 2
     margin_unit: ClassVar = 2.0
+    walk_skills: ClassVar = (0.7, 0.85, 1.0)
 
     def rules(self) -> str:
         size = self._size
@@ -122,6 +127,20 @@ class Quoridor(Game):
                         line.append(other)
         return distances[1 - player] - distances[player]
 
+    def sensible_action(self, state: State, random: Random) -> int:
+        """Mostly the pawn's move that shortens its way most, else the best of a few walls."""
+        actions, player = state.legal_actions(), state.current_player()
+        pawn = [action for action in actions if not self._is_wall(action)]
+        walls = [action for action in actions if self._is_wall(action)]
+        some = (
+            pawn if not walls or (pawn and random.random() < _PAWN_SHARE) else random.sample(walls, min(3, len(walls)))
+        )
+        return max(some, key=lambda action: (self.margin(state.child(action), player), random.random()))
+
+    def _is_wall(self, action: int) -> bool:
+        row, column = divmod(action, 2 * self._size - 1)
+        return bool(row % 2 or column % 2)
+
     def information_key(self, state: State, player: int) -> str:
         return f"{self.brief(state, player)}\n{len(state.history())}"
 
@@ -159,7 +178,7 @@ class Quoridor(Game):
         hand, walls = [self.parameters["wall_count"]] * 2, []
         for number, action in enumerate(state.history()):
             row, column = divmod(action, 2 * self._size - 1)
-            if row % 2 or column % 2:  # else a pawn's move, told by its direction alone
+            if self._is_wall(action):  # else a pawn's move, told by its direction alone
                 walls.append((column // 2, row // 2, "h" if row % 2 else "v"))
                 hand[number % 2] -= 1
         # OpenSpiel prints two signs for the row's number, then three for each cell and one for each gap.

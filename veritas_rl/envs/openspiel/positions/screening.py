@@ -46,7 +46,7 @@ def screen(game: Game, state: State, player: int) -> float:
     native = is_native(game)
     actions = state.legal_actions(player)
     tries = game.screening_moves or (NATIVE_MOVES if native else MOVES)
-    limit = game.playout_moves
+    limit = game.playout_limit(state)
     _, plies = _playout(game, state, state, player, random.choice(actions), limit, random)
     least, most = WORLDS
     playouts = tries // (plies + START + game.deal_moves // len(actions))

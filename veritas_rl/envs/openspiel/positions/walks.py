@@ -39,7 +39,7 @@ def walk(game: Game, random: Random, depth: int = -1) -> Decision:
             of moves is chosen uniformly from 0 to `depth`; if the game ends before, its last decision node is taken.
     """
     moves = random.randint(0, depth) if depth >= 0 else -1
-    state = game.spiel.new_initial_state()
+    state = game.new_game()
     lengths: list[int] = []
     while not state.is_terminal():
         if state.is_chance_node():
@@ -71,7 +71,7 @@ def candidates(game: Game, random: Random, third: int, count: int) -> list[Decis
     """
     begin, end = stages(game.case)[third : third + 2]
     wanted = {int(begin + random.random() * (end - begin)) for _ in range(count)}
-    decisions = _decisions(game, game.spiel.new_initial_state(), random)
+    decisions = _decisions(game, game.new_game(), random)
     found = [
         state.clone() for number, state in zip(range(max(wanted) + 1), decisions, strict=False) if number in wanted
     ]
@@ -107,7 +107,7 @@ def stages(case: str) -> tuple[float, float, float, float]:
     made, left, lengths = [], [], []
     for index in range(MEASURED_GAMES):
         random = generator("stages", case, index)
-        states = [state.clone() for state in _decisions(game, game.spiel.new_initial_state(), random)]
+        states = [state.clone() for state in _decisions(game, game.new_game(), random)]
         lengths.append(len(states))
         for number in random.sample(range(len(states)), min(MEASURED_POINTS, len(states))):
             made.append(number)
@@ -170,7 +170,7 @@ def usual_length(case: str) -> float:
     """How many decisions a random game has, on average."""
     game, random, decisions = load(case), generator("usual length", case), 0
     for _ in range(MEASURED_GAMES):
-        state = game.spiel.new_initial_state()
+        state = game.new_game()
         while not state.is_terminal():
             if state.is_chance_node():
                 apply_chance(state, random.random())

@@ -18,8 +18,6 @@ from veritas_rl.envs.openspiel.values.question import Question
 from veritas_rl.errors import UserError
 from veritas_rl.seeding import generator
 
-NODES = 8_000
-"""So many states may be reached to solve a late position, some 25 ms on one core."""
 LINES = 1e6
 """A position with more lines of play, by the estimate of `outlook`, is not tried."""
 MAX_VISITS = 8
@@ -185,12 +183,13 @@ def _known(question: Question, engine: str, scale: str) -> KnownValues | None:
 
 
 @lru_cache(maxsize=4096)
-def solved(question: Question, nodes: int = NODES) -> Mapping[int, float] | None:
+def solved(question: Question) -> Mapping[int, float] | None:
     """The minimax value of each legal action in units of return, where a search of limited size reaches every end."""
-    if not question.game.solvable or outlook(question)[1] > LINES:
+    game = question.game
+    if not game.solvable or not game.solver_nodes or outlook(question)[1] > LINES:
         return None
     try:
-        return ExactSolver(question.game, nodes).values(question.state)
+        return ExactSolver(game, game.solver_nodes).values(question.state)
     except UserError:  # larger than that
         return None
 
