@@ -8,7 +8,7 @@ import endplay.dds.solve
 import endplay.types
 import pytest
 
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import playing
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.engines import EngineSpec, engine_values
 from veritas_rl.envs.openspiel.engines.backgammon import checkers_of
@@ -27,7 +27,7 @@ def random_state(case: str, moves: int, seed: int) -> State:
     left = moves
     while left or state.is_chance_node():
         if state.is_chance_node():
-            positions.apply_chance(state, dice.random())
+            playing.apply_chance(state, dice.random())
         else:
             state.apply_action(dice.choice(state.legal_actions()))
             left -= 1
@@ -148,7 +148,7 @@ def test_gnu_backgammon_favours_who_is_ahead_in_a_race(installed: Installed, poo
         dice, state = random.Random(seed), game.spiel.new_initial_state()
         while not state.is_terminal():
             if state.is_chance_node():
-                positions.apply_chance(state, dice.random())
+                playing.apply_chance(state, dice.random())
                 continue
             player = state.current_player()
             sides = [checkers_of(state, side) for side in (player, 1 - player)]
