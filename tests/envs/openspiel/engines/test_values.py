@@ -135,7 +135,7 @@ def test_gnu_go_captures(colour: int, installed: Installed, pool: EnginePool) ->
     assert values is not None
     best = max(values, key=lambda action: values[action])
     assert best == names["g5"]
-    assert values[best] > 0.8
+    assert values[best] > 0.9
     assert values[best] > values[names["pass"]]
 
 
@@ -144,7 +144,7 @@ def test_gnu_backgammon_favours_who_is_ahead_in_a_race(installed: Installed, poo
     installed("gnubg")
     game = load("backgammon")
     races, finished = [], 0
-    for seed in range(6):
+    for seed in range(3):
         dice, state = random.Random(seed), game.spiel.new_initial_state()
         while not state.is_terminal():
             if state.is_chance_node():
