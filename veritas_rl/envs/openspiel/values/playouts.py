@@ -93,7 +93,7 @@ def usual_count(case: str) -> int:
     length = fmean(lengths) / 2
     if game.playout_moves is not None:
         length = min(length, game.playout_moves)
-    count = NATIVE_MOVES / length if is_native(game) else MOVES / (length + START + game.deal_moves)
+    count = NATIVE_MOVES / length if is_native(game) else MOVES / (length + START + game.playout_overhead)
     return int(min(MOST, max(LEAST, count)))
 
 
