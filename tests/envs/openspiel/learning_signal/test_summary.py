@@ -41,8 +41,8 @@ def test_a_move_that_always_wins_is_found_in_every_task(planted_coin: str) -> No
 
 
 def test_the_results_do_not_depend_on_the_processes() -> None:
-    alone = measured("kuhn_poker", tasks=8, playouts=32)
-    shared = measured("kuhn_poker", processes=2, tasks=8, playouts=32)
+    alone = measured("blackjack", tasks=8, playouts=32)
+    shared = measured("blackjack", processes=2, tasks=8, playouts=32)
     assert without_times(shared) == without_times(alone)
     assert alone.whole.tested == 8
 
