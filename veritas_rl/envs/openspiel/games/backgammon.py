@@ -28,7 +28,7 @@ class Backgammon(Game):
 
     default_cases: ClassVar = ("backgammon",)
     screening_moves: ClassVar = 450
-    playout_overhead: ClassVar[int] = 35
+    grade_moves: ClassVar = 35
     limits: ClassVar = {"max_player_turns": (1, 100_000), "scoring_type": tuple(_SCORES)}
     budget: ClassVar = (600, 15)
     most_moves: ClassVar = 500

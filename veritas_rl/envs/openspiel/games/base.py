@@ -45,9 +45,11 @@ class Game:
     """No whole game has more moves than this, where its rules set no lower bound."""
     playout_moves: ClassVar[int | None] = None
     """Random playouts that value a single move stop after so many moves of all seats; None plays them to the end."""
-    playout_overhead: ClassVar[int] = 0
-    """What a playout takes beside its moves, for `resample` and `graded`, in random moves: the more, the fewer there
-    are."""
+    deal_moves: ClassVar[int] = 0
+    """How many random moves `resample` takes as long as: a playout that starts from a deal of its own costs so much
+    more."""
+    grade_moves: ClassVar[int] = 0
+    """How many random moves `graded` takes as long as."""
     unit: ClassVar[str] = "points"
     """What the returns count, where their size matters."""
     walk_skills: ClassVar[tuple[float, ...]] = (0.0, 0.5, 0.9)

@@ -40,7 +40,7 @@ class Battleship(Game):
 
     default_cases: ClassVar = ("battleship",)
     screening_moves: ClassVar = 250
-    playout_overhead: ClassVar[int] = 130
+    deal_moves: ClassVar[int] = 370
     limits: ClassVar = {"num_shots": (1, 100), "allow_repeated_shots": (False, True)}
     margin_unit: ClassVar = 3.0
     result_share: ClassVar = 0.5

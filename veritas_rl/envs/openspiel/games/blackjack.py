@@ -27,7 +27,7 @@ class Blackjack(Game):
     """A player sees the own cards and the dealer's second card."""
 
     default_cases: ClassVar = ("blackjack",)
-    playout_overhead: ClassVar[int] = 5
+    deal_moves: ClassVar[int] = 5
 
     def rules(self) -> str:
         return (

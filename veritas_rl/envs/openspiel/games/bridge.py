@@ -72,7 +72,7 @@ class Bridge(Game):
     """A card is named by rank and suit ("Qs", action 4 * rank + suit), a bid by level and denomination ("1NT")."""
 
     default_cases: ClassVar = ("bridge(use_double_dummy_result=False)",)
-    playout_overhead: ClassVar[int] = 25
+    deal_moves: ClassVar[int] = 75
     budget: ClassVar = (200, 20)
     unit: ClassVar = "points for your side"
     walk_skills: ClassVar = (1.0,)

@@ -64,7 +64,7 @@ class Cribbage(Game):
     """A card is named by rank and suit: "Qs" is the queen of spades, action 13 * suit + rank."""
 
     default_cases: ClassVar = ("cribbage",)
-    playout_overhead: ClassVar[int] = 20
+    deal_moves: ClassVar[int] = 75
     most_moves: ClassVar = 400
     playout_moves: ClassVar = 10
     margin_unit: ClassVar = 2.0

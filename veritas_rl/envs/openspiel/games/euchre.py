@@ -90,7 +90,7 @@ class Euchre(Game):
     """A card is named by rank and suit: "Js" is the jack of spades, action 4 * rank + suit."""
 
     default_cases: ClassVar = ("euchre",)
-    playout_overhead: ClassVar[int] = 25
+    deal_moves: ClassVar[int] = 75
     written: ClassVar = (
         "In the bidding write pass, order up (the dealer: take it up) or the name of a suit, such as hearts; when "
         "asked whether to play alone, alone or with the partner; for a card its rank and suit, such as Js; for the "

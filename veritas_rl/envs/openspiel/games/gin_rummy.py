@@ -47,7 +47,7 @@ class GinRummy(Game):
 
     default_cases: ClassVar = ("gin_rummy",)
     screening_moves: ClassVar = 400
-    playout_overhead: ClassVar[int] = 110
+    deal_moves: ClassVar[int] = 270
     written: ClassVar = (
         "A move is written as draw upcard, draw stock, pass, knock, discard 6s, lay off 6s, or meld 4s 5s 6s."
     )

@@ -23,7 +23,7 @@ class Go(Game):
 
     default_cases: ClassVar = tuple(f"go(board_size={size})" for size in (9, 13))
     screening_moves: ClassVar = 500
-    playout_overhead: ClassVar[int] = 20
+    grade_moves: ClassVar = 20
     limits: ClassVar = {"board_size": (2, 19), "komi": (-400, 400), "max_game_length": (1, 100_000)}
     budget: ClassVar = (300, 30)
     solver_nodes: ClassVar = 1000

@@ -63,7 +63,7 @@ class Hearts(Game):
     """A card is named by rank and suit: "Qs" is the queen of spades, action 4 * rank + suit."""
 
     default_cases: ClassVar = ("hearts",)
-    playout_overhead: ClassVar[int] = 40
+    deal_moves: ClassVar[int] = 115
     limits: ClassVar = dict.fromkeys(
         (
             "pass_cards",

@@ -21,7 +21,7 @@ class LatentTicTacToe(Game):
     """Cells are named as in tic-tac-toe. A player knows all choices but the opponent's last."""
 
     default_cases: ClassVar = ("latent_ttt",)
-    playout_overhead: ClassVar[int] = 7
+    deal_moves: ClassVar[int] = 7
     budget: ClassVar = (3000, 150)
 
     def rules(self) -> str:

@@ -31,7 +31,7 @@ class PhantomTicTacToe(Game):
     observation type "reveal-numturns" also how often the opponent tried between them."""
 
     default_cases: ClassVar = ("phantom_ttt", "phantom_ttt(obstype=reveal-numturns)")
-    playout_overhead: ClassVar[int] = 40
+    deal_moves: ClassVar[int] = 150
     limits: ClassVar = {"obstype": ("reveal-nothing", "reveal-numturns"), "gameversion": ("classical", "abrupt")}
     budget: ClassVar = (3000, 150)
 

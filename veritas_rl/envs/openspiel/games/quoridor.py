@@ -43,7 +43,7 @@ class Quoridor(Game):
 
     default_cases: ClassVar = ("quoridor(board_size=7,wall_count=8)", "quoridor(board_size=9)")
     screening_moves: ClassVar = 400
-    playout_overhead: ClassVar[int] = 70
+    grade_moves: ClassVar = 70
     limits: ClassVar = {"board_size": (3, 25), "wall_count": (0, 1000)}
     budget: ClassVar = (800, 80)
     playout_moves: ClassVar = 2

@@ -30,6 +30,8 @@ MOVES, NATIVE_MOVES = 2_000, 40_000
 OpenSpiel."""
 START = 12
 """What the start of a playout in Python takes, in moves."""
+DEALT = 3
+"""For about so many moves of a position each deal of what is hidden serves."""
 MOST, LEAST = 256, 8
 """The most and the least playouts then."""
 SEEDS = 2**31
@@ -93,7 +95,7 @@ def usual_count(case: str) -> int:
     length = fmean(lengths) / 2
     if game.playout_moves is not None:
         length = min(length, game.playout_moves)
-    count = NATIVE_MOVES / length if is_native(game) else MOVES / (length + START + game.playout_overhead)
+    count = NATIVE_MOVES / length if is_native(game) else MOVES / (length + START + game.deal_moves / DEALT + game.grade_moves)
     return int(min(MOST, max(LEAST, count)))
 
 
