@@ -95,7 +95,9 @@ def usual_count(case: str) -> int:
     length = fmean(lengths) / 2
     if game.playout_moves is not None:
         length = min(length, game.playout_moves)
-    count = NATIVE_MOVES / length if is_native(game) else MOVES / (length + START + game.deal_moves / DEALT + game.grade_moves)
+    if is_native(game):
+        return int(min(MOST, max(LEAST, NATIVE_MOVES / length)))
+    count = MOVES / (length + START + game.deal_moves / DEALT + game.grade_moves)
     return int(min(MOST, max(LEAST, count)))
 
 
