@@ -35,7 +35,7 @@ class Solitaire(Game):
     default_cases: ClassVar = ("solitaire",)
     playout_moves: ClassVar = 1
     margin_unit: ClassVar = 10.0
-    return_unit: ClassVar = 300.0
+    return_unit: ClassVar = 700.0
     written: ClassVar = (
         "A move is written as in 2d onto 3s, As to foundation, or Kd to an empty column; the last one is end."
     )
