@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from veritas_rl.envs.base import Player, Reply, Turn, play
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import playing
 from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, load
 from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.openspiel.players.mcts import MCTSPlayer
@@ -49,7 +49,7 @@ class GreedyPlayer:
         left = math.inf if limit is None else limit
         while not state.is_terminal() and (left or state.is_chance_node()):
             if state.is_chance_node():
-                positions.apply_chance(state, dice.random())
+                playing.apply_chance(state, dice.random())
             else:
                 state.apply_action(dice.choice(state.legal_actions()))
                 left -= 1
@@ -141,7 +141,7 @@ def share_within_limit(case: str, games: int) -> float:
         chance, state, moves = random.Random(index), game.spiel.new_initial_state(), 0
         while not state.is_terminal() and moves < game.max_moves:
             if state.is_chance_node():
-                positions.apply_chance(state, chance.random())
+                playing.apply_chance(state, chance.random())
                 continue
             moves += len(game.movers(state))
             state.apply_action(chance.choice(state.legal_actions()))
