@@ -8,13 +8,13 @@ from veritas_rl.envs.openspiel import playing
 from veritas_rl.envs.openspiel.cases import load
 
 
-def test_the_deals_of_a_game_are_those_of_its_luck() -> None:
-    def dealt(luck: str) -> list[int]:
+def test_the_deals_of_a_game_are_those_of_its_chance_seed() -> None:
+    def dealt(seed: str) -> list[int]:
         state = load("leduc_poker").spiel.new_initial_state()
-        playing.deal(state, luck)
+        playing.deal(state, seed)
         return state.history()
 
-    hands = {tuple(dealt(str(luck))) for luck in range(200)}
+    hands = {tuple(dealt(str(seed))) for seed in range(200)}
     assert len(hands) == 30  # 6 cards for one player, 5 for the other
     assert [dealt("a"), dealt("b")] == [dealt("a"), dealt("b")]
 

@@ -8,10 +8,10 @@ from veritas_rl.seeding import uniform
 History = tuple[int, ...]
 
 
-def deal(state: State, luck: str) -> None:
-    """Draw what chance does now, in place, up to the next decision or the end: from the luck and the ply alone."""
+def deal(state: State, chance_seed: str) -> None:
+    """Draw what chance does up to the next decision or the end, in place: by the chance seed and the ply alone."""
     while state.is_chance_node():
-        apply_chance(state, uniform("chance", luck, state.move_number()))
+        apply_chance(state, uniform("chance", chance_seed, state.move_number()))
 
 
 def apply_chance(state: State, drawn: float) -> None:
