@@ -40,6 +40,7 @@ FOLDERS: Mapping[str, tuple[str, ...]] = {
     "envs": (),
     "curriculum": ("envs",),
     "checkpoints": (),
+    "planning": (),
     "players": ("envs", "checkpoints"),
     "viewing": ("envs", "curriculum", "players", "checkpoints"),
     "judging": _PLAYING,
@@ -49,7 +50,9 @@ FOLDERS: Mapping[str, tuple[str, ...]] = {
     "demonstrations": (*_PLAYING, "judging", "datasets"),
     "serving": _PLAYING,
     "verl_plugin": (*_PLAYING, "demonstrations"),
-    "launch": (*_PLAYING, "judging", "exact", "rating", "datasets", "demonstrations", "serving", "verl_plugin"),
+    "launch": (
+        *(*_PLAYING, "planning", "judging", "exact", "rating", "datasets", "demonstrations", "serving", "verl_plugin"),
+    ),
 }
 """For each folder of the package the other folders that it may import; "" is the modules beside the folders, which
 every folder may import."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 from transformers import AutoConfig
 
 from veritas_rl.errors import UserError
@@ -18,6 +18,7 @@ from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.rl import RlRun, plan
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.variables import VARIABLES
+from veritas_rl.planning.plan import Plan
 from veritas_rl.viewing.games_page import GAMES_FOLDER
 
 CPU = Hardware(cores=2, gpus=0, gpu_bytes=0)
@@ -70,18 +71,38 @@ def test_a_full_disk_is_named(run: RlRun, tmp_path: Path, monkeypatch: pytest.Mo
         preflight.check_disk(run.configuration, None)
 
 
-def test_a_large_model_needs_a_large_disk(run: RlRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    weights = tmp_path / "model.safetensors"
-    weights.touch()
-    with weights.open("wb") as file:
-        file.truncate(8 << 30)
+def planned(tmp_path: Path, gpu_bytes: int, *typed: str) -> tuple[DictConfig, Plan | None]:
+    """A run of Qwen3-4B on one GPU with so much memory, and its forecast."""
+    machine = Hardware(cores=8, gpus=1, gpu_bytes=gpu_bytes)
+    named = ["actor_rollout_ref.model.path=Qwen/Qwen3-4B-Instruct-2507", "hardware=h200x1"]
+    made = plan([f"trainer.default_local_dir={tmp_path}/checkpoints", *named, *typed], {}, machine, datetime.now())
+    return made.configuration, preflight.forecast(made.configuration, made.overrides, machine)
+
+
+def test_a_large_model_needs_a_large_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight.shutil, "disk_usage", lambda path: Usage(1 << 40, 0, 100 << 30))
-    # Four checkpoints of actor and critic, each three times 8 GiB of weights in fp32.
-    with pytest.raises(UserError, match="the checkpoints need 385"):
-        preflight.check_disk(run.configuration, tmp_path)
+    # Four checkpoints of actor and critic, each 12 bytes for each of 4 billion parameters.
+    with pytest.raises(UserError, match="the checkpoints need 36"):
+        preflight.check_disk(*planned(tmp_path, 140 << 30, "lora=off"))
+    preflight.check_disk(*planned(tmp_path, 140 << 30))
+
+
+def test_what_cannot_fit_into_memory_is_refused(tmp_path: Path) -> None:
+    preflight.check_memory(*planned(tmp_path, 140 << 30))
+    with pytest.raises(UserError, match="needs about") as caught:
+        preflight.check_memory(*planned(tmp_path, 16 << 30))
+    said = str(caught.value)
+    assert "\n" not in said
+    assert "of the 16.0 of this GPU" in said
+    assert "veritas_rl.check_memory=false" in said
+    preflight.check_memory(*planned(tmp_path, 16 << 30, "veritas_rl.check_memory=false"))
+
+
+def test_nothing_is_said_of_a_model_that_is_not_known(run: RlRun, tmp_path: Path) -> None:
     with open_dict(run.configuration):
-        run.configuration.actor_rollout_ref.actor.checkpoint.save_lora_only = True
-    preflight.check_disk(run.configuration, tmp_path)
+        run.configuration.actor_rollout_ref.model.path = str(tmp_path)
+    assert preflight.forecast(run.configuration, run.overrides, CPU) is None
+    preflight.check_memory(run.configuration, None)
 
 
 def test_the_command_and_its_environment_hold_what_verl_needs(run: RlRun) -> None:

@@ -1,5 +1,6 @@
 """What is checked before anything is started: each check ends in one line that says what to type instead."""
 
+import dataclasses
 import importlib.metadata
 import importlib.util
 import os
@@ -14,9 +15,13 @@ from veritas_rl.curriculum.mixture import open_sources
 from veritas_rl.envs.task import SPLITS, Task
 from veritas_rl.errors import UserError
 from veritas_rl.launch import attention
-from veritas_rl.launch.configuration import context_tokens, dataset_settings, tasks_of
+from veritas_rl.launch.configuration import context_tokens, dataset_settings, group_of, tasks_of
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.pins import required_version
+from veritas_rl.planning.compose import plan_of, this_machine
+from veritas_rl.planning.devices import DEVICES
+from veritas_rl.planning.models import UnknownShape, find_shape
+from veritas_rl.planning.plan import Plan
 from veritas_rl.players.loading import check_player
 from veritas_rl.players.registry import ALL_SEATS, CHECKPOINT, PAST, check_bot, is_model, stand_in
 
@@ -24,9 +29,6 @@ MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
 
 TRAINERS = {"game": "sync", "game_async": "colocate_async"}
 """The trainers of `verl_plugin.trainer`, each with verl's name for what it is made from."""
-
-ADAPTER_SHARE = 0.1
-"""How large an adapter is at most, as a share of its base: 2% at rank 32 in a model of 4B, more in smaller ones."""
 
 LEAST_GPU_GIB = 15
 """What hardware=rtx16g needs: no group is for less."""
@@ -233,23 +235,56 @@ def check_model(path: str, context: int = 0, *, critic: bool = False) -> None:
         )
 
 
-def check_disk(configuration: DictConfig, model: Path | None) -> None:
+def forecast(configuration: DictConfig, overrides: Sequence[str], hardware: Hardware) -> Plan | None:
+    """What the run takes; None where no model is named, or where the shape of its family is not known.
+
+    Args:
+        configuration: The resolved configuration.
+        overrides: What it was made of; they name the hardware group.
+        hardware: The machine.
+    """
+    path = configuration.actor_rollout_ref.model.path
+    if path is None:
+        return None
+    group = next((item.partition("=")[2] for item in overrides if group_of(item) == "hardware"), "h200x1")
+    device = this_machine()
+    if configuration.trainer.device != "cpu":
+        # Rates decide the time alone, which is not asked for.
+        device = dataclasses.replace(DEVICES["h200"], name="this GPU", memory=hardware.gpu_bytes)
+    try:
+        # The check of the model has brought its configuration into the hub's cache.
+        return plan_of(configuration, group, device, find_shape(path, ask_hub=False))
+    except UnknownShape:
+        return None
+
+
+def check_memory(configuration: DictConfig, plan: Plan | None) -> None:
+    """The run fits into the machine's memory, as far as that can be forecast.
+
+    Raises:
+        UserError: It does not, even if the forecast is too large by its error.
+    """
+    if plan is None or not configuration.veritas_rl.check_memory or (reason := plan.refusal()) is None:
+        return
+    fitting = "".join(f"; with {change} it fits" for change in plan.changes()[:1])
+    raise UserError(
+        f"{reason}{fitting}; train/tools/plan.py shows all of it, and veritas_rl.check_memory=false starts anyway"
+    )
+
+
+def check_disk(configuration: DictConfig, plan: Plan | None) -> None:
     """There is room for the checkpoints that the run keeps.
 
     Args:
         configuration: The resolved configuration.
-        model: The local folder of the model, if it is one; its weights say how large a checkpoint is.
+        plan: What the run takes, where it is known: it says how large a checkpoint is.
 
     Raises:
         UserError: There is not.
     """
-    weights = sum(file.stat().st_size for file in model.glob("*.safetensors")) if model is not None else 0
-    if configuration.actor_rollout_ref.actor.checkpoint.get("save_lora_only"):
-        weights *= ADAPTER_SHARE
-    models = 2 if configuration.algorithm.adv_estimator == "gae" else 1
-    # fp32 weights and two moments of Adam, from bf16 or fp32 weights on the disk; one checkpoint more than is kept.
+    # One checkpoint more than is kept: the oldest goes when the newest is whole.
     kept = (configuration.trainer.max_actor_ckpt_to_keep or 1) + 1
-    needed = SPARE_BYTES + 6 * models * weights * kept
+    needed = SPARE_BYTES + (kept * sum(plan.checkpoint().values()) if plan is not None else 0)
     folder = Path(configuration.trainer.default_local_dir)
     existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     if not os.access(existing, os.W_OK):

@@ -90,14 +90,15 @@ class RlRun(Run):
         preflight.check_devices(self.configuration, self.hardware)
 
     def check_start(self) -> None:
-        """The model can be read, and the disk holds the checkpoints."""
-        path = self.model
-        if path is not None:
+        """The model can be read, the run fits into memory, and the disk holds the checkpoints."""
+        if self.model is not None:
             critic = self.configuration.algorithm.adv_estimator == "gae"
-            preflight.check_model(path, self.context, critic=critic)
+            preflight.check_model(self.model, self.context, critic=critic)
         if self.configuration.trainer.device != "cpu":
             print(attention.described(self.configuration), flush=True)
-        preflight.check_disk(self.configuration, Path(path) if path and Path(path).is_dir() else None)
+        forecast = preflight.forecast(self.configuration, self.overrides, self.hardware)
+        preflight.check_memory(self.configuration, forecast)
+        preflight.check_disk(self.configuration, forecast)
 
     def check_model(self, model: Path) -> None:
         """The adapter belongs to the model, and the checkpoint began from it."""

@@ -1,0 +1,115 @@
+"""What fits, what is refused, and what is proposed instead."""
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+from veritas_rl.planning.devices import DEVICES, GIB
+from veritas_rl.planning.plan import ERROR, Plan
+
+
+def on(plan: Plan, gib: float) -> Plan:
+    """The same run on a device with other memory."""
+    return dataclasses.replace(plan, device=dataclasses.replace(plan.device, memory=int(gib * GIB)))
+
+
+def test_each_phase_of_a_step_is_there(planned: Callable[..., Plan]) -> None:
+    ppo = [phase.name for phase in planned("h200x1").phases()]
+    assert ppo == [
+        "rollout",
+        "old log-probabilities",
+        "values",
+        "critic's update",
+        "actor's update",
+        "weights to the rollout",
+        "checkpoint",
+    ]
+    kl = planned("h200x1", "algorithm=grpo", "actor_rollout_ref.actor.use_kl_loss=true")
+    names = [phase.name for phase in kl.phases()]
+    assert "reference" in names
+    assert "values" not in names
+    bypassed = planned("h200x1", "algorithm.rollout_correction.bypass_mode=true")
+    assert "old log-probabilities" not in [phase.name for phase in bypassed.phases()]
+
+
+def test_the_peak_is_the_largest_phase_and_decides(planned: Callable[..., Plan]) -> None:
+    plan = planned("h200x1")
+    peak = max(phase.total for phase in plan.phases())
+    assert plan.peak.total == peak
+    assert on(plan, peak / GIB + 0.01).peak.total / GIB <= peak / GIB + 0.01
+
+
+def test_only_what_cannot_fit_even_with_the_error_is_refused(planned: Callable[..., Plan]) -> None:
+    plan = planned("h200x1", "rollout=transformers", "algorithm=grpo", "actor_rollout_ref.rollout.max_num_seqs=8")
+    need = plan.peak.total / GIB
+    assert on(plan, need + 0.1).fits
+    assert on(plan, need + 0.1).refusal() is None
+    tight = on(plan, need * (1 - ERROR / 2))
+    assert not tight.fits
+    assert tight.refusal() is None
+    reason = on(plan, need * (1 - 2 * ERROR)).refusal()
+    assert reason is not None
+    assert reason.startswith(plan.peak.name)
+    assert "\n" not in reason
+
+
+def test_4b_with_all_parameters_does_not_fit_on_24_gb(planned: Callable[..., Plan]) -> None:
+    plan = planned("rtx24g", "lora=off", "actor_rollout_ref.model.path=Qwen/Qwen3-4B-Instruct-2507")
+    # Weights, gradients and moments of the actor alone are 60 GiB.
+    assert plan.actor.weights + plan.actor.gradients + plan.actor.optimizer > 59 * GIB
+    assert plan.refusal() is not None
+
+
+def test_a_rollout_without_room_for_one_sequence_is_refused(planned: Callable[..., Plan]) -> None:
+    plan = planned("h200x1", "actor_rollout_ref.rollout.gpu_memory_utilization=0.05")
+    assert plan.server.at_once == 0
+    reason = plan.refusal()
+    assert reason is not None
+    assert "cache" in reason
+    assert any("gpu_memory_utilization" in change for change in plan.changes())
+
+
+@pytest.mark.parametrize("gib", [60, 79, 139])
+def test_the_largest_micro_batch_fits_and_more_does_not(planned: Callable[..., Plan], gib: float) -> None:
+    plan = on(planned("h200x1"), gib)
+    tokens = plan.largest_tokens()
+    assert tokens is not None
+
+    def trains(count: int) -> bool:
+        phases = plan.with_tokens(count).phases()
+        return all(phase.total <= plan.device.memory for phase in phases if phase.name != "rollout")
+
+    assert trains(tokens)
+    assert not trains(tokens + 1024)
+
+
+def test_the_largest_share_fits_and_more_does_not(planned: Callable[..., Plan]) -> None:
+    plan = on(planned("h200x1"), 79)
+    share = plan.largest_share()
+    assert share is not None
+    waiting = plan.actor.idle + (plan.critic.idle if plan.critic else 0)
+    assert (
+        share * plan.device.memory + waiting
+        <= plan.device.memory
+        < (share + 0.03) * plan.device.memory + waiting + 2 * GIB
+    )
+
+
+def test_each_proposed_change_fits(planned: Callable[..., Plan]) -> None:
+    names = ("lora=off", "algorithm=grpo", "actor_rollout_ref.model.path=Qwen/Qwen3-4B-Instruct-2507")
+    plan = dataclasses.replace(planned("h200x1", *names), device=DEVICES["h100"])
+    kept = "actor_rollout_ref.actor.fsdp_config.optimizer_offload=false"
+    changed = dataclasses.replace(planned("h200x4", *names, kept), device=DEVICES["a100-40g"])
+    for refused in (plan, changed):
+        for change in refused.changes():
+            again = planned(refused.hardware, *names, *change.split())
+            assert dataclasses.replace(again, device=refused.device).fits, change
+
+
+def test_more_ranks_need_less_of_each(planned: Callable[..., Plan]) -> None:
+    updates = [
+        next(phase.total for phase in planned(f"h200x{ranks}", "lora=off").phases() if phase.name == "actor's update")
+        for ranks in (4, 8)
+    ]
+    assert updates[0] > updates[1]

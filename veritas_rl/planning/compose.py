@@ -1,0 +1,46 @@
+"""From a resolved configuration, or from what a person typed, to a plan."""
+
+import os
+from collections.abc import Mapping
+
+from omegaconf import DictConfig
+
+from veritas_rl.planning.devices import Device, device_for
+from veritas_rl.planning.duration import Assumptions
+from veritas_rl.planning.models import Shape, find_shape
+from veritas_rl.planning.plan import Plan
+from veritas_rl.planning.settings import settings_of
+
+
+def plan_of(
+    configuration: DictConfig,
+    hardware: str,
+    device: Device | None = None,
+    shape: Shape | None = None,
+    assumed: Mapping[str, float] | None = None,
+) -> Plan:
+    """The plan of a run.
+
+    Args:
+        configuration: Resolved, of reinforcement learning.
+        hardware: The name of the hardware group.
+        device: What it runs on; None for what the group stands for, and for this machine's memory on a CPU.
+        shape: The model; None to look for the one that the configuration names.
+        assumed: Values of `Assumptions`, by name.
+
+    Raises:
+        UserError: The model or the device is not known.
+    """
+    settings = settings_of(configuration)
+    if device is None:
+        device = this_machine() if settings.cpu else device_for(hardware)
+    guessed = {"reply": settings.rollout.reply // 2, "turns": 20 if settings.episodes else 1}
+    guessed["prompt"] = min(Assumptions.prompt, settings.rollout.prompt)
+    assumptions = Assumptions(**{**guessed, **(assumed or {})})
+    return Plan(settings, shape or find_shape(settings.model), device, hardware, assumptions)
+
+
+def this_machine() -> Device:
+    """The memory of this machine, with rates of two cores."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return Device("this machine", memory, 100e9, 20e9, 10e9, 10e9)

@@ -1,0 +1,127 @@
+"""How long a step takes, from counted work and assumed rates. Every assumption is an attribute, and is printed."""
+
+from dataclasses import dataclass
+
+from veritas_rl.planning.devices import Device
+from veritas_rl.planning.models import Shape
+from veritas_rl.planning.serving import Server
+from veritas_rl.planning.settings import Role, Settings
+from veritas_rl.planning.training import Engine
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """What settings do not say.
+
+    Attributes:
+        mfu: Share of the device's matrix rate that passes of the trainer reach.
+        prefill: The same for prompts in the rollout.
+        decode: Share of the memory's bandwidth that generation reaches.
+        overhead: Seconds of each decoding step beside reading weights and cache.
+        collective: Share of the link's rate that collectives reach.
+        transfer: Share of the host link's rate that offloading reaches.
+        prompt: Mean tokens of a prompt.
+        reply: Mean tokens of a reply.
+        turns: Replies of a task.
+        padding: Tokens computed for each real one where rows are padded.
+    """
+
+    mfu: float = 0.35
+    prefill: float = 0.5
+    decode: float = 0.6
+    overhead: float = 0.004
+    collective: float = 0.6
+    transfer: float = 0.5
+    prompt: int = 522
+    reply: int = 512
+    turns: int = 1
+    padding: float = 2.5
+
+
+def forward_work(shape: Shape, tokens: float, length: float, *, head: bool) -> float:
+    """Multiplications and additions of one forward pass, two for each parameter and token.
+
+    Args:
+        shape: The model.
+        tokens: How many.
+        length: Tokens of a sequence, on average.
+        head: Whether logits of the vocabulary are made.
+    """
+    body = shape.layers * sum(a * b for a, b in shape.linears.values())
+    heads = shape.vocabulary * shape.hidden if head else 0
+    # Scores and weighted values; the causal half is computed.
+    attention = 2 * length * shape.queries * shape.layers
+    return tokens * (2 * (body + heads) + attention)
+
+
+def tokens_of(settings: Settings, assumed: Assumptions) -> tuple[float, float]:
+    """Mean prompt and reply tokens of one step."""
+    replies = settings.prompts * settings.samples * assumed.turns
+    return replies * assumed.prompt, replies * assumed.reply
+
+
+def phase_seconds(settings: Settings, shape: Shape, device: Device, assumed: Assumptions) -> dict[str, float]:
+    """Seconds of each phase of a step.
+
+    Args:
+        settings: Of the run.
+        shape: The model.
+        device: One GPU.
+        assumed: What settings do not say.
+    """
+    prompt, reply = tokens_of(settings, assumed)
+    length = assumed.prompt + assumed.reply
+    seconds = {"rollout": _rollout(settings, shape, device, assumed)}
+
+    def passed(role: Role, passes: float) -> float:
+        tokens = (prompt + reply) * (1 if role.packed else assumed.padding)
+        work = forward_work(shape, tokens, length, head=not role.critic) * passes
+        limit = role.update_tokens if passes > 1 else role.infer_tokens
+        batches = max(1.0, tokens / settings.ranks / limit)
+        gathers = batches * passes * shape.parameters(critic=role.critic) * role.compute_bytes
+        # Collectives overlap the computation: the longer of both counts.
+        link = gathers / (device.link * assumed.collective) if role.shards > 1 else 0.0
+        moved = Engine(shape, role).weights * role.param_offload
+        moved += Engine(shape, role).optimizer * role.optimizer_offload * (passes > 1)
+        offload = 2 * moved / (device.host_link * assumed.transfer)
+        return max(work / settings.ranks / (device.matrix_rate * assumed.mfu), link) + offload
+
+    def updated(role: Role) -> float:
+        # Forward, backward for inputs, for weights where they are trained, and once more forward where recomputed.
+        passes = 2 + (not role.lora_rank) + role.checkpointing
+        return role.epochs * passed(role, passes)
+
+    if settings.old_log_prob:
+        seconds["old log-probabilities"] = passed(settings.actor, 1)
+    if settings.reference:
+        seconds["reference"] = passed(settings.actor, 1)
+    if settings.critic is not None:
+        seconds["values"] = passed(settings.critic, 1)
+        seconds["critic's update"] = updated(settings.critic)
+    seconds["actor's update"] = updated(settings.actor)
+    sent = Server(shape, settings.rollout, device, settings.actor.lora_rank, settings.cpu)
+    backup = sent.backup / (device.host_link * assumed.transfer)
+    weights = sent.adapter or sent.weights
+    seconds["weights to the rollout"] = 1 + backup + 2 * weights / (device.host_link * assumed.transfer)
+    return seconds
+
+
+def _rollout(settings: Settings, shape: Shape, device: Device, assumed: Assumptions) -> float:
+    """Seconds of a rollout: prompts by the matrix rate, replies by reading weights and cache at each step."""
+    rollout = settings.rollout
+    server = Server(shape, rollout, device, settings.actor.lora_rank, settings.cpu)
+    replicas = max(1, settings.ranks // rollout.tensor_parallel)
+    prompt, _ = tokens_of(settings, assumed)
+    prefill = forward_work(shape, prompt / settings.ranks, assumed.prompt, head=False) / (
+        device.matrix_rate * assumed.prefill
+    )
+    length = assumed.prompt + assumed.reply / 2
+    sequences = settings.prompts * settings.samples / replicas
+    at_once = max(
+        1.0, min(sequences, rollout.sequences, server.cache / (server.token * (assumed.prompt + assumed.reply)))
+    )
+    read = server.weights + at_once * length * server.token
+    computed = forward_work(shape, at_once, length, head=True) / rollout.tensor_parallel
+    step = max(read / (device.bandwidth * assumed.decode), computed / (device.matrix_rate * assumed.prefill))
+    steps = assumed.reply * assumed.turns * max(1.0, sequences / at_once)
+    return prefill + steps * (step + assumed.overhead)

@@ -1,0 +1,294 @@
+"""The plan of a run: each phase of a step with its memory, what fits, and the largest setting that does."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from veritas_rl.planning.devices import GIB, Device
+from veritas_rl.planning.duration import Assumptions, phase_seconds, tokens_of
+from veritas_rl.planning.models import Shape
+from veritas_rl.planning.serving import CONTEXT, Server, server_of
+from veritas_rl.planning.settings import Role, Settings
+from veritas_rl.planning.storage import checkpoint_parts, host_parts
+from veritas_rl.planning.training import Engine
+
+ERROR = 0.15
+"""How far a forecast may be from a measurement, see docs/planning.md: what is larger by more than this cannot fit."""
+
+FRAGMENTED = 0.05
+"""Share of the trainer's passing memory that its allocator holds beside what is in use. Assumed."""
+
+COLLECTIVES = int(0.6 * GIB)
+"""Buffers of NCCL in the trainer's process, where there are several GPUs. Assumed."""
+
+CPU_PROCESS = int(0.55 * GIB)
+"""A process that has imported torch, transformers and verl, on a CPU. Measured."""
+
+STEP = 1024
+"""In what steps the largest micro-batch is looked for, in tokens."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase of a step on one device.
+
+    Attributes:
+        name: What happens.
+        parts: Bytes by what they hold.
+        setting: The setting that makes it larger or smaller.
+    """
+
+    name: str
+    parts: Mapping[str, int]
+    setting: str
+
+    @property
+    def total(self) -> int:
+        """Bytes of the device."""
+        return sum(self.parts.values())
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run takes.
+
+    Attributes:
+        settings: Of the run.
+        shape: The model.
+        device: One GPU, or the machine where there is none.
+        hardware: The hardware group.
+        assumed: What settings do not say.
+    """
+
+    settings: Settings
+    shape: Shape
+    device: Device
+    hardware: str
+    assumed: Assumptions
+
+    @property
+    def server(self) -> Server:
+        """The rollout's server on one GPU."""
+        return server_of(self.settings, self.shape, self.device)
+
+    def engine(self, role: Role) -> Engine:
+        """A trained model on one device."""
+        rollout, cpu = self.settings.rollout, self.settings.cpu
+        kept = (rollout.reply + 1) / rollout.context if cpu and not role.packed else 1.0
+        padding = 1.0 if role.packed or cpu else self.assumed.padding
+        return Engine(self.shape, role, cpu=cpu, kept_logits=kept, padding=padding)
+
+    @property
+    def actor(self) -> Engine:
+        """The actor's."""
+        return self.engine(self.settings.actor)
+
+    @property
+    def critic(self) -> Engine | None:
+        """The critic's, if there is one."""
+        return None if self.settings.critic is None else self.engine(self.settings.critic)
+
+    def phases(self) -> list[Phase]:
+        """Each phase of a step as verl runs it, in its order."""
+        return list(self._phases())
+
+    def _phases(self) -> Iterator[Phase]:
+        settings, server, actor, critic = self.settings, self.server, self.actor, self.critic
+        idle = {"actor, waiting": actor.idle, "critic, waiting": critic.idle if critic else 0}
+        process = {"processes": self._processes()}
+        limit = "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu"
+        of_actor, of_critic = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu", "critic.ppo_max_token_len_per_gpu"
+        yield _phase(
+            "rollout",
+            {
+                **idle,
+                **process,
+                "rollout": server.share,
+                "rollout's graphs": 0 if server.cpu else server.context - CONTEXT,
+            },
+            "actor_rollout_ref.rollout.gpu_memory_utilization",
+        )
+        asleep = {**process, "rollout, asleep": server.asleep}
+        beside_actor = {**asleep, "critic, waiting": idle["critic, waiting"]}
+        beside_critic = {**asleep, "actor, waiting": idle["actor, waiting"]}
+        if settings.old_log_prob:
+            parts = actor.inference_parts(entropy=True)
+            yield _phase("old log-probabilities", {**beside_actor, **_spread(parts)}, limit)
+        if settings.reference:
+            parts = actor.inference_parts(entropy=False)
+            if not actor.role.lora_rank:
+                # A model of its own, whose layers come from the host; the actor waits.
+                beside = {**beside_actor, "actor, waiting": actor.idle}
+                parts = {name: size for name, size in parts.items() if name not in ("weights", "optimizer")}
+                yield _phase("reference", {**beside, **_spread(parts)}, limit)
+            else:
+                yield _phase("reference", {**beside_actor, **_spread(parts)}, limit)
+        if critic is not None:
+            yield _phase("values", {**beside_critic, **_spread(critic.inference_parts(entropy=False))}, of_critic)
+            yield _phase("critic's update", {**beside_critic, **_spread(critic.update_parts())}, of_critic)
+        yield _phase("actor's update", {**beside_actor, **_spread(actor.update_parts())}, of_actor)
+        yield self._sync(beside_actor)
+        saved = {"weights": actor.weights, "optimizer": 0 if actor.role.optimizer_offload else actor.optimizer}
+        yield _phase("checkpoint", {**beside_actor, **saved}, "trainer.save_freq")
+
+    def _sync(self, beside: Mapping[str, int]) -> Phase:
+        """Weights go to the rollout, whose own weights are back and whose cache is not."""
+        server, actor = self.server, self.actor
+        staged = bool(actor.role.lora_rank) or not actor.role.fsdp2 or not actor.role.param_offload
+        sent = server.adapter if actor.role.lora_rank else 2 * self.settings.rollout.bucket
+        if server.cpu:
+            sent = min(sent, 2 * server.weights)
+        parts = {
+            **beside,
+            "weights": actor.weights if staged else 0,
+            "optimizer": 0 if actor.role.optimizer_offload else actor.optimizer,
+            "rollout, asleep": server.asleep + (server.weights if self.settings.rollout.sleeps else 0),
+            "weights on their way": sent,
+        }
+        return _phase("weights to the rollout", parts, "rollout.checkpoint_engine.update_weights_bucket_megabytes")
+
+    def _processes(self) -> int:
+        """What processes take of the device beside tensors."""
+        if self.settings.cpu:
+            return CPU_PROCESS * (2 + self.settings.workers)
+        return CONTEXT + (COLLECTIVES if self.settings.ranks > 1 else 0)
+
+    @property
+    def peak(self) -> Phase:
+        """The phase that takes most."""
+        return max(self.phases(), key=lambda phase: phase.total)
+
+    @property
+    def fits(self) -> bool:
+        """Whether every phase fits into the device, and the cache holds one sequence."""
+        return self.peak.total <= self.device.memory and self.server.at_once >= 1
+
+    def refusal(self) -> str | None:
+        """Why the run cannot fit even where the forecast is too large by its error; None where it can."""
+        peak, server = self.peak, self.server
+        if server.room < server.token * server.longest and self.settings.rollout.name != "transformers":
+            needed = server.share - server.room + server.token * server.longest
+            return (
+                f"the rollout takes {server.share / GIB:.1f} GiB of a GPU, and weights with one sequence of "
+                f"{server.longest} tokens in the cache need {needed / GIB:.1f}"
+            )
+        if peak.total * (1 - ERROR) > self.device.memory:
+            return (
+                f"{peak.name} needs about {peak.total / GIB:.1f} GiB of the {self.device.memory / GIB:.1f} of "
+                f"{self.device.name}, most of it for {_largest(peak)}"
+            )
+        return None
+
+    def with_settings(self, settings: Settings) -> "Plan":
+        """The same run with other settings."""
+        return dataclasses.replace(self, settings=settings)
+
+    def with_tokens(self, tokens: int) -> "Plan":
+        """The same run with micro-batches of so many tokens in every phase."""
+        changed = {"update_tokens": tokens, "infer_tokens": tokens}
+        critic = self.settings.critic
+        return self.with_settings(
+            dataclasses.replace(
+                self.settings,
+                actor=dataclasses.replace(self.settings.actor, **changed),
+                critic=None if critic is None else dataclasses.replace(critic, **changed),
+            )
+        )
+
+    def largest_tokens(self) -> int | None:
+        """The largest micro-batch that fits, in tokens, a multiple of 1024; None where not even one sequence does."""
+        least = self.settings.rollout.context
+        fits, too_many = 0, 1
+        while self._trains(least + (too_many - 1) * STEP):
+            fits, too_many = too_many, too_many * 2
+            if too_many > 1024:
+                break
+        while too_many - fits > 1:
+            middle = (fits + too_many) // 2
+            fits, too_many = (middle, too_many) if self._trains(least + (middle - 1) * STEP) else (fits, middle)
+        if not fits:
+            return None
+        most = least + (fits - 1) * STEP
+        return max(least, most // STEP * STEP)
+
+    def _trains(self, tokens: int) -> bool:
+        plan = self.with_tokens(tokens)
+        return all(phase.total <= self.device.memory for phase in plan.phases() if phase.name != "rollout")
+
+    def largest_share(self) -> float | None:
+        """The largest share of the GPU for the rollout, in hundredths; None where it takes no share, or none fits."""
+        if self.settings.rollout.name == "transformers":
+            return None
+        for hundredths in range(90, 4, -1):
+            rollout = dataclasses.replace(self.settings.rollout, share=hundredths / 100)
+            plan = self.with_settings(dataclasses.replace(self.settings, rollout=rollout))
+            rolled = next(phase for phase in plan.phases() if phase.name == "rollout")
+            if rolled.total <= self.device.memory:
+                return hundredths / 100 if plan.server.at_once else None
+        return None
+
+    def changes(self) -> list[str]:
+        """Overrides that make the run fit, each alone, then together; empty where it fits or nothing helps."""
+        if self.fits:
+            return []
+        found = [typed for typed, plan in self._changed() if plan.fits]
+        return found[:3]
+
+    def _changed(self) -> Iterator[tuple[str, "Plan"]]:
+        settings = self.settings
+        rl, critic = "actor_rollout_ref", settings.critic
+        if (share := self.largest_share()) is not None:
+            rollout = dataclasses.replace(settings.rollout, share=share)
+            smaller = self.with_settings(dataclasses.replace(settings, rollout=rollout))
+            yield f"{rl}.rollout.gpu_memory_utilization={share}", smaller
+        if (tokens := self.largest_tokens()) is not None:
+            typed = f"{rl}.actor.ppo_max_token_len_per_gpu={tokens}"
+            yield typed + (f" critic.ppo_max_token_len_per_gpu={tokens}" if critic else ""), self.with_tokens(tokens)
+        offload = {"param_offload": True, "optimizer_offload": True}
+        typed = f"{rl}.actor.fsdp_config.param_offload=true {rl}.actor.fsdp_config.optimizer_offload=true"
+        if critic:
+            typed += " critic.fsdp.param_offload=true critic.fsdp.optimizer_offload=true"
+        offloaded = self.with_settings(
+            dataclasses.replace(
+                settings,
+                actor=dataclasses.replace(settings.actor, **offload),
+                critic=dataclasses.replace(critic, **offload) if critic else None,
+            )
+        )
+        yield typed, offloaded
+        if (tokens := offloaded.largest_tokens()) is not None:
+            more = f" {rl}.actor.ppo_max_token_len_per_gpu={tokens}"
+            more += f" critic.ppo_max_token_len_per_gpu={tokens}" if critic else ""
+            yield typed + more, offloaded.with_tokens(tokens)
+        if critic:
+            yield "algorithm=grpo", self.with_settings(dataclasses.replace(settings, critic=None))
+
+    def host(self) -> dict[str, int]:
+        """Memory of one node's host, by part."""
+        return host_parts(self.settings, self.shape, self.server)
+
+    def checkpoint(self) -> dict[str, int]:
+        """One checkpoint on the disk, by part."""
+        return checkpoint_parts(self.settings, self.shape)
+
+    def seconds(self) -> dict[str, float]:
+        """A step's time by phase."""
+        return phase_seconds(self.settings, self.shape, self.device, self.assumed)
+
+    def tokens(self) -> tuple[float, float]:
+        """Prompt and reply tokens of a step."""
+        return tokens_of(self.settings, self.assumed)
+
+
+def _phase(name: str, parts: Mapping[str, int], setting: str) -> Phase:
+    return Phase(name, {part: size for part, size in parts.items() if size}, setting)
+
+
+def _spread(parts: Mapping[str, int]) -> dict[str, int]:
+    """Parts with what the allocator holds beside those that come and go."""
+    passing = sum(size for name, size in parts.items() if name not in ("weights", "optimizer", "gradients"))
+    return {**parts, "fragments": int(FRAGMENTED * passing)}
+
+
+def _largest(phase: Phase) -> str:
+    return max(phase.parts, key=lambda part: phase.parts[part])

@@ -1,0 +1,106 @@
+"""What the rollout takes of one GPU: weights, activations, and the KV cache that is left."""
+
+from dataclasses import dataclass
+
+from veritas_rl.planning.devices import GIB, Device
+from veritas_rl.planning.models import Shape
+from veritas_rl.planning.settings import Rollout, Settings
+
+CONTEXT = int(0.6 * GIB)
+"""Of one process on a GPU: CUDA's context, its libraries and their workspaces. Assumed."""
+
+GRAPHS = int(1.0 * GIB)
+"""vLLM's captured CUDA graphs, which stay while it sleeps. Assumed."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """The rollout's server on one GPU, or as a process on a CPU.
+
+    Attributes:
+        shape: The model.
+        rollout: Its settings.
+        device: On what it runs.
+        lora_rank: Of the adapter that it holds beside the weights; 0 for none.
+        cpu: Whether it runs on a CPU.
+    """
+
+    shape: Shape
+    rollout: Rollout
+    device: Device
+    lora_rank: int
+    cpu: bool
+
+    @property
+    def weights(self) -> int:
+        """Weights on this GPU."""
+        return self.shape.parameters() * self.rollout.weight_bytes // self.rollout.tensor_parallel
+
+    @property
+    def adapter(self) -> int:
+        """The adapter's weights."""
+        if not self.lora_rank:
+            return 0
+        return sum(a * b for a, b in self.shape.adapter_tensors(self.lora_rank)) * self.rollout.weight_bytes
+
+    @property
+    def activations(self) -> int:
+        """The largest forward pass: a layer of all batched tokens, and fp32 logits of all sequences, twice."""
+        shape, width = self.shape, self.rollout.weight_bytes
+        tokens = self.rollout.batched_tokens
+        layer = tokens * width * (4 * shape.hidden + 3 * shape.intermediate // self.rollout.tensor_parallel)
+        return layer + self.rollout.sequences * shape.vocabulary * (width + 8)
+
+    @property
+    def token(self) -> int:
+        """Bytes of the KV cache for one token on this GPU."""
+        return 2 * self.shape.layers * self.shape.keys * self.rollout.weight_bytes // self.rollout.tensor_parallel
+
+    @property
+    def share(self) -> int:
+        """All that the server may take."""
+        if self.rollout.name == "transformers":
+            return self.weights + self.adapter + self.activations + self.rollout.sequences * self.longest * self.token
+        return int(self.device.memory * self.rollout.share)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of one sequence at most."""
+        return self.rollout.context
+
+    @property
+    def room(self) -> int:
+        """What the weights leave of the server's share."""
+        return self.share - self.weights - self.adapter
+
+    @property
+    def cache(self) -> int:
+        """The KV cache: what activations and the process leave of that room, too. Negative if they do not fit."""
+        if self.rollout.name == "transformers":
+            return self.rollout.sequences * self.longest * self.token
+        return self.room - self.activations - (0 if self.cpu else CONTEXT)
+
+    @property
+    def context(self) -> int:
+        """What stays of its process on a GPU while it sleeps: its context, and graphs, which lie beside its share."""
+        return 0 if self.cpu else CONTEXT + (0 if self.rollout.eager or self.rollout.name == "transformers" else GRAPHS)
+
+    @property
+    def at_once(self) -> int:
+        """How many sequences of the longest length the cache holds."""
+        return max(0, self.cache // (self.token * self.longest))
+
+    @property
+    def asleep(self) -> int:
+        """What stays on the GPU while the trainer works."""
+        return self.context if self.rollout.sleeps else self.share
+
+    @property
+    def backup(self) -> int:
+        """Weights that are kept on the host while it sleeps: only adapters are sent to a server that has a base."""
+        return self.weights if self.lora_rank and self.rollout.sleeps and self.rollout.name == "vllm" else 0
+
+
+def server_of(settings: Settings, shape: Shape, device: Device) -> Server:
+    """The rollout's server of a run."""
+    return Server(shape, settings.rollout, device, settings.actor.lora_rank, settings.cpu)

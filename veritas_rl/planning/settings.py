@@ -1,0 +1,245 @@
+"""What of a resolved configuration decides memory and time, as plain numbers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from veritas_rl.errors import UserError
+
+BYTES = {"fp32": 4, "float32": 4, "float": 4, "bf16": 2, "bfloat16": 2, "fp16": 2, "float16": 2, "half": 2}
+
+
+@dataclass(frozen=True)
+class Role:
+    """One trained model: the actor or the critic.
+
+    Attributes:
+        critic: Whether it is the critic.
+        lora_rank: Of its adapters; 0 where every parameter is trained.
+        lora_targets: The modules that are adapted; None for all linear ones.
+        lora_only: Whether a checkpoint holds the adapters alone.
+        weight_bytes: Of a stored parameter, of its gradient and of each of Adam's moments.
+        compute_bytes: Of a gathered parameter and of an activation.
+        reduce_bytes: Of a gradient while it is reduced over the ranks.
+        param_offload: Whether parameters are on the host between phases.
+        optimizer_offload: Whether Adam's moments are.
+        fsdp2: Whether FSDP2 shards it, and not FSDP1.
+        reshard: Whether gathered parameters are freed after each layer.
+        shards: Over how many ranks it is divided.
+        packed: Whether rows are joined without padding.
+        checkpointing: Whether a layer's activations are computed again for the backward pass.
+        update_tokens: Tokens of a micro-batch in an update.
+        infer_tokens: The same without gradients.
+        entropy: Whether the loss has an entropy term.
+        compiled: Whether entropy is compiled, so that its intermediates are never stored.
+        entropy_chunk: Rows of logits of which entropy is computed at once; None for all.
+        fused_kernels: Whether log-probabilities come from a kernel that stores no logits.
+        fused_optimizer: Whether Adam's step is one kernel without intermediates.
+        mini_batches: How many updates a step makes.
+        epochs: How often each sample is used.
+    """
+
+    critic: bool
+    lora_rank: int
+    lora_targets: tuple[str, ...] | None
+    lora_only: bool
+    weight_bytes: int
+    compute_bytes: int
+    reduce_bytes: int
+    param_offload: bool
+    optimizer_offload: bool
+    fsdp2: bool
+    reshard: bool
+    shards: int
+    packed: bool
+    checkpointing: bool
+    update_tokens: int
+    infer_tokens: int
+    entropy: bool
+    compiled: bool
+    entropy_chunk: int | None
+    fused_kernels: bool
+    fused_optimizer: bool
+    mini_batches: int
+    epochs: int
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """How replies are generated.
+
+    Attributes:
+        name: "vllm", "sglang" or "transformers".
+        share: Of a GPU's memory that its server takes.
+        tensor_parallel: Over how many GPUs a copy of the model is divided.
+        weight_bytes: Of a parameter.
+        sequences: The most that are generated at once.
+        batched_tokens: The most tokens that one forward pass takes.
+        eager: Whether no CUDA graphs are captured.
+        sleeps: Whether its memory is freed while the trainer works.
+        prompt: The longest prompt in tokens.
+        reply: The longest reply in tokens.
+        bucket: Bytes in which weights are sent to it.
+    """
+
+    name: str
+    share: float
+    tensor_parallel: int
+    weight_bytes: int
+    sequences: int
+    batched_tokens: int
+    eager: bool
+    sleeps: bool
+    prompt: int
+    reply: int
+    bucket: int
+
+    @property
+    def context(self) -> int:
+        """The longest prompt and reply together."""
+        return self.prompt + self.reply
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What of a resolved configuration decides memory and time.
+
+    Attributes:
+        model: The model's folder or hub id.
+        nodes: How many machines.
+        gpus: GPUs of each; ranks on a CPU.
+        cpu: Whether it trains on a CPU.
+        prompts: Tasks of a step.
+        samples: Replies to each, or games of each.
+        episodes: Whether a task is a whole game of many replies.
+        actor: The actor.
+        critic: The critic; None for an algorithm without one.
+        reference: Whether log-probabilities of a reference are computed.
+        old_log_prob: Whether log-probabilities are computed again after the rollout.
+        rollout: How replies are generated.
+        kept: Checkpoints that are kept.
+        workers: Processes that play the tasks.
+    """
+
+    model: str
+    nodes: int
+    gpus: int
+    cpu: bool
+    prompts: int
+    samples: int
+    episodes: bool
+    actor: Role
+    critic: Role | None
+    reference: bool
+    old_log_prob: bool
+    rollout: Rollout
+    kept: int
+    workers: int
+
+    @property
+    def ranks(self) -> int:
+        """GPUs of all nodes."""
+        return self.nodes * self.gpus
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """Actor and, where there is one, critic."""
+        return (self.actor,) if self.critic is None else (self.actor, self.critic)
+
+
+def _bytes(dtype: Any) -> int:
+    if str(dtype) not in BYTES:
+        raise UserError(f"the number format {dtype} is not known: one of {', '.join(BYTES)}")
+    return BYTES[str(dtype)]
+
+
+def _role(configuration: DictConfig, *, critic: bool) -> Role:
+    rl = configuration.actor_rollout_ref
+    node, model = (configuration.critic, configuration.critic.model) if critic else (rl.actor, rl.model)
+    engine = node.fsdp if critic else node.fsdp_config
+    ranks = configuration.trainer.nnodes * configuration.trainer.n_gpus_per_node
+    longest = rl.rollout.prompt_length + rl.rollout.response_length
+    if node.use_dynamic_bsz:
+        # The critic's updates go by its limit for inference too, see rl.yaml.
+        update = node.ppo_infer_max_token_len_per_gpu if critic else node.ppo_max_token_len_per_gpu
+        infer = node.ppo_infer_max_token_len_per_gpu if critic else rl.rollout.log_prob_max_token_len_per_gpu
+    else:
+        update = longest * (node.ppo_micro_batch_size_per_gpu or 1)
+        rows = node.forward_micro_batch_size_per_gpu if critic else rl.rollout.log_prob_micro_batch_size_per_gpu
+        infer = longest * (rows or 1)
+    precision = engine.get("mixed_precision") or {}
+    rank = model.get("lora_rank", 0)
+    targets = model.get("target_modules")
+    optimizer = node.optim.get("override_optimizer_config") or {}
+    chunk = engine.get("entropy_from_logits_chunk_size")
+    return Role(
+        critic=critic,
+        lora_rank=rank,
+        lora_targets=None
+        if targets in (None, "all-linear")
+        else tuple([targets] if isinstance(targets, str) else targets),
+        lora_only=rank > 0 and bool(node.checkpoint.get("save_lora_only")),
+        weight_bytes=_bytes(engine.get("model_dtype") or "fp32"),
+        compute_bytes=_bytes(precision.get("param_dtype", "bf16")),
+        reduce_bytes=_bytes(precision.get("reduce_dtype", "fp32")),
+        param_offload=bool(engine.param_offload or engine.offload_policy),
+        optimizer_offload=bool(engine.optimizer_offload or engine.offload_policy),
+        fsdp2=node.strategy == "fsdp2",
+        reshard=bool(engine.reshard_after_forward),
+        shards=ranks if engine.fsdp_size < 1 else min(ranks, engine.fsdp_size),
+        packed=bool(model.use_remove_padding),
+        checkpointing=bool(model.enable_gradient_checkpointing),
+        update_tokens=int(update),
+        infer_tokens=int(infer),
+        entropy=not critic and bool(node.entropy_coeff or node.get("calculate_entropy")),
+        compiled=bool(engine.use_torch_compile) and bool(model.use_remove_padding),
+        entropy_chunk=chunk if engine.get("entropy_from_logits_with_chunking") else None,
+        fused_kernels=bool(model.get("use_fused_kernels")),
+        fused_optimizer=bool(optimizer.get("fused")),
+        mini_batches=max(1, configuration.data.train_batch_size // node.ppo_mini_batch_size),
+        epochs=node.ppo_epochs,
+    )
+
+
+def settings_of(configuration: DictConfig) -> Settings:
+    """What a plan needs of a resolved configuration of reinforcement learning.
+
+    Raises:
+        UserError: No model is named, or a number format is not known.
+    """
+    rl, trainer, algorithm = configuration.actor_rollout_ref, configuration.trainer, configuration.algorithm
+    if rl.model.path is None:
+        raise UserError("no model is named: --model takes a folder or a hub id")
+    rollout = rl.rollout
+    critic = configuration.critic.enable
+    if critic is None:
+        critic = algorithm.adv_estimator == "gae"
+    return Settings(
+        model=rl.model.path,
+        nodes=trainer.nnodes,
+        gpus=trainer.n_gpus_per_node,
+        cpu=trainer.device == "cpu",
+        prompts=configuration.data.train_batch_size,
+        samples=rollout.n,
+        episodes=configuration.veritas_rl.play == "episode",
+        actor=_role(configuration, critic=False),
+        critic=_role(configuration, critic=True) if critic else None,
+        reference=bool(rl.actor.use_kl_loss or algorithm.use_kl_in_reward),
+        old_log_prob=not OmegaConf.select(configuration, "algorithm.rollout_correction.bypass_mode"),
+        rollout=Rollout(
+            name=rollout.name,
+            share=rollout.gpu_memory_utilization,
+            tensor_parallel=rollout.tensor_model_parallel_size,
+            weight_bytes=_bytes(rollout.dtype),
+            sequences=rollout.max_num_seqs,
+            batched_tokens=rollout.max_num_batched_tokens,
+            eager=bool(rollout.enforce_eager),
+            sleeps=bool(rollout.free_cache_engine) and rollout.name != "transformers",
+            prompt=rollout.prompt_length,
+            reply=rollout.response_length,
+            bucket=rollout.checkpoint_engine.update_weights_bucket_megabytes << 20,
+        ),
+        kept=trainer.max_actor_ckpt_to_keep or 1,
+        workers=rollout.agent.num_workers,
+    )

@@ -1,0 +1,214 @@
+"""What verl's FSDP engine keeps in the memory of one device, part by part, while it computes and updates.
+
+Every number is the bytes of one device. `docs/planning.md` derives the formulas.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from veritas_rl.planning.models import Shape
+from veritas_rl.planning.settings import Role
+
+GATHERED_LAYERS = 2
+"""Layers whose parameters are gathered at once: the one that computes, and the next, which is fetched ahead."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A model under training on one device.
+
+    Attributes:
+        shape: The model.
+        role: How it is trained.
+        cpu: Whether on a CPU, where verl's engine is replaced by the project's own.
+        kept_logits: Share of the tokens for which logits are made.
+        padding: Tokens computed for each real one.
+    """
+
+    shape: Shape
+    role: Role
+    cpu: bool = False
+    kept_logits: float = 1.0
+    padding: float = 1.0
+
+    @property
+    def parameters(self) -> int:
+        """Parameters of the whole model, with adapters."""
+        return self.shape.parameters(critic=self.role.critic) + (self.trained if self.role.lora_rank else 0)
+
+    @property
+    def trained(self) -> int:
+        """Parameters that are trained."""
+        if self.role.lora_rank:
+            targets = self.role.lora_targets
+            return sum(map(math.prod, self.shape.adapter_tensors(self.role.lora_rank, targets)))
+        return self.shape.parameters(critic=self.role.critic)
+
+    @property
+    def weights(self) -> int:
+        """This device's share of the parameters."""
+        return self.parameters * self.role.weight_bytes // self.role.shards
+
+    @property
+    def optimizer(self) -> int:
+        """This device's share of Adam's two moments."""
+        return 2 * self.trained * self.role.weight_bytes // self.role.shards
+
+    @property
+    def gradients(self) -> int:
+        """This device's share of the gradients."""
+        return self.trained * self.role.weight_bytes // self.role.shards
+
+    @property
+    def idle(self) -> int:
+        """What stays on the device while others work."""
+        return (0 if self.role.param_offload else self.weights) + (0 if self.role.optimizer_offload else self.optimizer)
+
+    @property
+    def gathered(self) -> int:
+        """Whole parameters in the format of computing: the root's, and those of the layers in flight."""
+        if not self.role.reshard:
+            return self.parameters * self.role.compute_bytes
+        layers = GATHERED_LAYERS + (self.role.shards > 1)  # the buffer of the collective
+        return (self.shape.embedding_parameters + layers * self.shape.layer_parameters) * self.role.compute_bytes
+
+    @property
+    def reduced(self) -> int:
+        """Whole gradients of a layer and of the head before they are divided among the ranks."""
+        if self.role.lora_rank:
+            return 0
+        head = self.shape.embedding_parameters * self.role.compute_bytes
+        return head + self.shape.layer_parameters * (self.role.compute_bytes + self.role.reduce_bytes)
+
+    def layer_activations(self) -> int:
+        """Bytes for each token that the backward pass of one layer needs."""
+        shape, width = self.shape, self.role.compute_bytes
+        # A norm computes in fp32: it stores its input so, the normalised input, and its output for the next product.
+        norm = 4 + 2 * width
+        queries = keys = width  # rotated
+        if shape.family == "qwen3":
+            # Queries and keys are normalised; the scaled output goes into the rotation, which stores nothing.
+            queries, keys = queries + 4 + width, keys + 4 + width
+        values = width
+        attention = shape.queries * (queries + width) + shape.keys * (keys + values) + 4 * shape.heads
+        if self._masked:
+            # Under a mask, keys and values are repeated for each head of the queries.
+            attention += 2 * (shape.queries - shape.keys) * width
+        return 2 * norm * shape.hidden + attention + 4 * width * shape.intermediate
+
+    @property
+    def _masked(self) -> bool:
+        """Whether attention is given a mask: where rows are packed or padded, but not in the engine for a CPU."""
+        return not self.cpu or self.role.packed
+
+    def mask(self, tokens: int) -> int:
+        """The mask of one micro-batch, as truth values and as what the kernel adds."""
+        if not self._masked or not self.role.packed:
+            return 0
+        return tokens * tokens * (1 + self.role.compute_bytes)
+
+    def stored(self, tokens: int) -> int:
+        """Activations at the end of the forward pass: the inputs of all layers, or all that their backward needs."""
+        shape, width = self.shape, self.role.compute_bytes
+        around = tokens * (2 * shape.head_dim * 4 + (4 + 2 * width) * shape.hidden)  # positions, the last norm
+        each = width * shape.hidden if self.role.checkpointing else self.layer_activations()
+        return around + tokens * shape.layers * each
+
+    def transient(self, tokens: int) -> int:
+        """What one layer takes without gradients."""
+        shape, width = self.shape, self.role.compute_bytes
+        feed_forward = 3 * width * shape.intermediate + 2 * width * shape.hidden
+        attention = width * (2 * shape.hidden + 3 * shape.queries + 2 * shape.keys) + 4 * shape.hidden
+        return tokens * max(feed_forward, attention) + self.mask(tokens)
+
+    def layer_backward(self, tokens: int) -> int:
+        """The recomputed activations of one layer, and gradients of its feed-forward part."""
+        again = self.layer_activations() if self.role.checkpointing else 0
+        return tokens * (again + 3 * self.role.compute_bytes * self.shape.intermediate) + self.mask(tokens)
+
+    def logits(self, tokens: int, *, update: bool, entropy: bool) -> int:
+        """Logits with what log-probabilities and entropy make of them.
+
+        Args:
+            tokens: Of the micro-batch, padding included.
+            update: Whether with gradients.
+            entropy: Whether entropy is computed too.
+        """
+        if self.role.critic:
+            return tokens * 8
+        if self.role.fused_kernels:
+            return 0
+        each = logit_bytes(self.role, update=update, entropy=entropy, own_engine=self.cpu and not self.role.packed)
+        wanted = int(tokens * self.kept_logits) * self.shape.vocabulary
+        if entropy and self.role.entropy_chunk is not None and self.role.packed:
+            chunk = min(self.role.entropy_chunk, tokens) * self.shape.vocabulary
+            plain = logit_bytes(self.role, update=update, entropy=False, own_engine=False)
+            return wanted * plain + chunk * 12
+        return wanted * each
+
+    def update_parts(self) -> dict[str, int]:
+        """The largest moment of an update, by part."""
+        role = self.role
+        tokens = int(role.update_tokens * self.padding)
+        stored, backward = self.stored(tokens), self.layer_backward(tokens)
+        logits = self.logits(tokens, update=True, entropy=role.entropy)
+        fixed = {"weights": self.weights, "optimizer": self.optimizer, "gradients": self.gradients}
+        moments: list[dict[str, int]] = [
+            {"gathered weights": self.gathered, "activations": stored, "logits": logits},
+            {"gathered weights": self.gathered + self.reduced, "activations": stored + backward},
+            {"optimizer step": 0 if role.fused_optimizer else self._step()},
+        ]
+        return {**fixed, **max(moments, key=_total)}
+
+    def _step(self) -> int:
+        """Adam's intermediate: a square root of every second moment, or on a CPU of one tensor."""
+        if self.cpu:
+            return 2 * self.shape.embedding_parameters * self.role.weight_bytes // self.role.shards
+        return self.trained * self.role.weight_bytes // self.role.shards
+
+    def inference_parts(self, *, entropy: bool) -> dict[str, int]:
+        """The largest moment of a pass without gradients, by part."""
+        tokens = int(self.role.infer_tokens * self.padding)
+        hidden = tokens * self.shape.hidden * self.role.compute_bytes
+        moments: list[dict[str, int]] = [
+            {"activations": hidden + self.transient(tokens)},
+            {"activations": hidden, "logits": self.logits(tokens, update=False, entropy=entropy)},
+        ]
+        kept = 0 if self.role.optimizer_offload else self.optimizer
+        return {
+            "weights": self.weights,
+            "optimizer": kept,
+            "gathered weights": self.gathered,
+            **max(moments, key=_total),
+        }
+
+
+def _total(parts: Mapping[str, int]) -> int:
+    return sum(parts.values())
+
+
+def logit_bytes(role: Role, *, update: bool, entropy: bool, own_engine: bool) -> int:
+    """Bytes for each token and each entry of the vocabulary.
+
+    Args:
+        role: The actor.
+        update: Whether with gradients.
+        entropy: Whether entropy is computed too.
+        own_engine: Whether the project's engine for a CPU picks the logits of replies, which copies them.
+    """
+    half = role.compute_bytes == 2
+    copied = 0 if role.packed else role.compute_bytes
+    if not update:
+        if not entropy:
+            return role.compute_bytes + copied
+        if role.compiled:
+            return role.compute_bytes
+        # Softmax, the logarithm of the sum with its own intermediate, and in bf16 a copy in fp32.
+        return 14 if half else 12 + (4 if own_engine else 0)
+    if not entropy:
+        # bf16: the logits and an fp32 log-softmax of each row. fp32: the logits and three gradients of their size.
+        return (6 if half else 16) + (copied if half or own_engine else 0)
+    if role.compiled:
+        return 12 if half else 20
+    return 26 if half else 28 + (4 if own_engine else 0)
