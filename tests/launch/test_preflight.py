@@ -90,12 +90,12 @@ def test_a_large_model_needs_a_large_disk(tmp_path: Path, monkeypatch: pytest.Mo
 def test_what_cannot_fit_into_memory_is_refused(tmp_path: Path) -> None:
     preflight.check_memory(*planned(tmp_path, 140 << 30))
     with pytest.raises(UserError, match="needs about") as caught:
-        preflight.check_memory(*planned(tmp_path, 16 << 30))
+        preflight.check_memory(*planned(tmp_path, 24 << 30))
     said = str(caught.value)
     assert "\n" not in said
-    assert "of the 16.0 of this GPU" in said
+    assert "of the 24.0 of this GPU" in said
     assert "veritas_rl.check_memory=false" in said
-    preflight.check_memory(*planned(tmp_path, 16 << 30, "veritas_rl.check_memory=false"))
+    preflight.check_memory(*planned(tmp_path, 24 << 30, "veritas_rl.check_memory=false"))
 
 
 def test_nothing_is_said_of_a_model_that_is_not_known(run: RlRun, tmp_path: Path) -> None:

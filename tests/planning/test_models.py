@@ -55,11 +55,10 @@ def test_published_models_have_their_published_size(name: str) -> None:
 def test_every_tensor_is_that_of_transformers(family: str, tied: bool) -> None:
     config = AutoConfig.for_model(family, **DIMENSIONS, tie_word_embeddings=tied)
     shape = shape_of("it", "here", config.to_dict())
+    described: dict[str, Any] = {**config.to_dict(), "num_labels": 1}
     with torch.device("meta"):
         actor: Any = AutoModelForCausalLM.from_config(config)
-        critic: Any = AutoModelForTokenClassification.from_config(
-            AutoConfig.for_model(**config.to_dict() | {"num_labels": 1})
-        )
+        critic: Any = AutoModelForTokenClassification.from_config(AutoConfig.for_model(**described))
         assert sorted(shape.tensors()) == sorted(tuple(tensor.shape) for tensor in actor.parameters())
         assert sorted(shape.tensors(critic=True)) == sorted(tuple(tensor.shape) for tensor in critic.parameters())
         adapted: Any = get_peft_model(actor, LoraConfig(r=8, target_modules="all-linear", task_type="CAUSAL_LM"))
