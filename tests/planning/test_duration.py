@@ -41,8 +41,11 @@ def test_a_step_takes_less_on_more_gpus_and_more_with_padding(planned: Callable[
     common = ("data.train_batch_size=256", "algorithm=grpo")
     one, four = (sum(planned(f"h200x{ranks}", *common).seconds().values()) for ranks in (1, 4))
     assert four < one
+    flash = "veritas_rl.attention=flash_attention_2"
     packed, padded = (
-        planned("h200x1", *common, f"actor_rollout_ref.model.use_remove_padding={packed}").seconds()["actor's update"]
+        planned("h200x1", *common, flash, f"actor_rollout_ref.model.use_remove_padding={packed}").seconds()[
+            "actor's update"
+        ]
         for packed in ("true", "false")
     )
     assert padded == pytest.approx(2.5 * packed, rel=1e-6)

@@ -16,10 +16,12 @@ from transformers import AutoConfig
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer, Qwen2RotaryEmbedding
 from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer, Qwen3RotaryEmbedding
+from verl.utils import torch_functional
 
 from veritas_rl.planning.models import Shape, find_shape
 from veritas_rl.planning.plan import Plan
 from veritas_rl.planning.training import Engine, logit_bytes
+from veritas_rl.verl_plugin import patches
 
 LAYERS: dict[str, tuple[Any, Any]] = {
     "qwen3": (Qwen3DecoderLayer, Qwen3RotaryEmbedding),
@@ -111,19 +113,6 @@ class Live(TorchDispatchMode):
         self.now -= size
 
 
-def log_probabilities(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Row by row, as verl computes them where flash-attn is not installed."""
-    if logits.dtype == torch.float32:
-        picked = torch.gather(logits, -1, labels[:, None]).squeeze(-1)
-        return picked - torch.stack([torch.logsumexp(row, -1) for row in logits])
-    rows = [
-        # Autocast on a GPU computes the log-softmax in fp32.
-        F.log_softmax(row.float(), -1).gather(-1, label[None]).squeeze(-1)
-        for row, label in zip(logits, labels, strict=True)
-    ]
-    return torch.stack(rows)
-
-
 def entropies(logits: torch.Tensor) -> torch.Tensor:
     """As verl computes them, with the conversions that autocast on a GPU makes."""
     probabilities = F.softmax(logits, -1, dtype=torch.float32)
@@ -136,8 +125,11 @@ def entropies(logits: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("width", [2, 4])
 @pytest.mark.parametrize(("update", "entropy"), [(False, True), (True, False)])
-def test_logits_take_what_torch_takes(width: int, update: bool, entropy: bool, planned: Callable[..., Plan]) -> None:
+def test_logits_take_what_torch_takes(
+    width: int, update: bool, entropy: bool, planned: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
     tokens, vocabulary = 128, 4096
+    monkeypatch.setattr(patches, "CHUNK_ELEMENTS", 1 << 14)
     dtype = {2: torch.bfloat16, 4: torch.float32}[width]
     head = torch.randn(vocabulary, 8, dtype=dtype)
     hidden = torch.randn(tokens, 8, dtype=dtype, requires_grad=True)
@@ -149,7 +141,7 @@ def test_logits_take_what_torch_takes(width: int, update: bool, entropy: bool, p
             logits = hidden @ head.T
             if entropy:
                 entropies(logits)
-            return log_probabilities(logits, labels)
+            return torch_functional.logprobs_from_logits_v2(logits, labels)
 
         made = forward()
         if update:

@@ -75,8 +75,10 @@ def phase_seconds(settings: Settings, shape: Shape, device: Device, assumed: Ass
 
     def passed(role: Role, passes: float) -> float:
         tokens = (prompt + reply) * (1 if role.packed else assumed.padding)
-        work = forward_work(shape, tokens, length, head=not role.critic) * passes
         limit = role.update_tokens if passes > 1 else role.infer_tokens
+        # torch's attention computes the whole square of a pack, flash-attn the causal half of each row.
+        seen = 2 * min(limit, tokens) if role.packed and not role.flash else length
+        work = forward_work(shape, tokens, seen, head=not role.critic) * passes
         batches = max(1.0, tokens / settings.ranks / limit)
         gathers = batches * passes * shape.parameters(critic=role.critic) * role.compute_bytes
         # Collectives overlap the computation: the longer of both counts.

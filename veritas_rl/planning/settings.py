@@ -28,6 +28,7 @@ class Role:
         reshard: Whether gathered parameters are freed after each layer.
         shards: Over how many ranks it is divided.
         packed: Whether rows are joined without padding.
+        flash: Whether flash-attn computes attention and log-probabilities.
         checkpointing: Whether a layer's activations are computed again for the backward pass.
         update_tokens: Tokens of a micro-batch in an update.
         infer_tokens: The same without gradients.
@@ -53,6 +54,7 @@ class Role:
     reshard: bool
     shards: int
     packed: bool
+    flash: bool
     checkpointing: bool
     update_tokens: int
     infer_tokens: int
@@ -189,6 +191,8 @@ def _role(configuration: DictConfig, *, critic: bool) -> Role:
         reshard=bool(engine.reshard_after_forward),
         shards=ranks if engine.fsdp_size < 1 else min(ranks, engine.fsdp_size),
         packed=bool(model.use_remove_padding),
+        # `auto` is what the machine has; a plan knows no machine, and torch's own attention takes more.
+        flash=str(model.override_config.get("attn_implementation")).startswith("flash"),
         checkpointing=bool(model.enable_gradient_checkpointing),
         update_tokens=int(update),
         infer_tokens=int(infer),

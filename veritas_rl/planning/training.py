@@ -100,7 +100,7 @@ class Engine:
     @property
     def _masked(self) -> bool:
         """Whether attention is given a mask: where rows are packed or padded, but not in the engine for a CPU."""
-        return not self.cpu or self.role.packed
+        return not self.role.flash and (not self.cpu or self.role.packed)
 
     def mask(self, tokens: int) -> int:
         """The mask of one micro-batch, as truth values and as what the kernel adds."""
@@ -206,9 +206,12 @@ def logit_bytes(role: Role, *, update: bool, entropy: bool, own_engine: bool) ->
             return role.compute_bytes
         # Softmax, the logarithm of the sum with its own intermediate, and in bf16 a copy in fp32.
         return 14 if half else 12 + (4 if own_engine else 0)
+    if role.flash and half:
+        # The kernel writes the gradient in place of the logits, unless entropy needs them.
+        return 8 if entropy else 4
     if not entropy:
-        # bf16: the logits and an fp32 log-softmax of each row. fp32: the logits and three gradients of their size.
-        return (6 if half else 16) + (copied if half or own_engine else 0)
+        # The logits, the gradient of the picked ones, those of each chunk, and all chunks joined.
+        return 4 * role.compute_bytes + (copied if half or own_engine else 0)
     if role.compiled:
-        return 12 if half else 20
+        return 5 * role.compute_bytes
     return 26 if half else 28 + (4 if own_engine else 0)
