@@ -27,6 +27,9 @@ CPU_PROCESS = int(0.55 * GIB)
 STEP = 1024
 """In what steps the largest micro-batch is looked for, in tokens."""
 
+MOST_STEPS = 1024
+"""Where the search ends: a million tokens."""
+
 
 @dataclass(frozen=True)
 class Phase:
@@ -196,20 +199,18 @@ class Plan:
         )
 
     def largest_tokens(self) -> int | None:
-        """The largest micro-batch that fits, in tokens, a multiple of 1024; None where not even one sequence does."""
+        """The largest micro-batch that fits, in tokens: a multiple of 1024 or one longest sequence; else None."""
         least = self.settings.rollout.context
-        fits, too_many = 0, 1
-        while self._trains(least + (too_many - 1) * STEP):
+        if not self._trains(least):
+            return None
+        fits = least // STEP
+        too_many = fits + 1
+        while too_many < MOST_STEPS and self._trains(too_many * STEP):
             fits, too_many = too_many, too_many * 2
-            if too_many > 1024:
-                break
         while too_many - fits > 1:
             middle = (fits + too_many) // 2
-            fits, too_many = (middle, too_many) if self._trains(least + (middle - 1) * STEP) else (fits, middle)
-        if not fits:
-            return None
-        most = least + (fits - 1) * STEP
-        return max(least, most // STEP * STEP)
+            fits, too_many = (middle, too_many) if self._trains(middle * STEP) else (fits, middle)
+        return max(least, fits * STEP)
 
     def _trains(self, tokens: int) -> bool:
         plan = self.with_tokens(tokens)
