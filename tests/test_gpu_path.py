@@ -3,6 +3,7 @@
 Without a CUDA device the same settings train on the CPU: all but the device is what a GPU gets.
 """
 
+import itertools
 import json
 import os
 import subprocess
@@ -13,8 +14,10 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from veritas_rl.launch.configuration import compose_configuration
+from veritas_rl.launch.configuration import compose_configuration, tasks_of
+from veritas_rl.launch.pipeline import example
 from veritas_rl.launch.tiny_model import build_tiny_model
+from veritas_rl.launch.warmup import warm_up
 
 ROOT = Path(__file__).resolve().parents[1]
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -31,8 +34,9 @@ def train(folder: Path, model: Path, device: str, *overrides: str, **variables: 
             *("bash", "train/scripts/openspiel-ppo-trainer.sh", "hardware=h200x1", "rollout=transformers"),
             *(f"trainer.default_local_dir={folder}", f"trainer.device={device}", "+ray_kwargs.ray_init.num_gpus=1"),
             *("veritas_rl.gpu_gib=null", "veritas_rl.attention=sdpa", "trainer.val_before_train=false"),
-            *("data.train_batch_size=16", "data.max_prompt_length=256", "data.max_response_length=8"),
-            *("data.custom_cls.config.adapter_config.prompt=brief", "actor_rollout_ref.rollout.agent.num_workers=1"),
+            *("data.train_batch_size=32", "data.max_prompt_length=256", "data.max_response_length=8"),
+            *(f"data.custom_cls.config.adapter_config.{said}" for said in ("prompt=brief", "reward_mode=legal")),
+            "actor_rollout_ref.rollout.agent.num_workers=1",
             *("trainer.save_freq=1", "trainer.test_freq=-1"),
             *overrides,
         ],
@@ -52,6 +56,25 @@ def train(folder: Path, model: Path, device: str, *overrides: str, **variables: 
     return [json.loads(line)["data"] for line in (logs(folder) / "metrics.jsonl").read_text().splitlines()]
 
 
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model that has seen how a move is answered: of a random one nothing would be rewarded."""
+    folder = tmp_path_factory.mktemp("models")
+    tasks = tasks_of(compose_configuration(["hardware=cpu", "lora=off", "rollout=transformers"]), "train")
+    warm_up(
+        build_tiny_model(folder / "random", seed=0),
+        folder / "warm",
+        [example(task, str(index)) for index, task in enumerate(itertools.islice(tasks, 512))],
+        steps=40,
+        batch_size=64,
+        learning_rate=3e-3,
+        seed=0,
+        seconds=600,
+        on_step=lambda step, steps, loss: None,
+    )
+    return folder / "warm"
+
+
 def logs(folder: Path) -> Path:
     """The folder of logs of the run that has its checkpoints in a folder."""
     return Path(json.loads((folder / "run.json").read_text())["folder"])
@@ -63,8 +86,8 @@ def adapter(step: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_adapters_and_critic_are_trained_saved_and_gone_on_from(device: str, tmp_path: Path) -> None:
-    model, first, second = build_tiny_model(tmp_path / "model", seed=0), tmp_path / "first", tmp_path / "second"
+def test_adapters_and_critic_are_trained_saved_and_gone_on_from(device: str, model: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
     steps = train(first, model, device, "trainer.total_training_steps=2")
     used: Any = OmegaConf.load(logs(first) / ".hydra/config.yaml")
     asked = compose_configuration(["hardware=h200x1"])
@@ -92,8 +115,8 @@ def test_adapters_and_critic_are_trained_saved_and_gone_on_from(device: str, tmp
 
 
 @pytest.mark.gpu
-def test_replies_to_one_task_are_compared_and_an_adapter_is_merged(tmp_path: Path) -> None:
-    model, folder = build_tiny_model(tmp_path / "model", seed=0), tmp_path / "run"
+def test_replies_to_one_task_are_compared_and_an_adapter_is_merged(model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
     (step,) = train(
         folder,
         model,

@@ -44,6 +44,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--prompt", default="full", help="what a model is shown: full, unlisted or brief; default: full")
     add("--temperature", type=float, default=0.0, help="of a model's replies; default: 0")
     add("--top_p", type=float, default=1.0, help="of a model's replies")
+    add("--enable_thinking", action="store_true", help="let a model of both kinds think before it answers")
     add("--max_tokens", type=int, default=1024, help="the most tokens of a reply")
     add("--concurrency", type=int, default=256, help="how many replies are written at once")
     add("--timeout", type=float, default=600.0, help="the most seconds a server may take for a reply")
@@ -99,4 +100,5 @@ def replies_of(given: argparse.Namespace) -> "ReplySettings":
         seed=given.seed,
         concurrency=given.concurrency,
         timeout=given.timeout,
+        enable_thinking=given.enable_thinking,
     )

@@ -119,7 +119,7 @@ class Judging:
         )
         try:
             params = SamplingParams(settings.tokens, temperature=settings.temperature)
-            player = LanguageModelPlayer(engine, tokenizer, params)
+            player = LanguageModelPlayer(engine, tokenizer, params, enable_thinking=settings.enable_thinking)
             for env, tasks in self._tasks.items():
                 found = judge(player, tasks, settings.draws)
                 self.found[env][name] = found

@@ -155,6 +155,7 @@ class RlRun(Run):
             temperature=rollout.temperature,
             draws=evaluation.draws,
             seed=rollout.seed,
+            enable_thinking=self.configuration.data.apply_chat_template_kwargs.enable_thinking,
         )
 
     def lessons(self) -> Sequence[Task]:
@@ -190,7 +191,11 @@ class RlRun(Run):
                 seed=self.configuration.veritas_rl.seed,
                 prompt=first.manner.prompt,
                 max_moves=int(first.to_dict().get("max_moves", Settings.max_moves)),
-                replies=ReplySettings(max_tokens=rollout.response_length, temperature=rollout.temperature),
+                replies=ReplySettings(
+                    max_tokens=rollout.response_length,
+                    temperature=rollout.temperature,
+                    enable_thinking=self.configuration.data.apply_chat_template_kwargs.enable_thinking,
+                ),
             )
             folder = self.games / part.env
             found = evaluate(settings, folder, console)

@@ -32,6 +32,7 @@ class Answering:
         temperature: At which they are drawn.
         draws: How many answers to each task.
         seed: Of the draws.
+        enable_thinking: Whether a model of both kinds thinks before it answers.
     """
 
     tokens: int
@@ -40,6 +41,7 @@ class Answering:
     temperature: float
     draws: int
     seed: int
+    enable_thinking: bool = False
 
 
 @dataclass(frozen=True)

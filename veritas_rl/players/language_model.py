@@ -27,19 +27,27 @@ class LanguageModelPlayer:
         params: How every reply is sampled.
         seed: With the turn's dice it seeds each reply, which is then the same in any batch; None draws from the
             engine's own generator.
+        enable_thinking: Whether a model of both kinds thinks before it answers.
     """
 
     def __init__(
-        self, engine: GenerationEngine, tokenizer: Any, params: SamplingParams, seed: int | str | None = None
+        self,
+        engine: GenerationEngine,
+        tokenizer: Any,
+        params: SamplingParams,
+        seed: int | str | None = None,
+        *,
+        enable_thinking: bool = False,
     ) -> None:
         self._engine = engine
         self._tokenizer = tokenizer
         self._params = params
         self._seed = seed
+        self._enable_thinking = enable_thinking
 
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
         """One reply for each turn, in order; truncated if a token limit cut it, overlong if its prompt did not fit."""
-        asked = [(tuple(prompt_ids(self._tokenizer, turn.messages)), self._params_of(turn)) for turn in turns]
+        asked = [(self._prompt_of(turn), self._params_of(turn)) for turn in turns]
         # What is sure to be answered alike is asked once.
         alike = self._params.temperature == 0 or self._seed is not None
         requests = list(dict.fromkeys(asked)) if alike else asked
@@ -80,7 +88,7 @@ class LanguageModelPlayer:
         tokens = {text: tuple(self._tokenizer.encode(text, add_special_tokens=False)) for text in texts}
         asked, kept = [], []
         for turn in turns:
-            prompt = tuple(prompt_ids(self._tokenizer, turn.messages))
+            prompt = self._prompt_of(turn)
             limit = min(self._params.max_new_tokens, self._engine.max_model_len - len(prompt))
             fits = [len(tokens[answer]) < limit for answer in turn.answers]
             kept.append(fits)
@@ -96,6 +104,9 @@ class LanguageModelPlayer:
             mine = iter(next(values)) if row.replies else iter(())
             probabilities.append(tuple(math.exp(next(mine)) if fit else 0.0 for fit in fits))
         return probabilities
+
+    def _prompt_of(self, turn: Turn) -> tuple[int, ...]:
+        return tuple(prompt_ids(self._tokenizer, turn.messages, enable_thinking=self._enable_thinking))
 
     def _params_of(self, turn: Turn) -> SamplingParams:
         if self._seed is None or self._params.temperature == 0:

@@ -40,6 +40,7 @@ class ReplySettings:
         seed: With the turn's dice it seeds each reply.
         concurrency: How many a server, or the engine, writes at once.
         timeout: The most seconds that a server may take for one.
+        enable_thinking: Whether a model of both kinds thinks before it answers; a server decides that by itself.
     """
 
     max_tokens: int = 1024
@@ -48,6 +49,7 @@ class ReplySettings:
     seed: int = 42
     concurrency: int = 64
     timeout: float = 600.0
+    enable_thinking: bool = False
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1 or self.concurrency < 1:
@@ -60,7 +62,9 @@ class ReplySettings:
     @property
     def sampling(self) -> str:
         """What a reply depends on beside the model."""
-        return f"max_tokens={self.max_tokens},temperature={self.temperature},top_p={self.top_p},seed={self.seed}"
+        thinking = ",enable_thinking" if self.enable_thinking else ""
+        drawn = f"temperature={self.temperature},top_p={self.top_p},seed={self.seed}"
+        return f"max_tokens={self.max_tokens},{drawn}{thinking}"
 
 
 @dataclass(frozen=True)
@@ -205,5 +209,5 @@ def _from_model(name: str, folder: Path, adapter: Path | None, settings: ReplySe
     except ValueError as error:
         raise UserError(f"{folder} cannot be played here ({error}): serve it with vLLM and give its address") from error
     params = SamplingParams(settings.max_tokens, settings.temperature, settings.top_p)
-    player = LanguageModelPlayer(engine, tokenizer, params, settings.seed)
+    player = LanguageModelPlayer(engine, tokenizer, params, settings.seed, enable_thinking=settings.enable_thinking)
     return NamedPlayer(name, f"{identity},{settings.sampling}", player, is_model=True, close=engine.close)

@@ -154,7 +154,11 @@ class TaskAgentLoop(AgentLoopBase):
         return ModelSettings(
             checkpoints=Path(self.config.trainer.default_local_dir).absolute(),
             base=self.config.actor_rollout_ref.model.path,
-            replies=ReplySettings(max_tokens=self.rollout_config.response_length, temperature=1.0),
+            replies=ReplySettings(
+                max_tokens=self.rollout_config.response_length,
+                temperature=1.0,
+                enable_thinking=self.apply_chat_template_kwargs.get("enable_thinking", False),
+            ),
         )
 
     def _leave_unanswered(self, sample: _Sample, *, overlong: bool = False) -> Reply:

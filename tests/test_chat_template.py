@@ -1,0 +1,23 @@
+"""Training and evaluation show a model of both kinds the same prompt, with thinking and without."""
+
+import pytest
+
+from veritas_rl.chat_template import prompt_ids
+from veritas_rl.launch.tiny_model import byte_tokenizer
+from veritas_rl.verl_plugin.chat import Chat
+
+BOTH_KINDS = (
+    "{% for message in messages %}{{ message.content }}{% endfor %}"
+    "{% if enable_thinking is defined and enable_thinking is false %}<think></think>{% endif %}"
+)
+"""How templates of hybrid models tell one not to think: the prompt holds an empty block."""
+
+
+@pytest.mark.parametrize("enable_thinking", [True, False])
+def test_the_setting_reaches_the_template_on_both_sides(enable_thinking: bool) -> None:
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = BOTH_KINDS
+    messages = [{"role": "user", "content": "Your move."}]
+    shown = prompt_ids(tokenizer, messages, enable_thinking=enable_thinking)
+    assert tokenizer.decode(shown) == "Your move." + ("" if enable_thinking else "<think></think>")
+    assert Chat(tokenizer, messages, {"enable_thinking": enable_thinking}).prompt_ids == shown
