@@ -25,8 +25,8 @@ def play_with(
     write: Callable[[list[int]], list[int]], prompt_length: int = 200, response_length: int = LIMIT, **adapter: Any
 ) -> list[AgentLoopOutput]:
     """Play one tic-tac-toe task with a rollout that writes these tokens after those."""
-    rollout = {"prompt_length": prompt_length, "response_length": response_length}
-    config = OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}, "data": {}})
+    rollout = {"prompt_length": prompt_length, "response_length": response_length, "agent": {"num_workers": 1}}
+    config = OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}, "trainer": {"nnodes": 1}, "data": {}})
     settings = {"env": "openspiel", "adapter_config": {"cases": "tic_tac_toe", "prompt": "brief", **adapter}}
     row = DynamicEnvDataset("train", None, {"seed": 1, "custom_cls": {"config": settings}})[0]
 
