@@ -24,9 +24,9 @@ RECOMPUTED = "actor_rollout_ref.model.enable_gradient_checkpointing=true"
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
-    """Makes a Qwen3 of random weights with so many million parameters."""
+    """Makes a Qwen3 of random weights with about so many million parameters."""
     made: dict[int, Path] = {}
-    layers = {95: (768, 12), 200: (1024, 16), 300: (1280, 16)}
+    layers = {107: (768, 12), 226: (1024, 16), 268: (1280, 12)}
 
     def make(millions: int) -> Path:
         if millions not in made:
@@ -103,11 +103,11 @@ def check(model: Path, free_port: int, role: str, tokens: int, *overrides: str) 
 
 
 def test_a_fully_trained_actor(models: Callable[[int], Path], free_port: int) -> None:
-    check(models(95), free_port, "actor", 512, "lora=off")
+    check(models(107), free_port, "actor", 512, "lora=off")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("millions", [95, 200, 300])
+@pytest.mark.parametrize("millions", [107, 226, 268])
 @pytest.mark.parametrize(
     ("role", "tokens", "overrides"),
     [
