@@ -19,7 +19,7 @@ from statistics import median
 from veritas_rl.checkpoints.models import quiet
 from veritas_rl.envs.registry import make_task
 from veritas_rl.judging.matches import FinishedGame, Pairing, Rules, pair, play_all
-from veritas_rl.launch.pipeline import example
+from veritas_rl.launch.small_model import lesson
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.warmup import warm_up
 from veritas_rl.players.loading import ReplySettings, open_player
@@ -30,18 +30,18 @@ STEPS, BATCH = 60, 64
 def warmed_up(folder: Path) -> Path:
     """A model that plays mostly legal moves."""
     tasks = (make_task("openspiel", "tic_tac_toe", k, prompt="brief") for k in itertools.count())
-    examples = [example(task, str(task.k)) for task in itertools.islice(tasks, STEPS * BATCH)]
+    lessons = [lesson(task, str(task.k)) for task in itertools.islice(tasks, STEPS * BATCH)]
     made = build_tiny_model(folder / "model", seed=0)
     found = warm_up(
         made,
         folder / "warm",
-        examples,
+        lessons,
         steps=STEPS,
         batch_size=BATCH,
         learning_rate=3e-3,
         seed=0,
         seconds=120,
-        on_step=lambda *_: None,
+        on_step=lambda now: None,
     )
     print(f"warm-up: {found['seconds']:.0f} s")
     return folder / "warm"

@@ -113,7 +113,7 @@ def test_the_learning_curve_has_the_words_of_the_environment() -> None:
 
 @pytest.mark.parametrize("env", ["openspiel", "trace", "lgc-v2"])
 def test_the_next_step_is_a_command_that_can_be_planned(env: str) -> None:
-    _, command = get_environment(env).next_step
+    _, command = get_environment(env).next_step(())
     words = command.split()
     variables = dict(word.split("=", 1) for word in words[: words.index("bash")])
     plain = {name: value.strip('"') for name, value in variables.items()}

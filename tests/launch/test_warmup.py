@@ -7,14 +7,16 @@ import pytest
 import torch
 
 from veritas_rl.chat_template import prompt_ids
+from veritas_rl.envs.base import Turn
 from veritas_rl.errors import UserError
 from veritas_rl.launch.tiny_model import build_tiny_model
-from veritas_rl.launch.warmup import IGNORED, _encode, _schedule, warm_up
+from veritas_rl.launch.warmup import EVERY, Lesson, Progress, _schedule, warm_up
 from veritas_rl.players.generation import GenerationEngine
-from veritas_rl.players.language_model import load_language_model
+from veritas_rl.players.language_model import LanguageModelPlayer, load_language_model
 from veritas_rl.players.sampling import SamplingParams
 
-EXAMPLES = [([{"role": "user", "content": f"say {word}"}], f"\\boxed{{{word}}}") for word in ("a", "b", "c", "d")]
+LESSONS = [Lesson(({"role": "user", "content": f"say {word}"},), (f"\\boxed{{{word}}}",)) for word in "abcd"]
+LONG = Lesson(({"role": "user", "content": "x" * 3000},), ("y",))
 
 
 @pytest.fixture(scope="module")
@@ -29,29 +31,32 @@ def run(folder: Path, output: Path, **changes: Any) -> dict[str, float]:
         "learning_rate": 3e-3,
         "seed": 0,
         "seconds": 60.0,
-        "on_step": lambda *_: None,
+        "on_step": lambda now: None,
     }
-    return warm_up(folder, output, EXAMPLES, **(arguments | changes))
+    return warm_up(folder, output, changes.pop("lessons", LESSONS), **(arguments | changes))
 
 
 def test_the_model_learns_to_say_the_replies(folder: Path, tmp_path: Path) -> None:
-    seen: list[tuple[int, int, float]] = []
+    seen: list[Progress] = []
     state = torch.get_rng_state()
-    metrics = run(folder, tmp_path / "warm", on_step=lambda *step: seen.append(step))
+    metrics = run(folder, tmp_path / "warm", on_step=seen.append)
     assert torch.equal(torch.get_rng_state(), state)
-    assert [step[:2] for step in seen] == [(number, 60) for number in range(1, 61)]
+    assert [now.step for now in seen] == list(range(1, 61))
     assert metrics["steps"] == 60
     assert metrics["tokens"] == 60 * 8 * 4  # \boxed{, the letter, }, the end
-    assert metrics["first_loss"] == seen[0][2] > 4
+    assert metrics["first_loss"] == seen[0].loss > 4
     assert metrics["loss"] < 0.1
     assert metrics["accuracy"] > 0.95
     model, tokenizer = load_language_model(tmp_path / "warm")
     engine = GenerationEngine(model, [tokenizer.eos_token_id], tokenizer.pad_token_id, max_model_len=64)
-    asked = [(prompt_ids(tokenizer, messages), SamplingParams(8, temperature=0.0)) for messages, _ in EXAMPLES]
+    asked = [
+        (prompt_ids(tokenizer, list(messages)), SamplingParams(8, temperature=0.0))
+        for messages in [lesson.messages for lesson in LESSONS]
+    ]
     said = engine.generate(asked)
     engine.close()
     assert [tokenizer.decode(completion.token_ids) for completion in said] == [
-        reply + "<|im_end|>" for _, reply in EXAMPLES
+        lesson.replies[0] + "<|im_end|>" for lesson in LESSONS
     ]
 
 
@@ -70,61 +75,79 @@ def test_time_is_a_hard_bound(folder: Path, tmp_path: Path) -> None:
     load_language_model(tmp_path / "short")
 
 
-def test_only_the_reply_and_its_end_are_learned(folder: Path) -> None:
-    _, tokenizer = load_language_model(folder)
-    ids, labels = _encode(tokenizer, *EXAMPLES[0], end=tokenizer.eos_token_id)
-    assert tokenizer.decode(ids) == "<|im_start|>user\nsay a<|im_end|>\n<|im_start|>assistant\n\\boxed{a}<|im_end|>"
-    assert tokenizer.decode([label for label in labels if label != IGNORED]) == "\\boxed{a}<|im_end|>"
-    assert len(ids) == len(labels)
-    assert labels[-4:] == ids[-4:]
+def test_all_replies_of_a_question_become_equally_likely(folder: Path, tmp_path: Path) -> None:
+    replies = tuple(f"\\boxed{{{number}}}" for number in ("1", "2", "12", "7"))
+    asked = ({"role": "user", "content": "say a number"},)
+    run(folder, tmp_path / "warm", lessons=[Lesson(asked, replies)], steps=200)
+    model, tokenizer = load_language_model(tmp_path / "warm")
+    engine = GenerationEngine(model, [tokenizer.eos_token_id], tokenizer.pad_token_id, max_model_len=64, seed=0)
+    player = LanguageModelPlayer(engine, tokenizer, SamplingParams(8, temperature=1.0))
+    (found,) = player.answer_probabilities([Turn(0, asked, replies)])
+    engine.close()
+    assert found == pytest.approx([0.25] * 4, abs=0.04)
+
+
+def test_it_ends_once_it_is_measured_to_be_enough(folder: Path, tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def measure(model: Any, tokenizer: Any) -> float:
+        assert not model.training
+        asked.append(len(asked))
+        return 0.5 if len(asked) < 3 else 1.0
+
+    found = run(folder, tmp_path / "enough", steps=1000, enough=0.9, measure=measure)
+    assert found["steps"] == 3 * EVERY * 1.2  # what was enough, and the fall of the learning rate
+    assert len(asked) == 4
+    assert found["measured"] == 1.0
+    never = run(folder, tmp_path / "never", steps=60, enough=0.9, measure=lambda model, tokenizer: 0.1)
+    assert never["steps"] == 60
+    assert never["measured"] == 0.1
 
 
 def test_the_learning_rate_rises_then_falls() -> None:
-    rates = [_schedule(step / 100) for step in range(101)]
-    assert rates[:6] == sorted(rates[:6])
+    rates = [_schedule(step, 100, 120) for step in range(120)]
+    assert rates[:10] == sorted(rates[:10])
     assert 0 < rates[0] < 0.2
-    assert set(rates[6:85]) == {1.0}
-    assert rates[85:] == sorted(rates[85:], reverse=True)
+    assert set(rates[10:100]) == {1.0}
+    assert rates[100:] == sorted(rates[100:], reverse=True)
     assert rates[-1] == pytest.approx(0.1)
+    assert set(_schedule(step, 0, 120) for step in range(10, 120)) == {1.0}
 
 
 def test_what_cannot_work_is_said(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no model at"):
         run(tmp_path / "nowhere", tmp_path / "out")
-    long = ([{"role": "user", "content": "x" * 3000}], "y")
     with pytest.raises(UserError, match="no example of the warm-up fits: the model's context holds 2048 tokens"):
         warm_up(
             folder,
             tmp_path / "out",
-            [long],
+            [LONG],
             steps=1,
             batch_size=1,
             learning_rate=1e-3,
             seed=0,
             seconds=60,
-            on_step=lambda *_: None,
+            on_step=lambda now: None,
         )
     assert not (tmp_path / "out").exists()
 
 
 def test_what_is_longer_than_the_context_is_left_out(folder: Path, tmp_path: Path) -> None:
-    long = ([{"role": "user", "content": "x" * 3000}], "y")
     found = warm_up(
         folder,
         tmp_path / "out",
-        [long, *EXAMPLES],
+        [LONG, *LESSONS],
         steps=4,
         batch_size=4,
         learning_rate=1e-3,
         seed=0,
         seconds=60,
-        on_step=lambda *_: None,
+        on_step=lambda now: None,
     )
     assert found["tokens"] == 4 * 4 * 4
 
 
 def test_a_model_is_made_that_reads_what_the_run_asks(tmp_path: Path) -> None:
-    long = ([{"role": "user", "content": "x" * 3000}], "y")
     folder = build_tiny_model(tmp_path / "model", seed=0, context=4000)
-    settings = {"batch_size": 1, "learning_rate": 1e-3, "seed": 0, "seconds": 60, "on_step": lambda *_: None}
-    assert warm_up(folder, tmp_path / "out", [long], steps=1, **settings)["steps"] == 1
+    settings = {"batch_size": 1, "learning_rate": 1e-3, "seed": 0, "seconds": 60, "on_step": lambda now: None}
+    assert warm_up(folder, tmp_path / "out", [LONG], steps=1, **settings)["steps"] == 1

@@ -6,7 +6,7 @@ A new environment is a class like this in a folder, a line in `registry.ENVIRONM
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -152,6 +152,13 @@ class Environment(ABC):
         """
         raise UserError(f"tasks of {self.name} have no numbers: leave --start-task-id out")
 
+    def words(self, cases: Iterable[str]) -> Sequence[str]:
+        """What the brief prompts and the answers of some cases are made of beside single characters.
+
+        A model that is made on the spot reads each as one token. By default there are none.
+        """
+        return ()
+
     def players_of(self, task: Task) -> int:
         """How many seats a task has. By default one."""
         return 1
@@ -201,9 +208,12 @@ class Environment(ABC):
         """The names of the fields of `config_type`."""
         return frozenset(field.name for field in dataclasses.fields(self.config_type))
 
-    @property
-    def next_step(self) -> tuple[str, str]:
-        """What a person may try after a training run: in words, and the command."""
+    def next_step(self, cases: Collection[str]) -> tuple[str, str]:
+        """What a person may try after a training run: in words, and the command.
+
+        Args:
+            cases: What was trained on.
+        """
         trainer = "bash train/scripts/openspiel-ppo-trainer.sh"
         return (
             "a longer run, on the same machine or on one with GPUs",

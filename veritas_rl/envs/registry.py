@@ -105,6 +105,16 @@ def prepare(tasks: Iterable[Task]) -> None:
         get_environment(env).prepare(soon)
 
 
+def cases_among(tasks: Sequence[Task], most: int = 1000) -> tuple[str, ...]:
+    """The cases of so many tasks, spread over a catalogue."""
+    return tuple(dict.fromkeys(task.case for task in spread(tasks, most)))
+
+
+def spread(tasks: Sequence[Task], most: int) -> Iterator[Task]:
+    """So many tasks at equal distances in a catalogue, or all where there are fewer."""
+    yield from (tasks[index * len(tasks) // min(most, len(tasks))] for index in range(min(most, len(tasks))))
+
+
 def task_from_id(text: str) -> Task:
     """The task with this id, played and paid in the default way.
 

@@ -14,7 +14,6 @@ from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.registry import get_environment, prepare, prepared
 from veritas_rl.envs.task import Task
 from veritas_rl.judging.statistics import Estimate, clustered_mean
-from veritas_rl.players.random import RandomPlayer
 
 EXACT = ("exact", "solved", "equilibrium")
 """The values of `Score.details["value_source"]` that stand for an exact value. A score without that detail is exact."""
@@ -27,6 +26,7 @@ class Judgement:
     Attributes:
         legal: For each task the share of answers that were no mistake.
         optimal: For each task the share of answers that solved it.
+        value: For each task the mean value of the answers; a mistake is worth 0.
         classes: The equivalence class of each task.
         exact: Whether every value was exact, and not an estimate.
         envs: The environments of the tasks.
@@ -34,6 +34,7 @@ class Judgement:
 
     legal: tuple[float, ...]
     optimal: tuple[float, ...]
+    value: tuple[float, ...]
     classes: tuple[Hashable, ...]
     exact: bool
     envs: tuple[str, ...]
@@ -47,6 +48,11 @@ class Judgement:
     def optimal_rate(self) -> Estimate:
         """The share of answers that solved their task; a mistake never does."""
         return clustered_mean(self.optimal, self.classes)
+
+    @cached_property
+    def mean_value(self) -> Estimate:
+        """The mean value of the answers, in [0, 1]."""
+        return clustered_mean(self.value, self.classes)
 
     @property
     def answers(self) -> str:
@@ -68,9 +74,20 @@ class Judgement:
         Raises:
             ValueError: The two were not judged on the same tasks.
         """
+        return self._difference(other, self.optimal, other.optimal)
+
+    def value_gain_over(self, other: "Judgement") -> Estimate:
+        """The difference in mean value, this minus the other, paired task by task.
+
+        Raises:
+            ValueError: The two were not judged on the same tasks.
+        """
+        return self._difference(other, self.value, other.value)
+
+    def _difference(self, other: "Judgement", mine: Sequence[float], theirs: Sequence[float]) -> Estimate:
         if self.classes != other.classes:
             raise ValueError("a paired difference needs the same tasks in the same order")
-        return clustered_mean([a - b for a, b in zip(self.optimal, other.optimal, strict=True)], self.classes)
+        return clustered_mean([a - b for a, b in zip(mine, theirs, strict=True)], self.classes)
 
 
 def plain_session(task: Task) -> Session:
@@ -98,6 +115,7 @@ def judge(
         tasks,
         tuple(sum(score.legal for score in drawn) / draws for drawn in tried),
         tuple(sum(score.success for score in drawn) / draws for drawn in tried),
+        tuple(sum(score.value for score in drawn) / draws for drawn in tried),
         all(_is_exact(score) for score in scores if score.legal),
     )
 
@@ -105,20 +123,17 @@ def judge(
 def judge_uniform(tasks: Sequence[Task]) -> Judgement | None:
     """The uniformly random legal player; None where the legal answers of a task cannot be listed.
 
-    It is judged by its exact expectation where values are exact, else by one draw a task.
+    It is judged by the exact expectation over its answers.
     """
     scores: list[list[Score]] = []
     for task in tasks:
         (turn,) = get_environment(task.env).start(task).turns()
         if not turn.answers:
             return None
-        first = RandomPlayer(task.id).act([turn])[0].text
-        tried = [_answered(task, turn.seat, first)]
-        if _is_exact(tried[0]):
-            tried += [_answered(task, turn.seat, answer) for answer in turn.answers if answer != first]
-        scores.append(tried)
+        scores.append([_answered(task, turn.seat, answer) for answer in turn.answers])
     optimal = tuple(sum(score.success for score in tried) / len(tried) for tried in scores)
-    return _judgement(tasks, (1.0,) * len(tasks), optimal, all(_is_exact(tried[0]) for tried in scores))
+    value = tuple(sum(score.value for score in tried) / len(tried) for tried in scores)
+    return _judgement(tasks, (1.0,) * len(tasks), optimal, value, all(_is_exact(tried[0]) for tried in scores))
 
 
 def _answered(task: Task, seat: int, answer: str) -> Score:
@@ -145,6 +160,12 @@ def distinct(tasks: Iterable[Task], most: int) -> list[Task]:
     return kept
 
 
-def _judgement(tasks: Sequence[Task], legal: tuple[float, ...], optimal: tuple[float, ...], exact: bool) -> Judgement:
+def _judgement(
+    tasks: Sequence[Task],
+    legal: tuple[float, ...],
+    optimal: tuple[float, ...],
+    value: tuple[float, ...],
+    exact: bool,
+) -> Judgement:
     classes = tuple((task.env, task.case, get_environment(task.env).equivalence_class(task)) for task in tasks)
-    return Judgement(legal, optimal, classes, exact, tuple(dict.fromkeys(task.env for task in tasks)))
+    return Judgement(legal, optimal, value, classes, exact, tuple(dict.fromkeys(task.env for task in tasks)))

@@ -26,14 +26,19 @@ def measure_of(judgements: Mapping[str, Judgement]) -> str:
 
 
 def table_of(judgements: Mapping[str, Judgement], title: str) -> Table:
-    """A row for each player with both rates of its `Judgement`, and their 95% intervals, resampled by class."""
+    """A row for each player: the rates of its `Judgement` and the mean value, with 95% intervals resampled by class."""
     table = Table(title=title, title_justify="left", caption="95% intervals, resampled by symmetry class")
     table.add_column("player")
     table.add_column(next(iter(judgements.values())).answers, justify="right")
     table.add_column(measure_of(judgements), justify="right")
+    table.add_column("mean value", justify="right")
     for name, judgement in judgements.items():
-        table.add_row(name, percent(judgement.legal_rate), percent(judgement.optimal_rate))
+        table.add_row(name, *map(percent, _rates(judgement)))
     return table
+
+
+def _rates(judgement: Judgement) -> tuple[Estimate, ...]:
+    return judgement.legal_rate, judgement.optimal_rate, judgement.mean_value
 
 
 def draw_level(axes: Any, name: str, level: float) -> None:

@@ -8,31 +8,31 @@ so what the model plays better afterwards, it learned from rewards.
 import dataclasses
 import itertools
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import Progress as Bars
 from transformers.utils.logging import disable_progress_bar
 
 from veritas_rl.checkpoints.assemble import merge_checkpoint
 from veritas_rl.checkpoints.models import Base
-from veritas_rl.envs.base import Message
-from veritas_rl.envs.registry import get_environment, prepared
+from veritas_rl.envs.registry import prepared
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.judging.held_out import Judgement, distinct, judge, judge_uniform
 from veritas_rl.judging.report import measure_of, percent, table_of
+from veritas_rl.launch import small_model
 from veritas_rl.launch.process import run_verl
 from veritas_rl.launch.resume import trim
 from veritas_rl.launch.run import Run
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.variables import quoted
-from veritas_rl.launch.warmup import warm_up
+from veritas_rl.launch.warmup import Progress, warm_up
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.language_model import LanguageModelPlayer, load_language_model
-from veritas_rl.players.registry import make_bot
 from veritas_rl.players.sampling import SamplingParams
 
 UNIFORM, RAW, WARM = "uniform random legal player", "before", "after the warm-up"
@@ -136,47 +136,51 @@ def _starting_model(run: Run, judging: Judging, console: Console) -> Path:
         model = Base.find(run.model).folder
         judging.judge(RAW, model)
         return model
-    model, lessons = run.folder / "model", run.lessons()
+    model, tasks = run.folder / "model", run.lessons()
     if not model.exists():
-        build_tiny_model(model, run.configuration.veritas_rl.seed, run.context)
+        words = small_model.words_of(tasks)
+        if tasks:
+            small_model.check_size(tasks, words, **run.configuration.veritas_rl.small_model)
+        build_tiny_model(model, run.configuration.veritas_rl.seed, run.context, words)
     judging.judge(RAW, model)
-    if lessons:
-        model = _warmed_up(model, lessons, run, console)
+    if tasks:
+        model = _warmed_up(model, tasks, run, console)
         judging.judge(WARM, model)
     return model
 
 
-def _warmed_up(model: Path, lessons: Sequence[Task], run: Run, console: Console) -> Path:
-    """The model after imitating each environment's teacher."""
+def _warmed_up(model: Path, tasks: Sequence[Task], run: Run, console: Console) -> Path:
+    """The model after imitating each environment's teacher; says how long that took and why it ended."""
     settings = run.configuration.veritas_rl
     output = run.folder / "warmed-up-model"
     if output.exists():
         return output
-    count = settings.warm_up.steps * settings.warm_up.batch_size
-    tasks = prepared(itertools.islice(itertools.cycle(lessons), count))
-    with Progress(console=console, transient=True) as progress:
-        # Another seed each time round, so that all moves of a position are seen.
-        made = progress.track(enumerate(tasks), count, description="making lessons")
-        examples = [example(task, f"{settings.seed}/{index}") for index, task in made]
+    count = min(len(tasks), settings.warm_up.steps * settings.warm_up.batch_size)
+    asked = run.answering()
+    with Bars(console=console, transient=True) as progress:
+        made = progress.track(
+            enumerate(prepared(itertools.islice(tasks, count))), total=count, description="making lessons"
+        )
+        lessons = [small_model.lesson(task, f"{settings.seed}/{index}") for index, task in made]
+        exam = small_model.Exam(run.questions(), asked)
         bar = progress.add_task("warming up: the answer format", total=settings.warm_up.steps)
+
+        def show(now: Progress) -> None:
+            legal = "" if math.isnan(now.measured) else f", {now.measured:.0%} {exam.answers}"
+            progress.update(bar, completed=now.step, description=f"warming up: the answer format{legal}")
+
         found = warm_up(
             model,
             output,
-            examples,
+            lessons,
             **settings.warm_up,
             seed=settings.seed,
-            on_step=lambda step, steps, loss: progress.update(bar, completed=step),
+            measure=exam.share if exam.turns else None,
+            on_step=show,
         )
-    console.print(f"warm-up: {found['steps']} updates in {found['seconds']:.0f} s, loss {found['loss']:.3f}")
+    limits = {name: settings.warm_up[name] for name in ("steps", "seconds", "enough")}
+    console.print(small_model.described(found, exam, **limits))
     return output
-
-
-def example(task: Task, seed: str) -> tuple[list[Message], str]:
-    """A question and what the environment's teacher answers to it."""
-    environment = get_environment(task.env)
-    (turn,) = environment.start(task).turns()
-    teacher = make_bot(environment.teacher, task.env, seed)
-    return [dict(message) for message in turn.messages], teacher.act([turn])[0].text
 
 
 def _continue_logs(run: Run) -> None:
@@ -249,6 +253,7 @@ def compare(kind: str, env: str, found: Mapping[str, Judgement], console: Consol
         name: {
             "legal": dataclasses.asdict(judgement.legal_rate),
             "optimal": dataclasses.asdict(judgement.optimal_rate),
+            "value": dataclasses.asdict(judgement.mean_value),
         }
         for name, judgement in found.items()
     }
@@ -258,7 +263,17 @@ def compare(kind: str, env: str, found: Mapping[str, Judgement], console: Consol
         classes = len(set(after.classes))
         console.print()
         console.print(table_of(found, f"{env}: {len(after.classes)} held-out tasks in {classes} equivalence classes"))
-        gain = after.gain_over(before)
-        rates["gain"] = dataclasses.asdict(gain)
-        console.print(f"{kind} added {percent(gain)} {measure_of(found)} to what it started from (paired by task).")
+        rates |= _gains(after, before, console, f"{kind} added", measure_of(found), "gain")
+        if UNIFORM in found:
+            words = f"To the {UNIFORM} it added"
+            rates |= _gains(after, found[UNIFORM], console, words, measure_of(found), "over random")
     return rates
+
+
+def _gains(
+    after: Judgement, before: Judgement, console: Console, words: str, measure: str, name: str
+) -> dict[str, Any]:
+    """Print what was gained, paired by task; the gains as plain values."""
+    success, value = after.gain_over(before), after.value_gain_over(before)
+    console.print(f"{words} {percent(success)} {measure}, {percent(value)} of value (paired by task).")
+    return {name: dataclasses.asdict(success), f"value {name}": dataclasses.asdict(value)}

@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from veritas_rl.checkpoints.adapter import base_name
 from veritas_rl.curriculum.mixture import open_sources
+from veritas_rl.envs.registry import spread
 from veritas_rl.envs.task import SPLITS, Task
 from veritas_rl.errors import UserError
 from veritas_rl.launch import attention
@@ -323,8 +324,7 @@ def check_opponents(catalogues: Iterable[Sequence[Task]], device: str) -> None:
 
 def _opponents_of(catalogue: Sequence[Task]) -> Iterator[tuple[str, str, str]]:
     """Opponent, environment and case of tasks that are spread over a catalogue."""
-    for index in range(0, len(catalogue), max(1, len(catalogue) // LOOKED_AT)):
-        task = catalogue[index]
+    for task in spread(catalogue, LOOKED_AT):
         yield task.manner.opponent, task.env, task.case
 
 

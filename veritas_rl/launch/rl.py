@@ -15,7 +15,7 @@ from rich.console import Console
 from veritas_rl.checkpoints.layout import EXPERIMENTS, STOP, whole_checkpoints
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.mixture import Part, Shuffled, parts_of
-from veritas_rl.envs.registry import get_environment, open_catalogue
+from veritas_rl.envs.registry import cases_among, get_environment, open_catalogue
 from veritas_rl.envs.task import Task
 from veritas_rl.launch import attention, preflight, resume
 from veritas_rl.launch import configuration as conf
@@ -153,7 +153,7 @@ class RlRun(Run):
             context=rollout.prompt_length + rollout.response_length,
             at_once=rollout.max_num_seqs,
             temperature=rollout.temperature,
-            draws=evaluation.draws,
+            draws=evaluation.draws if evaluation else 1,
             seed=rollout.seed,
             enable_thinking=self.configuration.data.apply_chat_template_kwargs.enable_thinking,
         )
@@ -163,6 +163,10 @@ class RlRun(Run):
         if not self.configuration.veritas_rl.warm_up:
             return ()
         return conf.tasks_of(self.configuration, "train", single=True)
+
+    def questions(self) -> Sequence[Task]:
+        """Validation tasks of one answer each, of all environments."""
+        return conf.tasks_of(self.configuration, "val", single=True)
 
     def last_checkpoint(self) -> Path | None:
         """The newest whole one, if any was saved."""
@@ -218,9 +222,9 @@ class RlRun(Run):
         return [*games, ("learning curve", picture)]
 
     def next_step(self, model: Path | None) -> tuple[str, str]:
-        """What the first environment recommends."""
-        part, *_ = parts_of(conf.dataset_settings(self.configuration))
-        return get_environment(part.env).next_step
+        """What the first environment recommends after its cases."""
+        part, tasks, _ = next(self._parts())
+        return get_environment(part.env).next_step(cases_among(tasks))
 
 
 def curve_names(

@@ -178,6 +178,10 @@ class Run(ABC):
         """The tasks on which a model that was made on the spot is warmed up; empty for no warm-up."""
         return ()
 
+    def questions(self) -> Sequence[Task]:
+        """The held-out tasks that decide how long the warm-up is; empty for a fixed length."""
+        return ()
+
     @abstractmethod
     def last_checkpoint(self) -> Path | None:
         """The checkpoint of which a model folder is made."""

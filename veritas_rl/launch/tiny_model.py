@@ -6,6 +6,7 @@ Words that each prompt or answer needs ("user", "assistant", "\\boxed{") are one
 makes long prompts and length is what costs.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,14 @@ CHAT_TEMPLATE = (
 )
 
 
-def build_tiny_model(folder: Path, seed: int, context: int = CONTEXT) -> Path:
+def build_tiny_model(folder: Path, seed: int, context: int = CONTEXT, words: Sequence[str] = ()) -> Path:
     """Make the small model and its tokenizer.
 
     Args:
         folder: Where it is written. It must not exist yet, or be empty; it appears whole or not at all.
         seed: Fixes every weight; the global random state is neither read nor moved.
         context: How many tokens it has to read; it reads at least `CONTEXT`.
+        words: What else is one token each.
 
     Returns:
         `folder`.
@@ -45,7 +47,7 @@ def build_tiny_model(folder: Path, seed: int, context: int = CONTEXT) -> Path:
     Raises:
         UserError: There is something in `folder` already.
     """
-    tokenizer: Any = byte_tokenizer()
+    tokenizer: Any = byte_tokenizer(words)
     tokenizer.model_max_length = max(context, CONTEXT)
     config = Qwen3Config(
         vocab_size=len(tokenizer),
@@ -73,14 +75,16 @@ def build_tiny_model(folder: Path, seed: int, context: int = CONTEXT) -> Path:
     return save_model_folder(model, tokenizer, folder)
 
 
-def byte_tokenizer() -> PreTrainedTokenizerFast:
-    """The tokenizer: a token for each of the 256 bytes, three special ones, and `WORDS`; any text comes back whole."""
+def byte_tokenizer(words: Sequence[str] = ()) -> PreTrainedTokenizerFast:
+    """The tokenizer: a token for each of the 256 bytes, three special ones, `WORDS`, and `words`.
+
+    Any text comes back whole."""
     alphabet = sorted(ByteLevel.alphabet())
     core = Tokenizer(BPE(vocab={char: index for index, char in enumerate(alphabet)}, merges=[]))
     core.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)
     core.decoder = ByteLevelDecoder()
     core.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in (PAD, START, END)])
-    core.add_tokens([AddedToken(text, special=False, normalized=False) for text in WORDS])
+    core.add_tokens([AddedToken(text, special=False, normalized=False) for text in dict.fromkeys((*WORDS, *words))])
     return PreTrainedTokenizerFast(
         tokenizer_object=core,
         eos_token=END,

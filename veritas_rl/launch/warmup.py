@@ -1,161 +1,272 @@
 """Supervised warm-up: teach a fresh model the form of the answers before reinforcement learning teaches it their worth.
 
 A model of random weights never writes a legal answer, so every reward is 0 and nothing could be learned from them.
-A minute of imitation on (messages, reply) pairs, in plain torch, is enough to start from.
+A minute or two of imitation, in plain torch, is enough to start from. A lesson is a question with all its right
+replies: the model learns to write each of them equally often, so that it knows none to be better than another.
 """
 
-import itertools
 import math
+import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn.functional import cross_entropy
 
+from veritas_rl.chat_template import prompt_ids
 from veritas_rl.checkpoints.folder import save_model_folder
 from veritas_rl.envs.base import Message
 from veritas_rl.errors import UserError
 from veritas_rl.launch.tiny_model import END
-from veritas_rl.players.language_model import load_language_model, prompt_ids
+from veritas_rl.players.language_model import load_language_model
 
-WARM_UP_SHARE = 0.05
-"""The share of the warm-up in which the learning rate rises to its full value."""
+RISE = 10
+"""In how many updates the learning rate rises to its full value."""
 
-DECAY_SHARE = 0.15
-"""The share at the end in which it falls, to a tenth. In between it is constant: most is learned at full speed."""
+DECAY_SHARE = 0.2
+"""How long it falls at the end, to a tenth, as a share of the updates before. In between it is constant: most is
+learned at full speed, and only the fall makes replies exact."""
 
-IGNORED = -100
-"""The label of a token that is not learned: the prompt's, and padding."""
+EVERY = 40
+"""After how many updates the model is measured, while the rate is constant."""
+
+NEARLY = 0.02
+"""So much below what is wanted, the learning rate begins to fall: the fall brings more than this."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A question, and all replies to it that are to be written equally often.
+
+    Attributes:
+        messages: What is shown.
+        replies: At least one.
+    """
+
+    messages: tuple[Message, ...]
+    replies: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a warm-up has come.
+
+    Attributes:
+        step: Updates made.
+        loss: Of the last one, in nats a token.
+        measured: What `measure` found last; nan before it was asked.
+    """
+
+    step: int
+    loss: float
+    measured: float
 
 
 def warm_up(
     model_folder: Path,
     output: Path,
-    examples: Sequence[tuple[list[Message], str]],
+    lessons: Sequence[Lesson],
     *,
     steps: int,
     batch_size: int,
     learning_rate: float,
     seed: int,
     seconds: float,
-    on_step: Callable[[int, int, float], None],
+    enough: float = 1.0,
+    measure: Callable[[Any, Any], float] | None = None,
+    on_step: Callable[[Progress], None],
 ) -> dict[str, float]:
-    """Fine-tune a model on replies, and save it as a new folder.
+    """Fine-tune a model on lessons, and save it as a new folder.
 
-    The loss is the mean cross-entropy of the replies' tokens, the token that ends a reply among them.
+    The loss is the mean cross-entropy of the replies' tokens, the token that ends a reply among them, against the
+    tokens that may stand there: after a reply's first tokens, in proportion to the replies that go on with each.
 
     Args:
         model_folder: A Hugging Face folder with Qwen's chat format.
         output: Where the model is written, whole or not at all. It must not exist yet, or be empty.
-        examples: Pairs of the messages shown and the reply to learn. Those that are longer than the model's context
-            are left out.
-        steps: How many updates.
-        batch_size: Examples in one update; drawn without repetition until all were seen.
+        lessons: Those that are longer than the model's context are left out.
+        steps: The most updates.
+        batch_size: Lessons in one update; drawn without repetition until all were seen.
         learning_rate: The highest of the schedule.
-        seed: Fixes the order of the examples. The global random state is neither read nor moved.
-        seconds: After this long no further update begins; the schedule is over by then.
-        on_step: Called after each update with its number from 1, `steps`, and the loss.
+        seed: Fixes the order of the lessons and which reply of each is shown. The global random state is neither read
+            nor moved.
+        seconds: The longest that it takes; the schedule is over by then.
+        enough: The measure with which it ends.
+        measure: Takes model and tokenizer and says how good the model is, in [0, 1]; without it, all updates are made.
+        on_step: Called after each update.
 
     Returns:
         "steps" made, "first_loss" and "loss" (nats a token; the latter the mean of the last tenth of the updates),
-        "accuracy" (share of reply tokens that were the likeliest, over the same updates), "tokens" learned from,
-        "seconds".
+        "accuracy" (share of reply tokens whose likeliest token was right, over the same updates), "tokens" learned
+        from, "measured" (nan without `measure`), "seconds".
 
     Raises:
-        UserError: `model_folder` holds no model, `output` is not empty, or no example fits into the model's context.
-        ValueError: There are no examples.
+        UserError: `model_folder` holds no model, `output` is not empty, or no lesson fits into the model's context.
+        ValueError: There are no lessons.
     """
-    if not examples or steps < 1 or batch_size < 1:
-        raise ValueError(f"need examples, steps and a batch size: {len(examples)}, {steps}, {batch_size} were given")
+    if not lessons or steps < 1 or batch_size < 1:
+        raise ValueError(f"need lessons, steps and a batch size: {len(lessons)}, {steps}, {batch_size} were given")
     started = time.monotonic()
     model, tokenizer = load_language_model(model_folder, dtype=torch.float32)
-    end = tokenizer.convert_tokens_to_ids(END)
+    draw = random.Random(seed)
+    encode = _encoder(tokenizer)
     longest = model.config.max_position_embeddings
-    fitting = _fitting(tokenizer, examples, _order(len(examples), seed), end=end, longest=longest)
+    fitting = _fitting(encode, lessons, _order(len(lessons), seed), draw, longest=longest)
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.01)
     losses: list[float] = []
     accuracies: list[float] = []
-    learned = 0
+    learned, measured, falls_from = 0, math.nan, 0
+    last = steps
     model.train()
     for step in range(steps):
-        if time.monotonic() - started > seconds:
+        spent = (time.monotonic() - started) / seconds
+        if not falls_from and (step >= steps / (1 + DECAY_SHARE) or spent >= 1 / (1 + DECAY_SHARE)):
+            falls_from = max(step, 1)
+        if falls_from:
+            last = min(steps, math.ceil(falls_from * (1 + DECAY_SHARE)))
+        if step >= last or spent > 1:
             break
-        ids, labels = _pad(list(itertools.islice(fitting, batch_size)))
+        ids, rows, allowed = _pad([next(fitting) for _ in range(batch_size)])
         for group in optimizer.param_groups:
-            # Where the time will run out first, the schedule ends with it; else the clock changes nothing.
-            late = (time.monotonic() - started) / seconds
-            group["lr"] = learning_rate * _schedule(max(step / steps, late if late > 0.5 else 0.0))
-        # Padding is to the right, where causal attention never looks: no mask is needed, and its absence is faster.
-        logits = model(input_ids=ids, use_cache=False).logits[:, :-1].flatten(0, 1)
-        targets = labels[:, 1:].flatten()
-        loss = cross_entropy(logits, targets, ignore_index=IGNORED)
+            group["lr"] = learning_rate * _schedule(step, falls_from, last)
+        loss, right = _loss(model, ids, rows, allowed)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        replies = targets != IGNORED
-        learned += int(replies.sum())
+        learned += len(rows)
         losses.append(loss.item())
-        accuracies.append((logits.argmax(dim=-1) == targets)[replies].float().mean().item())
-        on_step(step + 1, steps, losses[-1])
+        accuracies.append(right)
+        if measure is not None and not falls_from and (step + 1) % EVERY == 0:
+            measured = _measured(measure, model, tokenizer)
+            if measured >= enough - NEARLY:
+                falls_from = step + 1
+        on_step(Progress(step + 1, losses[-1], measured))
+    if measure is not None:
+        measured = _measured(measure, model, tokenizer)
     save_model_folder(model.eval(), tokenizer, output)
-    last = max(len(losses) // 10, 1)
+    tail = max(len(losses) // 10, 1)
     return {
         "steps": len(losses),
         "first_loss": losses[0] if losses else math.nan,
-        "loss": sum(losses[-last:]) / last if losses else math.nan,
-        "accuracy": sum(accuracies[-last:]) / last if losses else math.nan,
+        "loss": sum(losses[-tail:]) / tail if losses else math.nan,
+        "accuracy": sum(accuracies[-tail:]) / tail if losses else math.nan,
         "tokens": learned,
+        "measured": measured,
         "seconds": time.monotonic() - started,
     }
 
 
-def _order(count: int, seed: int) -> Any:
-    """Endless indices of examples: one permutation after another."""
+def _measured(measure: Callable[[Any, Any], float], model: Any, tokenizer: Any) -> float:
+    model.eval()
+    found = measure(model, tokenizer)
+    model.train()
+    return found
+
+
+def _order(count: int, seed: int) -> Iterator[int]:
+    """Endless indices of lessons: one permutation after another."""
     generator = torch.Generator().manual_seed(seed)
     while True:
         yield from torch.randperm(count, generator=generator).tolist()
 
 
-def _schedule(progress: float) -> float:
-    """The share of the learning rate when `progress`, in [0, 1], of the warm-up is over."""
-    if progress < WARM_UP_SHARE:
-        return (progress + 0.01) / (WARM_UP_SHARE + 0.01)
-    return 1.0 if progress < 1 - DECAY_SHARE else max(0.1, (1 - progress) / DECAY_SHARE)
+def _schedule(step: int, falls_from: int, last: int) -> float:
+    """The share of the learning rate in an update, counted from 0: it rises, stays, and falls from a step to the last.
+
+    Args:
+        step: The update.
+        falls_from: Where the fall begins; 0 while that is not known.
+        last: The update before which it ends.
+    """
+    if falls_from and step >= falls_from:
+        return max(0.1, (last - step) / (last - falls_from + 1))
+    return min(1.0, (step + 1) / RISE)
 
 
-def _encode(tokenizer: Any, messages: list[Message], reply: str, *, end: int) -> tuple[list[int], list[int]]:
-    """The tokens of prompt and reply, and their labels."""
-    prompt = prompt_ids(tokenizer, messages)
-    answer = [*tokenizer.encode(reply, add_special_tokens=False), end]
-    return prompt + answer, [IGNORED] * len(prompt) + answer
+Encoded = tuple[list[int], list[int], list[dict[int, float]]]
+"""The tokens of a prompt and one of its replies, the places whose next token is learned, and what may follow each."""
+
+
+def _encoder(tokenizer: Any) -> Callable[[Lesson, random.Random], Encoded]:
+    """What makes tokens of lessons. It remembers what it has seen: each lesson comes many times."""
+    end = tokenizer.convert_tokens_to_ids(END)
+
+    @lru_cache(maxsize=100_000)
+    def reply_ids(reply: str) -> tuple[int, ...]:
+        return (*tokenizer.encode(reply, add_special_tokens=False), end)
+
+    @lru_cache(maxsize=100_000)
+    def asked(messages: tuple[tuple[tuple[str, str], ...], ...]) -> tuple[int, ...]:
+        return tuple(prompt_ids(tokenizer, [dict(message) for message in messages]))
+
+    def encode(lesson: Lesson, draw: random.Random) -> Encoded:
+        prompt = asked(tuple(tuple(message.items()) for message in lesson.messages))
+        alike = [reply_ids(reply) for reply in lesson.replies]
+        shown = draw.choice(alike)
+        follows: list[dict[int, float]] = []
+        for place, token in enumerate(shown):
+            counts = Counter(reply[place] for reply in alike)
+            follows.append({other: count / len(alike) for other, count in counts.items()})
+            alike = [reply for reply in alike if reply[place] == token]
+        # A token is said by the place before it.
+        places = list(range(len(prompt) - 1, len(prompt) - 1 + len(shown)))
+        return [*prompt, *shown], places, follows
+
+    return encode
 
 
 def _fitting(
-    tokenizer: Any, examples: Sequence[tuple[list[Message], str]], order: Iterator[int], *, end: int, longest: int
-) -> Iterator[tuple[list[int], list[int]]]:
-    """The examples in an endless order, encoded, without those that have more tokens than the model reads."""
+    encode: Callable[[Lesson, random.Random], Encoded],
+    lessons: Sequence[Lesson],
+    order: Iterator[int],
+    draw: random.Random,
+    *,
+    longest: int,
+) -> Iterator[Encoded]:
+    """The lessons in an endless order, encoded, without those that have more tokens than the model reads."""
     skipped = 0
     for index in order:
-        ids, labels = _encode(tokenizer, *examples[index], end=end)
-        if len(ids) <= longest:
+        encoded = encode(lessons[index], draw)
+        if len(encoded[0]) <= longest:
             skipped = 0
-            yield ids, labels
-        elif (skipped := skipped + 1) == len(examples):
+            yield encoded
+        elif (skipped := skipped + 1) == len(lessons):
             raise UserError(
                 f"no example of the warm-up fits: the model's context holds {longest} tokens; set "
                 "data.max_prompt_length to more, or choose shorter tasks"
             )
 
 
-def _pad(batch: Sequence[tuple[list[int], list[int]]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids and labels, both [examples, tokens], padded to the right."""
-    width = max(len(ids) for ids, _ in batch)
+def _pad(batch: Sequence[Encoded]) -> tuple[torch.Tensor, list[tuple[int, int]], list[dict[int, float]]]:
+    """Token ids [lessons, tokens], padded to the right; the places that are learned, and what may follow each."""
+    width = max(len(ids) for ids, _, _ in batch)
     ids = torch.zeros(len(batch), width, dtype=torch.long)
-    labels = torch.full((len(batch), width), IGNORED)
-    for row, (tokens, marks) in enumerate(batch):
+    rows: list[tuple[int, int]] = []
+    allowed: list[dict[int, float]] = []
+    for row, (tokens, places, follows) in enumerate(batch):
         ids[row, : len(tokens)] = torch.tensor(tokens)
-        labels[row, : len(marks)] = torch.tensor(marks)
-    return ids, labels
+        rows += [(row, place) for place in places]
+        allowed += follows
+    return ids, rows, allowed
+
+
+def _loss(
+    model: Any, ids: torch.Tensor, rows: list[tuple[int, int]], allowed: list[dict[int, float]]
+) -> tuple[torch.Tensor, float]:
+    """The mean cross-entropy of the learned places, and the share of them whose likeliest token may stand there."""
+    # Padding is to the right, where causal attention never looks: no mask is needed, and its absence is faster.
+    hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state
+    lines, places = torch.tensor(rows).T
+    logits = model.get_output_embeddings()(hidden[lines, places]).log_softmax(dim=-1)
+    entries = [(row, token, share) for row, shares in enumerate(allowed) for token, share in shares.items()]
+    where, tokens, shares = zip(*entries, strict=True)
+    weights = torch.zeros_like(logits)
+    weights[torch.tensor(where), torch.tensor(tokens)] = torch.tensor(shares)
+    likeliest = logits.detach().argmax(dim=-1, keepdim=True)
+    right = (weights.gather(1, likeliest) > 0).float().mean().item()
+    return -(weights * logits).sum() / len(rows), right

@@ -1,6 +1,6 @@
 """Logic puzzles as an environment: nine types of five levels, each answer checked by a program."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -143,8 +143,7 @@ class LGCEnvironment(Environment):
         """Whether the puzzle's form belongs to validation."""
         return split_of(_form_of(turn.view)) == "val"
 
-    @property
-    def next_step(self) -> tuple[str, str]:
+    def next_step(self, cases: Collection[str]) -> tuple[str, str]:
         """Harder puzzles."""
         return (
             "harder puzzles, on the same machine or on one with GPUs",

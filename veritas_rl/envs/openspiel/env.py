@@ -1,13 +1,13 @@
 """OpenSpiel games as an environment: single moves ("move") and whole games ("episode") through the one protocol."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from veritas_rl.envs.base import Session, Turn
 from veritas_rl.envs.environment import Environment, PlayerKind
 from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.audit import OpenSpielAudit
-from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.cases import canonical, load
 from veritas_rl.envs.openspiel.catalogue import Catalogue
 from veritas_rl.envs.openspiel.config import OpenSpielConfig
 from veritas_rl.envs.openspiel.perturbation import PERTURBATIONS, fits, perturb
@@ -17,6 +17,9 @@ from veritas_rl.envs.openspiel.task import OpenSpielTask
 from veritas_rl.envs.openspiel.view import View
 from veritas_rl.envs.task import SPLITS, Task, check_choice
 from veritas_rl.errors import UserError
+
+NEXT_CASES = ("hex(board_size=5)", "connect_four", "othello", "leduc_poker", "tic_tac_toe")
+"""What is proposed after a training run: the first that it did not train on."""
 
 
 class OpenSpielEnvironment(Environment):
@@ -69,17 +72,22 @@ class OpenSpielEnvironment(Environment):
             raise UserError(f"{game.case} has the seats 0 to {game.players - 1}, {task.manner.seat} was given")
         return OpenSpielSession(OpenSpielTask.of(task), game)
 
-    @property
-    def next_step(self) -> tuple[str, str]:
-        """Another game."""
-        return (
-            "another game, on the same machine or on one with GPUs",
-            'GAME_TYPES="hex(board_size=5)" bash train/scripts/openspiel-ppo-trainer.sh',
-        )
+    def next_step(self, cases: Collection[str]) -> tuple[str, str]:
+        """Another game; several together where each was trained on."""
+        trained = {canonical(case) for case in cases}
+        others = [case for case in NEXT_CASES if canonical(case) not in trained]
+        words = "another game" if others else "several games together"
+        named = others[0] if others else ",".join(NEXT_CASES[:3])
+        command = f'GAME_TYPES="{named}" bash train/scripts/openspiel-ppo-trainer.sh'
+        return f"{words}, on the same machine or on one with GPUs", command
 
     def group(self, task: Task) -> str:
         """The game's short name."""
         return task.case.partition("(")[0]
+
+    def words(self, cases: Iterable[str]) -> Sequence[str]:
+        """The numbers of actions and the signs of cells of these games."""
+        return tuple(dict.fromkeys(word for case in cases for word in load(case).words))
 
     def players_of(self, task: Task) -> int:
         """How many players the game has."""

@@ -14,7 +14,7 @@ from typing import Any
 import pyspiel
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from veritas_rl.envs.openspiel import cases, ids, positions
+from veritas_rl.envs.openspiel import cases, ids, learning_runs, positions
 from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.openspiel.games import GAMES, Game
 from veritas_rl.envs.openspiel.learning_signal import report
@@ -28,6 +28,8 @@ from veritas_rl.paths import ROOT
 DOCS = ROOT / "docs"
 PAGE = DOCS / "games.md"
 TEMPLATE = "games.md.jinja"
+RUNS = DOCS / "learning.json"
+"""What `benchmarks/learning.py` has trained; the page has no table of it where it is missing."""
 SIGNAL = DOCS / "learning_signal.json"
 """What `train/tools/learning_signal.py` has measured; the page has no figures where it is missing."""
 
@@ -164,6 +166,7 @@ def render() -> str:
         indexed=ids.INDEXED_GAMES,
         validation=positions.VALIDATION_SHARE,
         signal=_signal() if SIGNAL.is_file() else None,
+        learned=_learned() if RUNS.is_file() else None,
     )
 
 
@@ -175,6 +178,17 @@ def _signal() -> dict[str, Any]:
         "columns": report.COLUMNS,
         "rows": [(row.case, *report.cells_of(row)) for row in rows],
         "overall": report.overall(rows),
+    }
+
+
+def _learned() -> dict[str, Any]:
+    """What trainings came to, as words."""
+    runs = learning_runs.read(RUNS)
+    return {
+        "columns": learning_runs.COLUMNS,
+        "rows": [(run.case, *learning_runs.cells_of(run)) for run in runs],
+        "dates": sorted({run.date for run in runs}),
+        "cores": sorted({run.cores for run in runs}),
     }
 
 

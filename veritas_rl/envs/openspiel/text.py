@@ -31,7 +31,7 @@ def messages(
         content = game.brief(state, player)
         if not game.brief_shows_actions:
             # First, so that the position stands at the same distance from every answer.
-            content = f"{' '.join(map(str, names))}\n{content}"
+            content = f"{''.join([f' {number}' for number in names])}\n{content}"
     else:
         listed = f"{_listed(names)}\n\n" if prompt == "full" else ""
         written = f"{game.written}\n\n" if prompt == "unlisted" and game.written else ""

@@ -1,6 +1,6 @@
 """Code tracing as an environment: a Python program is shown, and its exact output is asked."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from veritas_rl.envs.audit import Audit
@@ -72,8 +72,7 @@ class TraceEnvironment(Environment):
         """Begin to run the programs of tasks that are started soon."""
         begin([_identity(task) for task in tasks])
 
-    @property
-    def next_step(self) -> tuple[str, str]:
+    def next_step(self, cases: Collection[str]) -> tuple[str, str]:
         """Harder programs."""
         return (
             "harder programs, on the same machine or on one with GPUs",

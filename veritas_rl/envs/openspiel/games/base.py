@@ -69,6 +69,8 @@ class Game:
     """How a move is written, for prompts that list none, where the rules do not say it."""
     brief_shows_actions: ClassVar[bool] = False
     """Whether `brief` shows the number of every legal action in its place, so that no list of them is needed."""
+    brief_signs: ClassVar[str] = "+-="
+    """What `brief` may put before the number of a cell or card to say what is there."""
 
     def __init__(self, case: str, spiel: Any) -> None:
         self.case = case
@@ -256,6 +258,24 @@ class Game:
     def brief(self, state: State, player: int) -> str:
         """What this player sees in as few characters as possible, the player's own mark first."""
         return f"{player}\n{self.position(state, player)}"
+
+    @property
+    def brief_cells(self) -> int:
+        """How many cells, lines or cards `brief` names by a sign and a number, as in "+12"; 0 where it draws them."""
+        return 0
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What brief prompts and answers are made of beside single characters: the numbers of actions, and cells.
+
+        A model that is made on the spot reads each as one token, so that it can find among the legal actions what it
+        writes.
+        """
+        if self.brief_shows_actions:
+            return ()
+        numbers = [str(number) for number in range(self.spiel.num_distinct_actions() + 1)]
+        cells = [f" {sign}{cell}" for sign in self.brief_signs for cell in range(self.brief_cells)]
+        return (*[number for number in numbers if len(number) > 1], *[f" {number}" for number in numbers], *cells)
 
     def visible(self, state: State, player: int) -> str:
         """OpenSpiel's own text for one player: with hidden information the one that recalls all this player saw."""

@@ -35,6 +35,20 @@ def least_image(cells: Sequence[str], rows: int, columns: int) -> str:
     return min("".join([cells[cell] for cell in symmetry]) for symmetry in symmetries(rows, columns))
 
 
+def marks(rows: Sequence[str], mine: str) -> str:
+    """The occupied cells of a board as signs: "+12" for an own piece on cell 12, "-12" for another's, as in " +3 -12".
+
+    Cells are numbered row by row. A small model reads such signs long before it reads places: each says by itself what
+    stands where, whatever stands before it.
+
+    Args:
+        rows: From top to bottom; an empty cell is a dot.
+        mine: The signs of the own pieces.
+    """
+    cells = enumerate("".join(rows))
+    return "".join([f" {'+' if sign in mine else '-'}{cell}" for cell, sign in cells if sign != "."])
+
+
 def drawn(rows: Sequence[str], columns: str, *, upwards: bool) -> str:
     """A board with its coordinates: a sign for each cell, a number before each row.
 

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State, letters
+from veritas_rl.envs.openspiel.games.boards import marks
 from veritas_rl.envs.openspiel.notation import Notation, Steps
 
 
@@ -36,7 +37,7 @@ class Breakthrough(Game):
         return "\n".join([*lines, " " * (width + 1) + " ".join(letters(len(rows[0])))])
 
     def brief(self, state: State, player: int) -> str:
-        return "\n".join(["bw"[player], *self._rows(state)])
+        return "bw"[player] + marks(self._rows(state), "bw"[player])
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return super().action_name(state, player, action).rstrip("*")
@@ -54,6 +55,10 @@ class Breakthrough(Game):
     def symmetry_key(self, state: State, player: int) -> str:
         rows, mover = self._rows(state), "bw"[player]
         return min("\n".join([mover, *rows]), "\n".join([mover, *(row[::-1] for row in rows)]))
+
+    @property
+    def brief_cells(self) -> int:
+        return self.parameters["rows"] * self.parameters["columns"]
 
     def _rows(self, state: State) -> list[str]:
         lines = state.observation_string(0).split("\n")[: self.parameters["rows"]]

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State, letters
-from veritas_rl.envs.openspiel.games.boards import drawn, least_image
+from veritas_rl.envs.openspiel.games.boards import drawn, least_image, marks
 from veritas_rl.envs.openspiel.notation import Notation, Steps
 
 
@@ -34,7 +34,7 @@ class Clobber(Game):
         return drawn(self._rows(state), letters(self._shape[1]), upwards=True)
 
     def brief(self, state: State, player: int) -> str:
-        return "\n".join([self.role(player), *self._rows(state)])
+        return self.role(player) + marks(self._rows(state), self.role(player))
 
     def notation(self, state: State, player: int) -> Notation:
         return Steps(set(self.action_names(state, player).values()))  # every move captures
@@ -47,6 +47,11 @@ class Clobber(Game):
 
     def symmetry_key(self, state: State, player: int) -> str:
         return least_image("".join(self._rows(state)), *self._shape)
+
+    @property
+    def brief_cells(self) -> int:
+        rows, columns = self._shape
+        return rows * columns
 
     @property
     def _shape(self) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
+from veritas_rl.envs.openspiel.games.boards import marks
 from veritas_rl.envs.openspiel.notation import Notation, Numbered
 
 _NOTATION = Numbered(r"(?:drop )?(?:in |into )?(?:the )?col(?:umn|\.)?")
@@ -34,7 +35,7 @@ class ConnectFour(Game):
         return f"{lines[1:]}\n{numbers}"
 
     def brief(self, state: State, player: int) -> str:
-        return "\n".join([self.role(player), *self._rows(state)])
+        return self.role(player) + marks(self._rows(state), self.role(player))
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return f"column {action}"
@@ -51,6 +52,10 @@ class ConnectFour(Game):
     def symmetry_key(self, state: State, player: int) -> str:
         rows = self._rows(state)
         return min("\n".join(rows), "\n".join(row[::-1] for row in rows))
+
+    @property
+    def brief_cells(self) -> int:
+        return self.parameters["rows"] * self.parameters["columns"]
 
     @cached_property
     def _grid(self) -> tuple[str, str]:

@@ -58,12 +58,10 @@ class DotsAndBoxes(Game):
         return "\n".join([*lines, f"Boxes: A {counts[0]}, B {counts[1]}"])
 
     def brief(self, state: State, player: int) -> str:
-        """Who moves, the own boxes and the other's, then 1 for each line that is drawn, row by row: horizontal lines
-        and below them vertical ones."""
+        """Who moves, the own boxes and the other's, then the lines that are drawn."""
         own, other = self._boxes(state, player)
-        horizontal, vertical = self._lines(state)
-        between = [line for pair in zip(horizontal, vertical, strict=False) for line in pair]
-        return "\n".join([f"{'AB'[player]} {own} {other}", *between, horizontal[-1]])
+        drawn = [f" +{action}" for action, line in enumerate(state.dbn_string()) if line == "1"]
+        return f"{'AB'[player]}{own}:{other}{''.join(drawn)}"
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return "-".join(f"{letters(column + 1)[-1]}{row + 1}" for row, column in self._dots[action])
@@ -88,6 +86,10 @@ class DotsAndBoxes(Game):
         drawn = state.dbn_string()
         image = min("".join([drawn[line] for line in symmetry]) for symmetry in self._symmetries)
         return f"{self._boxes(state, player)} {image}"
+
+    @property
+    def brief_cells(self) -> int:
+        return len(self._dots)
 
     @property
     def _shape(self) -> tuple[int, int]:

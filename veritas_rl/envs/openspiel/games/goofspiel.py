@@ -80,13 +80,14 @@ class Goofspiel(Game):
         return "\n".join(lines)
 
     def brief(self, state: State, player: int) -> str:
-        """Own points, the other's points, the prize and the prizes to come; with hidden bids the own bid and the result
-        of every round, else the other's cards. The own cards are the legal actions."""
+        """Own points, the other's points, "=" before the prize and "+" before the prizes to come; with hidden bids the
+        own bid and the result of every round, else "-" before the other's cards. The own cards are the legal
+        actions."""
         prizes, bids = self._rounds(state)
         points, other = self._points(prizes, bids), 1 - player
-        lines = [f"{points[player]} {points[other]} {prizes[-1]}"]
+        lines = [f"{points[player]}:{points[other]} ={prizes[-1]}"]
         if self.parameters["points_order"] == "random":
-            lines.append(self._list(self._left(prizes)))
+            lines[0] += "".join([f" +{card}" for card in self._left(prizes)])
         if self.hidden:
             told = [
                 f"{prize}:{bid[player]}{'-=+'[1 + (bid[player] > bid[other]) - (bid[player] < bid[other])]}"
@@ -94,8 +95,12 @@ class Goofspiel(Game):
             ]
             lines.append(" ".join(told))
         else:
-            lines.append(self._list(self._left([bid[other] for bid in bids])))
+            lines[0] += "".join([f" -{card}" for card in self._left([bid[other] for bid in bids])])
         return "\n".join(lines)
+
+    @property
+    def brief_cells(self) -> int:
+        return self.parameters["num_cards"] + 1
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return f"card {action + 1}"

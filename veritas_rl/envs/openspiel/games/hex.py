@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State, letters
+from veritas_rl.envs.openspiel.games.boards import marks
 from veritas_rl.envs.openspiel.notation import Cells, Notation
 
 # OpenSpiel marks stones that touch an edge or a winning chain by other letters.
@@ -42,7 +43,7 @@ class Hex(Game):
         return "\n".join(lines)
 
     def brief(self, state: State, player: int) -> str:
-        return "\n".join([self.role(player), *self._rows(state)])
+        return self.role(player) + marks(self._rows(state), self.role(player))
 
     def action_name(self, state: State, player: int, action: int) -> str:
         row, column = divmod(action, self._shape[1])
@@ -60,6 +61,11 @@ class Hex(Game):
     def symmetry_key(self, state: State, player: int) -> str:
         board = self.information_key(state, player)
         return min(board, board[::-1])  # half a turn
+
+    @property
+    def brief_cells(self) -> int:
+        rows, columns = self._shape
+        return rows * columns
 
     @property
     def _shape(self) -> tuple[int, int]:

@@ -46,6 +46,12 @@ class LiarsDice(Game):
         dice = ("" if self.parameters["dice_sides"] < 10 else ",").join(map(str, self._dice(state, player)))
         return " ".join([dice, *self._bids(state)])  # the bids tell whose turn it is
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """And the bids."""
+        bids = range(self.spiel.num_distinct_actions())
+        return (*super().words, *[f" {self._name(action)}" for action in bids])
+
     def action_name(self, state: State, player: int, action: int) -> str:
         return self._name(action)
 

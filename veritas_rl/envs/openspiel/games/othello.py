@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State, letters
-from veritas_rl.envs.openspiel.games.boards import drawn, least_image
+from veritas_rl.envs.openspiel.games.boards import drawn, least_image, marks
 from veritas_rl.envs.openspiel.notation import Cells, Notation
 
 _SIZE = 8
@@ -23,6 +23,7 @@ class Othello(Game):
     budget: ClassVar = (1000, 20)
     margin_unit: ClassVar = 0.5
     playout_moves: ClassVar = 2
+    brief_cells: ClassVar = _SIZE * _SIZE
 
     def rules(self) -> str:
         return (
@@ -45,7 +46,7 @@ class Othello(Game):
         return f"{drawn(rows, letters(_SIZE), upwards=False)}\nDiscs: x {x}, o {o}"
 
     def brief(self, state: State, player: int) -> str:
-        return "\n".join(["xo"[player], *self._rows(state)])
+        return "xo"[player] + marks(self._rows(state), "xo"[player])
 
     def action_name(self, state: State, player: int, action: int) -> str:
         return "pass" if action == _PASS else f"{letters(_SIZE)[action % _SIZE]}{action // _SIZE + 1}"
@@ -60,7 +61,7 @@ class Othello(Game):
         return -ahead if player else ahead
 
     def information_key(self, state: State, player: int) -> str:
-        return self.brief(state, player)
+        return "\n".join(["xo"[player], *self._rows(state)])
 
     def state_key(self, state: State) -> str:
         return state.observation_string(0)  # whose turn it is stands there too

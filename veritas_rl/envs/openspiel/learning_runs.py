@@ -1,0 +1,97 @@
+"""What whole trainings of the small model came to, game by game: read and written as JSON, shown as a table.
+
+`benchmarks/learning.py` makes them; `gallery.py` puts the table into docs/games.md.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from veritas_rl.errors import UserError
+
+COLUMNS: Mapping[str, str] = {
+    "seed": "of everything in the run",
+    "legal": "legal moves after the warm-up, then after RL",
+    "random": "success of a player that chooses among the legal moves at random",
+    "warm": "success after the warm-up",
+    "after": "success after RL",
+    "gain": "what RL added to success, paired by position",
+    "over": "success after RL less that of the random player, paired by position",
+    "value": "mean value of the random player's moves, of those after the warm-up and of those after RL",
+    "minutes": "from the command to its last line",
+}
+"""The columns after the case, and what each shows."""
+
+UNIFORM, WARM, AFTER = "uniform random legal player", "after the warm-up", "after RL"
+"""Who is judged, as `launch.pipeline` names them in report.json."""
+
+
+@dataclass(frozen=True)
+class LearningRun:
+    """One training.
+
+    Attributes:
+        case: What was trained on, as a canonical case.
+        seed: `veritas_rl.seed`.
+        minutes: From the command to its end.
+        cores: Processor cores that the run might use.
+        date: When it ended, as YYYY-MM-DD.
+        report: The run's report.json.
+    """
+
+    case: str
+    seed: int
+    minutes: float
+    cores: int
+    date: str
+    report: Mapping[str, Any]
+
+    @property
+    def shows_learning(self) -> bool:
+        """Whether RL's gain, and what is above the random player, are above zero by their 95% intervals."""
+        return all(self.report[name]["low"] > 0 for name in ("gain", "over random"))
+
+
+def read(path: Path) -> list[LearningRun]:
+    """The runs of a file; none where there is no file.
+
+    Raises:
+        UserError: The file is damaged.
+    """
+    try:
+        return [LearningRun(**values) for values in json.loads(path.read_text(encoding="utf-8"))]
+    except FileNotFoundError:
+        return []
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{path} holds no runs of benchmarks/learning.py ({error}): remove it") from error
+
+
+def write(path: Path, runs: Sequence[LearningRun]) -> None:
+    """Write a file that `read` reads; it appears whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+def cells_of(run: LearningRun) -> tuple[str, ...]:
+    """A run as words, one for each of `COLUMNS`."""
+    report = run.report
+    players = (UNIFORM, WARM, AFTER)
+    cells = {
+        "seed": str(run.seed),
+        "legal": " ".join(f"{100 * report[who]['legal']['mean']:.1f}%" for who in (WARM, AFTER)),
+        **{name: _rate(report[who]["optimal"]) for name, who in zip(("random", "warm", "after"), players, strict=True)},
+        "gain": _rate(report["gain"]),
+        "over": _rate(report["over random"]),
+        "value": " ".join(f"{report[who]['value']['mean']:.3f}" for who in players),
+        "minutes": f"{run.minutes:.1f}",
+    }
+    return tuple(cells[name] for name in COLUMNS)
+
+
+def _rate(estimate: Mapping[str, float]) -> str:
+    mean, low, high = (100 * estimate[name] for name in ("mean", "low", "high"))
+    return f"{mean:.1f}% [{low:.1f}, {high:.1f}]"
