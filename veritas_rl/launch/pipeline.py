@@ -139,9 +139,12 @@ def _starting_model(run: Run, judging: Judging, console: Console) -> Path:
     model, tasks = run.folder / "model", run.lessons()
     if not model.exists():
         words = small_model.words_of(tasks)
+        settings = run.configuration.veritas_rl
+        made = settings.small_model or {}
         if tasks:
-            small_model.check_size(tasks, words, **run.configuration.veritas_rl.small_model)
-        build_tiny_model(model, run.configuration.veritas_rl.seed, run.context, words)
+            small_model.check_size(tasks, words, tokens=made["tokens"], answers=made["answers"])
+        first = {name: made[name] for name in ("weights", "embeddings") if name in made}
+        build_tiny_model(model, settings.seed, run.context, words, **first)
     judging.judge(RAW, model)
     if tasks:
         model = _warmed_up(model, tasks, run, console)

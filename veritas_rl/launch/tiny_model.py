@@ -32,7 +32,14 @@ CHAT_TEMPLATE = (
 )
 
 
-def build_tiny_model(folder: Path, seed: int, context: int = CONTEXT, words: Sequence[str] = ()) -> Path:
+def build_tiny_model(
+    folder: Path,
+    seed: int,
+    context: int = CONTEXT,
+    words: Sequence[str] = (),
+    weights: float = 0.02,
+    embeddings: float = 0.02,
+) -> Path:
     """Make the small model and its tokenizer.
 
     Args:
@@ -40,6 +47,8 @@ def build_tiny_model(folder: Path, seed: int, context: int = CONTEXT, words: Seq
         seed: Fixes every weight; the global random state is neither read nor moved.
         context: How many tokens it has to read; it reads at least `CONTEXT`.
         words: What else is one token each.
+        weights: The standard deviation of the weights.
+        embeddings: That of the embeddings of tokens.
 
     Returns:
         `folder`.
@@ -64,11 +73,14 @@ def build_tiny_model(folder: Path, seed: int, context: int = CONTEXT, words: Seq
         eos_token_id=tokenizer.convert_tokens_to_ids(END),
         pad_token_id=tokenizer.convert_tokens_to_ids(PAD),
         dtype="float32",
+        initializer_range=weights,
     )
     with torch.random.fork_rng(devices=[]):
         # Not torch.manual_seed, which would seed the accelerators too.
         torch.default_generator.manual_seed(seed)
         model = Qwen3ForCausalLM(config)
+    with torch.no_grad():
+        model.get_input_embeddings().weight.mul_(embeddings / weights)
     model.generation_config = GenerationConfig(
         do_sample=True, temperature=1.0, eos_token_id=config.eos_token_id, pad_token_id=config.pad_token_id
     )

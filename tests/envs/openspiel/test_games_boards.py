@@ -95,7 +95,7 @@ def test_othello_flanked_discs_turn_in_every_direction() -> None:
         "Discs: x 3, o 3",
     ]
     assert board("othello", reach("othello", "d3", "c3", "b3"))[3] == "3 . x x x . . . ."
-    assert load("othello").brief(state, 0).startswith("x\n........\n")
+    assert load("othello").brief(state, 0) == "x -18 +19 -27 +28 +35 -36"
 
 
 def test_othello_needs_a_flanked_disc_and_passes_only_without() -> None:
@@ -302,7 +302,7 @@ def test_dots_and_boxes_a_box_gives_another_move() -> None:
         "Boxes: A 1, B 0",
     ]
     assert load(SQUARE).role(state.current_player()) == "player A"
-    assert load(SQUARE).brief(state, 0) == "A 1 0\n10\n110\n11\n000\n00"
+    assert load(SQUARE).brief(state, 0) == "A1:0 +0 +2 +3 +6 +7"
     play(load(SQUARE), state, "c2-c3")
     assert load(SQUARE).role(state.current_player()) == "player B"
     assert board(SQUARE, state)[4] == "          |"
