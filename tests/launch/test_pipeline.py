@@ -11,6 +11,8 @@ from rich.console import Console
 from veritas_rl.datasets.rows import sft_row, write_parquet
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.environment import Environment
+from veritas_rl.envs.openspiel.cases import canonical
+from veritas_rl.envs.openspiel.env import NEXT_CASES
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.envs.task import Task
 from veritas_rl.judging.held_out import Judgement, judge, judge_uniform
@@ -18,6 +20,7 @@ from veritas_rl.launch import pipeline, rl, sft
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.process import cause_of_end
 from veritas_rl.players.random import RandomPlayer
+from veritas_rl.players.registry import make_bot
 from veritas_rl.players.solution import SolutionPlayer
 
 CPU = Hardware(cores=2, gpus=0, gpu_bytes=0)
@@ -120,6 +123,35 @@ def test_the_next_step_is_a_command_that_can_be_planned(env: str) -> None:
     recipe = [f"recipe={name}" for name in ("trace", "lgc-v2") if f"{name}-" in command]
     run = rl.plan([*recipe, *words[words.index("bash") + 2 :]], plain, CPU, NOW)
     assert list(tasks_of(run)) == [env]
+
+
+@pytest.mark.parametrize("case", ["tic_tac_toe", "hex(board_size=5)", "connect_four,othello"])
+def test_what_is_proposed_next_is_something_else(case: str) -> None:
+    run = rl.plan([], {"GAME_TYPES": case}, CPU, NOW)
+    _, command = run.next_step(None)
+    proposed = command.split('"')[1]
+    assert proposed not in case
+    assert canonical(proposed) == proposed
+
+
+def test_after_every_proposed_game_several_are_proposed_together() -> None:
+    _, command = get_environment("openspiel").next_step(NEXT_CASES)
+    assert command.split('"')[1].count(",") >= 2
+
+
+def test_gains_are_counted_from_the_warm_up_and_from_random_play() -> None:
+    run = rl.plan(["data.custom_cls.config.adapter_config.cases=['kuhn_poker']"], {}, CPU, NOW)
+    tasks = tasks_of(run)["openspiel"][:6]
+    uniform = judge_uniform(tasks)
+    assert uniform is not None
+    found = {pipeline.UNIFORM: uniform, pipeline.RAW: judge(Silent(), tasks), pipeline.WARM: judge(Silent(), tasks)}
+    found["after RL"] = judge(make_bot("exact", "openspiel", 0), tasks)
+    text, rates = printed("RL", "openspiel", found)
+    assert "mean value" in text
+    best, random = found["after RL"].mean_value.mean, uniform.mean_value.mean
+    assert rates["value gain"]["mean"] == pytest.approx(best)  # a player that says nothing earns nothing
+    assert rates["value over random"]["mean"] == pytest.approx(best - random)
+    assert best > random > 0
 
 
 def test_what_ended_verl_is_named_without_what_torchrun_adds(tmp_path: Path) -> None:

@@ -42,6 +42,16 @@ def test_the_seed_alone_decides_the_weights(folder: Path, tmp_path: Path) -> Non
     assert weights[0] != weights[2]
 
 
+def test_first_weights_have_the_spread_that_was_asked_for(tmp_path: Path) -> None:
+    folder = build_tiny_model(tmp_path / "model", seed=1, words=("12", " 12"), weights=0.08, embeddings=0.5)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    assert model.get_input_embeddings().weight.std().item() == pytest.approx(0.5, rel=0.05)
+    assert model.get_output_embeddings().weight.std().item() == pytest.approx(0.08, rel=0.05)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert [len(tokenizer.encode(text)) for text in ("12", " 12", "1", "x 12")] == [1, 1, 1, 2]
+    assert tokenizer.decode(tokenizer.encode("x 12 112")) == "x 12 112"
+
+
 def test_text_comes_back_byte_for_byte(folder: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     random = Random(0)

@@ -99,6 +99,10 @@ def test_it_ends_once_it_is_measured_to_be_enough(folder: Path, tmp_path: Path) 
     assert found["steps"] == 3 * EVERY * 1.2  # what was enough, and the fall of the learning rate
     assert len(asked) == 4
     assert found["measured"] == 1.0
+    shares = iter([0.9, 0.5, 0.95, 0.95])  # enough before the fall, too little after it, then enough both times
+    again = run(folder, tmp_path / "again", steps=1000, enough=0.9, measure=lambda model, tokenizer: next(shares))
+    assert again["steps"] == 2 * EVERY * 1.2
+    assert again["measured"] == 0.95
     never = run(folder, tmp_path / "never", steps=60, enough=0.9, measure=lambda model, tokenizer: 0.1)
     assert never["steps"] == 60
     assert never["measured"] == 0.1

@@ -140,7 +140,7 @@ def _starting_model(run: Run, judging: Judging, console: Console) -> Path:
     if not model.exists():
         words = small_model.words_of(tasks)
         settings = run.configuration.veritas_rl
-        made = settings.small_model or {}
+        made = settings.get("small_model") or {}
         if tasks:
             small_model.check_size(tasks, words, tokens=made["tokens"], answers=made["answers"])
         first = {name: made[name] for name in ("weights", "embeddings") if name in made}
@@ -158,7 +158,7 @@ def _warmed_up(model: Path, tasks: Sequence[Task], run: Run, console: Console) -
     output = run.folder / "warmed-up-model"
     if output.exists():
         return output
-    count = min(len(tasks), settings.warm_up.steps * settings.warm_up.batch_size)
+    count = min(len(tasks), settings.warm_up.lessons)
     asked = run.answering()
     with Bars(console=console, transient=True) as progress:
         made = progress.track(
@@ -176,7 +176,7 @@ def _warmed_up(model: Path, tasks: Sequence[Task], run: Run, console: Console) -
             model,
             output,
             lessons,
-            **settings.warm_up,
+            **{name: value for name, value in settings.warm_up.items() if name != "lessons"},
             seed=settings.seed,
             measure=exam.share if exam.turns else None,
             on_step=show,

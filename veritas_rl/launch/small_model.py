@@ -24,8 +24,8 @@ from veritas_rl.players.sampling import SamplingParams
 QUESTIONS = 512
 """How many held-out questions an exam has: a share near 0.97 is then known to 0.015."""
 
-LOOKED_AT = 128
-"""How many tasks are looked at to see how large they are."""
+LOOKED_AT = 32
+"""How many tasks of each case are looked at to see how large they are: making positions takes time."""
 
 RANDOM = "random"
 """The teacher that replies each legal answer equally often."""

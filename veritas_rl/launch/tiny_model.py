@@ -80,7 +80,8 @@ def build_tiny_model(
         torch.default_generator.manual_seed(seed)
         model = Qwen3ForCausalLM(config)
     with torch.no_grad():
-        model.get_input_embeddings().weight.mul_(embeddings / weights)
+        read: Any = model.get_input_embeddings()
+        read.weight.mul_(embeddings / weights)
     model.generation_config = GenerationConfig(
         do_sample=True, temperature=1.0, eos_token_id=config.eos_token_id, pad_token_id=config.pad_token_id
     )

@@ -34,7 +34,7 @@ learned at full speed, and only the fall makes replies exact."""
 EVERY = 40
 """After how many updates the model is measured, while the rate is constant."""
 
-NEARLY = 0.02
+NEARLY = 0.01
 """So much below what is wanted, the learning rate begins to fall: the fall brings more than this."""
 
 
@@ -120,12 +120,16 @@ def warm_up(
     losses: list[float] = []
     accuracies: list[float] = []
     learned, measured, falls_from = 0, math.nan, 0
-    last = steps
+    last, in_time, measured_at = steps, True, 0
     model.train()
     for step in range(steps):
         spent = (time.monotonic() - started) / seconds
+        if falls_from and step >= last and in_time and measure is not None:
+            measured, measured_at = _measured(measure, model, tokenizer), step
+            if measured < enough:
+                falls_from, last = 0, steps  # the fall did not bring enough: learn on at full speed
         if not falls_from and (step >= steps / (1 + DECAY_SHARE) or spent >= 1 / (1 + DECAY_SHARE)):
-            falls_from = max(step, 1)
+            falls_from, in_time = max(step, 1), False
         if falls_from:
             last = min(steps, math.ceil(falls_from * (1 + DECAY_SHARE)))
         if step >= last or spent > 1:
@@ -142,11 +146,11 @@ def warm_up(
         losses.append(loss.item())
         accuracies.append(right)
         if measure is not None and not falls_from and (step + 1) % EVERY == 0:
-            measured = _measured(measure, model, tokenizer)
+            measured, measured_at = _measured(measure, model, tokenizer), step + 1
             if measured >= enough - NEARLY:
                 falls_from = step + 1
         on_step(Progress(step + 1, losses[-1], measured))
-    if measure is not None:
+    if measure is not None and measured_at < len(losses):
         measured = _measured(measure, model, tokenizer)
     save_model_folder(model.eval(), tokenizer, output)
     tail = max(len(losses) // 10, 1)

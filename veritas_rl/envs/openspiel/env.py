@@ -18,7 +18,7 @@ from veritas_rl.envs.openspiel.view import View
 from veritas_rl.envs.task import SPLITS, Task, check_choice
 from veritas_rl.errors import UserError
 
-NEXT_CASES = ("hex(board_size=5)", "connect_four", "othello", "leduc_poker", "tic_tac_toe")
+NEXT_CASES = ("hex(board_size=5)", "connect_four", "othello", "leduc_poker", "kuhn_poker", "tic_tac_toe")
 """What is proposed after a training run: the first that it did not train on."""
 
 

@@ -23,7 +23,6 @@ class Othello(Game):
     budget: ClassVar = (1000, 20)
     margin_unit: ClassVar = 0.5
     playout_moves: ClassVar = 2
-    brief_cells: ClassVar = _SIZE * _SIZE
 
     def rules(self) -> str:
         return (
@@ -68,6 +67,10 @@ class Othello(Game):
 
     def symmetry_key(self, state: State, player: int) -> str:
         return "xo"[player] + least_image("".join(self._rows(state)), _SIZE, _SIZE)
+
+    @property
+    def brief_cells(self) -> int:
+        return _SIZE * _SIZE
 
     @staticmethod
     def _rows(state: State) -> list[str]:
