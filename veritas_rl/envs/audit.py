@@ -64,6 +64,11 @@ class Audit:
         """The truth about a turn, from its view."""
         return None
 
+    def phase_lines(self, turn: Turn) -> Mapping[str, bool]:
+        """Beginnings of lines by which a full prompt of the turn's case shows what is asked now, each with whether this
+        turn's prompt must have such a line; it must not where False. Empty where a case always asks the same."""
+        return {}
+
     def redealt(self, task: Task, count: int) -> Sequence[Turn] | None:
         """The same seat's turn in up to `count` other states that it cannot tell from the task's, as it is shown there.
 

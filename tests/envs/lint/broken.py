@@ -146,6 +146,33 @@ class _SecondSeatPaysLess(_Scored):
         return dataclasses.replace(score, value=score.value * (0.9 if seat else 1.0))
 
 
+class _PassPaysNothing(_Scored):
+    """Giving up is paid as an illegal answer is, though it may be best."""
+
+    def scored(self, seat: int, score: Score) -> Score:
+        return dataclasses.replace(score, value=0.0) if score.details.get("action") == "pass" else score
+
+
+class _WorstPaysMost(_Scored):
+    def scored(self, seat: int, score: Score) -> Score:
+        return dataclasses.replace(score, value=1 - score.value) if score.legal else score
+
+
+class _PaysAlike(_Scored):
+    def scored(self, seat: int, score: Score) -> Score:
+        return dataclasses.replace(score, value=0.5) if score.legal else score
+
+
+class _SuccessOfThePosition(_Scored):
+    def scored(self, seat: int, score: Score) -> Score:
+        return dataclasses.replace(score, success=score.legal and self.task.k % 2 == 0)
+
+
+class _CutPaysNothing(_Scored):
+    def scored(self, seat: int, score: Score) -> Score:
+        return dataclasses.replace(score, value=0.0) if score.reason is Reason.UNFINISHED else score
+
+
 class _Shown(OpenSpielSession):
     """Changes what is shown."""
 
@@ -174,6 +201,14 @@ class _ShowsTheState(_Shown):
 class _FormatUntold(_Shown):
     def shown(self, content: str, state: State) -> str:
         return content.partition("Answer with")[0]
+
+
+class _AnotherPhase(_Shown):
+    """Who is asked whether to play alone is shown an empty trick."""
+
+    def shown(self, content: str, state: State) -> str:
+        asked = state.current_phase().name == "GO_ALONE"
+        return content.replace("\n\nLegal actions", "\nThis trick: you lead\n\nLegal actions") if asked else content
 
 
 class _ChanceShown(OpenSpielSession):
@@ -231,6 +266,12 @@ FormatUntold = broken(_FormatUntold)
 ChanceShown = broken(_ChanceShown)
 JointShown = broken(_JointShown)
 NumbersAlone = broken(_NumbersAlone)
+PassPaysNothing = broken(_PassPaysNothing)
+WorstPaysMost = broken(_WorstPaysMost)
+PaysAlike = broken(_PaysAlike)
+SuccessOfThePosition = broken(_SuccessOfThePosition)
+CutPaysNothing = broken(_CutPaysNothing)
+AnotherPhase = broken(_AnotherPhase)
 
 
 class OnePosition(OpenSpielEnvironment):
@@ -238,6 +279,38 @@ class OnePosition(OpenSpielEnvironment):
 
     def start(self, task: Task) -> Session:
         return super().start(task.replace(k=0))
+
+
+class ForcedMoves(OpenSpielEnvironment):
+    """Every single move is the last one of a full board."""
+
+    def start(self, task: Task) -> Session:
+        if task.mode != "move":
+            return super().start(task)
+        game, state = load(task.case), load(task.case).spiel.new_initial_state()
+        choose = random.Random(task.k).choice
+        while not state.is_terminal():
+            state.apply_action(choose(state.legal_actions()))
+            if len(state.history()) == game.spiel.max_game_length() - 1 and not state.is_terminal():
+                return OpenSpielSession(OpenSpielTask.of(task), game, (state, state.current_player()))
+        return self.start(task.replace(k=task.k + 1000))
+
+
+class FirstMoves(OpenSpielEnvironment):
+    """Every single move is the first one on a large board, where random games hardly distinguish the moves."""
+
+    def start(self, task: Task) -> Session:
+        if task.mode != "move":
+            return super().start(task)
+        game = load(task.case)
+        return OpenSpielSession(OpenSpielTask.of(task), game, (game.spiel.new_initial_state(), 0))
+
+
+class GamesCutShort(OpenSpielEnvironment):
+    """Whole games have five moves at most."""
+
+    def catalogue(self, config: OpenSpielConfig, split: str) -> Sequence[Task]:
+        return super().catalogue(dataclasses.replace(config, max_moves=5), split)
 
 
 class DeafToTheCount(OpenSpielEnvironment):

@@ -12,6 +12,7 @@ from veritas_rl.envs.base import Turn
 from veritas_rl.envs.lint import Row, Verdict, lint
 from veritas_rl.envs.lint.answers import FEWEST_ESTIMATES
 from veritas_rl.envs.lint.hostile import hostile
+from veritas_rl.envs.lint.processes import open_environment
 from veritas_rl.envs.lint.run import CHECKS, SAME, SETTINGS
 from veritas_rl.envs.openspiel.cases import DEFAULT_CASES
 from veritas_rl.errors import UserError
@@ -103,12 +104,36 @@ def test_checks_apply_where_they_should(clean: list[Row]) -> None:
         ("AnyCase", "oware", "other answers refused", "is not legal here and was taken as"),
         ("AnyCase", "chess", "other answers refused", "is not legal here and was taken as B"),
         ("Raises", "tic_tac_toe", "mistakes pay nothing", "raised ValueError"),
+        ("AnotherPhase", "euchre(allow_lone_defender=True)", "asked phase shown", "the line 'This trick:'"),
     ],
 )
 def test_a_planted_defect_is_caught(environment: str, case: str, check: str, text: str) -> None:
     count = FEWEST_ESTIMATES if environment == "OnePlayout" or case == "chess" else 2
     found = findings(lint(f"broken:{environment}", [case], count))
     assert any(text in finding for finding in found[check]), found
+
+
+@pytest.mark.parametrize(
+    ("environment", "case", "check", "text"),
+    [
+        ("PassPaysNothing", "kuhn_poker", "best moves paid best", "is paid nothing, as an illegal answer is"),
+        ("PassPaysNothing", "kuhn_poker", "best moves paid best", "the best-paid move is a mistake"),
+        ("WorstPaysMost", "tic_tac_toe", "best moves paid best", "the best-paid move is a mistake"),
+        ("CutPaysNothing", "tic_tac_toe", "games end", "pay nothing to anybody"),
+        ("GamesCutShort", "connect_four", "games end", "20 of 20 random games are not over after 5 moves"),
+        ("PaysAlike", "kuhn_poker", "moves differ", "in 8 of 8 tasks all moves are worth the same"),
+        ("ForcedMoves", "tic_tac_toe", "moves differ", "in 8 of 8 tasks all moves are worth the same"),
+        ("FirstMoves", "clobber(columns=5,rows=5)", "values above noise", "noise exceeds their spread"),
+        ("SuccessOfThePosition", "tic_tac_toe", "success is the move's", "all moves succeed, or none"),
+    ],
+)
+def test_a_defect_of_what_tasks_teach_is_caught(environment: str, case: str, check: str, text: str) -> None:
+    """The checks alone: they need more tasks than the others."""
+    broken = open_environment(f"broken:{environment}")
+    tasks = broken.catalogue(broken.read_config({"cases": case, "num_tasks_per_case": 8}), "train")
+    found: list[str] = []
+    broken.audit().checks[check](list(tasks), lambda task, text: found.append(text))
+    assert any(text in finding for finding in found), found
 
 
 def test_a_finding_names_its_task_and_quotes() -> None:

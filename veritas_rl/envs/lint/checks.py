@@ -122,6 +122,25 @@ def legal_answers_listed(case: Case, log: Log) -> str:
     return f"up to {most} answers a prompt"
 
 
+def asked_phase_shown(case: Case, log: Log) -> str:
+    """The prompt describes the phase of the game that is asked about, and no other one."""
+    if case.tasks[0].manner.prompt == "brief":
+        raise NotApplicable("prompt=brief describes no phase")
+    count = 0
+    for task, turns in case.asked + [(task, turns) for task, rounds, _ in case.played for turns in rounds]:
+        for turn in turns:
+            lines = case.audit.phase_lines(turn)
+            count += bool(lines)
+            shown = said(turn).splitlines()
+            for beginning, belongs in lines.items():
+                if any(line.startswith(beginning) for line in shown) != belongs:
+                    wrong = "lacks" if belongs else "has, in another phase,"
+                    log.found(task.id, f"the prompt {wrong} the line {quote(beginning)}")
+    if not count:
+        raise NotApplicable("no phases are known of it")
+    return f"{count} turns"
+
+
 def nothing_hidden_shown(case: Case, log: Log) -> str:
     """Prompts, answers and seats are the same in states that the seat cannot tell apart."""
     count = covered = 0

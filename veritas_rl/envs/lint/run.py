@@ -21,6 +21,7 @@ CHECKS: Mapping[str, checks.Check] = {
     "wins told from losses": checks.wins_told_from_losses,
     "asked seat has to act": checks.asked_seat_has_to_act,
     "legal answers listed": checks.legal_answers_listed,
+    "asked phase shown": checks.asked_phase_shown,
     "nothing hidden shown": checks.nothing_hidden_shown,
     "seats alike": checks.seats_alike,
     "tasks distinct": answers.tasks_distinct,

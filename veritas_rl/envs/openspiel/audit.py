@@ -1,7 +1,7 @@
 """What a linter may ask of the OpenSpiel environment: the truth about a turn, straight from OpenSpiel's own state."""
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from random import Random
 from typing import ClassVar
@@ -11,6 +11,8 @@ from veritas_rl.envs.base import Session, Turn
 from veritas_rl.envs.openspiel import playing, positions, text
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Decision, Game, State
+from veritas_rl.envs.openspiel.learning_signal.checks import SignalChecks
+from veritas_rl.envs.openspiel.phases import lines_of
 from veritas_rl.envs.openspiel.task import SCALES, OpenSpielPay, OpenSpielTask
 from veritas_rl.envs.openspiel.values.playouts import usual_count
 from veritas_rl.envs.openspiel.view import View
@@ -34,6 +36,7 @@ class OpenSpielAudit(Audit):
 
     Args:
         session_of: Makes the sessions that show the turns of `redealt`, from a task, its game, and a decision.
+        start: Makes the session of a task.
     """
 
     selection: ClassVar = ("game_types", ("hex", "go", "chess"))
@@ -48,8 +51,11 @@ class OpenSpielAudit(Audit):
         "mode": MODES,
     }
 
-    def __init__(self, session_of: Callable[[OpenSpielTask, Game, Decision], Session]) -> None:
+    def __init__(
+        self, session_of: Callable[[OpenSpielTask, Game, Decision], Session], start: Callable[[OpenSpielTask], Session]
+    ) -> None:
         self.session_of = session_of
+        self.checks = SignalChecks(start).all()
 
     def facts(self, turn: Turn) -> TurnFacts:
         """Who has to act, and the turn's legal answers by number and by name."""
@@ -70,6 +76,11 @@ class OpenSpielAudit(Audit):
             boxed = tuple(f"\\boxed{{{said}}}" for said in (name, *notation.others(name)))
             legal.append(LegalAnswer((text.answer(number), *boxed), f"{number}: {name}"))
         return TurnFacts(to_act, tuple(legal), game.hidden)
+
+    def phase_lines(self, turn: Turn) -> Mapping[str, bool]:
+        """See `phases`."""
+        view: View = turn.view
+        return lines_of(load(view.case), view.state, turn.seat)
 
     def redealt(self, task: Task, count: int) -> Sequence[Turn] | None:
         """The turn with other hidden cards: dealt anew by the game where it can, and found by changed histories.

@@ -102,7 +102,7 @@ class OpenSpielEnvironment(Environment):
         return f"{game.case}/{game.symmetry_key(state, seat)}"
 
     def audit(self) -> OpenSpielAudit:
-        return OpenSpielAudit(OpenSpielSession)
+        return OpenSpielAudit(OpenSpielSession, self.start)
 
     def perturbations(self, task: Task) -> Mapping[str, str]:
         """Other labels, where the prompt lists them; the mirror image, in some games."""

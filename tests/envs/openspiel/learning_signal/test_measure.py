@@ -1,5 +1,6 @@
 """Single tasks are measured as OpenSpiel itself, or a calculation by hand, says they must be."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -78,6 +79,21 @@ def test_a_mistake_is_a_best_paid_move_that_is_not_among_the_best() -> None:
     assert truth.mistakes([1]) == (1, 1)
     assert truth.mistakes([0, 1]) == (0.5, 0.5)  # paid alike: each as likely
     assert truth.mistakes([2]) == (0, pytest.approx(0.04))
+
+
+def test_the_best_actions_are_those_within_the_tolerance_that_beat_the_worst_return() -> None:
+    truth = Truth({0: -1.0, 1: -2.0, 2: -1.04}, tolerance=0.05)
+    assert truth.best(above=-2) == [0, 2]
+    assert truth.best(above=-1) == []
+
+
+def test_some_of_many_moves_are_measured() -> None:
+    (job,) = (job for job, _ in measured("connect_four", 1, playouts=16))
+    state, _ = decision(job)
+    assert len(state.legal_actions()) == 7
+    signal = measure_task(replace(job, most_moves=3))
+    assert signal.actions == 3
+    assert measure_task(replace(job, most_moves=7)).halves == measure_task(job).halves != signal.halves
 
 
 def test_late_positions_of_a_large_game_are_solved_within_the_nodes() -> None:

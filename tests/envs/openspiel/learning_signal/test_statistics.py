@@ -73,3 +73,22 @@ def test_false_positives_are_five_per_cent_of_the_tasks_without_a_difference() -
     assert statistics.expected_false(105, 200) == pytest.approx(5)
     assert statistics.expected_false(200, 200) == 0
     assert statistics.expected_false(0, 200) == 0
+
+
+def test_the_chance_of_so_many() -> None:
+    assert statistics.chance_of_so_many(0, 7, 0.3) == pytest.approx(1)
+    assert statistics.chance_of_so_many(2, 2, 0.3) == pytest.approx(0.09)
+    assert statistics.chance_of_so_many(1, 3, 0.5) == pytest.approx(7 / 8)
+
+
+def test_a_correlation_is_surely_below_a_bound_at_the_stated_rate() -> None:
+    """Of pairs whose true correlation is the bound, 5% are found to be below it."""
+    dice = np.random.default_rng(5)
+    below = 0
+    for _ in range(1000):
+        first = dice.normal(size=41)
+        second = 0.5 * first + np.sqrt(0.75) * dice.normal(size=41)
+        below += statistics.surely_below(float(np.corrcoef(first, second)[0, 1]), 0.5, 40)
+    assert 0.02 <= below / 1000 <= 0.08
+    assert not statistics.surely_below(-1.0, 0.5, 3)
+    assert statistics.surely_below(0.0, 0.5, 40)

@@ -1,7 +1,7 @@
 """Measure one task: its moves' values, what the reward pays for them, the truth where it is known, and the time."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -10,9 +10,9 @@ import numpy as np
 from veritas_rl.envs.base import Reply, Score, Session, Turn
 from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load
-from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.envs.openspiel.learning_signal import statistics
+from veritas_rl.envs.openspiel.session import OpenSpielSession
 from veritas_rl.envs.openspiel.task import OpenSpielTask
 from veritas_rl.envs.openspiel.values.equilibrium import TOLERANCE, equilibrium_of, has_equilibrium
 from veritas_rl.envs.openspiel.values.minimax import ExactSolver, is_exact, solver_of
@@ -36,6 +36,15 @@ SAME = 1e-9
 """Values that differ by less are equal."""
 
 
+Start = Callable[[OpenSpielTask], Session]
+"""Makes the session of a task."""
+
+
+def start_session(task: OpenSpielTask) -> Session:
+    """The session that a task is played in."""
+    return OpenSpielSession(task, load(task.case))
+
+
 @dataclass(frozen=True)
 class Job:
     """One task to be measured.
@@ -44,11 +53,13 @@ class Job:
         task: The task.
         playouts: How many fresh playouts value each move; a multiple of `BATCHES`.
         nodes: How many states a search for the true values may visit.
+        most_moves: How many of the legal moves are measured at most, evenly spread; None measures all.
     """
 
     task: OpenSpielTask
     playouts: int
     nodes: int
+    most_moves: int | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +74,11 @@ class Truth:
     values: Mapping[int, float]
     tolerance: float = 0.0
 
+    def best(self, above: float) -> list[int]:
+        """The actions that are among the best, where these are worth more than a return."""
+        best = max(self.values.values())
+        return [a for a, value in self.values.items() if best > above + SAME and value > best - self.tolerance - SAME]
+
     def mistakes(self, chosen: Sequence[int]) -> tuple[float, float]:
         """Of the chosen actions, the share that are not among the best, and what they lose on average."""
         best = max(self.values.values())
@@ -75,7 +91,7 @@ class TaskSignal:
     """What was measured of a task. Package `learning_signal` defines the words.
 
     Attributes:
-        actions: How many legal moves it has.
+        actions: How many of its legal moves were measured.
         third: In which third of the game it lies: 0, 1 or 2.
         source: What the reward calls the source of its values; "playouts" or "exact" for a decision of a whole game.
         tested: Whether its values are means of playouts, so that the test decided; False for a forced task.
@@ -85,6 +101,9 @@ class TaskSignal:
         halves: Its sums for the correlation of two halves, see `statistics.halves_of`; None where it was not tested.
         truth: Whether the true values are known; False for a forced task.
         mistake: The share of the best-paid moves that are mistakes; None where nothing is known or paid.
+        alike: Whether all measured moves are paid the same; False for a decision of a whole game.
+        unpaid: Whether a best move is paid nothing, as an illegal answer is, although a worse return exists; False
+            where nothing is known.
         regret: What the best-paid moves lose on average, in units of return; None as `mistake`.
         successes: For how many moves the task counts as solved; None for a decision of a whole game.
         seconds: CPU time of one task.
@@ -100,6 +119,8 @@ class TaskSignal:
     halves: tuple[float, float, float] | None
     truth: bool
     mistake: float | None
+    alike: bool
+    unpaid: bool
     regret: float | None
     successes: int | None
     seconds: float
@@ -110,16 +131,17 @@ class TaskSignal:
         return self.actions == 1
 
 
-def measure_task(job: Job) -> TaskSignal:
+def measure_task(job: Job, start: Start = start_session) -> TaskSignal:
     """Measure one task: the same in any process, but for `seconds`."""
     task = job.task
     game = load(task.case)
-    _warm_up(task.replace(k=FAR))
-    turn, seconds = _asked(task)
+    _warm_up(task.replace(k=FAR), start)
+    turn, seconds = _asked(task, start)
     view: View = turn.view
-    state, seat, actions = view.state, turn.seat, view.actions
+    chosen = _spread(len(view.actions), job.most_moves)
+    state, seat, actions = view.state, turn.seat, [view.actions[place] for place in chosen]
     third = third_of(game, state, task.id)
-    scores = _paid(task, turn) if task.mode == "move" else []
+    scores = _paid(task, turn.seat, [turn.answers[place] for place in chosen], start) if task.mode == "move" else []
     source = _source(game, scores)
     successes = sum(score.success for score in scores) if scores else None
     plain = TaskSignal(
@@ -133,6 +155,8 @@ def measure_task(job: Job) -> TaskSignal:
         halves=None,
         truth=False,
         mistake=None,
+        alike=len({score.value for score in scores}) == 1,
+        unpaid=False,
         regret=None,
         successes=successes,
         seconds=seconds,
@@ -141,6 +165,7 @@ def measure_task(job: Job) -> TaskSignal:
         return plain
     tested = source not in EXACT_SOURCES
     p = halves = mistake = regret = None
+    unpaid = False
     if tested:
         samples = _fresh(game, state, seat, actions, job.playouts, task)
         p = statistics.p_of_equal_moves(samples, digest("learning signal", "permutations", task.id))
@@ -150,9 +175,11 @@ def measure_task(job: Job) -> TaskSignal:
     spread = statistics.spread_of(samples)
     truth = true_values(game, state, job.nodes)
     if truth is not None and scores:
-        most = max(score.value for score in scores)
-        chosen = [action for action, score in zip(actions, scores, strict=True) if score.value >= most - SAME]
-        mistake, regret = truth.mistakes(chosen)
+        truth = replace(truth, values={action: truth.values[action] for action in actions})
+        paid = {action: score.value for action, score in zip(actions, scores, strict=True)}
+        best_paid = [action for action, value in paid.items() if value >= max(paid.values()) - SAME]
+        mistake, regret = truth.mistakes(best_paid)
+        unpaid = any(paid[action] < SAME for action in truth.best(above=game.spiel.min_utility()))
     return replace(
         plain,
         tested=tested,
@@ -162,30 +189,37 @@ def measure_task(job: Job) -> TaskSignal:
         halves=halves,
         truth=truth is not None,
         mistake=mistake,
+        unpaid=unpaid,
         regret=regret,
     )
 
 
+def _spread(count: int, most: int | None) -> list[int]:
+    """At most so many of the places from 0 to `count` - 1, evenly spread, the first and the last among them."""
+    if most is None or count <= most:
+        return list(range(count))
+    return [round(index * (count - 1) / (most - 1)) for index in range(most)]
+
+
 @lru_cache(maxsize=256)
-def _warm_up(task: OpenSpielTask) -> None:
+def _warm_up(task: OpenSpielTask, start: Start) -> None:
     """Let a process make what it makes once for a case, so that no task's time has it, by a task of the case."""
-    _asked(task)
+    _asked(task, start)
     if is_exact(task.case):
         solver_of(task.case).values(load(task.case).spiel.new_initial_state())
 
 
-def _asked(task: OpenSpielTask) -> tuple[Turn, float]:
+def _asked(task: OpenSpielTask, start: Start) -> tuple[Turn, float]:
     """The turn that is measured, and the CPU time of the whole task.
 
     A single move is the task's own turn. Of a whole game, which is played by random legal answers of all seats, it is
     one of the turns, each as likely.
     """
-    environment = OpenSpielEnvironment()
     random = generator("learning signal", "answers", task.id)
     if task.k:
-        environment.start(task.replace(k=task.k - 1))  # tasks may be drawn in order: the ones before are not its time
+        start(task.replace(k=task.k - 1))  # tasks may be drawn in order: the ones before are not its time
     started = time.process_time()
-    session = environment.start(task)
+    session = start(task)
     seen: list[Turn] = []
     while turns := session.turns():
         seen += turns
@@ -195,14 +229,13 @@ def _asked(task: OpenSpielTask) -> tuple[Turn, float]:
     return (seen[0] if task.mode == "move" else random.choice(seen)), seconds
 
 
-def _paid(task: OpenSpielTask, turn: Turn) -> list[Score]:
-    """What each legal answer of a single move is paid, by the session itself."""
-    environment = OpenSpielEnvironment()
+def _paid(task: OpenSpielTask, seat: int, answers: Sequence[str], start: Start) -> list[Score]:
+    """What each of these legal answers of a single move is paid, by the session itself."""
     scores = []
-    for answer in turn.answers:
-        session: Session = environment.start(task)
-        session.step({turn.seat: Reply(answer)})
-        scores.append(session.scores()[turn.seat])
+    for answer in answers:
+        session = start(task)
+        session.step({seat: Reply(answer)})
+        scores.append(session.scores()[seat])
     return scores
 
 

@@ -11,6 +11,8 @@ FALSE_POSITIVE_RATE = 0.05
 PERMUTATIONS = 999
 PERMUTED_AT_ONCE = 2_000_000
 """How many numbers are held at a time, so that hundreds of moves fit into memory."""
+ONE_SIDED = 1.645
+"""The normal deviate that is exceeded with a probability of 5%."""
 ROUNDING = 1e-9
 """Sums that differ by less, relative to their size, are equal: they were added in another order."""
 
@@ -96,3 +98,24 @@ def expected_false(found: int, tested: int) -> float:
     `found`.
     """
     return min(found, FALSE_POSITIVE_RATE * (tested - found) / (1 - FALSE_POSITIVE_RATE))
+
+
+def chance_of_so_many(found: int, count: int, share: float) -> float:
+    """The probability of at least `found` among `count` independent draws that each hit with probability `share`."""
+    return math.fsum(
+        math.comb(count, hits) * share**hits * (1 - share) ** (count - hits) for hits in range(found, count + 1)
+    )
+
+
+def surely_below(found: float, bound: float, freedom: int) -> bool:
+    """Whether a correlation that was found to be `found` is below `bound` at 5%, by the z transform of Fisher (1915).
+
+    Args:
+        found: The correlation.
+        bound: The bound, in (-1, 1).
+        freedom: How many pairs were correlated, less the means that were subtracted.
+    """
+    if freedom < 4:
+        return False
+    clipped = min(1 - ROUNDING, max(-1 + ROUNDING, found))
+    return math.atanh(clipped) + ONE_SIDED / math.sqrt(freedom - 2) < math.atanh(bound)

@@ -1,0 +1,162 @@
+"""Checks for the linter of what OpenSpiel tasks teach: a small measurement of each case, and a finding only where it is
+sure at 5%. For numbers to publish, measure more tasks: `train/tools/learning_signal.py`.
+
+At 8 tasks a check finds what goes wrong in most of them; with more tasks it finds smaller faults.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+
+from veritas_rl.envs.audit import NotApplicable, OwnCheck
+from veritas_rl.envs.base import Reason, Reply, Score
+from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.games import Game
+from veritas_rl.envs.openspiel.learning_signal.measure import Job, Start, TaskSignal, measure_task
+from veritas_rl.envs.openspiel.learning_signal.statistics import chance_of_so_many, correlation, surely_below
+from veritas_rl.envs.openspiel.positions import apply_chance
+from veritas_rl.envs.openspiel.task import OpenSpielTask
+from veritas_rl.envs.task import Task
+from veritas_rl.seeding import generator
+
+Found = Callable[[str, str], None]
+"""Notes a finding: the task's id, and what is wrong."""
+
+PLAYOUTS = 128
+MOST_MOVES = 32
+NODES = 4_000
+"""How each task is measured: fresh playouts of a move, legal moves, states that a search for true values may visit."""
+GAMES = 20
+CUT_GAMES = 3
+"""How many random whole games are played, and how many of them are cut half-way."""
+MOST_CUT = 0.01
+"""The share of random games that may be longer than the most moves."""
+FEWEST_TASKS = 5
+"""Fewer tasks say nothing of the shares below."""
+SIGNIFICANT = 0.05
+LEAST_DIFFER = 0.4
+"""The share of tasks whose moves must really differ."""
+MOST_MISTAKES = 0.05
+"""The share of tasks with known values whose best-paid move may be a mistake."""
+MOST_FIXED = 0.5
+"""The share of tasks whose moves differ in which success may all the same be decided by the position."""
+LEAST_HALVES = 0.5
+"""The correlation of two halves of the playouts where the values' spread is as large as their noise."""
+
+
+class SignalChecks:
+    """What is measured of tasks, once for all checks.
+
+    Args:
+        start: Makes the session of a task.
+    """
+
+    def __init__(self, start: Start) -> None:
+        self._start = start
+        self._measured: dict[tuple[str, ...], list[TaskSignal]] = {}
+
+    def all(self) -> Mapping[str, OwnCheck]:
+        """The checks by name."""
+        return {
+            "games end": self.games_end,
+            "moves differ": self.moves_differ,
+            "values above noise": self.values_above_noise,
+            "best moves paid best": self.best_moves_paid_best,
+            "success is the move's": self.success_is_the_moves,
+        }
+
+    def games_end(self, tasks: Sequence[Task], found: Found) -> str:
+        """Random whole games end by the rules within the most moves; a game that is cut pays somebody."""
+        task = OpenSpielTask.of(tasks[0])
+        game = load(task.case)
+        most = task.manner.max_moves or game.max_moves
+        lengths = [_length(game, generator("lint", "length", game.case, index), most) for index in range(GAMES)]
+        cut = sum(length is None for length in lengths)
+        if chance_of_so_many(cut, GAMES, MOST_CUT) < SIGNIFICANT:
+            found("", f"{cut} of {GAMES} random games are not over after {most} moves")
+        usual = sorted(length or most for length in lengths)[GAMES // 2]
+        unfinished = [
+            scores
+            for index in range(CUT_GAMES)
+            if (scores := self._cut(task.replace(mode="episode", k=index, max_moves=max(1, usual // 2))))
+        ]
+        if unfinished and not any(score.value for scores in unfinished for score in scores):
+            found("", f"{len(unfinished)} games that were cut after {usual // 2} moves pay nothing to anybody")
+        return f"{GAMES - cut} of {GAMES} random games end within {most} moves; {len(unfinished)} games were cut"
+
+    def _cut(self, task: OpenSpielTask) -> list[Score]:
+        """The scores of a random game, if it is not over after the most moves of the task."""
+        session, random = self._start(task), generator("lint", "cut", task.id)
+        while turns := session.turns():
+            session.step({turn.seat: Reply(random.choice(turn.answers)) for turn in turns})
+        scores = list(session.scores().values())
+        return scores if all(score.reason is Reason.UNFINISHED for score in scores) else []
+
+    def moves_differ(self, tasks: Sequence[Task], found: Found) -> str:
+        """In enough tasks the legal moves are worth, and paid, different values."""
+        signals = self._signals(tasks)
+        flat = sum(signal.alike or not signal.differs for signal in signals)
+        if chance_of_so_many(flat, len(signals), 1 - LEAST_DIFFER) < SIGNIFICANT:
+            found("", f"in {flat} of {len(signals)} tasks all moves are worth the same, or there is one move alone")
+        return f"moves differ in {len(signals) - flat} of {len(signals)} tasks"
+
+    def values_above_noise(self, tasks: Sequence[Task], found: Found) -> str:
+        """Two independent halves of the playouts agree on which move is better."""
+        tested = [signal for signal in self._signals(tasks) if signal.tested]
+        halves = correlation(signal.halves for signal in tested if signal.halves is not None)
+        if halves is None:
+            raise NotApplicable("no values that differ are means of playouts")
+        freedom = sum(signal.actions - 1 for signal in tested)
+        if surely_below(halves, LEAST_HALVES, freedom):
+            found("", f"the values' noise exceeds their spread: two halves of the playouts correlate {halves:.2f}")
+        return f"halves of the playouts of {len(tested)} tasks correlate {halves:.2f}"
+
+    def best_moves_paid_best(self, tasks: Sequence[Task], found: Found) -> str:
+        """Where true values are cheap, the best-paid move is among the truly best, and no best move is paid nothing."""
+        known = [(task, signal) for task, signal in zip(tasks, self._signals(tasks), strict=True) if signal.truth]
+        if not known:
+            raise NotApplicable("no true values are known")
+        for task, signal in known:
+            if signal.unpaid:
+                found(task.id, "a best move is paid nothing, as an illegal answer is")
+        wrong = [task for task, signal in known if (signal.mistake or 0) >= 0.5]
+        if chance_of_so_many(len(wrong), len(known), MOST_MISTAKES) < SIGNIFICANT:
+            found(
+                wrong[0].id, f"in {len(wrong)} of {len(known)} tasks with known values the best-paid move is a mistake"
+            )
+        return f"{len(wrong)} mistakes in {len(known)} tasks with known values"
+
+    def success_is_the_moves(self, tasks: Sequence[Task], found: Found) -> str:
+        """Where moves differ, not all of them succeed, and not all of them fail."""
+        differ = [signal for signal in self._signals(tasks) if signal.differs and signal.successes is not None]
+        if not differ:
+            raise NotApplicable("in no task the moves differ")
+        fixed = sum(signal.successes in (0, signal.actions) for signal in differ)
+        if chance_of_so_many(fixed, len(differ), MOST_FIXED) < SIGNIFICANT:
+            found("", f"in {fixed} of {len(differ)} tasks whose moves differ all moves succeed, or none")
+        return f"moves succeed and fail in {len(differ) - fixed} of {len(differ)} tasks whose moves differ"
+
+    def _signals(self, tasks: Sequence[Task]) -> list[TaskSignal]:
+        if tasks[0].pay.reward == "legal":
+            raise NotApplicable("legal answers pay alike")
+        if len(tasks) < FEWEST_TASKS:
+            raise NotApplicable(f"fewer than {FEWEST_TASKS} tasks are not enough to be sure")
+        key = tuple(task.key for task in tasks)
+        if key not in self._measured:
+            jobs = [Job(OpenSpielTask.of(task), PLAYOUTS, NODES, MOST_MOVES) for task in tasks]
+            self._measured[key] = [measure_task(job, self._start) for job in jobs]
+        return self._measured[key]
+
+
+def _length(game: Game, random: Random, most: int) -> int | None:
+    """How many moves of all seats a random game takes; None if it is not over after so many."""
+    state, moves = game.spiel.new_initial_state(), 0
+    while not state.is_terminal():
+        if state.is_chance_node():
+            apply_chance(state, random.random())
+            continue
+        movers = game.movers(state)
+        if moves >= most:
+            return None
+        moves += len(movers)
+        game.apply(state, {seat: random.choice(state.legal_actions(seat)) for seat in movers})
+    return moves
