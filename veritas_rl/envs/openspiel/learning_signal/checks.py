@@ -5,7 +5,6 @@ At 8 tasks a check finds what goes wrong in most of them; with more tasks it fin
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from random import Random
 
 from veritas_rl.envs.audit import NotApplicable, OwnCheck
 from veritas_rl.envs.base import Reason, Reply, Score
@@ -22,9 +21,11 @@ Found = Callable[[str, str], None]
 """Notes a finding: the task's id, and what is wrong."""
 
 PLAYOUTS = 128
-MOST_MOVES = 32
+MOST_MOVES, LEAST_MOVES = 32, 4
+MOST_STEPS = 50_000
 NODES = 4_000
-"""How each task is measured: fresh playouts of a move, legal moves, states that a search for true values may visit."""
+"""How each task is measured: fresh playouts of a move; legal moves at most, and at least where the steps of all playouts
+would be too many; states that a search for true values may visit."""
 GAMES = 20
 CUT_GAMES = 3
 """How many random whole games are played, and how many of them are cut half-way."""
@@ -69,7 +70,7 @@ class SignalChecks:
         task = OpenSpielTask.of(tasks[0])
         game = load(task.case)
         most = task.manner.max_moves or game.max_moves
-        lengths = [_length(game, generator("lint", "length", game.case, index), most) for index in range(GAMES)]
+        lengths = [_length(game, index, most) for index in range(GAMES)]
         cut = sum(length is None for length in lengths)
         if chance_of_so_many(cut, GAMES, MOST_CUT) < SIGNIFICANT:
             found("", f"{cut} of {GAMES} random games are not over after {most} moves")
@@ -142,13 +143,23 @@ class SignalChecks:
             raise NotApplicable(f"fewer than {FEWEST_TASKS} tasks are not enough to be sure")
         key = tuple(task.key for task in tasks)
         if key not in self._measured:
-            jobs = [Job(OpenSpielTask.of(task), PLAYOUTS, NODES, MOST_MOVES) for task in tasks]
+            most = _most_moves(load(tasks[0].case))
+            jobs = [Job(OpenSpielTask.of(task), PLAYOUTS, NODES, most) for task in tasks]
             self._measured[key] = [measure_task(job, self._start) for job in jobs]
         return self._measured[key]
 
 
-def _length(game: Game, random: Random, most: int) -> int | None:
+def _most_moves(game: Game) -> int:
+    """How many moves of each task are measured, by how long its playouts are."""
+    if game.solvable and not game.is_graded:
+        return MOST_MOVES  # OpenSpiel plays them itself, which takes little time
+    length = game.playout_moves or _length(game, 0, game.max_moves) or game.max_moves
+    return max(LEAST_MOVES, min(MOST_MOVES, MOST_STEPS // (PLAYOUTS * length)))
+
+
+def _length(game: Game, index: int, most: int) -> int | None:
     """How many moves of all seats a random game takes; None if it is not over after so many."""
+    random = generator("lint", "length", game.case, index)
     state, moves = game.spiel.new_initial_state(), 0
     while not state.is_terminal():
         if state.is_chance_node():
