@@ -24,8 +24,8 @@ PLAYOUTS = 128
 MOST_MOVES, LEAST_MOVES = 32, 4
 MOST_STEPS = 50_000
 NODES = 4_000
-"""How each task is measured: fresh playouts of a move; legal moves at most, and at least where the steps of all playouts
-would be too many; states that a search for true values may visit."""
+"""How each task is measured: fresh playouts of a move; legal moves at most, or fewer, to keep the steps of all playouts
+within a limit; states that a search for true values may visit."""
 GAMES = 20
 CUT_GAMES = 3
 """How many random whole games are played, and how many of them are cut half-way."""
