@@ -136,6 +136,15 @@ def test_a_defect_of_what_tasks_teach_is_caught(environment: str, case: str, che
     assert any(text in finding for finding in found), found
 
 
+@pytest.mark.parametrize("case", DEFAULT_CASES)
+def test_random_games_end_within_the_most_moves(case: str) -> None:
+    real = open_environment("openspiel")
+    tasks = real.catalogue(real.read_config({"cases": case, "num_tasks_per_case": 1}), "train")
+    found: list[str] = []
+    real.audit().checks["games end"](list(tasks), lambda task, text: found.append(text))
+    assert not found
+
+
 def test_a_finding_names_its_task_and_quotes() -> None:
     found = findings(lint("broken:EmptyPays", ["tic_tac_toe"], 1))
     assert list(found) == ["mistakes pay nothing"]

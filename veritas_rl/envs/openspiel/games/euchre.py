@@ -232,6 +232,8 @@ class Euchre(Game):
 
     def margin(self, state: State, player: int) -> float:
         """Tricks."""
+        if state.is_chance_node():  # the cards are not dealt yet
+            return 0
         seen = _read(tuple(state.history()))
         won = [_winner(trick, seen.trump) for trick in seen.tricks if len(trick) == 4 - len(seen.out)]
         return sum(1 if (seat - player) % 2 == 0 else -1 for seat in won)
