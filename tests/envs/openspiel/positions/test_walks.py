@@ -63,3 +63,11 @@ def test_a_player_without_skill_chooses_uniformly() -> None:
     root = game.spiel.new_initial_state()
     chosen = [player.choose(root) for _ in range(900)]
     assert all(60 <= chosen.count(action) <= 140 for action in range(9))
+
+
+def test_players_of_quoridor_have_walls_left_in_most_tasks() -> None:
+    """Nearly all legal moves are walls, so players at random have none left in nine of ten positions."""
+    case = "quoridor(board_size=7,wall_count=8)"
+    tasks = [positions.decision_of(case, k, 42, "train") for k in range(6)]
+    walls = [any(name[-1] in "hv" for name in load(case).action_names(state, seat).values()) for state, seat in tasks]
+    assert sum(walls) >= 3
