@@ -5,6 +5,7 @@ from statistics import mean
 
 import pytest
 
+from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Game
 from veritas_rl.envs.openspiel.playing import apply_chance

@@ -12,7 +12,7 @@ from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Game
 from veritas_rl.envs.openspiel.learning_signal.measure import Job, Start, TaskSignal, measure_task
 from veritas_rl.envs.openspiel.learning_signal.statistics import chance_of_so_many, correlation, surely_below
-from veritas_rl.envs.openspiel.positions import apply_chance
+from veritas_rl.envs.openspiel.playing import apply_chance
 from veritas_rl.envs.openspiel.task import OpenSpielTask
 from veritas_rl.envs.task import Task
 from veritas_rl.seeding import generator
