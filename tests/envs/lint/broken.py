@@ -296,6 +296,18 @@ class ForcedMoves(OpenSpielEnvironment):
         return self.start(task.replace(k=task.k + 1000))
 
 
+class BishopsAndPawns(OpenSpielEnvironment):
+    """A name is read in any case: in every second task a bishop may take a5, in the others a pawn of the b-file."""
+
+    def start(self, task: Task) -> Session:
+        game = load(task.case)
+        state = game.spiel.new_initial_state()
+        for name in ("d3", "a5", "Bd2", "h6") if task.k % 2 else ("b4", "a5"):
+            names = game.action_names(state, state.current_player())
+            state.apply_action(next(action for action, known in names.items() if known == name))
+        return _AnyCase(OpenSpielTask.of(task), game, (state, 0))
+
+
 class FirstMoves(OpenSpielEnvironment):
     """Every single move is the first one on a large board, where random games hardly distinguish the moves."""
 

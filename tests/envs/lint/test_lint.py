@@ -10,9 +10,12 @@ import pytest
 
 from veritas_rl.envs.base import Turn
 from veritas_rl.envs.lint import Row, Verdict, lint
-from veritas_rl.envs.lint.answers import FEWEST_ESTIMATES
+from veritas_rl.envs.lint.answers import FEWEST_ESTIMATES, values_of_many_playouts
+from veritas_rl.envs.lint.case import Case
+from veritas_rl.envs.lint.findings import Log
 from veritas_rl.envs.lint.hostile import hostile
 from veritas_rl.envs.lint.processes import open_environment
+from veritas_rl.envs.lint.readings import other_answers_refused
 from veritas_rl.envs.lint.run import CHECKS, SAME, SETTINGS
 from veritas_rl.envs.openspiel.cases import DEFAULT_CASES
 from veritas_rl.errors import UserError
@@ -50,12 +53,28 @@ def test_the_real_environment_is_clean(clean: list[Row]) -> None:
         assert [row.check for row in clean if row.case == case] == [*CHECKS, SAME]
 
 
-def test_decided_games_are_not_taken_for_single_playouts() -> None:
-    """Whoever plays a contract that was bid at random loses it: every mean is 0 or 1."""
-    rows = lint("openspiel", ["bridge(use_double_dummy_result=False)"], FEWEST_ESTIMATES)
-    (row,) = (row for row in rows if row.check == "value of many playouts")
-    assert row.verdict is Verdict.OK
-    assert row.told == f"{FEWEST_ESTIMATES} estimates, mean error 0"
+@pytest.mark.parametrize("scale", ["auto", "result"])
+def test_bridge_is_not_taken_for_single_playouts(scale: str) -> None:
+    """Many of its contracts are as good as won or lost, so that many means are 0 or 1 by result."""
+    log, found = Log(), case_of("openspiel", "bridge(use_double_dummy_result=False)", FEWEST_ESTIMATES, scale=scale)
+    assert values_of_many_playouts(found, log).startswith(f"{FEWEST_ESTIMATES} estimates")
+    assert not log.findings
+
+
+def case_of(environment: str, name: str, count: int, **settings: str) -> Case:
+    """The tasks of a case, for a check alone."""
+    opened = open_environment(environment)
+    config = opened.read_config({"cases": name, "num_tasks_per_case": count, **settings})
+    return Case(opened, name, list(opened.catalogue(config, "train")), ())
+
+
+def test_a_capital_that_names_another_piece_is_caught() -> None:
+    log = Log()
+    other_answers_refused(case_of("broken:BishopsAndPawns", "chess", 2), log)
+    assert [finding.text for finding in log.findings] == [
+        "'Bxa5' is not legal here and was taken as bxa5",
+        "'bxa5' is not legal here and was taken as Bxa5",
+    ]
 
 
 def test_checks_apply_where_they_should(clean: list[Row]) -> None:
@@ -102,13 +121,12 @@ def test_checks_apply_where_they_should(clean: list[Row]) -> None:
         ("NumbersAlone", "tic_tac_toe", "legal answers taken", "a legal answer is unparseable"),
         ("NumbersFromZero", "goofspiel(num_cards=8)", "numbers in names", "plays card"),
         ("AnyCase", "oware", "other answers refused", "is not legal here and was taken as"),
-        ("AnyCase", "chess", "other answers refused", "is not legal here and was taken as B"),
         ("Raises", "tic_tac_toe", "mistakes pay nothing", "raised ValueError"),
         ("AnotherPhase", "euchre(allow_lone_defender=True)", "asked phase shown", "the line 'This trick:'"),
     ],
 )
 def test_a_planted_defect_is_caught(environment: str, case: str, check: str, text: str) -> None:
-    count = FEWEST_ESTIMATES if environment == "OnePlayout" or case == "chess" else 2
+    count = FEWEST_ESTIMATES if environment == "OnePlayout" else 2
     found = findings(lint(f"broken:{environment}", [case], count))
     assert any(text in finding for finding in found[check]), found
 
