@@ -305,7 +305,7 @@ class BishopsAndPawns(OpenSpielEnvironment):
         for name in ("d3", "a5", "Bd2", "h6") if task.k % 2 else ("b4", "a5"):
             names = game.action_names(state, state.current_player())
             state.apply_action(next(action for action, known in names.items() if known == name))
-        return _AnyCase(OpenSpielTask.of(task), game, (state, 0))
+        return _AnyCase(OpenSpielTask.of(task), game, (state, state.current_player()))
 
 
 class FirstMoves(OpenSpielEnvironment):
