@@ -4,7 +4,7 @@
 
 With 5 tasks a case or more, OpenSpiel's cases are also measured: whether their moves are worth different values, more
 than the noise, whether good moves are paid best, and whether success depends on the move. That takes from 1 s a case
-(small board games) to about 40 s (chess, gin rummy) on one core; the other checks take a few seconds a case.
+(small board games) to about 10 s (chess, gin rummy) on one core; the other checks take a few seconds a case.
 
 Exit code 0: nothing was found. 1: something was. 2: an argument is wrong. `--env module:Class` takes an environment
 that is not in the registry yet.
