@@ -78,7 +78,7 @@ def test_time_is_a_hard_bound(folder: Path, tmp_path: Path) -> None:
 def test_all_replies_of_a_question_become_equally_likely(folder: Path, tmp_path: Path) -> None:
     replies = tuple(f"\\boxed{{{number}}}" for number in ("1", "2", "12", "7"))
     asked = ({"role": "user", "content": "say a number"},)
-    run(folder, tmp_path / "warm", lessons=[Lesson(asked, replies)], steps=200)
+    run(folder, tmp_path / "warm", lessons=[Lesson(asked, replies)], steps=150, batch_size=2)
     model, tokenizer = load_language_model(tmp_path / "warm")
     engine = GenerationEngine(model, [tokenizer.eos_token_id], tokenizer.pad_token_id, max_model_len=64, seed=0)
     player = LanguageModelPlayer(engine, tokenizer, SamplingParams(8, temperature=1.0))
@@ -95,12 +95,14 @@ def test_it_ends_once_it_is_measured_to_be_enough(folder: Path, tmp_path: Path) 
         asked.append(len(asked))
         return 0.5 if len(asked) < 3 else 1.0
 
-    found = run(folder, tmp_path / "enough", steps=1000, enough=0.9, measure=measure)
+    found = run(folder, tmp_path / "enough", steps=1000, batch_size=1, enough=0.9, measure=measure)
     assert found["steps"] == 3 * EVERY * 1.2  # what was enough, and the fall of the learning rate
     assert len(asked) == 4
     assert found["measured"] == 1.0
     shares = iter([0.9, 0.5, 0.95, 0.95])  # enough before the fall, too little after it, then enough both times
-    again = run(folder, tmp_path / "again", steps=1000, enough=0.9, measure=lambda model, tokenizer: next(shares))
+    again = run(
+        folder, tmp_path / "again", steps=1000, batch_size=1, enough=0.9, measure=lambda model, tokenizer: next(shares)
+    )
     assert again["steps"] == 2 * EVERY * 1.2
     assert again["measured"] == 0.95
     never = run(folder, tmp_path / "never", steps=60, enough=0.9, measure=lambda model, tokenizer: 0.1)
