@@ -10,7 +10,7 @@ BOTH_KINDS = (
     "{% for message in messages %}{{ message.content }}{% endfor %}"
     "{% if enable_thinking is defined and enable_thinking is false %}<think></think>{% endif %}"
 )
-"""How templates of hybrid models tell one not to think: the prompt holds an empty block."""
+"""How templates of hybrid models turn thinking off: the prompt holds an empty block."""
 
 
 @pytest.mark.parametrize("enable_thinking", [True, False])

@@ -1,4 +1,4 @@
-"""A person is told once that replies are cut."""
+"""The console names once that replies are cut."""
 
 import re
 

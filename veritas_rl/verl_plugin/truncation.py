@@ -1,4 +1,4 @@
-"""Tells a person once that replies are cut at the token limit, which teaches a model little."""
+"""Names once on the console that replies are cut at the token limit, which teaches a model little."""
 
 ANNOUNCEMENT = "replies are cut: "
 """How the line begins, by which the launcher finds it in verl's log."""
