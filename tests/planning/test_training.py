@@ -141,7 +141,8 @@ def test_logits_take_what_torch_takes(
             logits = hidden @ head.T
             if entropy:
                 entropies(logits)
-            return torch_functional.logprobs_from_logits_v2(logits, labels)
+            computed: Any = torch_functional.logprobs_from_logits_v2
+            return computed(logits, labels)
 
         made = forward()
         if update:
