@@ -97,7 +97,7 @@ QUICK: dict[str, tuple[Player, int]] = {
     "latent_ttt": (SEARCH, 60),
     "pig": (GREEDY, 6),
     "blackjack": (GreedyPlayer(32), 200),
-    "2048": (GREEDY, 4),
+    "2048": (GreedyPlayer(3), 4),
     "goofspiel(num_cards=8)": (GreedyPlayer(16), 10),
     "euchre": (SEARCH, 40),
     "checkers": (GreedyPlayer(2), 3),

@@ -19,6 +19,8 @@ _RANKS = "A23456789TJQK"
 _SUITS = "cdhs"
 _PAIRS, _PASS = 52, 2756
 """The first action that puts two cards into the crib, 52 + 52 * card + card; and to pass."""
+_DEAL_MOVES = 12
+"""As many moves nearly always end a deal from the choice for the crib on."""
 _RENAMINGS = suit_renamings()
 _NOTATION = Cards({"play": "", "crib": "", "discard": "", "to the crib": ""}, {"go": "pass"})
 
@@ -66,8 +68,8 @@ class Cribbage(Game):
     default_cases: ClassVar = ("cribbage",)
     deal_moves: ClassVar[int] = 75
     most_moves: ClassVar = 400
-    playout_moves: ClassVar = 10
-    margin_unit: ClassVar = 2.0
+    playout_moves: ClassVar = 6
+    margin_unit: ClassVar = 1.0
     written: ClassVar = (
         "Two cards for the crib are written as in 5h Qc, a card that is played as in 5h; a player who can play none "
         "writes pass."
@@ -146,6 +148,10 @@ class Cribbage(Game):
 
     def notation(self, state: State, player: int) -> Notation:
         return _NOTATION
+
+    def playout_limit(self, state: State) -> int | None:
+        """Cards put into the crib are valued when the hands have been counted, after the 8 cards and some passes."""
+        return self.playout_moves if _read(tuple(state.history())).starter is not None else _DEAL_MOVES
 
     def margin(self, state: State, player: int) -> float:
         """Points."""
