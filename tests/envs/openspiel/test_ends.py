@@ -1,4 +1,4 @@
-"""What the ends of games and of playouts are worth: reachable, fair to both sides, and more for the player that is ahead."""
+"""What the ends of games and of playouts are worth: reachable, fair to both sides, more for the player in front."""
 
 import random
 from collections.abc import Iterator
