@@ -3,9 +3,9 @@
     python benchmarks/values.py [--cases CASES] [--tasks 20] [--rewards outcome,optimal,legal] [--before FOLDER]
 
 What a process makes once for a case, such as the solution of a small game, is not counted. Times are CPU time, mean and
-worst, of the position with its prompt and of the value of the answer. `--before` names a checkout of an earlier version
-and measures it too, case by case in turn with this one, each in a process of its own; `--playouts 64` gives both the
-same number of playouts.
+worst, of the position with its prompt and of the value of the answer; each reward has a process of its own, because
+positions and values are kept. `--before` names a checkout of an earlier version and measures it too, case by case in
+turn with this one, each in a process of its own; `--playouts 64` gives both the same number of playouts.
 """
 
 import argparse
@@ -18,7 +18,6 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -50,15 +49,9 @@ def timed(case: str, tasks: int, reward: str, playouts: int | None) -> Iterator[
             yield shown - started, time.process_time() - shown
 
 
-def measure(case: str, given: argparse.Namespace) -> dict[str, list[tuple[float, float]]]:
-    """The times of a case by reward, in this process."""
-    warnings.simplefilter("ignore")
-    return {reward: list(timed(case, given.tasks, reward, given.playouts)) for reward in given.rewards.split(",")}
-
-
-def measured_in(folder: Path, case: str, given: argparse.Namespace) -> dict[str, list[tuple[float, float]]]:
+def measured_in(folder: Path, case: str, reward: str, given: argparse.Namespace) -> list[tuple[float, float]]:
     """The times of a case in a process that uses the package of this folder."""
-    command = [sys.executable, __file__, "--cases", case, "--tasks", str(given.tasks), "--rewards", given.rewards]
+    command = [sys.executable, __file__, "--cases", case, "--tasks", str(given.tasks), "--rewards", reward]
     command += ["--as-json"] + ([] if given.playouts is None else ["--playouts", str(given.playouts)])
     environment = os.environ | {"PYTHONPATH": str(folder)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
@@ -77,7 +70,8 @@ def main() -> None:
     given = parser.parse_args()
     cases = split_list(given.cases, "cases") or DEFAULT_CASES
     if given.as_json:
-        print(json.dumps(measure(cases[0], given)))
+        warnings.simplefilter("ignore")
+        print(json.dumps(list(timed(cases[0], given.tasks, given.rewards, given.playouts))))
         return
     here = Path(__file__).parents[1]
     trees = {"": here} | ({"before": given.before} if given.before else {})
@@ -88,10 +82,11 @@ def main() -> None:
     means: dict[str, list[float]] = {name: [] for name in columns}
     worst = dict.fromkeys(columns, 0.0)
     for case in cases:
-        found: dict[str, Any] = {}
-        for tree, folder in trees.items():
-            for reward, times in measured_in(folder, case, given).items():
-                found[f"{reward} {tree}".strip()] = times
+        found = {
+            f"{reward} {tree}".strip(): measured_in(folder, case, reward, given)
+            for reward in given.rewards.split(",")
+            for tree, folder in trees.items()
+        }
         words = []
         for name in columns:
             shown, scored = (fmean(column) for column in zip(*found[name], strict=True))

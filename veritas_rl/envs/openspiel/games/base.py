@@ -78,6 +78,7 @@ class Game:
         self.type = spiel.get_type()
         self.parameters: dict[str, Any] = spiel.get_parameters()
         self.players: int = spiel.num_players()
+        self._kept_margin: tuple[State, int, int, float] | None = None
         readable = self.type.provides_observation_string or self.type.provides_information_state_string
         if self.hidden and not readable:
             raise UserError(f"{case} cannot be played: OpenSpiel has no text for what one of its players may see")
@@ -105,6 +106,11 @@ class Game:
         return self.type.dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS
 
     @cached_property
+    def has_chance(self) -> bool:
+        """Whether anything is dealt or rolled."""
+        return self.type.chance_mode != pyspiel.GameType.ChanceMode.DETERMINISTIC
+
+    @cached_property
     def zero_sum(self) -> bool:
         return self.type.utility in (pyspiel.GameType.Utility.ZERO_SUM, pyspiel.GameType.Utility.CONSTANT_SUM)
 
@@ -117,7 +123,7 @@ class Game:
             and self.zero_sum
             and not self.hidden
             and not self.simultaneous
-            and self.type.chance_mode == pyspiel.GameType.ChanceMode.DETERMINISTIC
+            and not self.has_chance
             and self.type.reward_model == pyspiel.GameType.RewardModel.TERMINAL
         )
 
@@ -179,7 +185,14 @@ class Game:
 
     def gained(self, start: State, end: State, player: int) -> float:
         """How much a player's margin grew from one state to another."""
-        return self.margin(end, player) - self.margin(start, player)
+        return self.margin(end, player) - self._start_margin(start, player)
+
+    def _start_margin(self, start: State, player: int) -> float:
+        """The margin of a state that many playouts start from, counted once for all of them."""
+        moves, kept = start.move_number(), self._kept_margin
+        if kept is None or kept[0] is not start or kept[1:3] != (player, moves):
+            kept = self._kept_margin = (start, player, moves, self.margin(start, player))
+        return kept[3]
 
     def graded(self, start: State, end: State, player: int, scale: str) -> float:
         """What it is worth to a player to have reached one state from another, in [0, 1].
@@ -210,7 +223,7 @@ class Game:
         result = 2 * self.outcome(end.returns(), player, "result") - 1 if over else 0.0
         decided = self.result_share
         if not result:
-            gained = -self.margin(start, player) if over else self.gained(start, end, player)
+            gained = -self._start_margin(start, player) if over else self.gained(start, end, player)
             return 0.5 + 0.5 * decided * share(gained, self.margin_unit)
         sign = 1 if result > 0 else -1
         gained = max(0.0, sign * self.gained(start, end, player))

@@ -139,11 +139,11 @@ class PlayoutValues(MoveValues):
 
     @cached_property
     def _best(self) -> int:
-        """The best of at most `MAX_MOVES` actions by a part of the playouts of one sample each."""
+        """The best of at most `MAX_MOVES` actions by a part of the playouts each."""
         actions = list(self.actions)
         if len(actions) > MAX_MOVES:
             actions = generator("moves", self.question.case, self.question.known).sample(actions, MAX_MOVES)
-        few = max(2, min(self.count, 2 * self.count // len(actions)))
+        few = max(2, self.count // len(actions))
         return max(actions, key=lambda action: playouts.sample_of(self.question, action, few, self.scale).mean)
 
 

@@ -1,6 +1,6 @@
 """Values by playouts: games of uniformly random moves from a position, each valued by what it came to.
 
-Playout i of a position starts from the same deal of what is hidden, has the same chance outcomes in the same order, and
+Playout i of a position starts from the same deal of what is hidden, has the same first chance outcomes, and
 takes its random moves from the same stream, whichever move is valued: that lowers the error of a difference between two
 moves. All of it follows from what the player knows and from i, so equal questions have equal values.
 
@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from random import Random
 from statistics import fmean
 
@@ -34,6 +35,9 @@ DEALT = 3
 """For about so many moves of a position each deal of what is hidden serves."""
 MOST, LEAST = 256, 8
 """The most and the least playouts then."""
+DICE = 16
+"""So many chance outcomes of a playout are drawn first, so that they do not depend on the moves."""
+TERMINAL, CHANCE = int(pyspiel.PlayerId.TERMINAL), int(pyspiel.PlayerId.CHANCE)
 SEEDS = 2**31
 """OpenSpiel's seeds are smaller."""
 
@@ -152,23 +156,26 @@ def _deals(question: Question, count: int, seed: int) -> tuple[State, ...]:
 def _played(question: Question, deal: State, action: int | None, scale: str, seed: int) -> float:
     """What one playout comes to."""
     game, player = question.game, question.player
-    random, chance = Random(seed), Random(seed + 1)
+    random = Random(seed)
     state = deal.clone()
     moves = {mover: random.choice(state.legal_actions(mover)) for mover in game.movers(state)}
     game.apply(state, moves if action is None else {**moves, player: action})
-    return _finished(question, state, player, scale, random, chance)
+    return _finished(question, state, player, scale, random)
 
 
-def _finished(question: Question, state: State, player: int, scale: str, random: Random, chance: Random) -> float:
+def _finished(question: Question, state: State, player: int, scale: str, random: Random) -> float:
     """What a state comes to where it is played on; it is changed."""
     game = question.game
     limit = game.playout_limit(question.state)
     left = -1 if limit is None else limit
-    while left and not state.is_terminal():
-        if state.is_chance_node():
-            playing.apply_chance(state, chance.random())
+    dice = [random.random() for _ in range(DICE)] if game.has_chance else ()
+    chance = chain(dice, iter(random.random, None))
+    while left and (mover := state.current_player()) != TERMINAL:
+        if mover == CHANCE:
+            playing.apply_chance(state, next(chance))
         else:
-            state.apply_action(random.choice(state.legal_actions()))
+            actions = state.legal_actions()
+            state.apply_action(actions[int(random.random() * len(actions))])  # half the time of random.choice
             left -= 1
     return game.graded(question.state, state, player, scale)
 
@@ -196,6 +203,4 @@ def mean_of_state(question: Question, player: int, count: int, scale: str) -> fl
     """The mean value to a player, who need not be the one that is asked, of playouts from a state as it is."""
     first = digest("playouts", question.case, question.true, "state")
     seeds = range(first, first + 2 * count, 2)
-    return fmean(
-        _finished(question, question.state.clone(), player, scale, Random(seed), Random(seed + 1)) for seed in seeds
-    )
+    return fmean(_finished(question, question.state.clone(), player, scale, Random(seed)) for seed in seeds)
