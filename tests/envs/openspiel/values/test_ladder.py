@@ -128,7 +128,7 @@ def worth_by_cfr(case: str, iterations: int) -> dict[str, dict[int, float]]:
 
 
 @pytest.mark.parametrize(
-    ("case", "iterations"), [("kuhn_poker", 2000), pytest.param("leduc_poker", 200, marks=pytest.mark.long)]
+    ("case", "iterations"), [("kuhn_poker", 2000), pytest.param("leduc_poker", 1000, marks=pytest.mark.long)]
 )
 def test_the_best_paid_move_is_hardly_ever_an_equilibrium_mistake(case: str, iterations: int) -> None:
     truth, mistakes, folds = worth_by_cfr(case, iterations), 0, 0
