@@ -49,8 +49,9 @@ def clean() -> list[Row]:
 def test_the_real_environment_is_clean(clean: list[Row]) -> None:
     assert not [(row.case, row.check, row.findings) for row in clean if row.verdict is Verdict.FINDING]
     assert {row.case for row in clean} == {*CLEAN, "all"}
+    own = open_environment("openspiel").audit().checks
     for case in CLEAN:
-        assert [row.check for row in clean if row.case == case] == [*CHECKS, SAME]
+        assert [row.check for row in clean if row.case == case] == [*CHECKS, *own, SAME]
 
 
 @pytest.mark.parametrize("scale", ["auto", "result"])
@@ -81,6 +82,9 @@ def test_checks_apply_where_they_should(clean: list[Row]) -> None:
     told = {(row.case, row.check): row for row in clean}
     applied = {(row.case, row.check) for row in clean if row.verdict is Verdict.OK}
     always = set(CHECKS) - {"nothing hidden shown", "seats alike", "wins told from losses", "value of many playouts"}
+    always = (always | {"games end"}) - {"asked phase shown"}
+    shown = {case.partition("(")[0] for case, check in applied if check == "asked phase shown"}
+    assert shown == {"amazons", "battleship", "bridge", "cribbage", "euchre", "gin_rummy", "hearts"}
     assert applied >= {(case, check) for case in CLEAN for check in (*always, SAME)}
     hidden = {case for case, check in applied if check == "nothing hidden shown"}
     assert hidden >= {"leduc_poker", "kuhn_poker(players=3)", "goofspiel(imp_info=True,num_cards=4)", "blackjack"}
