@@ -47,7 +47,7 @@ def check_size(tasks: Sequence[Task], words: Sequence[str], *, tokens: int, answ
         tasks: What it would be taught.
         words: The words of its tokenizer.
         tokens: The longest prompt that it learns from, on average.
-        answers: The most answers that it can tell apart.
+        answers: The most answers that it can distinguish.
 
     Raises:
         UserError: The tasks of a case are larger.
