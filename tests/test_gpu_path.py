@@ -15,7 +15,7 @@ import torch
 from omegaconf import OmegaConf
 
 from veritas_rl.launch.configuration import compose_configuration, tasks_of
-from veritas_rl.launch.pipeline import example
+from veritas_rl.launch.small_model import lesson
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.warmup import warm_up
 
@@ -64,13 +64,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     warm_up(
         build_tiny_model(folder / "random", seed=0),
         folder / "warm",
-        [example(task, str(index)) for index, task in enumerate(itertools.islice(tasks, 512))],
+        [lesson(task, str(index)) for index, task in enumerate(itertools.islice(tasks, 512))],
         steps=40,
         batch_size=64,
         learning_rate=3e-3,
         seed=0,
         seconds=600,
-        on_step=lambda step, steps, loss: None,
+        on_step=lambda progress: None,
     )
     return folder / "warm"
 

@@ -240,6 +240,7 @@ def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path
         "veritas_rl.warm_up.steps=30",
         "veritas_rl.evaluation=null",
         "data.train_batch_size=16",
+        "veritas_rl.replies.move.gae=1",
         *settings,
     ]
     secrets = {"HF_TOKEN": "hf_ofmine", "WANDB_API_KEY": "0123456789abcdef0123456789abcdef01234567"}

@@ -67,7 +67,7 @@ def test_training_and_validation_share_no_question() -> None:
         {str(row["raw_prompt"]) for row in open_dataset(split, cases="tic_tac_toe", num_tasks_per_case=1000)}
         for split in ("train", "val")
     ]
-    assert all(len(found) >= 1000 for found in questions)
+    assert [len(found) for found in questions] == [1000, 967]  # all that validation has
     assert not questions[0] & questions[1]
 
 
