@@ -1,6 +1,7 @@
 """The small model is an ordinary Hugging Face folder, the same for the same seed, and its tokenizer loses nothing."""
 
 from pathlib import Path
+from typing import Any
 from random import Random
 
 import pytest
@@ -18,7 +19,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_loads_as_any_model_does(folder: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(folder)
+    model: Any = AutoModelForCausalLM.from_pretrained(folder)
     assert model.config.model_type == "qwen3"
     assert 700_000 < model.num_parameters() < 1_000_000
     assert model.dtype == torch.float32
@@ -44,7 +45,7 @@ def test_the_seed_alone_decides_the_weights(folder: Path, tmp_path: Path) -> Non
 
 def test_first_weights_have_the_spread_that_was_asked_for(tmp_path: Path) -> None:
     folder = build_tiny_model(tmp_path / "model", seed=1, words=("12", " 12"), weights=0.08, embeddings=0.5)
-    model = AutoModelForCausalLM.from_pretrained(folder)
+    model: Any = AutoModelForCausalLM.from_pretrained(folder)
     assert model.get_input_embeddings().weight.std().item() == pytest.approx(0.5, rel=0.05)
     assert model.get_output_embeddings().weight.std().item() == pytest.approx(0.08, rel=0.05)
     tokenizer = AutoTokenizer.from_pretrained(folder)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from veritas_rl.exact.policies import Question, questions_of, score_policy
-from veritas_rl.launch.warmup import warm_up
+from veritas_rl.launch.warmup import Lesson, warm_up
 from veritas_rl.players import answer_probabilities
 from veritas_rl.players.answer_probabilities import Candidates, log_probabilities
 from veritas_rl.players.generation import GenerationEngine
@@ -22,18 +22,18 @@ Make = Callable[..., LanguageModelPlayer]
 @pytest.fixture(scope="module")
 def answering(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The small model after a few steps on kuhn_poker's answers: some of what it writes is legal, and some is not."""
-    examples = [(list(question.turn.messages), answer) for question in kuhn() for answer in question.turn.answers]
+    lessons = [Lesson(question.turn.messages, question.turn.answers) for question in kuhn()]
     folder = tmp_path_factory.mktemp("models") / "answering"
     warm_up(
         tiny_model,
         folder,
-        examples,
-        steps=20,
+        lessons,
+        steps=28,
         batch_size=12,
         learning_rate=3e-3,
         seed=0,
         seconds=60,
-        on_step=lambda step, steps, loss: None,
+        on_step=lambda progress: None,
     )
     return folder
 

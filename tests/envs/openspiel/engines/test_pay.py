@@ -20,7 +20,7 @@ def test_a_move_is_paid_what_the_engine_says(installed: Installed, pool: EngineP
         (turn,) = session.turns()
         values = engine_values(load(task.case), turn.view.state, turn.seat, name)
         assert values is not None
-        best = max(turn.view.actions, key=lambda action: values[action])
+        best = max(turn.view.actions, key=values.__getitem__)
         session.step({turn.seat: Reply(turn.answers[turn.view.actions.index(best)])})
         score = session.scores()[turn.seat]
         assert score.details["value_source"] == "engine"
