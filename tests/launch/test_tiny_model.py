@@ -1,8 +1,8 @@
 """The small model is an ordinary Hugging Face folder, the same for the same seed, and its tokenizer loses nothing."""
 
 from pathlib import Path
-from typing import Any
 from random import Random
+from typing import Any
 
 import pytest
 import torch
