@@ -37,7 +37,6 @@ MOST, LEAST = 256, 8
 """The most and the least playouts then."""
 DICE = 16
 """So many chance outcomes of a playout are drawn first, so that they do not depend on the moves."""
-TERMINAL, CHANCE = int(pyspiel.PlayerId.TERMINAL), int(pyspiel.PlayerId.CHANCE)
 SEEDS = 2**31
 """OpenSpiel's seeds are smaller."""
 
@@ -170,8 +169,8 @@ def _finished(question: Question, state: State, player: int, scale: str, random:
     left = -1 if limit is None else limit
     dice = [random.random() for _ in range(DICE)] if game.has_chance else ()
     chance = chain(dice, iter(random.random, None))
-    while left and (mover := state.current_player()) != TERMINAL:
-        if mover == CHANCE:
+    while left and not state.is_terminal():
+        if state.is_chance_node():
             playing.apply_chance(state, next(chance))
         else:
             actions = state.legal_actions()
