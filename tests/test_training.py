@@ -74,9 +74,12 @@ def naming(word: str) -> list[psutil.Process]:
     return [process for process in psutil.process_iter(["cmdline"]) if word in " ".join(process.info["cmdline"] or [])]
 
 
-def has_stepped(folder: Path) -> bool:
-    """Whether the run that has its checkpoints in a folder has written its first metrics."""
-    return (folder / "run.json").exists() and (logs(folder) / "metrics.jsonl").exists()
+def has_stepped(folder: Path, step: int = 1) -> bool:
+    """Whether the run that has its checkpoints in a folder has written the metrics of a step."""
+    if not (folder / "run.json").exists():
+        return False
+    file = logs(folder) / "metrics.jsonl"
+    return file.exists() and file.read_text().count("\n") >= step
 
 
 def ended(
@@ -254,8 +257,9 @@ def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path
     (first,) = folder.glob("global_step_*")
     assert (first / "checkpoint.json").exists()
     assert not left_of(folder)
-    # Killed in the step after a checkpoint was saved.
-    assert until((folder / "global_step_3/checkpoint.json").exists, signal.SIGKILL) == -signal.SIGKILL
+    # Killed after a checkpoint was saved, whose step is written down a moment later.
+    assert until(lambda: has_stepped(folder, 3), signal.SIGKILL) == -signal.SIGKILL
+    assert (folder / "global_step_3/checkpoint.json").exists()
     assert not psutil.wait_procs(naming(str(folder)), 30)[1]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
