@@ -315,7 +315,9 @@ def test_the_cpu_settings_can_be_chosen_on_a_machine_with_gpus() -> None:
 
 @pytest.mark.parametrize("algorithm", ["ppo", "grpo"])
 def test_a_step_asks_as_many_prompts_as_suits_the_algorithm(algorithm: str) -> None:
-    assert configured(ALGORITHM=algorithm).data.train_batch_size == {"ppo": 256, "grpo": 32}[algorithm]
+    made = configured(ALGORITHM=algorithm)
+    asked = made.data.train_batch_size, made.actor_rollout_ref.rollout.n
+    assert asked == {"ppo": (64, 4), "grpo": (32, 8)}[algorithm]
 
 
 # Environments and recipes.

@@ -140,7 +140,7 @@ def test_goofspiel_shows_prize_hands_and_points() -> None:
         "Prize of this round: 5\nPrizes still to come: 1 3\nYour cards: 1 4 5\nCards of player 0: 1 2 4\n"
         "Points: player 0: 4, player 1: 0"  # the prize 2 went to nobody
     )
-    assert load(case).brief(state, 0) == "4 0 5\n1 3\n1 4 5"
+    assert load(case).brief(state, 0) == "4:0 =5 +1 +3 -1 -4 -5"
 
 
 @pytest.mark.parametrize(
