@@ -179,7 +179,7 @@ class Quoridor(Game):
         hand, walls = [self.parameters["wall_count"]] * 2, []
         for number, action in enumerate(state.history()):
             row, column = divmod(action, 2 * self._size - 1)
-            if self._is_wall(action):  # else a pawn's move, told by its direction alone
+            if self._is_wall(action):  # else a pawn's move: its direction alone names it
                 walls.append((column // 2, row // 2, "h" if row % 2 else "v"))
                 hand[number % 2] -= 1
         # OpenSpiel prints two signs for the row's number, then three for each cell and one for each gap.

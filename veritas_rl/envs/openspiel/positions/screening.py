@@ -9,12 +9,11 @@ from collections.abc import Callable
 from random import Random
 
 import numpy as np
-import pyspiel
 
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.envs.openspiel.playing import apply_chance
 from veritas_rl.envs.openspiel.values.ladder import solved
-from veritas_rl.envs.openspiel.values.playouts import is_native
+from veritas_rl.envs.openspiel.values.playouts import SEEDS, is_native, native_mean
 from veritas_rl.envs.openspiel.values.question import Question
 from veritas_rl.seeding import digest, generator
 
@@ -68,12 +67,8 @@ def _native(game: Game, state: State, player: int, action: int, playouts: int) -
     child = state.child(action)
     if child.is_terminal():
         return (1 + child.player_return(player)) / 2
-    seed = digest("screen", game.case, game.state_key(state), action) % 2**31
-    evaluator = pyspiel.RandomRolloutEvaluator(playouts, seed)
-    # One simulation evaluates the root itself: the mean of so many playouts.
-    root = pyspiel.MCTSBot(game.spiel, evaluator, 1.0, 1, 1, False, seed, False).mcts_search(child)
-    mean = root.total_reward / root.explore_count
-    return min(1.0, max(0.0, (1 + (mean if child.current_player() == player else -mean)) / 2))
+    seed = digest("screen", game.case, game.state_key(state), action) % SEEDS
+    return native_mean(game, child, player, playouts, seed)
 
 
 def _playout(

@@ -181,7 +181,7 @@ class _Block:
     lock: Lock = field(default_factory=Lock)
 
     def draw(self, index: int) -> Position:
-        with self.lock:  # one order of drawing, whoever asks
+        with self.lock:  # tasks are drawn in one order, in any thread
             while len(self.drawn) <= index:
                 self.drawn.append(self._next())
             return self.drawn[index]

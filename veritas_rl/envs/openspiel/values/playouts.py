@@ -184,13 +184,18 @@ def _native(question: Question, action: int | None, count: int, scale: str, dice
     state = question.state if action is None else question.state.child(action)
     if state.is_terminal():
         return Sample(game.outcome(state.returns(), player, scale), 0.0, count)
-    # One simulation evaluates the unexpanded root: the mean return of so many rollouts.
     seed = digest("playouts", question.case, question.known, *dice) % SEEDS
+    value = native_mean(game, state, player, count, seed)
+    return Sample(value, _variance(value, count), count)
+
+
+def native_mean(game: Game, state: State, player: int, count: int, seed: int) -> float:
+    """The mean value to a player, in [0, 1], of so many of OpenSpiel's own playouts from a state that is no end."""
     evaluator = pyspiel.RandomRolloutEvaluator(count, seed)
+    # One simulation evaluates the unexpanded root: the mean return of so many rollouts.
     root = pyspiel.MCTSBot(game.spiel, evaluator, 1.0, 1, 1, False, seed, False).mcts_search(state)
     mean = root.total_reward / root.explore_count
-    value = min(1.0, max(0.0, (1 + (mean if state.current_player() == player else -mean)) / 2))
-    return Sample(value, _variance(value, count), count)
+    return min(1.0, max(0.0, (1 + (mean if state.current_player() == player else -mean)) / 2))
 
 
 def _variance(value: float, count: int) -> float:
