@@ -89,8 +89,16 @@ def test_a_fork_has_engines_of_its_own(name: str, case: str, installed: Installe
 
 
 def engines_running() -> list[psutil.Process]:
-    """The engines of this process. Other tests may have left helpers of Python's multiprocessing beside them."""
-    return [child for child in psutil.Process().children() if not child.name().startswith("python")]
+    """The engines of this process.
+
+    Other tests may have left helpers of Python's multiprocessing beside them, and a chess engine that was killed is a
+    zombie until a thread of python-chess has waited for it.
+    """
+    return [
+        child
+        for child in psutil.Process().children()
+        if not child.name().startswith("python") and child.status() != psutil.STATUS_ZOMBIE
+    ]
 
 
 @pytest.mark.parametrize(("name", "case"), ENGINES)
