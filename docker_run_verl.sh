@@ -3,22 +3,59 @@
 #
 #   ./docker_run_verl.sh                     # a shell in the container
 #   ./docker_run_verl.sh bash train/scripts/openspiel-ppo-trainer.sh
+#   ./docker_run_verl.sh --build             # build an image with all packages, from the Dockerfile, and start nothing
 #   DRY_RUN=1 ./docker_run_verl.sh           # print the command and start nothing
 #
-# IMAGE names another image, such as one with SGLang. .env travels with the repository, and the variables of
-# .env.example that are set in this shell are passed on by name: no secret stands in the command. Models and checkpoints
-# that they name are seen in the container too: those of this repository and of the cache at their place there, others at
-# their own, to be read. TARGET_DIR is a place in the repository.
+# An image that was built for the present pins is used, and in it you are the user that you are outside. Without one the
+# container is the pinned image, and gets its packages in a folder of the repository.
+#
+# IMAGE names another image to run or to build upon, such as one with SGLang. .env comes with the repository, and the
+# variables of .env.example that are set in this shell are passed on by name: no secret stands in the command. Models and
+# checkpoints that they name are seen in the container too: those of this repository and of the cache at their place
+# there, others at their own, to be read. TARGET_DIR is a place in the repository.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")" && pwd)
-# The image with vLLM 0.24, torch 2.11 and CUDA 13, which verl 0.9.1 pins. setup.sh lays an environment with verl over
-# them, in a folder of its own: the host's .venv is for another Python.
+# The image with vLLM 0.24, torch 2.11 and CUDA 13, which verl 0.9.1 pins.
 image=${IMAGE:-verlai/verl:vllm024.dev2}
+pins=$(cd "$root" && printf '%s\n' "$image" | cat - Dockerfile pyproject.toml train/verl/*.txt | sha256sum | cut -c1-12)
+built=veritas-rl:$pins
 cache=$(realpath -m -- "${HF_HOME:-$HOME/.cache/huggingface}")
 inside=/workspace/veritas-rl
-cached=/root/.cache/huggingface
 
+run() {
+    if [ "${DRY_RUN:-0}" != 0 ] && [ -n "${DRY_RUN:-}" ]; then
+        printf '%q ' "$@"
+        printf '\n'
+        exit 0
+    fi
+    if ! command -v docker >/dev/null; then
+        echo "error: docker is not installed: install it with the NVIDIA container toolkit, or train without a container" >&2
+        exit 2
+    fi
+    mkdir -p "$cache"
+    exec "$@"
+}
+
+if [ "${1:-}" = --build ]; then
+    if [ $# -gt 1 ]; then
+        echo "error: --build takes nothing else, and got $2: IMAGE names the image to build upon" >&2
+        exit 2
+    fi
+    run docker build --build-arg "IMAGE=$image" --tag "$built" "$root"
+fi
+
+if docker image inspect "$built" >/dev/null 2>&1; then
+    image=$built
+    cached=/home/trainer/.cache/huggingface
+    # What is written in the repository belongs to the user that started the container.
+    made=(--user "$(id -u):$(id -g)")
+else
+    cached=/root/.cache/huggingface
+    # setup.sh lays an environment with verl over the image, in a folder of its own: the host's .venv is for another
+    # Python.
+    made=(--env "VENV=$inside/.venv-container-${image//[^A-Za-z0-9.]/-}")
+fi
 command=(
     docker run --rm
     --gpus all
@@ -30,7 +67,7 @@ command=(
     --volume "$root:$inside"
     --volume "$cache:$cached"
     --workdir "$inside"
-    --env "VENV=$inside/.venv-container-${image//[^A-Za-z0-9.]/-}"
+    "${made[@]}"
 )
 if [ -t 0 ] && [ -t 1 ]; then command+=(--interactive --tty); fi
 while IFS= read -r name; do
@@ -49,15 +86,4 @@ while IFS= read -r name; do
 done < <(sed -n 's/^#\{0,1\} \{0,1\}\([A-Z_]*\)=.*/\1/p' "$root/.env.example" | grep -vxE 'IMAGE|PYTHON|VENV|DRY_RUN')
 command+=("$image")
 if [ $# -gt 0 ]; then command+=("$@"); else command+=(bash); fi
-
-if [ "${DRY_RUN:-0}" != 0 ] && [ -n "${DRY_RUN:-}" ]; then
-    printf '%q ' "${command[@]}"
-    printf '\n'
-    exit 0
-fi
-if ! command -v docker >/dev/null; then
-    echo "error: docker is not installed: install it with the NVIDIA container toolkit, or train without a container" >&2
-    exit 2
-fi
-mkdir -p "$cache"
-exec "${command[@]}"
+run "${command[@]}"

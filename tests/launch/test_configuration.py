@@ -18,7 +18,7 @@ from veritas_rl.errors import UserError
 from veritas_rl.launch import attention
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.preflight import check_devices, check_gpu_memory, check_lengths
+from veritas_rl.launch.preflight import check_devices, check_lengths, check_memory, forecast
 from veritas_rl.launch.recipes import absolute
 from veritas_rl.launch.rl import plan
 from veritas_rl.launch.tiny_model import build_tiny_model
@@ -88,7 +88,7 @@ def test_the_rollout_has_memory_for_a_prompt_and_a_reply_and_not_for_the_models_
 
 
 def test_sglang_gets_the_token_that_verl_keeps_free_under_it() -> None:
-    made = configured(hardware=ONE_GPU, ROLLOUT_BACKEND="sglang")
+    made = configured(hardware=ONE_GPU, ROLLOUT_BACKEND="sglang", ENABLE_LORA="0")
     assert made.actor_rollout_ref.rollout.max_model_len == 2560 + 2048 + 1
 
 
@@ -167,7 +167,8 @@ def test_a_machine_chooses_what_fits_it(gpus: int, gib: int, group: str) -> None
         made = conf.compose_configuration([f"{name}={group}"], config)
         assert made.trainer.n_gpus_per_node <= max(gpus, 1)
     if gpus:
-        check_gpu_memory(configured(hardware=machine), machine)
+        made = configured(hardware=machine)
+        check_memory(made, forecast(made, [f"hardware={group}"], machine), machine)
 
 
 def test_attention_is_said_and_flash_attention_is_taken_where_it_can_be_imported(
@@ -208,6 +209,22 @@ def test_whole_models_wait_in_the_machines_memory_where_they_do_not_fit_beside_t
 def test_a_run_has_a_ray_of_its_own_unless_it_is_for_several_nodes() -> None:
     assert configured().ray_kwargs.ray_init.address == "local"
     assert configured("hardware=multinode").ray_kwargs.ray_init.address == "auto"
+
+
+@pytest.mark.parametrize(
+    ("typed", "sizes"),
+    [
+        ([], [16, 16]),
+        (["data.train_batch_size=9"], [3, 3]),
+        (["data.train_batch_size=7"], [7, 7]),
+        (["veritas_rl.mini_batches.move=2"], [32, 32]),
+        (["critic.ppo_mini_batch_size=8"], [16, 8]),
+        (["play=episode"], [128, 128]),
+    ],
+)
+def test_a_step_is_split_into_mini_batches_that_divide_it(typed: list[str], sizes: list[int]) -> None:
+    made = configured(*typed)
+    assert [made.actor_rollout_ref.actor.ppo_mini_batch_size, made.critic.ppo_mini_batch_size] == sizes
 
 
 @pytest.mark.parametrize("group", sorted(path.stem for path in (conf.CONFIG_DIR / "hardware").glob("*.yaml")))
@@ -257,7 +274,7 @@ def test_a_mistake_is_one_clear_line(typed: list[str], environment: dict[str, st
     [
         (["hardware=h200x4"], {}, "4 GPUs are wanted and 0 are here"),
         ([], {"ROLLOUT_BACKEND": "vllm"}, "rollout=vllm needs a GPU"),
-        (["hardware=h200x1"], {"ROLLOUT_BACKEND": "sglang"}, "1 GPUs are wanted and 0 are here"),
+        (["hardware=h200x1"], {"ROLLOUT_BACKEND": "sglang", "ENABLE_LORA": "0"}, "1 GPUs are wanted and 0 are here"),
     ],
 )
 def test_what_this_machine_lacks_is_named(typed: list[str], environment: dict[str, str], message: str) -> None:
@@ -266,27 +283,58 @@ def test_what_this_machine_lacks_is_named(typed: list[str], environment: dict[st
         check_devices(made, CPU)
 
 
-def test_a_rollout_that_is_not_installed_is_named() -> None:
-    with pytest.raises(
-        UserError, match="rollout=sglang needs sglang, which is not installed here: ROLLOUT_BACKEND=tra"
-    ):
-        check_devices(configured(hardware=ONE_GPU, ROLLOUT_BACKEND="sglang"), ONE_GPU)
+@pytest.mark.parametrize(("installed", "used"), [("vllm", "vllm"), ("another", "transformers")])
+def test_a_rollout_that_is_not_installed_is_named(
+    installed: str, used: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / installed).mkdir()
+    (tmp_path / installed / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    said = (
+        f"rollout=sglang needs sglang, which is not installed here: ROLLOUT_BACKEND={used} is, or make an environment"
+    )
+    with pytest.raises(UserError, match=said):
+        check_devices(configured(hardware=ONE_GPU, ROLLOUT_BACKEND="sglang", ENABLE_LORA="0"), ONE_GPU)
+
+
+def test_a_flash_attn_that_was_built_for_another_torch_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    symbol = "flash_attn_2_cuda.so: undefined symbol: _ZNK3c10"
+    (tmp_path / "flash_attn.py").write_text(f"raise ImportError({symbol!r})")
+    monkeypatch.syspath_prepend(tmp_path)
+    attention.flash_attention_fault.cache_clear()
+    try:
+        assert attention.flash_attention_fault() == symbol
+        with pytest.raises(UserError, match=rf"cannot be imported \({symbol}\): veritas_rl.attention=sdpa needs none"):
+            check_devices(
+                configured("veritas_rl.attention=flash_attention_2", "rollout=transformers", hardware=ONE_GPU), ONE_GPU
+            )
+    finally:
+        attention.flash_attention_fault.cache_clear()
 
 
 @pytest.mark.parametrize(
     ("gib", "group", "message"),
     [
-        (24, "h200x1", "for GPUs of 130 GiB or more and the smallest here has 24.0: hardware=rtx24g fits this machine"),
-        (80, "h200x1", "hardware=h100x1 fits this machine, or veritas_rl.gpu_gib=80 tries it all the same"),
-        (8, "rtx16g", "15 GiB or more and the smallest here has 8.0: hardware=cpu trains a small model"),
+        (24, "h200x1", "of the 24.0 of this GPU, most of it for .*; hardware=rtx24g is for this machine; train/tools"),
+        (48, "h200x1", "of the 48.0 of this GPU.*; hardware=rtx24g is for this machine"),
+        (8, "rtx16g", "of the 8.0 of this GPU.*; hardware=cpu trains a small model"),
+        (141, "h200x1", "of the 141.0 of this GPU.*; with .*gpu_memory_utilization=0[.0-9]* it fits"),
     ],
 )
 def test_a_gpu_that_is_too_small_is_named(gib: int, group: str, message: str) -> None:
     machine = Hardware(cores=16, gpus=1, gpu_bytes=gib << 30)
-    typed = [f"hardware={group}", "rollout=transformers"]
-    with pytest.raises(UserError, match=message):
-        check_devices(configured(*typed, hardware=machine), machine)
-    check_devices(configured(*typed, f"veritas_rl.gpu_gib={gib}", hardware=machine), machine)
+    typed = [f"hardware={group}"] + ["actor_rollout_ref.rollout.gpu_memory_utilization=0.95"] * (gib == 141)
+
+    def check(*more: str) -> None:
+        made = configured(*typed, *more, hardware=machine)
+        check_memory(made, forecast(made, typed, machine), machine)
+
+    with pytest.raises(UserError, match=message) as caught:
+        check()
+    assert "\n" not in str(caught.value)
+    check("veritas_rl.check_memory=false")
 
 
 def test_a_gpu_takes_the_large_model_and_adapters() -> None:

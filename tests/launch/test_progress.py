@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from veritas_rl.curriculum.stages import Curriculum, Stage
+from veritas_rl.launch.process import last_step
 from veritas_rl.launch.progress import Tail, watch
 
 
@@ -42,3 +43,12 @@ def test_a_stage_that_is_passed_is_printed_once(tmp_path: Path) -> None:
     assert lines[0] == said
     assert lines[1].startswith("step 1/1  reward 0.250  legal 0.500")
     assert len(lines) == 2
+
+
+def test_the_last_step_is_read_from_the_metrics(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl"
+    assert last_step(file) is None
+    file.touch()
+    assert last_step(file) == 0
+    file.write_text("".join(json.dumps({"step": step, "data": {}}) + "\n" for step in (1, 2, 3, 3)))
+    assert last_step(file) == 3

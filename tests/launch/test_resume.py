@@ -132,6 +132,8 @@ def test_another_base_is_refused(tmp_path: Path) -> None:
 
 def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     made = checkpoint(tmp_path, 5)
+    assert named(tmp_path, "trainer.n_gpus_per_node=2").start == made
+    (made / "actor/fsdp_config.json").write_text('{"FSDP_version": 1, "world_size": 1}')
     with pytest.raises(UserError, match="was written by 1 ranks and 2 are to read it"):
         named(tmp_path, "trainer.n_gpus_per_node=2")
     with pytest.raises(UserError, match="was trained with LoRA rank 0"):

@@ -14,6 +14,7 @@ if (return 0 2>/dev/null); then
 fi
 set -euo pipefail
 python=$(bash "$(dirname -- "${BASH_SOURCE[0]}")/setup.sh")
+"$python" "$(dirname -- "${BASH_SOURCE[0]}")/../tools/doctor.py" --fast -- "$@"
 # Threads that wait for each other spin for about a millisecond, and then sleep: on a busy machine spinning costs a
 # factor of ten, and a thread that sleeps at once is slow to wake.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE} GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-30000}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Check that each set of packages can be installed together on Linux with glibc 2.34 or newer. Nothing is installed, and
-# no GPU is needed.
+# Check that each set of packages, with bitsandbytes for a base in 4 bit, can be installed together on Linux with glibc
+# 2.34 or newer. Nothing is installed, and no GPU is needed.
 #
 #   bash train/scripts/resolve.sh            # cpu, gpu and sglang; some seconds each the first time
 #   bash train/scripts/resolve.sh sglang
@@ -16,8 +16,8 @@ if [ $# -eq 0 ]; then set -- cpu gpu sglang; fi
 for extra; do
     overrides=()
     if [ "$extra" = sglang ]; then overrides=(--override train/verl/overrides.txt); fi
-    found=$("$python" -m uv pip compile --quiet pyproject.toml --extra "$extra" "${overrides[@]}" --no-annotate --no-header \
+    found=$("$python" -m uv pip compile --quiet pyproject.toml --extra "$extra" --extra nf4 "${overrides[@]}" --no-annotate --no-header \
         --python-version 3.12 --python-platform x86_64-manylinux_2_34)
-    named=$(grep -E '^(torch|transformers|verl|vllm|sglang)==' <<<"$found" | tr '\n' ' ')
+    named=$(grep -E '^(torch|transformers|verl|vllm|sglang|bitsandbytes)==' <<<"$found" | tr '\n' ' ')
     echo "$extra: $(grep -c == <<<"$found") packages, $named"
 done

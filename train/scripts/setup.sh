@@ -3,6 +3,7 @@
 #
 #   bash train/scripts/setup.sh          # what training needs
 #   bash train/scripts/setup.sh dev      # and what the tests need
+#   bash train/scripts/setup.sh nf4      # and what a base in 4 bit needs, see docs/low-memory.md
 #
 # An active environment that has the pinned verl is used as it is. Otherwise a virtual environment is made in .venv
 # (VENV=folder makes it elsewhere, PYTHON=interpreter makes it with another Python); where that interpreter has vLLM or
@@ -73,8 +74,10 @@ system() {
     )
 }
 
-# What was installed is remembered as a hash of the pins, one line for each extra.
-stamp_of() { printf '%s %s' "$hardware" "$1" | cat - pyproject.toml train/verl/*.txt | sha256sum | cut -d' ' -f1; }
+# What was installed is remembered as a hash of the pins, one line for each extra. Laid over an image it is the same with
+# a GPU and without, as where an image is built.
+kind_of() { if grep -qs '^include-system-site-packages = true' "${venv:-}/pyvenv.cfg"; then echo layered; else echo "$hardware"; fi; }
+stamp_of() { printf '%s %s' "$(kind_of)" "$1" | cat - pyproject.toml train/verl/*.txt | sha256sum | cut -d' ' -f1; }
 
 python=$(command -v python3 || true)
 if [ -z "${VENV:-}" ] && [ -n "$python" ] && [ "$(version_of "$python" verl)" = "$required" ]; then
@@ -122,7 +125,7 @@ else
     if [ "$hardware" = gpu ] && [ "$(backend_of "$python")" = sglang ]; then hardware=sglang; fi
     install() {
         say "installing verl $required and what it needs ($hardware): some minutes the first time"
-        if grep -q '^include-system-site-packages = true' "$venv/pyvenv.cfg"; then
+        if [ "$(kind_of)" = layered ]; then
             # The image's torch and rollout stay: neither is asked for, and torch is held at its version.
             held=$(mktemp)
             printf 'torch==%s\n' "$(version_of "$python" torch)" | sed '/==$/d' >"$held"

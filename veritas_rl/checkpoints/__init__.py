@@ -1,1 +1,1 @@
-"""What training leaves behind: the layout of a checkpoint, its adapter, and a merge that is compared with its base."""
+"""Checkpoints: their layout, adapters, and merges that are compared with the base."""

@@ -1,4 +1,4 @@
-"""A merged model against its base with the adapter, not merged, on what was really asked and said in games.
+"""Compares a merged model with its base and unmerged adapter on recorded prompts and replies of games.
 
 The merge itself compares both on a few questions (`compare.py`). Here they read the prompts of recorded games, each
 with the reply that was given, and both find the next token at every place.

@@ -1,4 +1,4 @@
-"""Merging itself: the shards put together, or an adapter merged into its base by peft; then the comparison.
+"""Merges shards, or an adapter into its base by peft, and then compares the result.
 
 A target folder appears after the comparison, or not at all. All of it runs on the CPU, and needs memory for the model
 in float32 and half as much again.

@@ -1,4 +1,4 @@
-"""The proof that something was merged: a merged model against its base, by weights and by what it answers."""
+"""Proof of a merge: compares a merged model with its base by weights and by logits."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all: written beside, flushed to the disk, then renamed."""
+"""Atomic files and folders: written to a temporary name, flushed to the disk, then renamed."""
 
 import os
 import shutil

@@ -270,6 +270,14 @@ def check_shards(checkpoint: Path, role: str = "actor", kinds: Sequence[str] = (
                 raise UserError(f"{checkpoint.name} has a damaged shard: {path} was cut off; use another step")
 
 
+def fsdp_version(checkpoint: Path, role: str = "actor") -> int | None:
+    """1 or 2: which FSDP wrote a checkpoint's shards; None if nothing says it."""
+    try:
+        return int(json.loads((role_folder(checkpoint, role) / "fsdp_config.json").read_text())["FSDP_version"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def _world_size(checkpoint: Path, folder: Path) -> int:
     info = read_info(checkpoint)
     if info is not None:

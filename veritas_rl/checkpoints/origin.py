@@ -1,4 +1,4 @@
-"""What a merged model knows of its training: part of merge.json, from which its card is made. Imports without torch."""
+"""The training of a merged model, as stored in merge.json for its model card. Imports without torch."""
 
 import json
 from collections.abc import Mapping
@@ -40,6 +40,7 @@ SETTINGS = (
     "trainer.total_training_steps",
     "trainer.n_gpus_per_node",
     "trainer.nnodes",
+    "veritas_rl.quantization",
     "veritas_rl.seed",
 )
 """The settings of a run that are kept, by the names that the command line takes; those that a recipe has."""

@@ -1,4 +1,4 @@
-"""Which checkpoints of an experiment may go, and their removal. Imports without torch.
+"""Chooses checkpoints of an experiment for removal, and removes them. Imports without torch.
 
 Never removed are the newest whole one, those that are newer and not whole (one may be in the writing), and those that
 somebody reads. The trainer keeps its last few by the same rules, and never removes what does not say that it is whole.

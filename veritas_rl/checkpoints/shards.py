@@ -1,4 +1,4 @@
-"""A model out of the shards that verl's FSDP ranks wrote.
+"""Assembles a model from the shards of verl's FSDP ranks.
 
 verl has a merger (`python -m verl.model_merger merge --backend fsdp`), and the tests compare with it. It is not used,
 because of three things that verl 0.9.1 does:
@@ -32,14 +32,19 @@ def whole_state(files: Sequence[Path]) -> dict[str, torch.Tensor]:
     Raises:
         UserError: A file is damaged, or they do not belong together.
     """
-    ranks = [_load(file) for file in files]
+    ranks = [load_shard(file) for file in files]
     if any(rank.keys() != ranks[0].keys() for rank in ranks):
         raise UserError(f"the shards in {files[0].parent} do not belong together: they hold different tensors")
     # One name at a time, and forgotten at once: the shards are mapped from the disk, so that memory holds one copy.
-    return {name: _put_together(name, [rank.pop(name) for rank in ranks], files) for name in sorted(ranks[0])}
+    return {name: put_together(name, [rank.pop(name) for rank in ranks], files) for name in sorted(ranks[0])}
 
 
-def _load(file: Path) -> dict[str, Any]:
+def load_shard(file: Path) -> dict[str, Any]:
+    """What a rank wrote, mapped from the disk.
+
+    Raises:
+        UserError: It is damaged.
+    """
     # torch maps the file without a look at its checksums, and warns that a mesh was made before its process group.
     try:
         with zipfile.ZipFile(file) as archive:
@@ -60,7 +65,17 @@ def _load(file: Path) -> dict[str, Any]:
         raise UserError(f"{file} is no shard that can be read ({type(error).__name__}: {first})") from error
 
 
-def _put_together(name: str, parts: Sequence[Any], files: Sequence[Path]) -> torch.Tensor:
+def put_together(name: str, parts: Sequence[Any], files: Sequence[Path]) -> torch.Tensor:
+    """A whole tensor out of each rank's part.
+
+    Args:
+        name: What it is called, for errors.
+        parts: DTensors, or plain tensors that every rank has whole, in the order of ranks.
+        files: The ranks' files.
+
+    Raises:
+        UserError: The parts do not belong together.
+    """
     first, wrong = parts[0], f"{name} in {files[0].parent} cannot be put together"
     if any(type(part) is not type(first) or part.shape != first.shape for part in parts):
         raise UserError(f"{wrong}: the ranks have different ones")

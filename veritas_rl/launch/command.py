@@ -38,11 +38,14 @@ class Plan(Protocol):
     ) -> Run: ...
 
 
-def main(plan: Plan) -> None:
-    """Plan what the command line asks for, and start it, or print it where DRY_RUN is set.
+def prepare() -> tuple[list[str], Hardware, bool]:
+    """Read the environment and the command line, and go to the checkout's folder.
+
+    Returns:
+        What was typed, the machine, and whether nothing is to be started.
 
     Raises:
-        UserError: It cannot work.
+        UserError: verl is not there, or is another version.
     """
     load_dotenv(conf.ROOT / ".env")
     preflight.check_verl()
@@ -54,20 +57,29 @@ def main(plan: Plan) -> None:
     os.environ.update(named)
     os.chdir(conf.ROOT)
     dry = os.environ.get("DRY_RUN", "") not in ("", "0")
-    run = plan(recipes.absolute(sys.argv[1:], caller), os.environ, this_machine(), datetime.now(), dry=dry)
+    return recipes.absolute(sys.argv[1:], caller), this_machine(), dry
+
+
+def run(plan: Plan, typed: Sequence[str], hardware: Hardware, *, dry: bool) -> None:
+    """Plan one training, and start it, or print it where nothing is to be started.
+
+    Raises:
+        UserError: It cannot work.
+    """
+    planned = plan(typed, os.environ, hardware, datetime.now(), dry=dry)
     try:
-        run.check_devices()
+        planned.check_devices()
     except UserError as error:
         if not dry:
             raise
         # What another machine will do can be looked at on this one.
         print(f"note: here it would not run: {error}", file=sys.stderr)
     if dry:
-        variables = [f"{name}={value}" for name, value in run.environment().items()]
-        print(shlex.join([*variables, *run.command()]))
-        print(conf.dump(run.configuration))
+        variables = [f"{name}={value}" for name, value in planned.environment().items()]
+        print(shlex.join([*variables, *planned.command()]))
+        print(conf.dump(planned.configuration))
         return
-    start(run)
+    start(planned)
 
 
 def start(run: Run) -> None:

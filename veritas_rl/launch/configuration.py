@@ -28,6 +28,8 @@ from veritas_rl.paths import ROOT
 CONFIG_DIR = ROOT / "train/verl/config"
 RL_CONFIG = "rl"
 """The file on which the overrides of reinforcement learning work."""
+MINI_BATCHES = ("actor_rollout_ref.actor.ppo_mini_batch_size", "critic.ppo_mini_batch_size")
+"""The keys of the size of a mini-batch, in prompts."""
 
 GROUPS = ("hardware", "algorithm", "lora", "rollout", "environment", "play")
 ENVIRONMENTS = r"data\.custom_cls\.config\.environments"
@@ -149,6 +151,21 @@ def context_overrides(configuration: DictConfig) -> list[str]:
     if configuration.actor_rollout_ref.rollout.max_model_len is not None:
         return []
     return [f"actor_rollout_ref.rollout.max_model_len={context_tokens(configuration)}"]
+
+
+def mini_batch_overrides(configuration: DictConfig, wanted: Sequence[str]) -> list[str]:
+    """The overrides that split a step into `veritas_rl.mini_batches`, or into fewer where its batch does not divide so.
+
+    Args:
+        configuration: The resolved configuration.
+        wanted: The overrides that it was composed of. A size of mini-batches among them is left alone.
+    """
+    prompts, settings = configuration.data.train_batch_size, configuration.veritas_rl
+    if not isinstance(prompts, int) or prompts < 1:
+        return []  # `preflight.check_batch` says what is wrong
+    parts = next(parts for parts in range(settings.mini_batches[settings.play], 0, -1) if prompts % parts == 0)
+    given = {override.lstrip("+").partition("=")[0] for override in wanted}
+    return [f"{key}={prompts // parts}" for key in MINI_BATCHES if parts > 1 and key not in given]
 
 
 def tasks_of(configuration: DictConfig, split: str, *, single: bool = False) -> Sequence[Task]:

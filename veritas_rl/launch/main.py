@@ -4,11 +4,12 @@
 
 It reads the environment variables, composes the configuration, checks what can be checked, and then runs the real
 `python -m verl.trainer.main_ppo` with a live progress bar; verl's own output goes to a log file. Where the
-configuration asks for it (hardware=cpu does), it makes the model, warms it up, and judges it before and after.
+configuration asks for it (hardware=cpu does), it makes the model, warms it up, and judges it before and after. A recipe
+may add fine-tuning before and judgements after, see `recipe_run.py`.
 """
 
 from veritas_rl.errors import exit_on_user_error
-from veritas_rl.launch import command, rl
+from veritas_rl.launch import recipe_run, rl, sft
 
 if __name__ == "__main__":
-    exit_on_user_error(lambda: command.main(rl.plan))
+    exit_on_user_error(lambda: recipe_run.main(rl.TRAINER, sft.TRAINER))

@@ -62,10 +62,11 @@ def run_pipeline(run: Run, console: Console) -> bool:
     judging = Judging(run, console)
     model = _starting_model(run, judging, console)
     run.check_model(model)
-    if run.configuration.trainer.nnodes == 1:
+    if run.configuration.trainer.nnodes == 1 or run.model is None:
         # Other nodes have folders of their own for what comes from the hub.
         run = dataclasses.replace(run, overrides=(*run.overrides, f"{run.model_key}={quoted(str(model))}"))
     if run.first_step < run.steps:
+        run.prepare_start(console)
         _continue_logs(run)
         if not run_verl(run, console):
             console.print("stopped; the same command goes on from the last checkpoint")
@@ -119,7 +120,8 @@ class Judging:
         )
         try:
             params = SamplingParams(settings.tokens, temperature=settings.temperature)
-            player = LanguageModelPlayer(engine, tokenizer, params, enable_thinking=settings.enable_thinking)
+            shown = {"enable_thinking": settings.enable_thinking, "say_limit": settings.say_limit}
+            player = LanguageModelPlayer(engine, tokenizer, params, **shown)
             for env, tasks in self._tasks.items():
                 found = judge(player, tasks, settings.draws)
                 self.found[env][name] = found

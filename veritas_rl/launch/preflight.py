@@ -5,8 +5,9 @@ import importlib.metadata
 import importlib.util
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -15,23 +16,27 @@ from veritas_rl.curriculum.mixture import open_sources
 from veritas_rl.envs.registry import spread
 from veritas_rl.envs.task import SPLITS, Task
 from veritas_rl.errors import UserError
-from veritas_rl.launch import attention
+from veritas_rl.launch import attention, quantization
 from veritas_rl.launch.configuration import context_tokens, dataset_settings, group_of, tasks_of
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.pins import required_version
-from veritas_rl.planning.compose import plan_of, this_machine
+from veritas_rl.planning.compose import plan_of, sft_plan_of, this_machine
 from veritas_rl.planning.devices import DEVICES
+from veritas_rl.planning.forecast import Forecast
 from veritas_rl.planning.models import UnknownShape, find_shape
 from veritas_rl.planning.plan import Plan
+from veritas_rl.planning.sft import SftPlan
 from veritas_rl.players.loading import check_player
 from veritas_rl.players.registry import ALL_SEATS, CHECKPOINT, PAST, check_bot, is_model, stand_in
+
+AnyPlan = TypeVar("AnyPlan", bound=Forecast)
 
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
 
 TRAINERS = {"game": "sync", "game_async": "colocate_async"}
 """The trainers of `verl_plugin.trainer`, each with verl's name for what it is made from."""
 
-LEAST_GPU_GIB = 15
+LEAST_GPU_BYTES = 15 << 30
 """What hardware=rtx16g needs: no group is for less."""
 
 LOOKED_AT = 1000
@@ -80,7 +85,6 @@ def check_devices(configuration: DictConfig, hardware: Hardware) -> None:
     if wanted > hardware.gpus:
         fitting = hardware.overrides()[0]
         raise UserError(f"{wanted} GPUs are wanted and {hardware.gpus} are here: {fitting} fits this machine")
-    check_gpu_memory(configuration, hardware)
     attention.check(configuration)
     if backend != "transformers" and importlib.util.find_spec(backend) is None:
         others = [name for name in ("vllm", "sglang") if name != backend and importlib.util.find_spec(name)]
@@ -89,24 +93,6 @@ def check_devices(configuration: DictConfig, hardware: Hardware) -> None:
             f"rollout={backend} needs {backend}, which is not installed here: ROLLOUT_BACKEND={other} is, or make an "
             f"environment for it with ROLLOUT_BACKEND={backend} VENV=.venv-{backend} bash train/scripts/setup.sh"
         )
-
-
-def check_gpu_memory(configuration: DictConfig, hardware: Hardware) -> None:
-    """Each GPU has the memory that the hardware group is for.
-
-    Raises:
-        UserError: One has less.
-    """
-    least, has = configuration.veritas_rl.gpu_gib, hardware.gpu_bytes / 2**30
-    if least is None or has >= least:
-        return
-    fitting = (
-        "hardware=cpu trains a small model" if has < LEAST_GPU_GIB else f"{hardware.overrides()[0]} fits this machine"
-    )
-    raise UserError(
-        f"these settings are for GPUs of {least} GiB or more and the smallest here has {has:.1f}: {fitting}, or "
-        f"veritas_rl.gpu_gib={int(has)} tries it all the same"
-    )
 
 
 def check_switches(configuration: DictConfig, overrides: Sequence[str]) -> None:
@@ -126,7 +112,18 @@ def check_switches(configuration: DictConfig, overrides: Sequence[str]) -> None:
     if rollout.layered_summon and not lora:
         raise UserError("LAYERED_SUMMON=1 sends adapters, and there are none: leave it out, or set ENABLE_LORA=1")
     if rollout.layered_summon and rollout.name == "transformers":
-        raise UserError("LAYERED_SUMMON=1 is for rollout=vllm and rollout=sglang: leave it out")
+        raise UserError("LAYERED_SUMMON=1 is for rollout=vllm: leave it out")
+    if rollout.name == "sglang" and lora:
+        # verl names a field of the request that SGLang has from 0.5.18 on, and pins 0.5.12.
+        raise UserError(
+            "verl 0.9.1 cannot send adapters to the SGLang 0.5.12 that it installs: leave rollout=sglang out, or set "
+            "ENABLE_LORA=0"
+        )
+    if model.get("lora", {}).get("merge"):
+        raise UserError(
+            "actor_rollout_ref.model.lora.merge=true sends the whole model, rounded to bf16, and garbled replies are "
+            "known after the second time: leave it out, and the adapter alone is sent"
+        )
     if rollout.name == "transformers" and any("rollout.gpu_memory_utilization=" in item for item in overrides):
         raise UserError("GPU_MEMORY_UTILIZATION is for rollout=vllm and rollout=sglang: leave it out")
     tensor, ranks = rollout.tensor_model_parallel_size, configuration.trainer.n_gpus_per_node
@@ -244,36 +241,57 @@ def forecast(configuration: DictConfig, overrides: Sequence[str], hardware: Hard
         overrides: What it was made of; they name the hardware group.
         hardware: The machine.
     """
-    path = configuration.actor_rollout_ref.model.path
+    group = next((item.partition("=")[2] for item in overrides if group_of(item) == "hardware"), "h200x1")
+    return _forecast(plan_of, configuration, configuration.actor_rollout_ref.model.path, group, hardware)
+
+
+def sft_forecast(configuration: DictConfig, group: str, hardware: Hardware) -> SftPlan | None:
+    """What a run of supervised fine-tuning takes; as `forecast`."""
+    return _forecast(sft_plan_of, configuration, configuration.model.path, group, hardware)
+
+
+def _forecast(
+    make: Callable[..., AnyPlan], configuration: DictConfig, path: str | None, group: str, hardware: Hardware
+) -> AnyPlan | None:
     if path is None:
         return None
-    group = next((item.partition("=")[2] for item in overrides if group_of(item) == "hardware"), "h200x1")
     device = this_machine()
     if configuration.trainer.device != "cpu":
         # Rates decide the time alone, which is not asked for.
         device = dataclasses.replace(DEVICES["h200"], name="this GPU", memory=hardware.gpu_bytes)
     try:
         # The check of the model has brought its configuration into the hub's cache.
-        return plan_of(configuration, group, device, find_shape(path, ask_hub=False))
+        return make(configuration, group, device, find_shape(path, ask_hub=False))
     except UnknownShape:
         return None
 
 
-def check_memory(configuration: DictConfig, plan: Plan | None) -> None:
+def check_memory(configuration: DictConfig, plan: Forecast | None, hardware: Hardware) -> None:
     """The run fits into the machine's memory, as far as that can be forecast.
+
+    Args:
+        configuration: The resolved configuration.
+        plan: What the run takes, where it is known.
+        hardware: The machine.
 
     Raises:
         UserError: It does not, even if the forecast is too large by its error.
     """
     if plan is None or not configuration.veritas_rl.check_memory or (reason := plan.refusal()) is None:
         return
-    fitting = "".join(f"; with {change} it fits" for change in plan.changes()[:1])
+    suited, changes = hardware.overrides()[0], plan.changes()[:1]
+    if 0 < hardware.gpu_bytes < LEAST_GPU_BYTES:
+        fitting = "; hardware=cpu trains a small model"
+    elif configuration.trainer.device != "cpu" and suited != f"hardware={plan.hardware}":
+        fitting = f"; {suited} is for this machine"
+    else:
+        fitting = "".join(f"; with {change} it fits" for change in changes)
     raise UserError(
         f"{reason}{fitting}; train/tools/plan.py shows all of it, and veritas_rl.check_memory=false starts anyway"
     )
 
 
-def check_disk(configuration: DictConfig, plan: Plan | None) -> None:
+def check_disk(configuration: DictConfig, plan: Forecast | None) -> None:
     """There is room for the checkpoints that the run keeps.
 
     Args:
@@ -284,8 +302,7 @@ def check_disk(configuration: DictConfig, plan: Plan | None) -> None:
         UserError: There is not.
     """
     # One checkpoint more than is kept: the oldest goes when the newest is whole.
-    kept = (configuration.trainer.max_actor_ckpt_to_keep or 1) + 1
-    needed = SPARE_BYTES + (kept * sum(plan.checkpoint().values()) if plan is not None else 0)
+    needed = SPARE_BYTES + ((plan.kept + 1) * sum(plan.checkpoint().values()) if plan is not None else 0)
     folder = Path(configuration.trainer.default_local_dir)
     existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     if not os.access(existing, os.W_OK):
@@ -377,6 +394,7 @@ def check(configuration: DictConfig, overrides: Sequence[str]) -> None:
     check_trainer(configuration)
     check_games_to_show(configuration)
     check_switches(configuration, overrides)
+    quantization.check(configuration)
     check_batch(configuration)
     check_lengths(configuration)
     catalogues = [tasks_of(configuration, split) for split in SPLITS]

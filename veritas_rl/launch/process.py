@@ -11,11 +11,14 @@ import psutil
 from rich.console import Console
 
 from veritas_rl.errors import UserError
-from veritas_rl.launch.progress import watch
+from veritas_rl.launch.known_faults import faults_in
+from veritas_rl.launch.progress import MetricsFile, watch
 from veritas_rl.launch.run import Run
 from veritas_rl.paths import ROOT
 
 LOG_TAIL_LINES = 30
+SEARCHED_LINES = 200
+"""Of the end of a log, for known errors: runs that resume write to the same one."""
 
 DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
@@ -35,7 +38,8 @@ def run_verl(run: Run, console: Console) -> bool:
         Whether the run came to its end; False if it was asked to stop.
 
     Raises:
-        UserError: verl ended with an error, and the message says where its log is; or Ray has too little for it.
+        UserError: verl ended with an error or before its last step, and the message says where its log is; or Ray has
+            too little for it.
     """
     stop, asked = run.stop_file, False
 
@@ -64,7 +68,16 @@ def run_verl(run: Run, console: Console) -> bool:
         )
         try:
             watchdog, render = run.watchdog(process.pid), run.renderer()
-            code = watch(process, run.log, run.metrics, run.steps, console, run.first_step, watchdog, render)
+            nodes, deaths = run.node_watch(process.pid), run.deaths(process.pid)
+
+            def lost() -> str | None:
+                if nodes and (left := nodes()):
+                    return left
+                died = deaths()
+                # A process dies with its node too, and then it is the node that a person has to know of.
+                return (nodes.after_end() or died) if died and nodes else died
+
+            code = watch(process, run.log, run.metrics, run.steps, console, run.first_step, watchdog, render, lost)
         finally:
             # A second Ctrl-C may not leave processes behind.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -72,8 +85,21 @@ def run_verl(run: Run, console: Console) -> bool:
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.default_int_handler)
     if code:
-        raise UserError(cause_of_end(run.log, code, console))
+        cause = cause_of_end(run.log, code, console, deaths.named())
+        raise UserError((nodes.after_end() if nodes else None) or cause)
+    if not asked and (last := last_step(run.metrics)) is not None and last < run.steps:
+        raise UserError(
+            f"verl ended without an error after step {last} of {run.steps}: nothing was trained from there on. The "
+            f"same command resumes; its log is {run.log}"
+        )
     return not asked
+
+
+def last_step(metrics: Path) -> int | None:
+    """The last step whose metrics were written; None where the file logger is off."""
+    if not metrics.exists():
+        return None
+    return max((step for step, _ in MetricsFile(metrics).new()), default=0)
 
 
 def die_with_parent() -> None:
@@ -100,13 +126,22 @@ def end(process: subprocess.Popen[bytes]) -> None:
         child.kill()
 
 
-def cause_of_end(log: Path, code: int, console: Console) -> str:
+def ended_with(code: int, died: str | None) -> str:
+    """An exit code of `subprocess`, in words; a hint at its reason where no other process died before."""
+    if code >= 0:
+        return f"exit code {code}"
+    hint = " (the kernel sends it where memory runs out: see dmesg)" if -code == signal.SIGKILL and not died else ""
+    return f"{signal.Signals(-code).name}{hint}"
+
+
+def cause_of_end(log: Path, code: int, console: Console, died: str | None = None) -> str:
     """What ended verl: the `UserError` of a worker, or else the errors at the end of the log, which is printed.
 
     Args:
         log: What verl and its workers printed.
         code: The exit code.
         console: Where the end of the log is printed.
+        died: Which of its processes had died before, in a clause, if that is known.
     """
     lines = log.read_text(errors="replace").splitlines()
     if messages := [found.group(1) for line in lines if (found := re.search(r"\bUserError: (.+)", line))]:
@@ -116,5 +151,11 @@ def cause_of_end(log: Path, code: int, console: Console) -> str:
     console.print("\n".join(tail), markup=False, highlight=False)
     errors = [found.group(1) for line in tail if (found := ERROR.match(line))]
     # Each rank reports the same error.
-    why = "; ".join(dict.fromkeys(errors)) or f"exit code {code}"
+    why = "; ".join(dict.fromkeys(errors)) or ended_with(code, died)
+    if died is not None:
+        why = f"{why} after {died}"
+    known = next(faults_in("\n".join(lines[-SEARCHED_LINES:])), None)
+    if known is not None:
+        fault, line = known
+        return f"verl ended with {why if line in why else line} ({fault.cause}; its log is {log}): {fault.mend}"
     return f"verl ended with {why}: its log is {log}"

@@ -14,11 +14,11 @@ from rich.progress import TimeRemainingColumn as TimeLeft
 
 from veritas_rl.curriculum import stages
 from veritas_rl.errors import UserError
-from veritas_rl.verl_plugin import truncation
+from veritas_rl.verl_plugin import agreement, truncation
 
 POLL_SECONDS = 0.5
 
-ANNOUNCED = re.compile(f"(?:{stages.ANNOUNCEMENT}|{truncation.ANNOUNCEMENT}).+")
+ANNOUNCED = re.compile(f"(?:{stages.ANNOUNCEMENT}|{truncation.ANNOUNCEMENT}|{agreement.ANNOUNCEMENT}).+")
 """What a person is shown of verl's log."""
 
 
@@ -92,24 +92,27 @@ def watch(
     first: int = 0,
     watchdog: Callable[[], str | None] = lambda: None,
     render: Callable[[Mapping[str, Any]], str | None] = render_rewards,
+    lost: Callable[[], str | None] = lambda: None,
 ) -> int:
     """Show a live bar until the process ends.
 
     Args:
         process: verl.
-        log: Where its output goes. What the curriculum announces there is printed, and that replies are cut.
+        log: Where its output goes. What the curriculum announces there is printed, that replies are cut, and
+            that rollout and trainer disagree.
         metrics: Where its file logger writes.
         steps: How many training steps there will be.
         first: How many of them were trained before.
         console: Where to draw. Where it is no terminal, a line is printed every tenth of the run instead.
         watchdog: Names what the process waits for and will not get. It is asked until the first metrics are there.
         render: Renders a step's metrics on one line; None for those of no step.
+        lost: Names a machine or a process that the run has lost. It is asked all the time.
 
     Returns:
         The exit code of the process.
 
     Raises:
-        UserError: The watchdog found something; the process goes on waiting.
+        UserError: The watchdog or `lost` found something; the process goes on waiting.
     """
     file, last_printed, print_every = MetricsFile(metrics), 0, max(1, steps // 10)
     list(file.new())  # those of the steps that were trained before
@@ -150,6 +153,6 @@ def watch(
                     console.print(f"step {step}/{steps}  {line}  {seconds:.0f} s{known}")
             if code is not None:
                 return code
-            if waiting and (lack := watchdog()):
-                raise UserError(lack)
+            if found := (waiting and watchdog()) or lost():
+                raise UserError(found)
             time.sleep(POLL_SECONDS)

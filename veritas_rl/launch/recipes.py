@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -46,11 +47,30 @@ class Recipe:
         places = ("pkg://verl.trainer.config", f"file://{self.folder.parent}")
         return [f"hydra.searchpath=[{','.join(map(quoted, places))}]", f"+{self.name}@_global_={Path(FILE).stem}"]
 
+    def settings(self) -> dict[str, Any]:
+        """What its YAML holds, as it is written.
+
+        Raises:
+            UserError: It is no YAML, or no mapping.
+        """
+        try:
+            read = yaml.safe_load((self.folder / FILE).read_text(encoding="utf-8")) or {}
+        except (OSError, yaml.YAMLError) as error:
+            raise UserError(f"{self.folder / FILE} cannot be read ({' '.join(str(error).split())}): mend it") from error
+        if not isinstance(read, dict):
+            raise UserError(f"{self.folder / FILE} is no mapping of keys to values: see train/recipes/trace")
+        return read
+
+    def choices(self) -> dict[str, str]:
+        """What its defaults list chooses, by group."""
+        items = [
+            pair for item in self.settings().get("defaults", []) if isinstance(item, dict) for pair in item.items()
+        ]
+        return {match[1]: str(value) for key, value in items if (match := re.fullmatch(r"override /(\w+)", key))}
+
     def groups(self) -> frozenset[str]:
         """The groups in which its defaults list chooses."""
-        listed = (yaml.safe_load((self.folder / FILE).read_text(encoding="utf-8")) or {}).get("defaults", [])
-        keys = [key for item in listed if isinstance(item, dict) for key in item]
-        return frozenset(match[1] for key in keys if (match := re.fullmatch(r"override /(\w+)", key)))
+        return frozenset(self.choices())
 
 
 def recipe_of(typed: Sequence[str], taken: Sequence[str]) -> tuple[Recipe | None, list[str]]:

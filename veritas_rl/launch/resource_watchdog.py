@@ -5,35 +5,22 @@ are, and prints nothing. So the launcher asks Ray's control service (the GCS) no
 worker that is slow to start is not among that: it has got its resources already.
 """
 
-import importlib
 import logging
 import math
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
-import psutil
-from ray._private.authentication.authentication_utils import is_token_auth_enabled
-from ray._private.grpc_utils import init_grpc_channel
-from ray._private.ray_constants import GLOBAL_GRPC_OPTIONS
-from ray._private.utils import read_ray_address
-from ray._raylet import AuthenticationTokenLoader  # pyright: ignore[reportAttributeAccessIssue]
 from ray.exceptions import AuthenticationError
 
-POLL_SECONDS = 2.0
-ANSWER_SECONDS = 1.0
-"""How long an answer is waited for: the progress bar stands still meanwhile."""
+from veritas_rl.launch.ray_control import SILENT, Control, connected, family_of, messages, own_cluster, running_address
 
+POLL_SECONDS = 2.0
 PATIENCE = 30.0
 """How long a demand may wait. verl makes all its actors at the start and gives none of them back, so what waits longer
 waits for ever."""
-
-SILENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
-"""How it fails where Ray is still starting, already ending, or busy."""
 
 ADVICE = {
     "CPU": "set ray_kwargs.ray_init.num_cpus to a larger number (they are logical: 64 costs nothing)",
@@ -85,9 +72,9 @@ class ResourceWatchdog:
         if now < self._next:
             return None
         self._next = now + self.poll
-        address, advice, driver = _own_cluster(self.driver), ADVICE, None
+        address, advice, driver = own_cluster(self.driver), ADVICE, None
         if address is None:
-            address, advice, driver = _joined_cluster(self.ray_init), {}, self.driver
+            address, advice, driver = running_address(self.ray_init), {}, self.driver
         if address is None:
             return None
         try:
@@ -138,7 +125,7 @@ def lack_of(demand: Demand, status: Any) -> tuple[str, str] | None:
     coming = status.autoscaling_state
     if coming.pending_instance_requests or coming.pending_instances:
         return None
-    dead = _messages("autoscaler_pb2").DEAD
+    dead = messages("autoscaler_pb2").DEAD
     nodes = [node for node in status.cluster_resource_state.node_states if node.status != dead]
     free = [dict(node.available_resources) for node in nodes]
     total = [dict(node.total_resources) for node in nodes]
@@ -172,71 +159,25 @@ def _sum(places: Iterable[Mapping[str, float]]) -> dict[str, float]:
     return total
 
 
-def _own_cluster(driver: int) -> str | None:
-    """The control service of the Ray that the driver has started, if it has."""
-    try:
-        family = psutil.Process(driver).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return None
-    for child in family:
-        with suppress(psutil.NoSuchProcess):  # Workers come and go while one looks.
-            if child.name() == "raylet":
-                for argument in child.cmdline():
-                    if argument.startswith("--gcs-address="):
-                        return argument.partition("=")[2]
-    return None
-
-
-def _joined_cluster(ray_init: Mapping[str, Any]) -> str | None:
-    """The control service of the running Ray that `ray.init` joins, found as it finds it."""
-    address = ray_init.get("address")
-    if address in (None, "auto"):
-        address = os.environ.get("RAY_ADDRESS") or "auto"
-    if address == "auto":
-        address = read_ray_address(ray_init.get("_temp_dir"))
-    # ray:// is Ray's client protocol, behind which there is no control service.
-    return None if not address or address == "local" or "://" in address else address
-
-
 def _ask(address: str, driver: int | None) -> tuple[Any, list[Demand]]:
     """Ray's `GetClusterStatusReply`, and what of it waits; of this driver's only, if one is given.
-
-    Ray's own client would do, but it waits 40 seconds for a service that is gone, and then may end this process.
 
     Raises:
         grpc.RpcError: There is no answer.
         AuthenticationError: The token cannot be read.
     """
-    channel: Any = init_grpc_channel(address, options=GLOBAL_GRPC_OPTIONS)
-    token = {}
-    if not is_token_auth_enabled():
-        # A Ray that verl has started wants its token, and the switch for it is set in verl's own process alone.
-        token = AuthenticationTokenLoader.instance().get_token_for_http_header(ignore_auth_mode=True)
-    ask = {"timeout": ANSWER_SECONDS, "metadata": tuple(token.items())}
-    with channel:
-        stub = _messages("autoscaler_pb2_grpc").AutoscalerStateServiceStub(channel)
-        status = stub.GetClusterStatus(_messages("autoscaler_pb2").GetClusterStatusRequest(), **ask)
+    with connected(address) as control:
+        status = control.status()
         waiting = list(demands(status))
-        return status, waiting if driver is None or not waiting else _of_driver(channel, ask, driver, waiting)
+        return status, waiting if driver is None or not waiting else _of_driver(control, driver, waiting)
 
 
-def _of_driver(channel: Any, ask: Mapping[str, Any], driver: int, waiting: list[Demand]) -> list[Demand]:
+def _of_driver(control: Control, driver: int, waiting: list[Demand]) -> list[Demand]:
     """What waits for one driver, on a cluster that has others: its placement groups and actors."""
-    messages, services = _messages("gcs_service_pb2"), _messages("gcs_service_pb2_grpc")
-    every = messages.GetAllJobInfoRequest(skip_submission_job_info_field=True, skip_is_running_tasks_field=True)
-    jobs = services.JobInfoGcsServiceStub(channel).GetAllJobInfo(every, **ask)
-    job = next((job.job_id for job in jobs.job_info_list if job.driver_pid == driver and not job.is_dead), None)
+    job = control.job_of(family_of(driver))
     if job is None:
         return []
-    pending = messages.GetAllActorInfoRequest(
-        filters={"job_id": job, "state": _messages("gcs_pb2").ActorTableData.PENDING_CREATION}
-    )
-    actors = services.ActorInfoGcsServiceStub(channel).GetAllActorInfo(pending, **ask)
-    asked = [dict(actor.required_resources) for actor in actors.actor_table_data]
+    pending = messages("gcs_pb2").ActorTableData.PENDING_CREATION
+    asked = [dict(actor.required_resources) for actor in control.actors(job, pending)]
     # The id of a placement group ends with that of its job.
     return [demand for demand in waiting if demand.bundle in asked or demand.name.endswith(job.hex())]
-
-
-def _messages(module: str) -> Any:
-    """A module of Ray's messages and services, whose names are made when it is imported."""
-    return importlib.import_module(f"ray.core.generated.{module}")

@@ -23,6 +23,7 @@ from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.checkpoints.layout import (
     RECORD,
     check_shards,
+    fsdp_version,
     read_info,
     reading,
     step_folders,
@@ -253,6 +254,26 @@ def named(typed: str | None) -> Path:
     raise UserError(f"there is no checkpoint {typed}: RESUME_FROM=<experiment>/global_step_N; in its folder: {there}")
 
 
+def ranks_of(configuration: DictConfig) -> int:
+    """How many ranks train."""
+    return configuration.trainer.n_gpus_per_node * configuration.trainer.nnodes
+
+
+def divide(configuration: DictConfig, start: Path) -> None:
+    """Make a checkpoint readable for as many ranks as the run has.
+
+    Raises:
+        UserError: It is damaged, or the disk is full.
+    """
+    roles = {"actor": configuration.actor_rollout_ref.actor.fsdp_config.fsdp_size}
+    if configuration.algorithm.adv_estimator == "gae":
+        roles["critic"] = configuration.critic.fsdp.fsdp_size
+    # It imports torch, which a dry run does not pay for.
+    from veritas_rl.checkpoints.reshard import reshard
+
+    reshard(start, ranks_of(configuration), roles)
+
+
 def _check_fit(configuration: DictConfig, start: Path) -> None:
     """Refuse a checkpoint that lacks a shard, or that another kind of run wrote.
 
@@ -268,9 +289,13 @@ def _check_fit(configuration: DictConfig, start: Path) -> None:
     info = read_info(start)
     if info is None:
         return
-    ranks = configuration.trainer.n_gpus_per_node * configuration.trainer.nnodes
-    if info.world_size != ranks:
-        raise UserError(f"{start} was written by {info.world_size} ranks and {ranks} are to read it: use as many")
+    ranks = ranks_of(configuration)
+    fsdp1 = configuration.actor_rollout_ref.actor.strategy == "fsdp" or fsdp_version(start) == 1
+    if info.world_size != ranks and fsdp1:
+        raise UserError(
+            f"{start} was written by {info.world_size} ranks and {ranks} are to read it: use as many, because what "
+            "FSDP_STRATEGY=fsdp writes cannot be divided otherwise"
+        )
     if info.device not in (None, device := configuration.trainer.device):
         raise UserError(
             f"{start} was trained on trainer.device={info.device}, and the run has {device}: merge it "

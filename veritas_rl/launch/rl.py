@@ -8,25 +8,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.console import Console
 
-from veritas_rl.checkpoints.layout import EXPERIMENTS, STOP, whole_checkpoints
+from veritas_rl.checkpoints.layout import EXPERIMENTS, STOP, read_info, whole_checkpoints
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.mixture import Part, Shuffled, parts_of
 from veritas_rl.envs.registry import cases_among, get_environment, open_catalogue
 from veritas_rl.envs.task import Task
-from veritas_rl.launch import attention, preflight, resume
+from veritas_rl.launch import attention, preflight, quantization, recipe_run, resume
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.progress import MetricsFile, render_rewards
 from veritas_rl.launch.recipes import recipe_of
-from veritas_rl.launch.run import Answering, Run
+from veritas_rl.launch.run import Answering, Deaths, Run
 from veritas_rl.launch.variables import VARIABLES, quoted
 from veritas_rl.paths import experiment_name
 from veritas_rl.verl_plugin.cpu.forkserver import WORKER_PYTHON
 from veritas_rl.viewing.games_page import GAMES_FOLDER
+
+if TYPE_CHECKING:
+    from veritas_rl.launch.node_watch import NodeWatch
 
 AGAINST = "[^/]+/vs_(.+)/value"
 """The metrics of games against one opponent."""
@@ -97,7 +100,7 @@ class RlRun(Run):
         if self.configuration.trainer.device != "cpu":
             print(attention.described(self.configuration), flush=True)
         forecast = preflight.forecast(self.configuration, self.overrides, self.hardware)
-        preflight.check_memory(self.configuration, forecast)
+        preflight.check_memory(self.configuration, forecast, self.hardware)
         preflight.check_disk(self.configuration, forecast)
 
     def check_model(self, model: Path) -> None:
@@ -111,12 +114,35 @@ class RlRun(Run):
         if self.start is not None:
             resume.check_base(self.start, model)
 
+    def prepare_start(self, console: Console) -> None:
+        """See `resume.divide`."""
+        info = read_info(self.start) if self.start is not None else None
+        ranks = resume.ranks_of(self.configuration)
+        if self.start is None or info is None or info.world_size == ranks:
+            return
+        console.print(f"{info.world_size} ranks wrote the checkpoint: dividing it among {ranks}", highlight=False)
+        resume.divide(self.configuration, self.start)
+
     def watchdog(self, process: int) -> Callable[[], str | None]:
         """Asks Ray what it has not placed."""
         # Ray's modules come with verl, which is known to be there only now.
         from veritas_rl.launch.resource_watchdog import ResourceWatchdog
 
         return ResourceWatchdog(process, self.configuration.ray_kwargs.ray_init)
+
+    def deaths(self, process: int) -> Deaths:
+        """Asks Ray which actors have died."""
+        from veritas_rl.launch.death_watchdog import DeathWatchdog
+
+        return DeathWatchdog(process, self.configuration.ray_kwargs.ray_init)
+
+    def node_watch(self, process: int) -> "NodeWatch | None":
+        """Asks Ray for the nodes of the cluster that the run joins."""
+        if self.configuration.ray_kwargs.ray_init.address == "local":
+            return None
+        from veritas_rl.launch.node_watch import NodeWatch
+
+        return NodeWatch(process, self.configuration.ray_kwargs.ray_init)
 
     def renderer(self) -> Callable[[Mapping[str, Any]], str | None]:
         """Renders the reward and the share of answers without a mistake."""
@@ -156,6 +182,7 @@ class RlRun(Run):
             draws=evaluation.draws if evaluation else 1,
             seed=rollout.seed,
             enable_thinking=self.configuration.data.apply_chat_template_kwargs.enable_thinking,
+            say_limit=self.configuration.veritas_rl.say_limit,
         )
 
     def lessons(self) -> Sequence[Task]:
@@ -199,6 +226,7 @@ class RlRun(Run):
                     max_tokens=rollout.response_length,
                     temperature=rollout.temperature,
                     enable_thinking=self.configuration.data.apply_chat_template_kwargs.enable_thinking,
+                    say_limit=self.configuration.veritas_rl.say_limit,
                 ),
             )
             folder = self.games / part.env
@@ -275,7 +303,9 @@ def plan(
         f"hydra.run.dir={quoted(record.folder)}",
         *resume.overrides(configuration, start, Path(record.folder)),
         *conf.context_overrides(configuration),
+        *conf.mini_batch_overrides(configuration, wanted),
         *attention.overrides(configuration),
+        *quantization.overrides(configuration, wanted),
     ]
     configuration = conf.compose_configuration(overrides)
     preflight.check(configuration, wanted)
@@ -287,3 +317,6 @@ def _name_of(typed: Sequence[str], wanted: Sequence[str]) -> str:
     recipe, _ = recipe_of(typed, conf.GROUPS)
     chosen = [item.partition("=")[2] for item in wanted if conf.group_of(item) == "environment"]
     return recipe.name if recipe else chosen[0] if chosen else "openspiel"
+
+
+TRAINER = recipe_run.Trainer("rl", "openspiel-ppo-trainer.sh", plan, conf.overrides_for, conf.RL_CONFIG)

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
@@ -19,6 +19,9 @@ from veritas_rl.envs.task import Task
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.resume import Record
 from veritas_rl.paths import ROOT
+
+if TYPE_CHECKING:
+    from veritas_rl.launch.node_watch import NodeWatch
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Answering:
         draws: How many answers to each task.
         seed: Of the draws.
         enable_thinking: Whether a model of both kinds thinks before it answers.
+        say_limit: Whether each prompt says how many tokens the answer may have.
     """
 
     tokens: int
@@ -42,6 +46,19 @@ class Answering:
     draws: int
     seed: int
     enable_thinking: bool = False
+    say_limit: bool = False
+
+
+class Deaths:
+    """Names processes of a run that have died. This one knows of none: a run without Ray ends with any of its own."""
+
+    def __call__(self) -> str | None:
+        """Why the run has to be ended, in one line; None while it may go on."""
+        return None
+
+    def named(self) -> str | None:
+        """What has died, in a clause; None if nothing has."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -151,6 +168,14 @@ class Run(ABC):
     def check_model(self, model: Path) -> None:
         """Refuse, with a `UserError`, a model folder that does not fit what the run starts with."""
 
+    def prepare_start(self, console: Console) -> None:
+        """Make the checkpoint with which the run goes on readable for its ranks, where others wrote it.
+
+        Raises:
+            UserError: It cannot be done.
+        """
+        return
+
     def watchdog(self, process: int) -> Callable[[], str | None]:
         """Makes what says why a started process will wait for ever, as `progress.watch` asks it.
 
@@ -158,6 +183,22 @@ class Run(ABC):
             process: The id of verl's process.
         """
         return lambda: None
+
+    def deaths(self, process: int) -> Deaths:
+        """Makes what names processes of a started run that have died.
+
+        Args:
+            process: The id of verl's process.
+        """
+        return Deaths()
+
+    def node_watch(self, process: int) -> "NodeWatch | None":
+        """Makes what names a machine that a started process has lost; None where it uses one machine.
+
+        Args:
+            process: The id of verl's process.
+        """
+        return None
 
     @abstractmethod
     def renderer(self) -> Callable[[Mapping[str, Any]], str | None]:

@@ -20,9 +20,8 @@ from veritas_rl.checkpoints.layout import step_folder
 from veritas_rl.envs.mixture import open_tasks
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, exit_on_user_error
-from veritas_rl.launch import command as command_line
 from veritas_rl.launch import configuration as conf
-from veritas_rl.launch import preflight, resume
+from veritas_rl.launch import preflight, recipe_run, resume
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.progress import MetricsFile, loss_renderer
 from veritas_rl.launch.recipes import recipe_of
@@ -85,9 +84,13 @@ class SftRun(Run):
         check_devices(self.configuration, self.hardware)
 
     def check_start(self) -> None:
-        """The model can be read."""
+        """The model can be read, the run fits into memory, and the disk holds the checkpoints."""
         if self.model is not None:
             preflight.check_model(self.model)
+        group = next(item.partition("=")[2] for item in self.overrides if item.startswith(f"{GROUP}="))
+        forecast = preflight.sft_forecast(self.configuration, group, self.hardware)
+        preflight.check_memory(self.configuration, forecast, self.hardware)
+        preflight.check_disk(self.configuration, forecast)
 
     def check_model(self, model: Path) -> None:
         """The demonstrations fit, in the model's tokens."""
@@ -283,5 +286,7 @@ def check_devices(configuration: DictConfig, hardware: Hardware) -> None:
         )
 
 
+TRAINER = recipe_run.Trainer("sft", "openspiel-SFT-trainer.sh", plan, overrides_for, SFT_CONFIG, EXPERIMENTS)
+
 if __name__ == "__main__":
-    exit_on_user_error(lambda: command_line.main(plan))
+    exit_on_user_error(lambda: recipe_run.main(TRAINER, TRAINER))

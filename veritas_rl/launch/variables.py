@@ -146,6 +146,7 @@ VARIABLES = (
     Variable("GLOBAL_STEP", "merge-ppo.sh: the step whose checkpoint is merged; unset: the newest whole one."),
     Variable("TARGET_DIR", "merge-ppo.sh: the model folder to make; unset: train/models/<experiment>-step-<N>."),
     Variable("DRY_RUN", "1: print the command and the whole configuration, and start nothing."),
+    Variable("DOCTOR", "0: trainer scripts start without train/tools/doctor.py --fast."),
     Variable("HF_TOKEN", "The Hugging Face token, for gated models. Never printed."),
     Variable("HF_HUB_OFFLINE", "1: never ask the Hugging Face hub.", workers=True),
     Variable("WANDB_API_KEY", "The Weights & Biases key. Never printed."),

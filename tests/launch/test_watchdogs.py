@@ -1,6 +1,7 @@
-"""What a run waits for and will not get is named, and nothing else is."""
+"""What a run waits for and will not get is named, and so is what has died; nothing else is."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,9 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from veritas_rl.launch.death_watchdog import DeathWatchdog
 from veritas_rl.launch.resource_watchdog import ResourceWatchdog
 
 PATIENCE = 1.0
+
 
 # Starts or joins a Ray, and then executes the lines that it reads. Two CPUs and one GPU, all of them logical.
 DRIVER = """
@@ -151,3 +154,43 @@ def test_a_ray_that_does_not_answer_is_ignored(free_port: int) -> None:
     assert time.monotonic() - started < 5
     driver.communicate(b"\n")
     assert looked(watchdog, 1) is None
+
+
+@pytest.fixture
+def mortal() -> Iterator[Driver]:
+    driver = Driver()
+    yield driver
+    driver.end()
+
+
+def child(driver: Driver, name: str) -> psutil.Process:
+    """The process of a driver's Ray that has a word in its name or title."""
+    family = psutil.Process(driver.process.pid).children(recursive=True)
+    return next(process for process in family if name in process.name() or name in " ".join(process.cmdline()[:1]))
+
+
+def test_an_actor_that_is_killed_is_named_and_one_that_the_driver_ends_is_not(mortal: Driver) -> None:
+    watchdog = DeathWatchdog(mortal.process.pid, {}, patience=PATIENCE, poll=0.2)
+    mortal.do("kept['ended'] = Actor.remote()")
+    mortal.do("ray.get(kept['ended'].ready.remote())")
+    mortal.do("ray.kill(kept.pop('ended'))")
+    assert looked(watchdog, 3 * PATIENCE) is None
+    assert watchdog.named() is None
+    mortal.do("kept['killed'] = Actor.remote()")
+    mortal.do("ray.get(kept['killed'].ready.remote())")
+    process = child(mortal, "ray::Actor")
+    process.send_signal(signal.SIGKILL)
+    assert looked(watchdog, 20) == (
+        f"the actor Actor (process {process.pid}) died, and verl waits for it: the same command goes on from the last "
+        "checkpoint"
+    )
+
+
+@pytest.mark.parametrize("daemon", ["raylet", "gcs_server"])
+def test_a_daemon_of_ray_that_is_killed_is_named(mortal: Driver, daemon: str) -> None:
+    watchdog = DeathWatchdog(mortal.process.pid, {}, patience=PATIENCE, poll=0.2)
+    assert looked(watchdog, 1) is None
+    process = child(mortal, daemon)
+    process.send_signal(signal.SIGKILL)
+    looked(watchdog, 5)
+    assert f"Ray's {daemon} (process {process.pid}) died" in str(watchdog.named())

@@ -1,0 +1,260 @@
+"""Two nodes on this machine: joined, looked at, checked before a run, watched during it, and ended."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from ray._raylet import AuthenticationTokenLoader  # pyright: ignore[reportAttributeAccessIssue]
+
+from veritas_rl.checkpoints.layout import step_of
+from veritas_rl.launch.configuration import compose_configuration
+from veritas_rl.launch.node_watch import NodeWatch
+from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# A run on the cluster that has an actor on the node with the resource "second".
+DRIVER = """
+import sys
+import ray
+
+ray.init(address="auto", log_to_driver=False)
+
+@ray.remote(num_cpus=0, resources={"second": 1})
+class Actor:
+    def ready(self):
+        return True
+
+actor = Actor.remote()
+ray.get(actor.ready.remote())
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+class Cluster:
+    """Commands to a cluster whose token and files are in a folder of its own."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder, self.port, self.address = folder, port, ""
+        self.variables = {**os.environ, "HOME": str(folder), "RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
+
+    def type(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """What `ray-cluster.sh` runs."""
+        command = [sys.executable, "-m", "veritas_rl.launch.cluster", *words]
+        environment = {**self.variables, "RAY_ADDRESS": self.address, **variables}
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+    def refused(self, *words: str, **variables: str) -> str:
+        """The one line with which a command is refused."""
+        done = self.type(*words, **variables)
+        assert done.returncode == 2, done.stdout + done.stderr
+        (line,) = done.stderr.strip().splitlines()
+        return line
+
+    def join(self, resource: str) -> None:
+        """Another node, with a GPU and a resource of its own; both are only counted."""
+        given = ["--num-cpus=32", "--num-gpus=1", f'--resources={{"{resource}": 1}}']
+        done = self.type("worker", self.address, *given)
+        assert done.stdout.strip() == f"joined {self.address}", done.stderr
+
+    def kill(self, resource: str) -> None:
+        """Kill the node that has this resource; Ray's processes on it end with it."""
+        (raylet,) = (
+            process
+            for process in self.processes()
+            if process.name() == "raylet" and f"{resource},1" in " ".join(process.cmdline())
+        )
+        raylet.kill()
+
+    def processes(self) -> list[psutil.Process]:
+        return [
+            process
+            for process in psutil.process_iter(["cmdline"])
+            if f"--gcs-address={self.address}" in (process.info["cmdline"] or [])
+        ]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    # Ray puts sockets there, whose paths must be short.
+    folder = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp"))
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        made = Cluster(folder, probe.getsockname()[1])
+    done = made.type("head", f"--port={made.port}", f"--temp-dir={folder}", "--num-cpus=32", "--num-gpus=1")
+    assert done.returncode == 0, done.stderr
+    found = re.search(r"the head is (\S+:\d+)\.", done.stdout)
+    assert found is not None, done.stdout
+    made.address = found[1]
+    made.join("second")
+    yield made
+    made.type("stop")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def other_torch(folder: Path) -> str:
+    """A folder for PYTHONPATH from which another version of torch seems to be installed."""
+    info = folder / "torch-9.9.9.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 9.9.9\n")
+    return f"{folder}:{os.environ.get('PYTHONPATH', '')}"
+
+
+def test_its_token_is_for_its_owner_alone_and_is_not_printed(cluster: Cluster) -> None:
+    token = cluster.folder / ".ray/auth_token"
+    assert token.stat().st_mode & 0o077 == 0
+    assert token.read_text() not in cluster.type("status").stdout
+    said = cluster.refused("status", RAY_AUTH_TOKEN="0" * 64)
+    assert said.startswith(f"error: the Ray at {cluster.address} asks for another token: copy ~/.ray/auth_token")
+
+
+def test_nodes_that_are_missing_are_counted(cluster: Cluster) -> None:
+    said = cluster.refused("submit", "--nodes", "3", "true")
+    assert said == f"error: 3 nodes are wanted, and the Ray at {cluster.address} has 2"
+
+
+def test_a_command_gets_the_cluster(cluster: Cluster) -> None:
+    done = cluster.type("submit", "--address", cluster.address, "--nodes", "2", "--", "printenv", "RAY_ADDRESS")
+    assert done.stdout.strip() == cluster.address, done.stderr
+
+
+def test_a_port_that_is_taken_and_an_address_where_nobody_is_are_named(cluster: Cluster) -> None:
+    assert cluster.refused("head", f"--port={cluster.port}").startswith(f"error: port {cluster.port} cannot be used")
+    said = cluster.refused("status", RAY_ADDRESS="127.0.0.1:1")
+    assert said.startswith("error: no Ray answers at 127.0.0.1:1: start its head")
+
+
+def test_a_worker_with_another_version_is_refused_by_name(cluster: Cluster, tmp_path: Path) -> None:
+    said = cluster.refused("worker", cluster.address, PYTHONPATH=other_torch(tmp_path))
+    assert f"has not what the head {cluster.address} has: torch 9.9.9 instead of " in said
+
+
+@pytest.mark.long
+def test_a_node_that_joined_without_being_asked_is_found_before_a_run(cluster: Cluster, tmp_path: Path) -> None:
+    before = {process.pid for process in cluster.processes()}
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", f"--address={cluster.address}", "--num-cpus=2"]
+    environment = {**cluster.variables, "PYTHONPATH": other_torch(tmp_path)}
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    try:
+        said = cluster.refused("submit", "--nodes", "3", "--wait", "30", "true")
+        assert "has not what this node has: torch 9.9.9 instead of " in said
+    finally:
+        for process in cluster.processes():
+            if process.pid not in before:
+                process.kill()
+
+
+@pytest.mark.long
+def test_a_node_that_leaves_during_a_run_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "RAY_AUTH_MODE"):
+        monkeypatch.setenv(name, cluster.variables[name])
+    # Ray keeps the token that this process has read first, which may be another cluster's.
+    AuthenticationTokenLoader.instance().reset_cache()
+    with subprocess.Popen(
+        [sys.executable, "-c", DRIVER],
+        env={**cluster.variables, "RAY_ADDRESS": cluster.address},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "ready\n"
+        watch = NodeWatch(driver.pid, {"address": cluster.address}, poll=0.5)
+        assert watch.look() is None
+        cluster.kill("second")
+        killed, said = time.monotonic(), None
+        while said is None and time.monotonic() - killed < 60:
+            said = watch()
+            time.sleep(0.1)
+        assert said is not None
+        assert re.match(rf"node \S+ left the Ray cluster {cluster.address} during the run: join again", said)
+        driver.kill()
+    assert "left" in cluster.type("status").stdout
+
+
+@pytest.mark.long
+@pytest.mark.training
+def test_a_run_on_two_nodes_loses_one_and_goes_on_with_other_ranks(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.join("lost")
+    folder = tmp_path / "first"
+    settings = ["data.custom_cls.config.curriculum=null", "data.custom_cls.config.failure_replay=null"]
+    common = [
+        *("hardware=cpu", "veritas_rl.warm_up.steps=5", "veritas_rl.evaluation=null", "veritas_rl.critic_warmup=0"),
+        *("data.train_batch_size=16", "trainer.save_freq=1", *settings),
+    ]
+    joining = [f"ray_kwargs.ray_init.{key}" for key in ("address=auto", "num_cpus=null", "num_gpus=null")]
+    two = ["trainer.nnodes=2", "trainer.n_gpus_per_node=1", *joining, "trainer.total_training_steps=50"]
+
+    def command(place: Path, *more: str) -> list[str]:
+        own = [f"trainer.default_local_dir={place}", f"+trainer.rollout_data_dir={place}/rollouts"]
+        return ["bash", "train/scripts/openspiel-ppo-trainer.sh", *common, *own, *more]
+
+    # On two nodes, until one is lost.
+    environment = {**cluster.variables, "RAY_ADDRESS": cluster.address}
+    printed = tmp_path / "printed"
+    with printed.open("wb") as log:
+        run = subprocess.Popen(command(folder, *two), cwd=ROOT, env=environment, stdout=log, stderr=log)
+        while not (folder / "global_step_2/checkpoint.json").exists():
+            assert run.poll() is None, printed.read_text()
+            time.sleep(0.2)
+        cluster.kill("lost")
+        killed = time.monotonic()
+        code = run.wait(timeout=300)
+        seconds = time.monotonic() - killed
+    said = printed.read_text().strip().splitlines()[-1]
+    assert code == 2
+    assert said.startswith("error: node ")
+    assert f"left the Ray cluster {cluster.address} during the run" in said
+    assert seconds < 60
+    last = max(step_of(path.parent) for path in folder.glob("*/checkpoint.json"))
+    start = folder / f"global_step_{last}"
+    before = {file.name: file.read_bytes() for file in (start / "actor").glob("*_world_size_2_*")}
+
+    # On what is left, with as many ranks and with fewer.
+    for ranks in (2, 1):
+        place = tmp_path / f"ranks-{ranks}"
+        more = [f"trainer.n_gpus_per_node={ranks}", f"trainer.total_training_steps={last + 1}"]
+        done = subprocess.run(
+            command(place, *more),
+            cwd=ROOT,
+            env={**os.environ, "RESUME_FROM": str(start)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f"going on from step {last} of {last + 1}" in done.stdout
+        assert ("2 ranks wrote the checkpoint: dividing it among 1" in done.stdout) == (ranks == 1)
+        shards = sorted(path.name for path in (place / f"global_step_{last + 1}/actor").glob("model_*.pt"))
+        assert shards == [f"model_world_size_{ranks}_rank_{rank}.pt" for rank in range(ranks)]
+    assert {file.name: file.read_bytes() for file in (start / "actor").glob("*_world_size_2_*")} == before
+
+    # The tasks are those of a run that lost nothing.
+    data = compose_configuration(["hardware=cpu", "data.train_batch_size=16", *settings]).data
+    dataset = DynamicEnvDataset("train", None, data)
+    drawn = [[dataset[row]["reward_model"]["ground_truth"] for row in range(16)] for _ in range(last + 1)]
+    for step, tasks in enumerate(drawn, start=1):
+        # The replies of the step in which the node was lost are written after its checkpoint, or not at all.
+        before_loss = [folder] if step < last else []
+        for place in before_loss if step <= last else [tmp_path / "ranks-2", tmp_path / "ranks-1"]:
+            replies = (place / f"rollouts/{step}.jsonl").read_text().splitlines()
+            assert {json.loads(reply)["gts"] for reply in replies} == set(tasks)
+
+
+def test_stopping_leaves_nothing_of_it(cluster: Cluster) -> None:
+    done = cluster.type("stop")
+    assert re.fullmatch(rf"\d+ processes of the cluster {cluster.address} were ended on this machine\n", done.stdout)
+    assert not cluster.processes()
+    assert "no Ray answers" in cluster.refused("status")

@@ -1,0 +1,100 @@
+"""Any process of a run may die: the run ends soon and names it, and the same command goes on."""
+
+import json
+import os
+import random
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+pytestmark = pytest.mark.training
+
+STEPS = 3
+WITHIN = 60.0
+"""Seconds from a death to the end of the run."""
+
+ACTORS = {
+    "ray::SimpleStorageUnit": "SimpleStorageUnit",
+    "ray::TransferQueueController": "TransferQueueController",
+    "ray::TaskLoopWorker": "TaskLoopWorker",
+    "ray::GenerationServer": "GenerationServer",
+    "ray::WorkerDict": "WorkerDict",
+    "ray::TaskRunnerV1": "TaskRunnerV1",
+}
+"""The title of an actor's process, and the name of its class."""
+DAEMONS = {"raylet": "raylet", "gcs_server": "gcs_server"}
+
+
+def command(folder: Path) -> list[str]:
+    return [
+        *("bash", "train/scripts/openspiel-ppo-trainer.sh", f"trainer.default_local_dir={folder}"),
+        *(f"trainer.total_training_steps={STEPS}", "trainer.save_freq=1", "veritas_rl.warm_up.steps=20"),
+        *("veritas_rl.evaluation=null", "data.train_batch_size=16", "veritas_rl.critic_warmup=0"),
+    ]
+
+
+def steps_of(folder: Path) -> list[int]:
+    """The steps whose metrics the run has written."""
+    if not (folder / "run.json").exists():
+        return []
+    file = Path(json.loads((folder / "run.json").read_text())["folder"]) / "metrics.jsonl"
+    return [json.loads(line)["step"] for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def processes(launcher: int, name: str) -> list[psutil.Process]:
+    """The processes of a run that have a name or a title."""
+    found = []
+    for child in psutil.Process(launcher).children(recursive=True):
+        try:
+            words = [child.name(), *child.cmdline()[:1]]
+        except psutil.NoSuchProcess:
+            continue
+        if any(word.split("/")[-1].startswith(name) for word in words):
+            found.append(child)
+    return found
+
+
+def killed(folder: Path, name: str, delay: float) -> str:
+    """Run, kill a process so many seconds after the first step, wait for the end: what was printed."""
+    log = folder.parent / "printed.txt"
+    with log.open("a") as printed:
+        started = subprocess.Popen(command(folder), cwd=ROOT, stdout=printed, stderr=printed)
+        try:
+            while not steps_of(folder):
+                assert started.poll() is None, log.read_text()
+                time.sleep(0.1)
+            time.sleep(delay)
+            victim = random.Random(name).choice(processes(started.pid, name))
+            family = psutil.Process(started.pid).children(recursive=True)
+            victim.kill()
+            assert started.wait(WITHIN) == 2, log.read_text()
+        finally:
+            if started.poll() is None:
+                started.kill()
+    assert not psutil.wait_procs(family, 30)[1], "the run left processes"
+    return log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "delay"),
+    [
+        ("ray::SimpleStorageUnit", 0.0),
+        *(
+            pytest.param(name, delay, marks=pytest.mark.long)
+            for name in (*ACTORS, *DAEMONS)
+            for delay in (0.5, 1.5, 3.0)
+        ),
+    ],
+)
+def test_the_death_of_a_process_is_named_and_the_same_command_goes_on(name: str, delay: float, tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints"
+    printed = killed(folder, name, delay)
+    assert {**ACTORS, **DAEMONS}[name] in printed.splitlines()[-1] + printed.splitlines()[-2], printed
+    done = subprocess.run(command(folder), cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert steps_of(folder) == list(range(1, STEPS + 1))

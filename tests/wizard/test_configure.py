@@ -1,0 +1,231 @@
+"""`train/tools/configure.py`: asked in a real terminal, and answered by flags without one."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+import yaml
+from dotenv import dotenv_values
+from rich.console import Console
+
+from veritas_rl.errors import UserError
+from veritas_rl.launch.configuration import compose_configuration, overrides_for
+from veritas_rl.launch.hardware import Hardware
+from veritas_rl.wizard.answers import Answers
+from veritas_rl.wizard.questions import Asking, ask_all
+
+ROOT = Path(__file__).resolve().parents[2]
+CLEAN = {name: "" for name in ("AGENT_MODEL_REPO_ID", "GAME_TYPES", "ALGORITHM", "ROLLOUT_BACKEND", "WANDB_API_KEY")}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout whose `.env` and recipes are nobody's."""
+    folder = tmp_path / "checkout"
+    for name in ("veritas_rl", "train"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("artifacts", "outputs", "models"))
+    return folder
+
+
+def environment(checkout: Path, **variables: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in (*CLEAN, "WANDB_MODE")}
+    return {**kept, "PYTHONPATH": str(checkout), "TERM": "dumb", **variables}
+
+
+def configure(checkout: Path, *typed: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "train/tools/configure.py", *typed],
+        cwd=checkout,
+        env=environment(checkout, **variables),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def recipe(checkout: Path, name: str) -> dict[str, Any]:
+    return yaml.safe_load((checkout / f"train/recipes/{name}/config.yaml").read_text())
+
+
+def test_a_person_answers_in_a_terminal(checkout: Path) -> None:
+    (checkout / ".env").write_text("# mine\nGAME_TYPES=chess\nHF_TOKEN=hf_secret\n")
+    child = pexpect.spawn(
+        sys.executable,
+        ["train/tools/configure.py"],
+        cwd=str(checkout),
+        env=environment(checkout),
+        encoding="utf-8",
+        timeout=60,
+        dimensions=(50, 160),
+    )
+
+    def answer(question: str, *given: str) -> None:
+        for one in given:
+            child.expect_exact(question)
+            child.expect_exact(":")
+            child.sendline(one)
+
+    answer("Name of the recipe", "no name!", "poker")
+    answer("Hardware", "")
+    answer("Model", "none")
+    answer("Environments", "openspeil")
+    child.expect_exact("did you mean openspiel?")
+    answer("Environments", "openspiel")
+    answer("Games", "kuhn_pokr")
+    child.expect_exact("error: ")
+    answer("Games", "kuhn_poker")
+    answer("Single moves", "episode")
+    answer("Opponent", "champion")
+    child.expect_exact("error: ")
+    answer("Opponent", "mcts:20")
+    answer("Curriculum", "none")
+    answer("Algorithm", "")
+    answer("Logging", "wandb")
+    answer("Weights & Biases: online", "online")
+    answer("Weights & Biases: project", "games")
+    answer("Weights & Biases: key", "secret-key")
+    child.expect_exact("bash train/scripts/openspiel-ppo-trainer.sh recipe=poker")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+    assert "secret-key" not in (child.before or "")
+    made = recipe(checkout, "poker")
+    tasks = made["data"]["custom_cls"]["config"]
+    assert tasks == {"adapter_config": {"game_types": "kuhn_poker", "opponent": "mcts:20"}, "curriculum": None}
+    assert made["trainer"]["logger"] == ["console", "file", "wandb"]
+    assert dotenv_values(checkout / ".env") == {
+        "HF_TOKEN": "hf_secret",
+        "WANDB_MODE": "online",
+        "WANDB_PROJECT": "games",
+        "WANDB_API_KEY": "secret-key",
+    }
+    assert (checkout / ".env").read_text().startswith("# mine\n")
+    assert (checkout / ".env").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.long
+def test_a_person_who_gives_up_changes_nothing(checkout: Path) -> None:
+    before = sorted(path.name for path in (checkout / "train/recipes").iterdir())
+    child = pexpect.spawn(
+        sys.executable,
+        ["train/tools/configure.py", "--model", "none"],
+        cwd=str(checkout),
+        env=environment(checkout),
+        timeout=60,
+    )
+    child.expect_exact("Name of the recipe")
+    child.sendline("mine")
+    child.expect_exact("Hardware")
+    child.sendintr()
+    child.expect_exact("interrupted")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 130
+    assert sorted(path.name for path in (checkout / "train/recipes").iterdir()) == before
+    assert not (checkout / ".env").exists()
+
+
+def test_flags_answer_everything(checkout: Path) -> None:
+    typed = (
+        "--name two --hardware h200x2 --model Qwen/Qwen3-4B-Instruct-2507 --environments openspiel,lgc-v2 --games hex"
+    )
+    rest = "--play move --curriculum none --algorithm grpo --logging none"
+    done = configure(checkout, *typed.split(), *rest.split())
+    assert done.returncode == 0, done.stderr
+    assert "Memory of one device" in done.stdout
+    assert "hardware=h200x2: 1 x 2 h200" in done.stdout
+    assert done.stdout.rstrip().endswith("bash train/scripts/openspiel-ppo-trainer.sh recipe=two")
+    assert dotenv_values(checkout / ".env") == {"AGENT_MODEL_REPO_ID": "Qwen/Qwen3-4B-Instruct-2507"}
+    parts = recipe(checkout, "two")["data"]["custom_cls"]["config"]["environments"]
+    assert parts["openspiel"] == {"weight": 1, "config": {"game_types": "hex"}, "curriculum": None}
+
+
+@pytest.mark.long
+def test_a_recipe_that_is_there_stays_unless_it_is_meant(checkout: Path) -> None:
+    typed = "--hardware cpu --model none --games tic_tac_toe"
+    assert configure(checkout, *typed.split()).returncode == 0
+    before = recipe(checkout, "mine")
+    again = configure(checkout, *typed.split(), "--algorithm", "grpo")
+    assert (again.returncode, again.stderr.count("\n"), "--force" in again.stderr) == (2, 1, True)
+    assert recipe(checkout, "mine") == before
+    assert configure(checkout, *typed.split(), "--algorithm", "grpo", "--force").returncode == 0
+    assert {"override /algorithm": "grpo"} in recipe(checkout, "mine")["defaults"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"name": "../up"}, "a recipe cannot be named"),
+        ({"hardware": "h300"}, "unknown hardware 'h300': did you mean"),
+        ({"model": "/no/such/folder"}, "is neither a folder nor a hub id"),
+        ({"games": "hexx"}, "did you mean hex"),
+        ({"environments": "trace", "games": "hex"}, "--games=hex does not apply here: leave it out"),
+        ({"play": "episode", "opponent": "champion"}, "unknown player 'champion'"),
+        ({"algorithm": "dpo"}, "unknown algorithm 'dpo'"),
+    ],
+)
+def test_a_mistake_is_one_line(given: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_MODEL_REPO_ID", "")
+
+    def answer() -> None:
+        asking = Asking({})
+        ask_all(asking, {"hardware": "cpu", "model": "none", **given}, Console(quiet=True), terminal=False)
+        asking.try_out()
+
+    with pytest.raises(UserError) as caught:
+        answer()
+    assert said in str(caught.value)
+
+
+@pytest.mark.long
+def test_a_variable_that_wins_is_named_and_a_large_model_says_that_it_does_not_fit(checkout: Path) -> None:
+    typed = "--hardware rtx16g --model Qwen/Qwen2.5-72B-Instruct"
+    done = configure(checkout, *typed.split(), GAME_TYPES="chess")
+    assert done.returncode == 1, done.stderr
+    assert "does not fit" in done.stdout
+    assert "note: GAME_TYPES=chess is set in this shell and wins over what was written: unset GAME_TYPES" in done.stdout
+
+
+@pytest.mark.long
+def test_a_folder_that_cannot_be_written_is_named(checkout: Path) -> None:
+    # A file where the folder would be: nobody can make one there, root included.
+    (checkout / "train/recipes/taken").write_text("")
+    done = configure(checkout, "--name", "taken", "--force")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "train/recipes/taken cannot be written (" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        Answers("a", "cpu"),
+        Answers("b", "h200x8", "Qwen/Qwen3-8B", "lgc-v2", curriculum="default", algorithm="grpo"),
+        Answers("c", "cpu", games="hex,go", play="episode", opponent="self", algorithm="rae"),
+        Answers("d", "rtx24g", environments="openspiel,lgc-v2,trace", play="episode", curriculum="default"),
+    ],
+    ids=lambda answers: answers.name,
+)
+def test_a_recipe_composes_to_what_was_answered(answers: Answers, tmp_path: Path) -> None:
+    file = answers.write_recipe(tmp_path / answers.name)
+    machine = Hardware(cores=2, gpus=0 if answers.hardware == "cpu" else 8, gpu_bytes=141 << 30)
+    made = compose_configuration(overrides_for([f"recipe={file.parent}"], {}, machine))
+    device = "cpu" if answers.hardware == "cpu" else "cuda"
+    estimator = {"ppo": "gae"}.get(answers.algorithm, answers.algorithm)
+    assert (made.trainer.device, made.algorithm.adv_estimator) == (device, estimator)
+    assert made.veritas_rl.play == answers.play
+    tasks = made.data.custom_cls.config
+    stages = {} if answers.curriculum == "default" else None
+    if len(answers.envs) > 1:
+        assert list(tasks.environments) == answers.envs
+        assert {part.curriculum for part in tasks.environments.values() if part.curriculum is None} == (
+            {None} if stages is None else set()
+        )
+    else:
+        assert (tasks.env, tasks.curriculum) == (answers.environments, stages)
+    assert answers.command in file.read_text()

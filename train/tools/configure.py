@@ -1,0 +1,118 @@
+"""Ask what to train, and write it down: `.env` and a recipe in train/recipes.
+
+    python train/tools/configure.py                                  # asks, with defaults from what the machine has
+    python train/tools/configure.py --name hex --games hex --play episode --opponent mcts:50
+
+What a flag answers is not asked; without a terminal, what no flag answers has its default. A key is asked in a terminal
+alone, or set as WANDB_API_KEY. It ends with what the run takes and the command that starts it. The exit
+code is 1 if the run would not fit.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from dotenv import dotenv_values, load_dotenv, set_key, unset_key
+from rich.console import Console
+from rich.prompt import Confirm, Prompt
+
+from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.paths import ROOT
+from veritas_rl.planning.compose import plan_of
+from veritas_rl.planning.models import UnknownShape
+from veritas_rl.planning.report import print_plan
+from veritas_rl.wizard.answers import Answers
+from veritas_rl.wizard.questions import QUESTIONS, Asking, ask_all
+
+ENV = ROOT / ".env"
+KEY = "WANDB_API_KEY"
+
+
+def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
+    """What was typed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for question in QUESTIONS:
+        parser.add_argument(f"--{question.field.replace('_', '-')}", help=question.text.replace("%", "%%"))
+    parser.add_argument("--force", action="store_true", help="write over a recipe of that name")
+    return parser.parse_args(typed)
+
+
+def main() -> int:
+    """Ask, write and print."""
+    typed = vars(parse())
+    force = typed.pop("force")
+    caller = dict(os.environ)
+    load_dotenv(ENV)
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    console = Console(width=None if terminal else 120)
+    asking = Asking(os.environ.copy())
+    try:
+        ask_all(asking, {name: value for name, value in typed.items() if value is not None}, console, terminal=terminal)
+        answers = asking.answers
+        run = asking.try_out()
+        if answers.folder.exists() and not force:
+            again = f"{answers.folder.relative_to(ROOT)} is there already"
+            if not terminal:
+                raise UserError(f"{again}: type --force to write over it, or another --name")
+            if not Confirm.ask(f"{again}. Write over it?", console=console, default=False):
+                raise UserError(f"{again}, and stays as it is: type another --name")
+        secrets = _ask_key(answers, asking.environment, console) if terminal else {}
+    except EOFError:
+        raise KeyboardInterrupt from None
+    _write(answers, secrets, console)
+    for name, value in answers.variables().items():
+        if caller.get(name, value or "") != (value or ""):
+            print(f"note: {name}={caller[name]} is set in this shell and wins over what was written: unset {name}")
+    fits = True
+    try:
+        plan = plan_of(run.configuration, answers.hardware) if run.model else None
+    except UnknownShape as error:
+        print(f"note: what it takes is not known: {error}")
+        plan = None
+    if plan is not None:
+        print_plan(plan, console)
+        fits = plan.fits
+    elif not run.model:
+        print("A small model is made, warmed up and trained in minutes; no forecast is made for it.")
+    print(f"\nlook at this machine: python train/tools/doctor.py recipe={answers.name}")
+    print(f"start the run:        {answers.command}")
+    return 0 if fits else 1
+
+
+def _ask_key(answers: Answers, environment: Mapping[str, str], console: Console) -> dict[str, str]:
+    """The key that the run needs, where the environment has none; an empty answer is none."""
+    if "wandb" not in answers.loggers or answers.wandb_mode != "online" or environment.get(KEY):
+        return {}
+    text = "Weights & Biases: key, from https://wandb.ai/authorize; it is not shown"
+    given = Prompt.ask(text, console=console, password=True, default="", show_default=False).strip()
+    return {KEY: given} if given else {}
+
+
+def _write(answers: Answers, secrets: Mapping[str, str], console: Console) -> None:
+    try:
+        recipe = answers.write_recipe(answers.folder)
+    except OSError as error:
+        raise UserError(
+            f"{answers.folder} cannot be written ({error.strerror}): write into a checkout of your own"
+        ) from error
+    try:
+        there = dotenv_values(ENV) if ENV.exists() else {}
+        for name, value in {**answers.variables(), **secrets}.items():
+            if value is not None:
+                set_key(ENV, name, value)
+            elif name in there:
+                unset_key(ENV, name)
+        if ENV.exists():
+            # It holds keys, or will.
+            ENV.chmod(0o600)
+    except OSError as error:
+        raise UserError(f"{ENV} cannot be written ({error.strerror}): give your user the right to") from error
+    for path in (recipe, ENV):
+        if path.exists():
+            console.print(f"wrote {path.relative_to(ROOT)}", highlight=False)
+
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # a folder of tools hides nothing
+    exit_on_user_error(main)

@@ -1,0 +1,105 @@
+"""Look at this machine before a run: one row for each thing that a run needs, with what to do where it is missing.
+
+    python train/tools/doctor.py
+    python train/tools/doctor.py --hardware h200x2 --model Qwen/Qwen3-4B-Instruct-2507 lora=off
+    python train/tools/doctor.py --sft --hardware h200x2
+    python train/tools/doctor.py --log train/outputs/DATE/TIME/verl.log     # what ended a run
+
+What stands at the end are the Hydra overrides of `openspiel-ppo-trainer.sh`, and with --sft those of
+`openspiel-SFT-trainer.sh`. The exit code is 0 without a fault and 1 with one.
+Trainer scripts begin with `--fast`, which takes less than 2 s, prints faults only, and ends with 2 if there are any;
+DOCTOR=0 leaves it out.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # a folder of tools hides nothing
+
+try:
+    from dotenv import load_dotenv
+
+    from veritas_rl.doctor import fast
+    from veritas_rl.doctor.asked import Asked
+    from veritas_rl.doctor.findings import Finding, as_json, collect, print_table
+    from veritas_rl.errors import UserError, exit_on_user_error
+    from veritas_rl.launch.known_faults import faults_in
+    from veritas_rl.paths import ROOT
+except ImportError as error:
+    print(
+        f"error: {sys.executable} cannot be used ({error}): bash train/scripts/setup.sh prints one that can",
+        file=sys.stderr,
+    )
+    sys.exit(2)
+
+
+def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
+    """What was typed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hardware", help="the hardware group to look for, such as h200x2; otherwise what suits here")
+    parser.add_argument("--model", help="a folder or a hub id; otherwise AGENT_MODEL_REPO_ID or that of the settings")
+    parser.add_argument("--sft", action="store_true", help="supervised fine-tuning instead of reinforcement learning")
+    parser.add_argument("--fast", action="store_true", help="what takes no time, and faults only, one line each")
+    parser.add_argument("--log", type=Path, help="what verl printed: look for known errors in it, and nowhere else")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("overrides", nargs="*", help="Hydra overrides, such as lora=off")
+    given = list(sys.argv[1:] if typed is None else typed)
+    # What stands after -- is for Hydra, whatever it looks like.
+    place = given.index("--") if "--" in given else len(given)
+    read = parser.parse_intermixed_args(given[:place])
+    read.overrides += given[place + 1 :]
+    return read
+
+
+def _examine(typed: argparse.Namespace, asked: Asked) -> Iterator[Finding]:
+    if typed.log:
+        yield from _read(typed.log)
+        return
+    yield from collect(fast.checks(asked))
+    if typed.fast:
+        return
+    # They import libraries that may not be there, which is what the fast part finds out.
+    from veritas_rl.doctor.thorough import Examination
+
+    yield from collect(Examination(asked, typed.model).checks())
+
+
+def _read(log: Path) -> Iterator[Finding]:
+    """The known errors in a log."""
+    if not log.is_file():
+        raise UserError(f"there is no file {log}: name the verl.log of a run")
+    found = list(faults_in(log.read_text(errors="replace")))
+    yield from (Finding(fault.name, "fault", f"{line}: {fault.cause}", fault.mend) for fault, line in found)
+    if not found:
+        yield Finding("log", "ok", f"no known error in the last lines of {log}")
+
+
+def main() -> int:
+    """Look, and print the table."""
+    typed = parse()
+    load_dotenv(ROOT / ".env")
+    switched_off = os.environ.get("DOCTOR") == "0" or os.environ.get("DRY_RUN", "") not in ("", "0")
+    if typed.fast and switched_off:
+        return 0
+    overrides = [*([f"hardware={typed.hardware}"] if typed.hardware else []), *typed.overrides]
+    asked = Asked(overrides, os.environ, typed.sft)
+    _ = asked.recipe  # one that is not there is one mistake, and no fault of each check
+    findings = list(_examine(typed, asked))
+    faults = [one for one in findings if one.state == "fault"]
+    if typed.json:
+        print(as_json(findings))
+    elif typed.fast:
+        for one in faults:
+            print(f"error: {one.check}: {one.found}: {one.mend}", file=sys.stderr)
+        return 2 if faults else 0
+    else:
+        print_table(findings)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    exit_on_user_error(main)

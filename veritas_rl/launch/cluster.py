@@ -1,0 +1,412 @@
+"""Join machines to one Ray cluster, look at it, start a run on it, and end it.
+
+    bash train/scripts/ray-cluster.sh head                       # on the first node; it says what to type on the others
+    bash train/scripts/ray-cluster.sh worker FIRST:6379          # on each other node
+    bash train/scripts/ray-cluster.sh status
+    bash train/scripts/ray-cluster.sh submit --nodes 2 bash train/scripts/openspiel-ppo-trainer.sh hardware=multinode
+    bash train/scripts/ray-cluster.sh stop
+
+A worker whose packages or code are not the head's is refused, and `submit` asks each node again. What `head` and
+`worker` do not know goes to `ray start`, such as --num-gpus=4. The cluster asks for a token: `head` makes one in
+~/.ray/auth_token, and each node needs the same file. docs/scaling.md has SLURM, Kubernetes and SkyPilot.
+"""
+
+import argparse
+import json
+import logging
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import grpc
+import psutil
+from ray.exceptions import AuthenticationError, GetTimeoutError, RayError
+from rich.console import Console
+from rich.table import Table
+
+from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.launch import versions
+from veritas_rl.launch.ray_control import SILENT, connected, messages, running_address
+from veritas_rl.paths import ROOT
+
+PORT = 6379
+SCRIPT = "bash train/scripts/ray-cluster.sh"
+VERSIONS = "versions"
+"""Under this key the cluster keeps what its head has installed."""
+
+ANSWER_SECONDS = 5.0
+NODE_SECONDS = 60.0
+"""How long a node may take to start a process that says what it has installed."""
+
+Found = TypeVar("Found")
+UNKNOWN_TOKEN = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of the cluster.
+
+    Attributes:
+        identity: Ray's id, in hexadecimal digits.
+        address: Its IP address.
+        alive: Whether Ray counts on it.
+        total: Its resources.
+        free: Those that nobody uses.
+    """
+
+    identity: str
+    address: str
+    alive: bool
+    total: Mapping[str, float]
+    free: Mapping[str, float]
+
+
+def nodes_of(address: str, seconds: float = ANSWER_SECONDS) -> list[Node]:
+    """The nodes that the cluster knows, also those that have left it.
+
+    Args:
+        address: HOST:PORT of the head.
+        seconds: How long an answer is waited for.
+
+    Raises:
+        UserError: Nobody answers there, or it asks for another token.
+    """
+    dead = messages("autoscaler_pb2").DEAD
+    try:
+        with connected(address, seconds) as control:
+            states = control.status().cluster_resource_state.node_states
+    except (grpc.RpcError, AuthenticationError) as error:
+        raise _refused(address, error) from None
+    return [
+        Node(
+            state.node_id.hex(),
+            state.node_ip_address,
+            state.status != dead,
+            dict(state.total_resources),
+            dict(state.available_resources),
+        )
+        for state in states
+    ]
+
+
+def _refused(address: str, error: Exception) -> UserError:
+    code = error.code() if isinstance(error, grpc.Call) else None
+    if code in UNKNOWN_TOKEN or isinstance(error, AuthenticationError):
+        return UserError(
+            f"the Ray at {address} asks for another token: copy ~/.ray/auth_token of its head to this node, for its "
+            "owner alone (chmod 600)"
+        )
+    if code in SILENT:
+        return UserError(
+            f"no Ray answers at {address}: start its head ({SCRIPT} head), or name another with RAY_ADDRESS=HOST:PORT"
+        )
+    return UserError(f"the Ray at {address} does not answer as it should ({code or type(error).__name__})")
+
+
+def current(typed: str | None = None) -> str:
+    """HOST:PORT of the cluster: the one that is named, else `RAY_ADDRESS`, else the one that this machine has joined.
+
+    Raises:
+        UserError: There is none, or it has another form.
+    """
+    address = typed or running_address({})
+    if address is None:
+        raise UserError(f"this machine is in no Ray cluster: {SCRIPT} head, or RAY_ADDRESS=HOST:PORT")
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise UserError(f"{address} is no address of a Ray cluster: HOST:PORT, such as 10.0.0.1:{PORT}")
+    return address
+
+
+def head(port: int, given: Sequence[str], block: bool) -> int:
+    """Start the first node.
+
+    Args:
+        port: Where the control service listens.
+        given: Further arguments of `ray start`.
+        block: Whether to stay until it ends.
+
+    Raises:
+        UserError: The port is taken, or Ray did not start.
+    """
+    with socket.socket() as asked:
+        asked.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            asked.bind(("", port))
+        except OSError as error:
+            raise UserError(f"port {port} cannot be used ({error.strerror}): --port with another number") from None
+    given_elsewhere = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
+    made = given_elsewhere or Path("~/.ray/auth_token").expanduser().exists()
+    if os.environ.get("RAY_AUTH_MODE") == "token" and not made:
+        # Ray lets everybody read the token that it writes.
+        _ray("get-auth-token", "--generate", umask=0o077)
+    found: list[str] = []
+
+    def up() -> bool:
+        address = next(filter(None, (_listening(process, port) for process in psutil.process_iter())), None)
+        if address is None:
+            return False
+        with suppress(grpc.RpcError), connected(address) as control:
+            control.put(VERSIONS, versions.encoded())
+            found.append(address)
+        return bool(found)
+
+    process = _start(["--head", f"--port={port}", "--include-dashboard=false", *given], block, up)
+    print(f"the head is {found[0]}. On each other node: {SCRIPT} worker {found[0]}", flush=True)
+    return process.wait() if process else 0
+
+
+def _listening(process: psutil.Process, port: int) -> str | None:
+    """HOST:PORT of a control service at this port, if the process is one."""
+    with suppress(psutil.Error):
+        if process.name() == "gcs_server":
+            named = dict(word.lstrip("-").split("=", 1) for word in process.cmdline() if "=" in word)
+            if named.get("gcs_server_port") == str(port):
+                return f"{named['node-ip-address']}:{port}"
+    return None
+
+
+def worker(address: str, given: Sequence[str], block: bool, wait: float) -> int:
+    """Join this machine to a cluster.
+
+    Args:
+        address: HOST:PORT of the head.
+        given: Further arguments of `ray start`.
+        block: Whether to stay until it ends.
+        wait: Seconds that the head is waited for.
+
+    Raises:
+        UserError: The head does not answer, has other versions, or Ray did not start.
+    """
+    address = current(address)
+    before = _until(lambda: {node.identity for node in nodes_of(address)}, wait)
+    with connected(address, ANSWER_SECONDS) as control:
+        theirs = control.get(VERSIONS)
+    if theirs is not None and (different := versions.differences(versions.installed(), json.loads(theirs))):
+        raise UserError(
+            f"this node, {socket.gethostname()}, has not what the head {address} has: {', '.join(different)}: use the "
+            "same checkout, and bash train/scripts/setup.sh"
+        )
+
+    def up() -> bool:
+        with suppress(UserError):
+            return any(node.alive and node.identity not in before for node in nodes_of(address))
+        return False
+
+    process = _start([f"--address={address}", *given], block, up)
+    print(f"joined {address}", flush=True)
+    return process.wait() if process else 0
+
+
+def _until(look: Callable[[], Found], wait: float) -> Found:
+    """What a look finds, tried again for so many seconds while it raises a `UserError`."""
+    end = time.monotonic() + wait
+    while True:
+        try:
+            return look()
+        except UserError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(1)
+
+
+def _ray(*arguments: str, umask: int = -1) -> None:
+    command = [*_RAY, *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, umask=umask)
+    if done.returncode:
+        raise UserError(f"ray {arguments[0]} failed: {_last_line(done.stderr or done.stdout)}")
+
+
+_RAY = (sys.executable, "-m", "ray.scripts.scripts")
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it said nothing")
+
+
+def _start(arguments: Sequence[str], block: bool, up: Callable[[], bool]) -> subprocess.Popen[bytes] | None:
+    """`ray start`, until the node is up: the process that stays, or None where none does."""
+    if not block:
+        _ray("start", "--disable-usage-stats", *arguments)
+        process = None
+    else:
+        command = [*_RAY, "start", "--disable-usage-stats", "--block", *arguments]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    end = time.monotonic() + NODE_SECONDS
+    while not up():
+        if process is not None and process.poll() is not None:
+            raise UserError(f"ray start ended with exit code {process.returncode}: what it said is above")
+        if time.monotonic() > end:
+            raise UserError(f"Ray did not start within {NODE_SECONDS:.0f} s: its logs are in /tmp/ray/session_latest")
+        time.sleep(0.5)
+    return process
+
+
+def status(address: str, console: Console) -> int:
+    """Print the nodes; the exit code is 1 if one has left."""
+    nodes = nodes_of(address)
+    table = Table("node", "state", "GPUs free", "of", "CPUs free", "of", title=f"Ray at {address}")
+    for node in sorted(nodes, key=lambda node: (not node.alive, node.address)):
+        numbers = [f"{part.get(kind, 0):g}" for kind in ("GPU", "CPU") for part in (node.free, node.total)]
+        table.add_row(node.address, "alive" if node.alive else "left", *numbers)
+    console.print(table)
+    return 0 if all(node.alive for node in nodes) else 1
+
+
+def check(address: str, nodes: int) -> None:
+    """See that enough nodes are alive, and that each has what this one has.
+
+    Args:
+        address: HOST:PORT of the head.
+        nodes: How many are wanted at least.
+
+    Raises:
+        UserError: There are fewer; or one has other versions, lacks this code, or does not answer.
+    """
+    alive = [node for node in nodes_of(address) if node.alive]
+    if len(alive) < nodes:
+        have = ", ".join(node.address for node in alive) or "none"
+        raise UserError(f"{nodes} nodes are wanted, and the Ray at {address} has {len(alive)} ({have})")
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise UserError(f"this machine cannot use the Ray at {address}: {_last_line(str(error))}") from None
+    try:
+        ask = ray.remote(num_cpus=0, max_retries=0)(_installed)
+        answers = [
+            ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.identity, soft=False)).remote()
+            for node in alive
+        ]
+        ray.wait(answers, num_returns=len(answers), timeout=NODE_SECONDS)
+        for node, answer in zip(alive, answers, strict=True):
+            try:
+                there = ray.get(answer, timeout=0)
+            except GetTimeoutError:
+                raise UserError(f"node {node.address} started no process within {NODE_SECONDS:.0f} s") from None
+            except RayError as error:
+                raise UserError(
+                    f"node {node.address} cannot run this code ({_last_line(str(error))}): use the same checkout under "
+                    "the same path, and bash train/scripts/setup.sh"
+                ) from None
+            if different := versions.differences(there, versions.installed()):
+                raise UserError(
+                    f"node {node.address} has not what this node has: {', '.join(different)}: use the same checkout, "
+                    "and bash train/scripts/setup.sh"
+                )
+    finally:
+        ray.shutdown()
+
+
+def _installed() -> dict[str, str]:
+    """What a node has, in a process that its Ray has started."""
+    return versions.installed()
+
+
+def submit(address: str, command: Sequence[str], nodes: int, wait: float) -> None:
+    """Check the cluster, and become the command.
+
+    Args:
+        address: HOST:PORT of the head.
+        command: The command and its arguments.
+        nodes: How many nodes are wanted at least.
+        wait: Seconds that they are waited for.
+
+    Raises:
+        UserError: The cluster is not as it should be, or there is no such program.
+    """
+    if not command or shutil.which(command[0]) is None:
+        raise UserError(f"submit needs a command that is there, and got {' '.join(command) or 'none'}")
+
+    def enough() -> None:
+        alive = sum(node.alive for node in nodes_of(address))
+        if alive < nodes:
+            raise UserError(f"{nodes} nodes are wanted, and the Ray at {address} has {alive}")
+
+    _until(enough, wait)
+    check(address, nodes)
+    os.environ["RAY_ADDRESS"] = address
+    os.execvp(command[0], list(command))
+
+
+def stop(address: str) -> int:
+    """End what this machine has of the cluster, and nothing else of Ray's.
+
+    Returns:
+        How many processes were ended.
+    """
+    host, _, port = address.rpartition(":")
+    service = {f"--gcs_server_port={port}", f"--node-ip-address={host}"}
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            words = set(process.cmdline())
+            if process.pid != os.getpid() and (f"--gcs-address={address}" in words or service <= words):
+                found += [process, *process.children(recursive=True)]
+    every = list(dict.fromkeys(found))
+    for process in every:
+        with suppress(psutil.Error):
+            process.terminate()
+    for process in psutil.wait_procs(every, timeout=3)[1]:
+        with suppress(psutil.Error):
+            process.kill()
+    return len(every)
+
+
+def parse(typed: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[str]]:
+    """What was typed, and what of it is for `ray start`."""
+    parser = argparse.ArgumentParser(
+        prog="ray-cluster.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    first = commands.add_parser("head", help="start the first node")
+    first.add_argument("--port", type=int, default=PORT)
+    other = commands.add_parser("worker", help="join this machine to a cluster")
+    other.add_argument("address", help="HOST:PORT of the head")
+    for starting in (first, other):
+        starting.add_argument("--block", action="store_true", help="stay until the node ends")
+    submitted = commands.add_parser("submit", help="check the nodes, and run a command on the cluster")
+    submitted.add_argument("--nodes", type=int, default=1, help="how many nodes are wanted at least (default: 1)")
+    for waiting in (other, submitted):
+        waiting.add_argument(
+            "--wait", type=float, default=0.0, help="seconds that the head or the nodes are waited for"
+        )
+    asked = [submitted, commands.add_parser("status", help="print the nodes")]
+    for asking in [*asked, commands.add_parser("stop", help="end what this machine has of the cluster")]:
+        asking.add_argument("--address", help="HOST:PORT of the head; default: RAY_ADDRESS, or the cluster joined last")
+    submitted.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND")
+    given, further = parser.parse_known_args(typed)
+    if further and given.command not in ("head", "worker"):
+        raise UserError(f"{given.command} does not understand {' '.join(further)}")
+    return given, further
+
+
+def main() -> int:
+    """The command line."""
+    given, further = parse()
+    if given.command == "head":
+        return head(given.port, further, given.block)
+    if given.command == "worker":
+        return worker(given.address, further, given.block, given.wait)
+    address = current(given.address)
+    if given.command == "status":
+        return status(address, Console())
+    if given.command == "submit":
+        words = given.words[1:] if given.words[:1] == ["--"] else given.words
+        submit(address, words, given.nodes, given.wait)
+    print(f"{stop(address)} processes of the cluster {address} were ended on this machine")
+    return 0
+
+
+if __name__ == "__main__":
+    exit_on_user_error(main)

@@ -1,0 +1,133 @@
+"""Ray's control service (the GCS), asked directly.
+
+Ray's own client would do, but it waits 40 seconds for a service that is gone, and then may end this process.
+"""
+
+import importlib
+import os
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import psutil
+from ray._private.authentication.authentication_utils import is_token_auth_enabled
+from ray._private.grpc_utils import init_grpc_channel
+from ray._private.ray_constants import GLOBAL_GRPC_OPTIONS
+from ray._private.utils import read_ray_address
+from ray._raylet import AuthenticationTokenLoader  # pyright: ignore[reportAttributeAccessIssue]
+
+ANSWER_SECONDS = 1.0
+"""How long an answer is waited for: the progress bar stands still meanwhile."""
+
+SILENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+"""How it fails where Ray is still starting, already ending, or busy."""
+
+NAMESPACE = b"veritas_rl"
+"""Where our own values are among Ray's."""
+
+
+def messages(module: str) -> Any:
+    """A module of Ray's messages and services, whose names are made when it is imported."""
+    return importlib.import_module(f"ray.core.generated.{module}")
+
+
+@dataclass(frozen=True)
+class Control:
+    """An open connection. Each method raises `grpc.RpcError` where there is no answer.
+
+    Attributes:
+        channel: The connection.
+        ask: What every question is asked with.
+    """
+
+    channel: Any
+    ask: Mapping[str, Any]
+
+    def status(self) -> Any:
+        """Ray's `GetClusterStatusReply`."""
+        stub = messages("autoscaler_pb2_grpc").AutoscalerStateServiceStub(self.channel)
+        return stub.GetClusterStatus(messages("autoscaler_pb2").GetClusterStatusRequest(), **self.ask)
+
+    def job_of(self, drivers: Set[int]) -> bytes | None:
+        """The job of the driver that is one of these processes of this machine, or None."""
+        services, asked = messages("gcs_service_pb2_grpc"), messages("gcs_service_pb2")
+        every = asked.GetAllJobInfoRequest(skip_submission_job_info_field=True, skip_is_running_tasks_field=True)
+        jobs = services.JobInfoGcsServiceStub(self.channel).GetAllJobInfo(every, **self.ask).job_info_list
+        return next((job.job_id for job in jobs if job.driver_pid in drivers and not job.is_dead), None)
+
+    def actors(self, job: bytes, state: int | None = None) -> list[Any]:
+        """Ray's `ActorTableData` of a job's actors, in one state or in any."""
+        services, asked = messages("gcs_service_pb2_grpc"), messages("gcs_service_pb2")
+        filters = {"job_id": job} if state is None else {"job_id": job, "state": state}
+        every = asked.GetAllActorInfoRequest(filters=filters)
+        return list(services.ActorInfoGcsServiceStub(self.channel).GetAllActorInfo(every, **self.ask).actor_table_data)
+
+    def get(self, key: str) -> bytes | None:
+        """A value that `put` has kept; None for none."""
+        asked = messages("gcs_service_pb2").InternalKVGetRequest(namespace=NAMESPACE, key=key.encode())
+        return self._values().InternalKVGet(asked, **self.ask).value or None
+
+    def put(self, key: str, value: bytes) -> None:
+        """Keep a value, as long as the cluster lives."""
+        asked = messages("gcs_service_pb2").InternalKVPutRequest(
+            namespace=NAMESPACE, key=key.encode(), value=value, overwrite=True
+        )
+        self._values().InternalKVPut(asked, **self.ask)
+
+    def _values(self) -> Any:
+        return messages("gcs_service_pb2_grpc").InternalKVGcsServiceStub(self.channel)
+
+
+@contextmanager
+def connected(address: str, seconds: float = ANSWER_SECONDS) -> Iterator[Control]:
+    """Connect to the control service at HOST:PORT.
+
+    Args:
+        address: The control service.
+        seconds: How long each answer is waited for.
+
+    Raises:
+        AuthenticationError: The token cannot be read.
+    """
+    token = {}
+    if not is_token_auth_enabled():
+        # A Ray that verl has started wants its token, and the switch for it is set in verl's own process alone.
+        token = AuthenticationTokenLoader.instance().get_token_for_http_header(ignore_auth_mode=True)
+    channel: Any = init_grpc_channel(address, options=GLOBAL_GRPC_OPTIONS)
+    with channel:
+        yield Control(channel, {"timeout": seconds, "metadata": tuple(token.items())})
+
+
+def family_of(driver: int) -> set[int]:
+    """A process and all that it has started: on a CPU verl's driver is a child of what forks it."""
+    with suppress(psutil.NoSuchProcess):
+        return {driver, *(child.pid for child in psutil.Process(driver).children(recursive=True))}
+    return {driver}
+
+
+def own_cluster(driver: int) -> str | None:
+    """The control service of the Ray that the driver has started, if it has."""
+    try:
+        family = psutil.Process(driver).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return None
+    for child in family:
+        with suppress(psutil.NoSuchProcess):  # Workers come and go while one looks.
+            if child.name() == "raylet":
+                for argument in child.cmdline():
+                    if argument.startswith("--gcs-address="):
+                        return argument.partition("=")[2]
+    return None
+
+
+def running_address(ray_init: Mapping[str, Any]) -> str | None:
+    """The control service of the running Ray that `ray.init` joins, found as it finds it; None for none."""
+    address = ray_init.get("address")
+    if address in (None, "auto"):
+        address = os.environ.get("RAY_ADDRESS") or "auto"
+    if address == "auto":
+        address = read_ray_address(ray_init.get("_temp_dir"))
+    # ray:// is Ray's client protocol, behind which there is no control service.
+    return None if not address or address == "local" or "://" in address else address

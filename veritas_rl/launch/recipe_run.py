@@ -1,0 +1,453 @@
+"""A run of a recipe that says of itself what it needs: fine-tuning, training, judgements, and a result with a verdict.
+
+    bash train/scripts/openspiel-ppo-trainer.sh recipe=kuhn_self_play
+
+The same command goes on where it was interrupted. What a command sets otherwise than the recipe is printed before
+anything starts, and stands in the result: such a run says nothing about the recipe's bands.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import psutil
+from omegaconf import DictConfig, OmegaConf
+
+from veritas_rl.checkpoints.folder import write_whole
+from veritas_rl.checkpoints.layout import EXPERIMENTS
+from veritas_rl.errors import UserError
+from veritas_rl.launch import command as command_line
+from veritas_rl.launch import configuration as conf
+from veritas_rl.launch import resume
+from veritas_rl.launch.hardware import Hardware
+from veritas_rl.launch.recipes import WORD, Recipe, recipe_of
+from veritas_rl.paths import ROOT, experiment_name
+from veritas_rl.records.description import Description, Form, read_description
+from veritas_rl.records.figures import (
+    curves_of,
+    figures_of_games,
+    figures_of_policies,
+    figures_of_run,
+    figures_of_suite,
+)
+from veritas_rl.records.result import RESULT, Figure, Result, machine_of, results_in
+from veritas_rl.records.verdict import departures_in_words, judge
+
+RUNS = ROOT / "train/outputs/recipes"
+"""Where runs of recipes keep their results and judgements."""
+
+NEUTRAL = re.compile(
+    r"\+*(veritas_rl\.(seed|games_to_show)|trainer\.(experiment_name|project_name|default_local_dir|logger|resume_mode|"
+    r"resume_from_path))="
+)
+"""Overrides by which a run still is one of its recipe."""
+
+SAMPLE_SECONDS = 10
+COST = "cost.json"
+DEMONSTRATIONS = ("train", "val")
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """One of the two trainers.
+
+    Attributes:
+        kind: "rl" or "sft".
+        script: What a person types.
+        plan: From what was typed to a run.
+        overrides: As `configuration.overrides_for`.
+        config: The YAML file on which the overrides work.
+        experiments: Where its checkpoints are, unless somebody says otherwise.
+    """
+
+    kind: str
+    script: str
+    plan: command_line.Plan
+    overrides: Callable[[Sequence[str], Mapping[str, str], Hardware], list[str]]
+    config: str
+    experiments: Path = EXPERIMENTS
+
+
+def main(trainer: Trainer, fine_tuner: Trainer) -> None:
+    """Run what the command line asks for: a recipe that says what it needs, or one training.
+
+    Args:
+        trainer: Of the command line.
+        fine_tuner: What fine-tunes before it, where a recipe asks for it.
+
+    Raises:
+        UserError: It cannot work.
+    """
+    typed, hardware, dry = command_line.prepare()
+    recipe, _ = recipe_of(typed, conf.GROUPS)
+    description = read_description(recipe.folder) if recipe else None
+    if recipe is None or description is None:
+        command_line.run(trainer.plan, typed, hardware, dry=dry)
+        return
+    if description.trainer != trainer.kind:
+        other = "openspiel-SFT-trainer.sh" if description.trainer == "sft" else "openspiel-ppo-trainer.sh"
+        raise UserError(
+            f"recipe={recipe.name} is not for {trainer.script}: bash train/scripts/{other} recipe={recipe.name}"
+        )
+    if dry:
+        RecipeRun.plan(trainer, fine_tuner, typed, hardware).describe()
+        command_line.run(trainer.plan, typed, hardware, dry=True)
+        return
+    run_recipe(trainer, fine_tuner, typed, hardware)
+
+
+def run_recipe(
+    trainer: Trainer, fine_tuner: Trainer, typed: Sequence[str], hardware: Hardware, form: Form = "whole"
+) -> tuple[Result, bool]:
+    """Run a recipe to its end, and print the verdict.
+
+    Args:
+        trainer: What trains.
+        fine_tuner: What fine-tunes before it.
+        typed: Overrides, `recipe=...` among them.
+        hardware: The machine.
+        form: Which form of the recipe.
+
+    Returns:
+        The result, and whether it is what the recipe expects.
+
+    Raises:
+        UserError: It cannot work, or a stage failed.
+        SystemExit: A stage was asked to stop.
+    """
+    run = RecipeRun.plan(trainer, fine_tuner, typed, hardware, form)
+    run.check()
+    if run.departures:
+        print(f"recipe {run.recipe.name}: {departures_in_words(run.departures)}", flush=True)
+    run.folder.mkdir(parents=True, exist_ok=True)
+    with resume.held(run.folder):
+        run.record.write(run.folder)
+        run.stages()
+        result = run.result()
+        write_whole(run.folder / RESULT, result.to_json())
+        replace(run.record, finished=True).write(run.folder)
+    verdict = judge(result, run.description, results_in(run.recipe.folder))
+    print()
+    for line in verdict.lines:
+        print(line)
+    print(f"result: {run.folder / RESULT}", flush=True)
+    return result, verdict.confirmed
+
+
+@dataclass(frozen=True)
+class RecipeRun:
+    """A run of a recipe, planned.
+
+    Attributes:
+        trainer: What trains.
+        fine_tuner: What fine-tunes before it.
+        recipe: The recipe.
+        description: What it says of itself.
+        form: Which form of it.
+        own: What was typed, without the recipe.
+        hardware: The machine.
+        configuration: The training's, resolved, without what only a start adds.
+        departures: What the command sets otherwise than the recipe, a line each.
+        record: What is kept of it beside its result.
+    """
+
+    trainer: Trainer
+    fine_tuner: Trainer
+    recipe: Recipe
+    description: Description
+    form: Form
+    own: tuple[str, ...]
+    hardware: Hardware
+    configuration: DictConfig
+    departures: tuple[str, ...]
+    record: resume.Record
+
+    @classmethod
+    def plan(
+        cls,
+        trainer: Trainer,
+        fine_tuner: Trainer,
+        typed: Sequence[str],
+        hardware: Hardware,
+        form: Form = "whole",
+    ) -> "RecipeRun":
+        """Plan a run, or find the interrupted one of the same command.
+
+        Raises:
+            UserError: An override is not understood.
+        """
+        recipe, own = recipe_of(typed, conf.GROUPS)
+        assert recipe is not None
+        description = read_description(recipe.folder)
+        assert description is not None
+        word = f"{WORD}{recipe.folder}"
+        given = [word, *description.overrides_of(form), *own]
+        wanted = trainer.overrides(given, os.environ, hardware)
+        command = (form, word, *wanted, f"AGENT_MODEL_REPO_ID={os.environ.get('AGENT_MODEL_REPO_ID', '')}")
+        chosen = [item.partition("=")[2] for item in own if re.match(r"\+*trainer\.experiment_name=", item)]
+        found = resume.interrupted(RUNS, command) if resume.may_go_on(wanted) else RUNS / chosen[-1] if chosen else None
+        name = found.name if found else experiment_name(recipe.name, datetime.now())
+        named = [] if chosen else [_named(name)]
+        configuration = conf.compose_configuration([*named, *wanted], trainer.config)
+        record = resume.Record.read(found) if found else None
+        if record is not None and (record.finished or record.command != command):
+            raise UserError(f"{found} holds another run: set trainer.experiment_name to another name")
+        return cls(
+            trainer=trainer,
+            fine_tuner=fine_tuner,
+            recipe=recipe,
+            description=description,
+            form=form,
+            own=(*named, *own),
+            hardware=hardware,
+            configuration=configuration,
+            departures=tuple(_departures(trainer, recipe, description, form, (*named, *own), hardware, configuration)),
+            record=record or resume.Record(command, str(RUNS / name), name),
+        )
+
+    @property
+    def folder(self) -> Path:
+        """Where its result and its judgements are."""
+        return Path(self.record.folder)
+
+    @property
+    def seed(self) -> int:
+        """Of everything in it."""
+        return self.configuration.veritas_rl.seed
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where the training's are."""
+        return ROOT / self.configuration.trainer.default_local_dir
+
+    @property
+    def fine_tuned(self) -> Path:
+        """Where the checkpoints of the fine-tuning before RL are."""
+        return self.fine_tuner.experiments / self.folder.name
+
+    def training(self) -> list[str]:
+        """The overrides of the training."""
+        return [f"{WORD}{self.recipe.folder}", *self.description.overrides_of(self.form), *self.own]
+
+    def fine_tuning(self) -> list[str] | None:
+        """The overrides of the fine-tuning before it; None for none."""
+        chosen = self.description.sft_of(self.form)
+        if chosen is None:
+            return None
+        files = [f"data.{name}_files={self._relative}/demonstrations/{name}.parquet" for name in DEMONSTRATIONS]
+        return [*files, f"veritas_rl.seed={self.seed}", _named(self.folder.name), *chosen]
+
+    @property
+    def _relative(self) -> Path:
+        return self.folder.relative_to(ROOT)
+
+    def judgement(self, name: str, checkpoint: Path, start: Path | None) -> list[str]:
+        """The command of a judgement.
+
+        Args:
+            name: Which.
+            checkpoint: Who is judged.
+            start: What training began from; it takes the place of the word "start" as `compare`.
+        """
+        options = self.description.judge_of(self.form)[name]
+        words: list[str] = []
+        for option, value in options.items():
+            if option == "compare" and value == "start":
+                value = start or "start"
+            if value is not None and value is not False:  # a short form may leave an option out
+                words += [f"--{option}"] if value is True else [f"--{option}", str(value)]
+        tool = [sys.executable, "train/tools/evaluate.py", "--checkpoint", str(checkpoint), *words]
+        return [*tool, "--output", str(self.folder / name)]
+
+    def describe(self) -> None:
+        """Print what is done before and after the training, and what departs from the recipe."""
+        if self.departures:
+            print(f"note: {self.recipe.name}: {departures_in_words(self.departures)}", file=sys.stderr)
+        if (chosen := self.fine_tuning()) is not None:
+            print(f"note: first bash train/scripts/openspiel-SFT-trainer.sh {shlex.join(chosen)}", file=sys.stderr)
+        for name in self.description.judge:
+            command = self.judgement(name, self.checkpoints, None)
+            print(f"note: afterwards {shlex.join(['python', *command[1:]])}", file=sys.stderr)
+
+    def check(self) -> None:
+        """Plan the first training, so that a mistake ends the run at once, with one line.
+
+        Raises:
+            UserError: It cannot work.
+        """
+        chosen = self.fine_tuning()
+        first = self.trainer if chosen is None else self.fine_tuner
+        planned = first.plan(chosen or self.training(), os.environ, self.hardware, datetime.now())
+        planned.check_devices()
+
+    def stages(self) -> None:
+        """Do what is not done yet.
+
+        Raises:
+            UserError: A stage failed.
+            SystemExit: One was asked to stop.
+        """
+        if (chosen := self.fine_tuning()) is not None:
+            if not _finished(self.fine_tuned):
+                with self._stage("SFT"):
+                    self._train(self.fine_tuner, chosen)
+            os.environ["AGENT_MODEL_REPO_ID"] = str(self._model_of(self.fine_tuned))
+        if not _finished(self.checkpoints):
+            with self._stage(self.trainer.kind.upper()):
+                self._train(self.trainer, self.training())
+        judged = self.checkpoints if self.trainer.kind == "rl" else self._model_of(self.checkpoints)
+        for name, options in self.description.judge_of(self.form).items():
+            if self._report(name, options).exists():
+                continue
+            with self._stage(name):
+                command = self.judgement(name, judged, self._start())
+                print(f"\n{shlex.join(['python', *command[1:]])}", flush=True)
+                if subprocess.run(command, cwd=ROOT, check=False).returncode:
+                    raise UserError(f"the judgement {name} failed: what it printed stands above")
+
+    def _train(self, trainer: Trainer, overrides: Sequence[str]) -> None:
+        command_line.run(trainer.plan, overrides, self.hardware, dry=False)
+
+    def _report(self, name: str, options: Mapping[str, Any]) -> Path:
+        file = "exact.json" if options.get("exact") else "suite.json" if options.get("suite") else "report.json"
+        return self.folder / name / file
+
+    def _model_of(self, checkpoints: Path) -> Path:
+        """The model folder that a training has made.
+
+        Raises:
+            UserError: It is gone.
+        """
+        record = resume.Record.read(checkpoints)
+        made = sorted(Path(record.folder).glob("trained-model-*")) if record else []
+        if not made:
+            raise UserError(f"the model of {checkpoints} is gone: add trainer.resume_mode=disable to begin again")
+        return made[-1]
+
+    def _start(self) -> Path | None:
+        """The model from which the training began, where one was made."""
+        if self.description.sft is not None:
+            return self._model_of(self.fine_tuned)
+        record = resume.Record.read(self.checkpoints)
+        made = [Path(record.folder) / name for name in ("warmed-up-model", "model")] if record else []
+        return next((path for path in made if path.exists()), None)
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        """Count the time and the memory of a stage, over interruptions too."""
+        file = self.folder / COST
+        cost = json.loads(file.read_text()) if file.exists() else {"minutes": {}, "memory": None}
+        began, ended, peak = monotonic(), threading.Event(), [cost["memory"] or 0.0]
+        watch = threading.Thread(target=_watch_memory, args=(ended, peak), daemon=True)
+        watch.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watch.join()
+            cost["minutes"][name] = cost["minutes"].get(name, 0.0) + (monotonic() - began) / 60
+            cost["memory"] = peak[0] or None
+            write_whole(file, json.dumps(cost))
+
+    def result(self) -> Result:
+        """What it came to, from the reports of its stages."""
+        record = resume.Record.read(self.checkpoints)
+        assert record is not None
+        logs = Path(record.folder)
+        figures: dict[str, Figure] = figures_of_run(json.loads((logs / "report.json").read_text()))
+        curves = curves_of(logs / "metrics.jsonl", self.description.curve)
+        for report in sorted((logs / "games").glob("*/report.json")):
+            figures |= figures_of_games(json.loads(report.read_text()), f"games/{report.parent.name}")
+        for name, options in self.description.judge_of(self.form).items():
+            report = json.loads(self._report(name, options).read_text())
+            if options.get("exact"):
+                more, points = figures_of_policies(report, name)
+                figures, curves = figures | more, curves | points
+            elif options.get("suite"):
+                figures |= figures_of_suite(report, name)
+            else:
+                figures |= figures_of_games(report, name)
+        cost = json.loads((self.folder / COST).read_text())
+        return Result(
+            recipe=self.recipe.name,
+            digest=self.description.digest,
+            form=self.form,
+            seed=self.seed,
+            date=f"{datetime.now():%Y-%m-%d}",
+            machine=machine_of(self.hardware.cores, self.hardware.gpus),
+            minutes={name: round(minutes, 2) for name, minutes in cost["minutes"].items()},
+            memory=cost["memory"] and round(cost["memory"], 2),
+            departures=self.departures,
+            figures=figures,
+            curves=curves,
+        )
+
+
+def _named(name: str) -> str:
+    return f"trainer.experiment_name={name}"
+
+
+def _finished(checkpoints: Path) -> bool:
+    record = resume.Record.read(checkpoints)
+    return record is not None and record.finished
+
+
+def _watch_memory(ended: threading.Event, peak: list[float]) -> None:
+    """Keep the most GiB that this process and all that it started hold, each shared page counted once."""
+    while not ended.wait(SAMPLE_SECONDS):
+        total = 0
+        for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+            with suppress(psutil.Error):
+                total += process.memory_full_info().pss
+        peak[0] = max(peak[0], total / 2**30)
+
+
+def _departures(
+    trainer: Trainer,
+    recipe: Recipe,
+    description: Description,
+    form: Form,
+    own: Sequence[str],
+    hardware: Hardware,
+    made: DictConfig,
+) -> Iterator[str]:
+    """What a run sets otherwise than the recipe: the resolved configurations are compared, key by key."""
+    neutral = [item for item in own if NEUTRAL.match(item)]
+    alone = [f"{WORD}{recipe.folder}", f"hardware={description.hardware}", *description.overrides_of(form), *neutral]
+    model = os.environ.pop("AGENT_MODEL_REPO_ID", None)
+    try:
+        meant = conf.compose_configuration(trainer.overrides(alone, {}, hardware), trainer.config)
+    finally:
+        if model is not None:
+            os.environ["AGENT_MODEL_REPO_ID"] = model
+    before, after = dict(_leaves(meant)), dict(_leaves(made))
+    for key in sorted(before.keys() | after.keys()):
+        if before.get(key) != after.get(key):
+            yield f"{key} is {_value(before, key)} in the recipe and {_value(after, key)} here"
+
+
+def _leaves(configuration: DictConfig) -> Iterator[tuple[str, Any]]:
+    def walk(tree: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+        if isinstance(tree, dict) and tree:
+            for key, value in tree.items():
+                yield from walk(value, f"{prefix}.{key}" if prefix else str(key))
+        else:
+            yield prefix, tree
+
+    values = OmegaConf.to_container(configuration, resolve=True)
+    yield from walk(values, "")
+
+
+def _value(values: Mapping[str, Any], key: str) -> str:
+    return "not set" if key not in values else "null" if values[key] is None else str(values[key])

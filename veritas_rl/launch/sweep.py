@@ -1,0 +1,293 @@
+"""Train several settings with several seeds, and compare them in a table.
+
+    bash train/scripts/sweep.sh --name rates --seeds 1,2,3 actor_rollout_ref.actor.optim.lr=1e-3,3e-4 algorithm=grpo
+
+What stands at the end goes to openspiel-ppo-trainer.sh (--script names another). A value with commas, as in Hydra's
+multirun, is varied; several such words make every combination. Each run has a folder of its own in
+train/artifacts/sweeps/NAME, and the same command again goes on: a run that has ended is not started again, and one that
+was interrupted resumes.
+
+The runs go one after another. With --at_once N so many go at a time, which is meant for a Ray cluster whose nodes they
+share: `ray-cluster.sh submit bash train/scripts/sweep.sh --at_once 4 ... ray_kwargs.ray_init.address=auto
+ray_kwargs.ray_init.num_cpus=null`.
+
+The table has the mean over the seeds with its 95% interval by Student's t, which assumes that seeds differ as draws of
+a normal distribution do. The exit code is 1 if a run has failed.
+"""
+
+import argparse
+import hashlib
+import itertools
+import json
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from rich.console import Console
+from rich.table import Table
+from scipy import stats
+
+from veritas_rl.checkpoints.folder import write_whole
+from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.launch.progress import MetricsFile
+from veritas_rl.launch.resume import Record
+from veritas_rl.launch.variables import quoted
+from veritas_rl.paths import ROOT
+
+SWEEPS = ROOT / "train/artifacts/sweeps"
+SCRIPT = "train/scripts/openspiel-ppo-trainer.sh"
+SEED = "veritas_rl.seed"
+POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of a sweep.
+
+    Attributes:
+        setting: What is varied, as overrides.
+        seed: Its seed.
+        folder: Where its checkpoints are, and its output as `output.log`.
+        command: What starts it.
+    """
+
+    setting: tuple[str, ...]
+    seed: int
+    folder: Path
+    command: tuple[str, ...]
+
+    def has_ended(self) -> bool:
+        """Whether it came to its end, now or earlier."""
+        record = Record.read(self.folder)
+        return record is not None and record.finished
+
+    def value(self, metric: str, last: int) -> float | None:
+        """The mean of a metric over the last steps that have it; None where none has."""
+        record = Record.read(self.folder)
+        if record is None:
+            return None
+        seen = [data[metric] for _, data in MetricsFile(Path(record.folder) / "metrics.jsonl").new() if metric in data]
+        return fmean(seen[-last:]) if seen else None
+
+
+def settings_of(words: Sequence[str]) -> tuple[list[str], list[tuple[str, ...]]]:
+    """What stays the same, and every combination of what is varied.
+
+    Args:
+        words: What a person typed for the trainer.
+
+    Raises:
+        UserError: Hydra cannot read a word, or a word varies what each run needs for itself.
+    """
+    fixed: list[str] = []
+    varied: list[list[str]] = []
+    for word in words:
+        if "=" not in word:
+            fixed.append(word)
+            continue
+        try:
+            override = OverridesParser.create().parse_override(word)
+        except HydraException as error:
+            raise UserError(f"{word} cannot be read ({' '.join(str(error).split())})") from None
+        if (key := word.partition("=")[0].lstrip("+~")) in (SEED, "trainer.default_local_dir"):
+            raise UserError(f"{key} is set for each run: seeds are given by --seeds, and --name names the folder")
+        if override.is_sweep_override():
+            sign = word[: len(word) - len(word.lstrip("+~"))]
+            varied.append([f"{sign}{key}={value}" for value in override.sweep_string_iterator()])
+        else:
+            fixed.append(word)
+    return fixed, list(itertools.product(*varied))
+
+
+def trials_of(folder: Path, script: str, words: Sequence[str], seeds: Sequence[int]) -> list[Trial]:
+    """The runs of a sweep, one seed of every setting before the next seed."""
+    fixed, settings = settings_of(words)
+    made = []
+    for seed, setting in itertools.product(seeds, settings):
+        place = folder / named(setting) / f"seed-{seed}"
+        own = (f"{SEED}={seed}", f"trainer.default_local_dir={quoted(str(place))}")
+        made.append(Trial(setting, seed, place, ("bash", script, *fixed, *setting, *own)))
+    return made
+
+
+def named(setting: Sequence[str]) -> str:
+    """A folder's name for a setting: readable, and no other setting's."""
+    short = ",".join(word.rpartition(".")[2] if "." in word.partition("=")[0] else word for word in setting)
+    digest = hashlib.sha256("\0".join(setting).encode()).hexdigest()[:8]
+    return f"{re.sub(r'[^A-Za-z0-9=,._-]', '_', short)[:60] or 'as-it-is'}-{digest}"
+
+
+def run(trials: Sequence[Trial], at_once: int, console: Console) -> list[Trial]:
+    """Run what has not ended; what failed.
+
+    A signal ends the runs too: each saves, and the same command goes on.
+    """
+    waiting = [trial for trial in trials if not trial.has_ended()]
+    console.print(f"{len(trials)} runs, {len(waiting)} of them to do", highlight=False)
+    running: dict[subprocess.Popen[bytes], Trial] = {}
+    failed: list[Trial] = []
+
+    def stop(number: int, frame: object) -> None:
+        for process in running:
+            process.send_signal(number)
+        waiting.clear()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                trial = waiting.pop(0)
+                trial.folder.mkdir(parents=True, exist_ok=True)
+                console.print(f"seed {trial.seed} of {shown(trial.setting)}: {trial.folder}", soft_wrap=True)
+                with (trial.folder / "output.log").open("ab") as log:
+                    # In a session of its own: Ctrl-C reaches it through us, once.
+                    process = subprocess.Popen(
+                        trial.command,
+                        cwd=ROOT,
+                        stdout=log,
+                        stderr=log,
+                        stdin=subprocess.DEVNULL,
+                        start_new_session=True,
+                    )
+                running[process] = trial
+            for process in [process for process in running if process.poll() is not None]:
+                trial = running.pop(process)
+                if process.returncode:
+                    failed.append(trial)
+                    said = _last_line(trial.folder / "output.log")
+                    console.print(f"seed {trial.seed} of {shown(trial.setting)} failed: {said}", markup=False)
+            time.sleep(POLL_SECONDS)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return failed
+
+
+def _last_line(log: Path) -> str:
+    return next((line.strip() for line in reversed(log.read_text(errors="replace").splitlines()) if line.strip()), "")
+
+
+def shown(setting: Sequence[str]) -> str:
+    """A setting for a person to read."""
+    return " ".join(setting) or "the only setting"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What the runs of a setting have of a metric.
+
+    Attributes:
+        metric: Its name.
+        values: The value of each seed that has one.
+        mean: Their mean; None for none.
+        low: The lower bound of its 95% interval; None for fewer than two values.
+        high: The upper bound.
+    """
+
+    metric: str
+    values: Mapping[int, float]
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def of(cls, metric: str, values: Mapping[int, float]) -> "Cell":
+        """With the mean and the interval of these values."""
+        numbers = list(values.values())
+        if len(numbers) < 2:
+            return cls(metric, values, numbers[0] if numbers else None)
+        low, high = stats.ttest_1samp(numbers, 0.0).confidence_interval(0.95)
+        return cls(metric, values, fmean(numbers), float(low), float(high))
+
+    def __str__(self) -> str:
+        if self.mean is None:
+            return "-"
+        return f"{self.mean:.3f}" + ("" if self.low is None else f" [{self.low:.3f}, {self.high:.3f}]")
+
+
+def compare(trials: Sequence[Trial], metrics: Sequence[str], last: int) -> dict[tuple[str, ...], list[Cell]]:
+    """A cell for each setting and metric.
+
+    Args:
+        trials: The runs.
+        metrics: Names in `metrics.jsonl`.
+        last: How many of the last steps that have a metric are averaged.
+    """
+    made: dict[tuple[str, ...], list[Cell]] = {}
+    for setting in dict.fromkeys(trial.setting for trial in trials):
+        runs = [trial for trial in trials if trial.setting == setting]
+        values = [
+            {run.seed: value for run in runs if (value := run.value(metric, last)) is not None} for metric in metrics
+        ]
+        made[setting] = [Cell.of(metric, of) for metric, of in zip(metrics, values, strict=True)]
+    return made
+
+
+def report(trials: Sequence[Trial], metrics: Sequence[str], last: int, folder: Path, console: Console) -> None:
+    """Print the table, and write it to `sweep.json`."""
+    rows = compare(trials, metrics, last)
+    table = Table("setting", "seeds", *metrics, title=f"mean of the last {last} steps, 95% interval over seeds")
+    for setting, cells in rows.items():
+        table.add_row(shown(setting), str(min(len(cell.values) for cell in cells)), *map(str, cells))
+    console.print(table)
+    found = [{"setting": setting, "metrics": [asdict(cell) for cell in cells]} for setting, cells in rows.items()]
+    write_whole(folder / "sweep.json", json.dumps({"last": last, "settings": found}, indent=2) + "\n")
+    console.print(f"the table: {folder / 'sweep.json'}", soft_wrap=True, highlight=False)
+
+
+def main(typed: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="sweep.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--name", required=True, help="names the folder in train/artifacts/sweeps")
+    add("--seeds", default="1,2,3", help="with commas; default: 1,2,3")
+    add("--metric", action="append", help="a metric of metrics.jsonl, again for more; default: critic/score/mean")
+    add("--last", type=int, default=5, help="how many of the last steps with it are averaged; default: 5")
+    add("--at_once", type=int, default=1, help="how many runs go at a time; default: 1")
+    add("--script", default=SCRIPT, help=f"what starts a run; default: {SCRIPT}")
+    add("overrides", nargs="*", help="what goes to the trainer; values with commas are varied")
+    given = parser.parse_intermixed_args(typed)
+    try:
+        seeds = [int(seed) for seed in given.seeds.split(",")]
+    except ValueError:
+        raise UserError(f"--seeds {given.seeds} is not understood: numbers with commas, such as 1,2,3") from None
+    if given.last < 1 or given.at_once < 1:
+        raise UserError(f"--last {given.last} and --at_once {given.at_once} must be 1 or more")
+    if not re.fullmatch(r"[\w.-]+", given.name) or given.name in (".", ".."):
+        raise UserError(f"--name {given.name} is no name of a folder: letters, digits, dots, dashes")
+    if not (ROOT / given.script).is_file():
+        raise UserError(f"there is no {given.script}: --script names one of train/scripts")
+    folder, console = SWEEPS / given.name, Console(width=max(100, Console().width))
+    trials = trials_of(folder, given.script, given.overrides, list(dict.fromkeys(seeds)))
+    check_same(folder, [given.script, *settings_of(given.overrides)[0]])
+    failed = run(trials, given.at_once, console)
+    report(trials, given.metric or ["critic/score/mean"], given.last, folder, console)
+    return 1 if failed else 0
+
+
+def check_same(folder: Path, fixed: Sequence[str]) -> None:
+    """Refuse a folder whose runs were started with other words; settings and seeds may be added.
+
+    Raises:
+        UserError: They differ.
+    """
+    file = folder / "words.json"
+    if file.exists() and (before := json.loads(file.read_text())) != list(fixed):
+        raise UserError(
+            f"{folder} holds a sweep that was started with {' '.join(before)}: name another with --name, or remove it"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(file, json.dumps(list(fixed)) + "\n")
+
+
+if __name__ == "__main__":
+    exit_on_user_error(main)

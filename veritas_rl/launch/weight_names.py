@@ -1,0 +1,114 @@
+"""Whether a checkpoint names its weights as its model class does.
+
+vLLM and SGLang look each weight up by name and end a run with "There is no module or parameter named 'block'" where
+one is not there. transformers makes random weights in its place, and says so in a warning alone.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from torch import device, nn
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+
+from veritas_rl.errors import UserError
+
+COMPUTED = "rotary_emb.inv_freq"
+"""What old checkpoints hold, and every class computes itself."""
+
+
+def stored_names(model: str) -> list[str]:
+    """The names of the weights that a checkpoint holds; only headers are read.
+
+    Args:
+        model: A folder, or a hub id.
+
+    Raises:
+        UserError: It holds no safetensors file that can be read.
+    """
+    from httpx import HTTPError
+    from huggingface_hub import get_safetensors_metadata, try_to_load_from_cache
+    from huggingface_hub.errors import HfHubHTTPError, NotASafetensorsRepoError, OfflineModeIsEnabled
+    from safetensors import SafetensorError, safe_open
+
+    folder = Path(model).expanduser()
+    cached = None if folder.is_dir() else try_to_load_from_cache(model, "config.json")
+    if isinstance(cached, str) and any(Path(cached).parent.glob("*.safetensors")):
+        folder = Path(cached).parent
+    if not folder.is_dir():
+        try:
+            return sorted(get_safetensors_metadata(model).weight_map)
+        except (
+            HfHubHTTPError,
+            HTTPError,
+            NotASafetensorsRepoError,
+            OfflineModeIsEnabled,
+            OSError,
+            ValueError,
+        ) as error:
+            raise UserError(f"the hub does not give the weights' names of {model} ({_first_line(error)})") from error
+    names: list[str] = []
+    for file in sorted(folder.glob("*.safetensors")):
+        try:
+            with safe_open(file, "pt") as weights:
+                names += weights.keys()
+        except (OSError, SafetensorError) as error:
+            raise UserError(f"{file} cannot be read ({_first_line(error)}): download the model again") from error
+    if not names:
+        raise UserError(f"{folder} holds no *.safetensors: save the model with save_pretrained()")
+    return sorted(names)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def class_names(model: str) -> list[str]:
+    """The classes that a model's configuration names, such as ["Qwen3ForCausalLM"]."""
+    return list(AutoConfig.from_pretrained(model).architectures or [])
+
+
+def model_class(model: str) -> PreTrainedModel:
+    """The model that a configuration describes, without weights.
+
+    Raises:
+        UserError: transformers knows no causal language model of this family.
+    """
+    config = AutoConfig.from_pretrained(model)
+    with device("meta"):
+        try:
+            return AutoModelForCausalLM.from_config(config)
+        except ValueError as error:
+            raise UserError(f"transformers makes no causal language model of {model}: name another model") from error
+
+
+def unknown_parts(names: Iterable[str], made: PreTrainedModel, *, exact: bool) -> list[str]:
+    """The first parts of names that stand for nothing in a model, as in ["block"] or ["model.layers.0.attn"].
+
+    Below a module without modules in it any name is let through: quantized weights have some of their own, and experts
+    are stored one by one and kept as one.
+
+    Args:
+        names: Names of weights.
+        made: The model, with or without weights.
+        exact: Whether the prefix of the model without its head, such as "model.", has to be there: transformers adds
+            it where it is missing, and vLLM and SGLang do not.
+    """
+    unknown = set[str]()
+    for name in names:
+        if name.endswith(COMPUTED) or (part := _unknown_part(name, made)) is None:
+            continue
+        if exact or _unknown_part(name, made.base_model) is not None:
+            unknown.add(part)
+    return sorted(unknown)
+
+
+def _unknown_part(name: str, module: nn.Module) -> str | None:
+    parts = name.split(".")
+    for place, part in enumerate(parts):
+        children = dict(module.named_children())
+        if part in module._parameters or part in module._buffers or not children:
+            return None
+        if part not in children:
+            return ".".join(parts[: place + 1])
+        module = children[part]
+    return None

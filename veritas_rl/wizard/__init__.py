@@ -1,0 +1,1 @@
+"""From a few questions to `.env` and a recipe: `train/tools/configure.py`."""
