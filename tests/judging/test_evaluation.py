@@ -159,3 +159,43 @@ def test_a_mistake_is_one_line(run: Callable[..., Any], tmp_path: Path, words: l
     (line,) = err.strip().splitlines()
     assert line.startswith("error: ")
     assert re.search(message, line)
+
+
+def test_a_budget_ends_an_evaluation_and_the_same_command_goes_on(
+    run: Callable[..., Any], chat_server: Callable[..., Any], tmp_path: Path
+) -> None:
+    url = chat_server().url
+    words = ["--checkpoint", url, "--games", "tic_tac_toe", "--num_episodes", 12, "--prompt", "brief"]
+    words += ["--max_tokens", 4, "--temperature", 1, "--concurrency", 2, "--price_in", 1, "--output", tmp_path]
+    code, _, err = run(*words)
+    assert (code, err) == (2, "error: --price_in and --price_out are given together: servers take money for both\n")
+    words += ["--price_out", 1]
+    code, _, err = run(*words, "--budget", 0.00015)
+    assert code == 2
+    assert "the budget of 0.00015 USD is spent" in err
+    kept = len((tmp_path / "games.jsonl").read_text().splitlines())
+    assert 0 < kept < 12
+    code, out, _ = run(*words, "--budget", 1)
+    assert code == 0
+    assert f"{kept} of 12 games are finished already" in out
+    values, page, _ = timeless(tmp_path)
+    (cost,) = values["cost"]
+    assert cost["requests"] >= 12 > 0
+    assert cost["money"] == pytest.approx((cost["prompt_tokens"] + cost["tokens"]) / 1e6, abs=1e-6)
+    line = f"tiny: {cost['requests']} requests, {cost['prompt_tokens']:,} tokens read"
+    assert line in out
+    assert line in page
+
+
+def test_what_a_game_itself_counts_is_reported(run: Callable[..., Any], tmp_path: Path) -> None:
+    code, printed, _ = run("--checkpoint", "random", "--games", "2048", "--num_episodes", 3, "--output", tmp_path)
+    assert code == 0
+    games = [json.loads(line) for line in (tmp_path / "games.jsonl").read_text().splitlines()]
+    points = [game["measures"]["points"] for game in games]
+    # On the scale of the game a return of 2,000 is worth 1/2.
+    assert [game["value"] for game in games] == pytest.approx([found / (found + 2000) for found in points])
+    assert all(game["measures"]["highest_tile"] in {2.0**power for power in range(2, 12)} for game in games)
+    (row,) = json.loads((tmp_path / "report.json").read_text())["rows"]
+    assert row["measures"]["points"]["mean"] == pytest.approx(sum(points) / 3)
+    assert f"2048: points {sum(points) / 3:,.1f}" in printed
+    assert f"points {sum(points) / 3:,.1f} [" in (tmp_path / "report.html").read_text()

@@ -12,7 +12,7 @@ from veritas_rl.errors import UserError
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.language_model import LanguageModelPlayer, load_language_model
 from veritas_rl.players.sampling import SamplingParams
-from veritas_rl.players.server import ServerPlayer, check_url
+from veritas_rl.players.server import KEYS, ServerPlayer, check_url
 
 Start = Callable[..., Any]
 
@@ -21,15 +21,15 @@ def turns(count: int, text: str = "position") -> list[Turn]:
     return [Turn(0, ({"role": "user", "content": f"{text} {index}"},), (), dice=(index,)) for index in range(count)]
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize(("temperature", "say_limit"), [(0.0, False), (0.0, True), (1.0, False)])
 def test_replies_are_those_of_the_same_model_without_a_server(
-    chat_server: Start, tiny_model: Path, temperature: float
+    chat_server: Start, tiny_model: Path, temperature: float, say_limit: bool
 ) -> None:
     model, tokenizer = load_language_model(tiny_model)
     engine = GenerationEngine(model, (tokenizer.eos_token_id,), tokenizer.pad_token_id, max_model_len=2048)
-    local = LanguageModelPlayer(engine, tokenizer, SamplingParams(6, temperature), seed=3)
+    local = LanguageModelPlayer(engine, tokenizer, SamplingParams(6, temperature), seed=3, say_limit=say_limit)
     server = chat_server()
-    remote = ServerPlayer(server.url, max_tokens=6, temperature=temperature, seed=3)
+    remote = ServerPlayer(server.url, max_tokens=6, temperature=temperature, seed=3, say_limit=say_limit)
     asked = turns(12)
     said = remote.act(asked)
     if temperature == 0:
@@ -37,6 +37,7 @@ def test_replies_are_those_of_the_same_model_without_a_server(
         assert [(r.text, r.truncated, r.prompt_tokens, r.tokens) for r in said] == [
             (r.text, r.truncated, r.prompt_tokens, r.tokens) for r in expected
         ]
+        assert all(reply.prompt_tokens > 80 for reply in said) == say_limit
     else:
         assert len({reply.text for reply in said}) > 6
         # The seeds decide, and not who is asked first or beside whom.
@@ -105,11 +106,14 @@ def test_who_is_served(chat_server: Start, free_port: int) -> None:
 
 def test_a_server_that_wants_a_key(chat_server: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     server = chat_server(key="secret")
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
     with pytest.raises(UserError, match="set OPENAI_API_KEY"):
         ServerPlayer(server.url, max_tokens=2)
-    monkeypatch.setenv("OPENAI_API_KEY", "secret")
-    assert ServerPlayer(server.url, max_tokens=2).model == "tiny"
+    for name in KEYS:
+        with monkeypatch.context() as patch:
+            patch.setenv(name, "secret")
+            assert ServerPlayer(server.url, max_tokens=2).model == "tiny"
 
 
 def test_addresses() -> None:

@@ -6,17 +6,15 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from veritas_rl.envs.base import play
-from veritas_rl.envs.registry import get_environment, make_task
-from veritas_rl.players.random import RandomPlayer
 from veritas_rl.viewing.games_page import read_games, render, write_games
-from veritas_rl.viewing.recording import Ending, PlayedGame, PlayedTurn, RecordedSession
+from veritas_rl.viewing.recording import Ending, PlayedGame, PlayedTurn
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 
@@ -64,13 +62,8 @@ def game_of(reply: str) -> PlayedGame:
 
 
 @pytest.fixture
-def games() -> list[PlayedGame]:
-    sessions = []
-    for k in range(3):
-        task = make_task("openspiel", "tic_tac_toe", k, mode="episode", seat=k % 2)
-        sessions.append(RecordedSession(get_environment("openspiel").start(task), lambda seat: f"bot {seat}"))
-    play(sessions, RandomPlayer(1))
-    return [session.game() for session in sessions]
+def games(play_games: Callable[[str, int], list[PlayedGame]]) -> list[PlayedGame]:
+    return play_games("tic_tac_toe", 3)
 
 
 def test_the_page_holds_every_game_with_every_move(games: list[PlayedGame]) -> None:
@@ -125,6 +118,7 @@ def test_a_browser_shows_the_game_and_runs_nothing_of_it(tmp_path: Path, games: 
     first = shown(f"{page.as_uri()}#1/1")
     assert all(f"{number}. {turn.action}<" in first for number, turn in enumerate(games[0].turns, 1))
     assert f'<p class="action">{games[0].turns[0].action}</p>' in first
+    assert 'class="picture tic_tac_toe"' in first
     reason = games[0].endings[games[0].seat].reason
     assert f'<p class="action {reason}">{reason}</p>' in shown(f"{page.as_uri()}#1/99")
     hostile = shown(f"{page.as_uri()}#4/1")

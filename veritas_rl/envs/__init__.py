@@ -1,1 +1,1 @@
-"""What is played: the protocol (`base`), the registry, and a folder for each environment."""
+"""The environments: the protocol (`base`), the registry, and a folder for each environment."""

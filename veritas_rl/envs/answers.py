@@ -1,4 +1,4 @@
-"""Reading a reply: its thinking is set aside, and what it answers is found. Every environment reads replies with this.
+"""Reads replies for every environment: removes thinking and finds the answer.
 
 - Thinking: `<think>...</think>`, all that stands before a `</think>` that nothing opened, and all that follows a
   `<think>` that nothing closes.

@@ -1,4 +1,4 @@
-"""What an environment can tell a linter about itself beside what it shows."""
+"""What an environment shows a linter about itself beside its prompts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,9 +46,9 @@ class TurnFacts:
 
 
 class Audit:
-    """What an environment can tell about itself beside what it shows, so that a linter can hold one against the other.
+    """What an environment knows about itself, so that a linter can compare it with what it shows.
 
-    Every method may answer None: the environment does not tell. This base tells nothing.
+    Every method may answer None: the environment does not know. This base knows nothing.
     """
 
     selection: ClassVar[tuple[str, tuple[str, ...]] | None] = None
@@ -70,7 +70,7 @@ class Audit:
         return {}
 
     def redealt(self, task: Task, count: int) -> Sequence[Turn] | None:
-        """The same seat's turn in up to `count` other states that it cannot tell from the task's, as it is shown there.
+        """The same seat's turn in up to `count` other states that look the same to it, as it is shown there.
 
         Empty where no other such state was found.
         """

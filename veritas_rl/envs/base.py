@@ -108,6 +108,10 @@ class Reply:
     tokens: int = field(default=0, compare=False)
 
 
+MEASURE = "measure/"
+"""Before the name of what a game itself counts, among the details of a score."""
+
+
 @dataclass(frozen=True)
 class Score:
     """How a session ended for one seat.
@@ -135,6 +139,43 @@ class Score:
         """Whether every answer of this seat was a legal one."""
         return not self.reason.is_mistake
 
+    @property
+    def measures(self) -> dict[str, float]:
+        """What the game itself counts, such as its points: the details whose names begin with `MEASURE`."""
+        return {
+            name.removeprefix(MEASURE): float(value) for name, value in self.details.items() if name.startswith(MEASURE)
+        }
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A legal answer as a person sees it.
+
+    Attributes:
+        name: How it is called.
+        reply: A whole reply that gives it.
+        cells: The cells of the board by which a person points at it, in their order, such as ("e2", "e4").
+    """
+
+    name: str
+    reply: str
+    cells: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Hint:
+    """What a choice is worth.
+
+    Attributes:
+        name: The choice.
+        value: In [0, 1].
+        good: Whether it counts as a success.
+    """
+
+    name: str
+    value: float
+    good: bool
+
 
 class Session(ABC):
     """One task being played. It is thrown away after one play, and has no reset."""
@@ -142,7 +183,7 @@ class Session(ABC):
     task: Task
 
     rejected: Mapping[int, Reason] = MappingProxyType({})
-    """The replies of the last step that were mistakes, by seat, whether they ended the session or may be made anew."""
+    """The replies of the last step that were mistakes, by seat, whether they ended the session or may be repeated."""
 
     actions: Mapping[int, str] = MappingProxyType({})
     """The actions of the last step, by seat, by the names that a person reads; no mistake is one."""
@@ -166,6 +207,28 @@ class Session(ABC):
     def role(self, seat: int) -> str:
         """What a seat is called in its prompt, such as "x"."""
         return f"seat {seat}"
+
+    def rules(self, seat: int) -> str:
+        """The rules, for a person who plays a seat."""
+        return ""
+
+    @property
+    def hides(self) -> bool:
+        """Whether one seat may not see what another one sees."""
+        return True
+
+    def choices(self, seat: int) -> Sequence[Choice]:
+        """What a person on a seat that waits may choose; empty where it cannot be listed."""
+        return ()
+
+    def reply_of(self, seat: int, text: str) -> str:
+        """The reply that gives what a person typed for a seat that waits; "" where it is no legal answer."""
+        return next((choice.reply for choice in self.choices(seat) if choice.name == text), "")
+
+    def hints(self, seat: int) -> tuple[str, Sequence[Hint]]:
+        """What the choices of a seat that waits are worth, by what it knows, and how that was found; empty where nobody
+        can say it."""
+        return "", ()
 
 
 class Player(Protocol):

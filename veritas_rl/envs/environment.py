@@ -1,4 +1,4 @@
-"""What an environment is: its tasks, its sessions, and what else training and judging must know of it.
+"""The interface of an environment: its tasks, its sessions, and what training and judging need besides.
 
 A new environment is a class like this in a folder, a line in `registry.ENVIRONMENTS` (or an entry point of the group
 `veritas_rl.environments` in another package), and a node of the configuration that names it.
@@ -123,6 +123,14 @@ class Environment(ABC):
     @abstractmethod
     def start(self, task: Task) -> Session:
         """A fresh session of a task. Raises `UserError` where the task names what does not exist."""
+
+    def start_by_ids(self, task: Task) -> Session:
+        """A fresh session of a task that is answered by the numbers of its actions, as affinetes' clients expect it.
+
+        Raises:
+            UserError: As `start`; by default the environment has no such sessions.
+        """
+        raise UserError(f"{self.name} has no sessions that are answered by ids")
 
     def prepare(self, tasks: Iterable[Task]) -> None:
         """A hint that these tasks are started soon. What takes long can be made ahead, in the background.

@@ -1,4 +1,4 @@
-"""Several environments in one dataset: which there are, how much each weighs, and whose turn it is to give a task.
+"""Several environments in one dataset: their weights, and which one gives the next task.
 
     environments: {openspiel: {weight: 2, config: {cases: "hex(board_size=5)"}}, trace: {weight: 1, config: {}}}
 

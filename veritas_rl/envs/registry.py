@@ -22,6 +22,9 @@ ENVIRONMENTS = {
     "trace": "veritas_rl.envs.trace.env:TraceEnvironment",
 }
 
+ADDRESSED = {"affinetes": "veritas_rl.envs.affinetes.env:AffinetesEnvironment"}
+"""Environments that run elsewhere, named with their address: affinetes:http://127.0.0.1:8000."""
+
 GROUP = "veritas_rl.environments"
 """The entry points by which other packages offer environments."""
 
@@ -49,6 +52,10 @@ def get_environment(name: str) -> Environment:
     Raises:
         UserError: No such environment (the known ones are listed), several of one name, or one that does not load.
     """
+    kind, _, address = name.partition(":")
+    if kind in ADDRESSED:
+        module, attribute = ADDRESSED[kind].split(":")
+        return getattr(import_module(module), attribute)(address)
     places = [ENVIRONMENTS[name]] if name in ENVIRONMENTS else []
     places += [point.value for point in _offered().get(name, ())]
     if not places:

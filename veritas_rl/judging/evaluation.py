@@ -1,4 +1,4 @@
-"""An evaluation: players made, games played or taken from the ledger, and all that follows from them.
+"""An evaluation: opens players, plays games or takes them from the ledger, and computes all statistics.
 
 `train/tools/evaluate.py` is its command line.
 """
@@ -32,6 +32,7 @@ from veritas_rl.judging.perturbed import PerturbedCheck, check_perturbed
 from veritas_rl.judging.progress import progress
 from veritas_rl.judging.shown import Shown
 from veritas_rl.judging.summary import ALL, VOID, Milestone, Row, Versus, compare, milestones_of, rows_of
+from veritas_rl.players.cost import Purse
 from veritas_rl.players.loading import NamedPlayer, ReplySettings, open_player
 from veritas_rl.players.registry import check_bot, forms_of, is_bot, notes_of
 from veritas_rl.seeding import digest
@@ -125,6 +126,8 @@ class Evaluation:
         notes: What a reader must know, a sentence each.
         seconds: How long the games took that were played now.
         played: How many were played now; the others were in the ledger.
+        games: All games, in the order of the pairings.
+        cost: What servers were asked for this folder, see `Purse.values`.
     """
 
     settings: Settings
@@ -136,9 +139,13 @@ class Evaluation:
     notes: list[str]
     seconds: float
     played: int
+    games: Sequence[FinishedGame]
+    cost: list[dict[str, Any]] = field(default_factory=list)
 
 
-def evaluate(settings: Settings, folder: Path, console: Console, games_to_show: int = 0) -> Evaluation:
+def evaluate(
+    settings: Settings, folder: Path, console: Console, games_to_show: int = 0, purse: Purse | None = None
+) -> Evaluation:
     """Play what is not played yet, and judge.
 
     Args:
@@ -146,9 +153,11 @@ def evaluate(settings: Settings, folder: Path, console: Console, games_to_show: 
         folder: Where finished games, and models that are merged for it, are kept.
         console: Where to print.
         games_to_show: How many games are kept move by move, see `shown`.
+        purse: Counts what servers are asked, and may bound what it costs.
 
     Raises:
-        UserError: A player or a game does not exist, or cannot be played; games that are finished are kept.
+        UserError: A player or a game does not exist, or cannot be played, or the budget is spent; games that are
+            finished are kept.
     """
     tasks = {case: found[0] for case, found in tasks_of(settings.cases, 1, settings.rules()).items()}
     seats = {case: seats_of(task) for case, task in tasks.items()}
@@ -160,7 +169,7 @@ def evaluate(settings: Settings, folder: Path, console: Console, games_to_show: 
         needed = settings.opponents if max(seats.values()) > 1 else OPPONENTS
         for name in (settings.checkpoint, *([settings.compare] if settings.compare else ()), *needed):
             if name not in made:
-                made[name] = open_player(name, settings.env, settings.replies, folder / "models", settings.base)
+                made[name] = open_player(name, settings.env, settings.replies, folder / "models", settings.base, purse)
                 stack.callback(made[name].close)
         judged = [made[settings.checkpoint], *([made[settings.compare]] if settings.compare else ())]
         if len(judged) == 2 and judged[0].identity == judged[1].identity:
@@ -177,7 +186,7 @@ def evaluate(settings: Settings, folder: Path, console: Console, games_to_show: 
         ledger = Ledger(folder / LEDGER)
         stack.callback(ledger.close)
         shown = Shown(folder, f"Games of {settings.checkpoint}", pairings, games_to_show, ledger)
-        seconds, played = _play(pairings, ledger, shown, console)
+        seconds, played = _play(pairings, ledger, shown, console, at_once(settings.replies, purse))
         games = ledger.of(pairings)
         perturbed: list[PerturbedCheck] = []
         if settings.relabelled:
@@ -195,7 +204,14 @@ def evaluate(settings: Settings, folder: Path, console: Console, games_to_show: 
         notes=_notes(settings, tasks, seats, games, rows),
         seconds=seconds,
         played=played,
+        games=games,
+        cost=purse.values() if purse else [],
     )
+
+
+def at_once(replies: ReplySettings, purse: Purse | None) -> int:
+    """How many games run together: few where a budget may end, because it loses the games that are not finished."""
+    return min(AT_ONCE, replies.concurrency) if purse and purse.budget is not None else AT_ONCE
 
 
 def _opening(settings: Settings, opponent: NamedPlayer, seats: int) -> int:
@@ -204,7 +220,9 @@ def _opening(settings: Settings, opponent: NamedPlayer, seats: int) -> int:
     return MODEL_OPENING if opponent.is_model and seats > 1 else 0
 
 
-def _play(pairings: Sequence[Pairing], ledger: Ledger, shown: Shown, console: Console) -> tuple[float, int]:
+def _play(
+    pairings: Sequence[Pairing], ledger: Ledger, shown: Shown, console: Console, together: int
+) -> tuple[float, int]:
     """Play what the ledger lacks; the seconds that it took, and how many games it was."""
     missing = [pairing for pairing in pairings if pairing.key not in ledger.games]
     total, done = len(pairings), len(pairings) - len(missing)
@@ -218,7 +236,7 @@ def _play(pairings: Sequence[Pairing], ledger: Ledger, shown: Shown, console: Co
             ledger.add(game)
             advance()
 
-        play_all(missing, AT_ONCE, ended, shown.watch)
+        play_all(missing, together, ended, shown.watch)
     return time.monotonic() - started, len(missing)
 
 

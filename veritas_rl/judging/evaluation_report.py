@@ -1,4 +1,4 @@
-"""What a person reads of an evaluation: a table on the terminal, and report.json, report.html and report.png.
+"""The report of an evaluation: a table on the terminal, and report.json, report.html and report.png.
 
 The same evaluation gives the same bytes, but for what stands under "times". The page holds its picture and its style,
 and asks no other machine for anything.
@@ -26,6 +26,7 @@ from veritas_rl.judging.perturbed import PerturbedCheck
 from veritas_rl.judging.report import percent
 from veritas_rl.judging.statistics import Comparison, Estimate
 from veritas_rl.judging.summary import ALL, THRESHOLDS, Row, describe_divergences, grouped, level_of
+from veritas_rl.players.cost import describe
 
 matplotlib.use("Agg")
 
@@ -58,6 +59,7 @@ def values_of(evaluation: Evaluation) -> dict[str, Any]:
             "written": sum(row.tokens for row in total),
             "answers": sum(row.moves for row in total),
         },
+        "cost": evaluation.cost,
         "times": {
             "seconds": round(seconds, 3),
             "games_played_now": evaluation.played,
@@ -83,6 +85,7 @@ def write(evaluation: Evaluation, folder: Path) -> list[Path]:
         picture=base64.b64encode(picture.read_bytes()).decode(),
         caption=caption_of(evaluation),
         needed=NEEDED,
+        describe=describe,
     )
     write_whole(folder / "report.json", json.dumps(values, indent=2) + "\n")
     write_whole(folder / "report.html", page)
@@ -92,7 +95,7 @@ def write(evaluation: Evaluation, folder: Path) -> list[Path]:
 def render(template: str, *, package: str = "veritas_rl.judging", **values: Any) -> str:
     """A page of a package's template, in the style that all reports share."""
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"percent": percent, "change": change, "p": p_value}
+    environment.filters |= {"percent": percent, "change": change, "p": p_value, "number": _number}
     style = files("veritas_rl.judging").joinpath("report.css").read_text("utf-8")
     return environment.from_string(files(package).joinpath(template).read_text("utf-8")).render(style=style, **values)
 
@@ -122,6 +125,10 @@ def print_report(evaluation: Evaluation, console: Console) -> None:
         for row in rows:
             table.add_row(*_cells(row), style="" if row.seat == ALL else "dim")
         console.print(table)
+        for row in rows:
+            if row.measures and row.seat == ALL:
+                counted = ", ".join(f"{name} {_number(found)}" for name, found in row.measures.items())
+                console.print(f"{row.case}: {counted}", highlight=False)
     console.print(caption_of(evaluation), style="dim")
     for milestone in evaluation.milestones:
         console.print(
@@ -156,6 +163,8 @@ def print_report(evaluation: Evaluation, console: Console) -> None:
         )
     for note in evaluation.notes:
         console.print(f"note: {note}", soft_wrap=True, highlight=False)
+    for row in evaluation.cost:
+        console.print(describe(row), soft_wrap=True, highlight=False)
     values = values_of(evaluation)
     tokens, times = values["tokens"], values["times"]
     what = "games" if games else "tasks"
@@ -188,6 +197,10 @@ def _cells(row: Row) -> tuple[str, ...]:
     mistakes = f"{_whole_percent(row.illegal)}/{_whole_percent(row.truncated)}"
     name = row.case if row.seat == ALL else f"  seat {row.seat}"
     return name, str(row.games), ends, score, _rate(row.success), mistakes
+
+
+def _number(found: Estimate) -> str:
+    return f"{found.mean:,.1f} [{found.low:,.1f}, {found.high:,.1f}]"
 
 
 def _whole_percent(share: Estimate) -> str:

@@ -171,6 +171,7 @@ class FinishedGame:
         prompt_tokens: What it read.
         tokens: What it wrote.
         trajectory_hash: A digest of all messages and of the score: equal for games with the same moves.
+        measures: What the game itself counts, such as its points, as it stood at the end; by name.
     """
 
     key: str
@@ -190,6 +191,7 @@ class FinishedGame:
     prompt_tokens: int
     tokens: int
     trajectory_hash: str
+    measures: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def env(self) -> str:
@@ -339,6 +341,7 @@ class _Watched(Session):
             prompt_tokens=self._prompt_tokens,
             tokens=self._tokens,
             trajectory_hash=self._shown.hexdigest()[:16],
+            measures=score.measures,
         )
 
 

@@ -1,12 +1,14 @@
-"""The options that the command lines share in which players meet: what is played, and how models write."""
+"""Options shared by the command lines that play games: the cases, and how models write."""
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from veritas_rl.errors import UserError
 
 if TYPE_CHECKING:
+    from veritas_rl.players.cost import Purse
     from veritas_rl.players.loading import ReplySettings
 
 
@@ -45,10 +47,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--temperature", type=float, default=0.0, help="of a model's replies; default: 0")
     add("--top_p", type=float, default=1.0, help="of a model's replies")
     add("--enable_thinking", action="store_true", help="let a model of both kinds think before it answers")
+    add("--say_limit", action="store_true", help="say in each prompt how many tokens the reply may have")
     add("--max_tokens", type=int, default=1024, help="the most tokens of a reply")
     add("--concurrency", type=int, default=256, help="how many replies are written at once")
     add("--timeout", type=float, default=600.0, help="the most seconds a server may take for a reply")
     add("--max_moves", type=int, default=0, help="a longer game ends as unfinished; default: 0, by game")
+    add("--price_in", type=float, metavar="MONEY", help="what a server takes for a million tokens that it reads")
+    add("--price_out", type=float, metavar="MONEY", help="what it takes for a million tokens that it writes")
+    add("--prices", type=Path, metavar="FILE", help="the prices of several models, with their date, as YAML")
+    add("--budget", type=float, metavar="MONEY", help="the most money that servers may take for this output folder")
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
@@ -101,4 +108,24 @@ def replies_of(given: argparse.Namespace) -> "ReplySettings":
         concurrency=given.concurrency,
         timeout=given.timeout,
         enable_thinking=given.enable_thinking,
+        say_limit=given.say_limit,
     )
+
+
+def purse_of(given: argparse.Namespace, folder: Path) -> "Purse":
+    """What counts the cost of servers, from what was typed.
+
+    Args:
+        given: The options.
+        folder: The output folder, which keeps the count.
+
+    Raises:
+        UserError: A price or the budget is missing or none, or the prices or the count cannot be read.
+    """
+    from veritas_rl.players.cost import Price, Prices, Purse, read_prices
+
+    if (given.price_in is None) != (given.price_out is None):
+        raise UserError("--price_in and --price_out are given together: servers take money for both")
+    price = None if given.price_in is None else Price(given.price_in, given.price_out)
+    prices = read_prices(given.prices, price) if given.prices else Prices(others=price)
+    return Purse(folder, prices, given.budget)

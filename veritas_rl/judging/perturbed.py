@@ -1,4 +1,4 @@
-"""A check for answers that were learned by heart: the same single answers, as they are and perturbed.
+"""A check for memorized answers: the same single answers, unchanged and perturbed.
 
 An environment names its perturbations (`Environment.perturbations`): ways to show a task differently while it stays the
 same problem. The tasks are of the training split: that is where answers can be learned by heart.

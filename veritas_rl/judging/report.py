@@ -1,4 +1,4 @@
-"""What a person reads at the end of a run: a table of rates with intervals, and a picture of the learning curve."""
+"""The report at the end of a run: a table of rates with intervals, and a picture of the learning curve."""
 
 import math
 from collections.abc import Mapping, Sequence

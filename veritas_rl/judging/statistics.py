@@ -1,4 +1,4 @@
-"""Rates with honest intervals.
+"""Rates with intervals that respect dependent games.
 
 Positions that are alike (the same up to a symmetry of the game) are not independent, so whole classes of them are
 resampled, never single positions: the cluster bootstrap (Davison and Hinkley, "Bootstrap Methods and their

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from veritas_rl.envs.base import Reason
 from veritas_rl.judging.matches import FinishedGame
-from veritas_rl.judging.statistics import Comparison, Estimate, compare_paired, mean_score, rate
+from veritas_rl.judging.statistics import Comparison, Estimate, clustered_mean, compare_paired, mean_score, rate
 from veritas_rl.players.registry import is_bot, kind_of
 
 VOID = frozenset({Reason.FORFEITED, Reason.UNFINISHED})
@@ -49,6 +49,7 @@ class Row:
         moves: Answers of the player.
         tokens: What it wrote.
         prompt_tokens: What it read.
+        measures: The mean of what the game itself counts, such as its points, by name.
     """
 
     player: str
@@ -70,6 +71,7 @@ class Row:
     moves: int
     tokens: int
     prompt_tokens: int
+    measures: Mapping[str, Estimate]
 
 
 @dataclass(frozen=True)
@@ -281,6 +283,11 @@ def _row(games: Sequence[FinishedGame], player: str, case: str, opponent: str, s
         moves=sum(game.moves for game in games),
         tokens=sum(game.tokens for game in games),
         prompt_tokens=sum(game.prompt_tokens for game in games),
+        measures={
+            name: clustered_mean([game.measures[name] for game in games], clusters)
+            for name in games[0].measures
+            if all(name in game.measures for game in games)
+        },
     )
 
 

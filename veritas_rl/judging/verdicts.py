@@ -1,4 +1,4 @@
-"""What a whole pipeline of SFT, RL and merging has shown, in a few lines, from the files that its stages left.
+"""The result of a complete pipeline of SFT, RL and merging in a few lines, read from the files of its stages.
 
     python -m veritas_rl.judging.verdicts EVALUATION/report.json MERGED-EVALUATION/report.json agreement.json
 

@@ -1,1 +1,1 @@
-"""Who plays: each player answers a batch of turns."""
+"""The players: each one answers a batch of turns."""

@@ -47,6 +47,7 @@ class _Request:
     """How many new tokens fit."""
     stops: frozenset[int]
     future: Future[Completion]
+    on_token: Callable[[int], bool] | None = None
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
 
@@ -113,12 +114,16 @@ class GenerationEngine:
         """The running batch; row i lives in slot i."""
         self._slots = SlotKVCache(max_batch_size)
 
-    def submit(self, prompt_ids: Sequence[int], params: SamplingParams) -> Future[Completion]:
+    def submit(
+        self, prompt_ids: Sequence[int], params: SamplingParams, on_token: Callable[[int], bool] | None = None
+    ) -> Future[Completion]:
         """Ask for one completion, without waiting.
 
         Args:
             prompt_ids: At least one token.
             params: How to sample. `max_new_tokens` is cut to what `max_model_len` leaves.
+            on_token: Called with each new token, on the engine's thread: it must be quick and raise nothing. Where it
+                gives False the completion ends there, as "aborted".
 
         Returns:
             A future of the completion. A prompt of `max_model_len` tokens or more gives an empty one at once, with
@@ -129,7 +134,7 @@ class GenerationEngine:
             RuntimeError: The engine is closed.
         """
         future: Future[Completion] = Future()
-        self._submit([self._request(prompt_ids, params, future)])
+        self._submit([self._request(prompt_ids, params, future, on_token)])
         return future
 
     def generate(self, requests: Sequence[tuple[Sequence[int], SamplingParams]]) -> list[Completion]:
@@ -233,11 +238,18 @@ class GenerationEngine:
         if thread is not None:
             thread.join()
 
-    def _request(self, prompt_ids: Sequence[int], params: SamplingParams, future: Future[Completion]) -> _Request:
+    def _request(
+        self,
+        prompt_ids: Sequence[int],
+        params: SamplingParams,
+        future: Future[Completion],
+        on_token: Callable[[int], bool] | None = None,
+    ) -> _Request:
         if not len(prompt_ids):
             raise ValueError("a prompt has at least one token")
         limit = min(params.max_new_tokens, self.max_model_len - len(prompt_ids))
-        return _Request(tuple(prompt_ids), params, limit, self.eos_token_ids | frozenset(params.stop_token_ids), future)
+        stops = self.eos_token_ids | frozenset(params.stop_token_ids)
+        return _Request(tuple(prompt_ids), params, limit, stops, future, on_token)
 
     def _submit(self, requests: Sequence[_Request]) -> None:
         with self._state:
@@ -349,10 +361,13 @@ class GenerationEngine:
         for index, (row, token, logprob) in enumerate(zip(self._rows, tokens.tolist(), logprobs.tolist(), strict=True)):
             row.token_ids.append(token)
             row.logprobs.append(logprob)
+            go_on = row.on_token is None or row.on_token(token)
             if token in row.stops:
                 done.append((row, "stop"))
             elif len(row.token_ids) >= row.limit:
                 done.append((row, "length"))
+            elif not go_on:
+                done.append((row, "aborted"))
             else:
                 kept.append(index)
         if not kept:

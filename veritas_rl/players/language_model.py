@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from veritas_rl.chat_template import prompt_ids
+from veritas_rl.chat_template import prompt_ids, with_limit
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.errors import UserError
 from veritas_rl.players.answer_probabilities import Candidates, log_probabilities
@@ -28,6 +28,7 @@ class LanguageModelPlayer:
         seed: With the turn's dice it seeds each reply, which is then the same in any batch; None draws from the
             engine's own generator.
         enable_thinking: Whether a model of both kinds thinks before it answers.
+        say_limit: Whether each prompt says how long the reply may be.
     """
 
     def __init__(
@@ -38,12 +39,14 @@ class LanguageModelPlayer:
         seed: int | str | None = None,
         *,
         enable_thinking: bool = False,
+        say_limit: bool = False,
     ) -> None:
         self._engine = engine
         self._tokenizer = tokenizer
         self._params = params
         self._seed = seed
         self._enable_thinking = enable_thinking
+        self._say_limit = say_limit
 
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
         """One reply for each turn, in order; truncated if a token limit cut it, overlong if its prompt did not fit."""
@@ -106,7 +109,8 @@ class LanguageModelPlayer:
         return probabilities
 
     def _prompt_of(self, turn: Turn) -> tuple[int, ...]:
-        return tuple(prompt_ids(self._tokenizer, turn.messages, enable_thinking=self._enable_thinking))
+        limited = with_limit(turn.messages, self._params.max_new_tokens) if self._say_limit else turn.messages
+        return tuple(prompt_ids(self._tokenizer, limited, enable_thinking=self._enable_thinking))
 
     def _params_of(self, turn: Turn) -> SamplingParams:
         if self._seed is None or self._params.temperature == 0:

@@ -1,4 +1,4 @@
-"""Whatever a person names as a player, made one: a bot, a server, a model's folder, a checkpoint, an adapter, a hub id.
+"""Opens a player by its name: a bot, a server, a model's folder, a checkpoint, an adapter, a hub id.
 
 random, mcts:50, exact              a bot, see `registry`
 http://host:8000/v1                 an OpenAI-compatible chat server; http://host:8000/v1#NAME where it serves several
@@ -14,13 +14,18 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from veritas_rl.checkpoints.adapter import SETTINGS, WEIGHTS, base_name, check_adapter, weights_fingerprint
 from veritas_rl.checkpoints.layout import check_shards, shard_files, step_folders, step_of, whole_checkpoints
 from veritas_rl.envs.base import Player
 from veritas_rl.errors import UserError
+from veritas_rl.players.cost import Purse
 from veritas_rl.players.registry import forms_of, is_bot, kind_of, make_bot
 from veritas_rl.seeding import digest
+
+if TYPE_CHECKING:
+    from veritas_rl.players.generation import GenerationEngine
 
 LONGEST_PROMPT = 16384
 """The most tokens of a prompt: what a game shows is far shorter, and a longer context takes memory."""
@@ -41,6 +46,7 @@ class ReplySettings:
         concurrency: How many a server, or the engine, writes at once.
         timeout: The most seconds that a server may take for one.
         enable_thinking: Whether a model of both kinds thinks before it answers; a server decides that by itself.
+        say_limit: Whether each prompt says how many tokens the reply may have.
     """
 
     max_tokens: int = 1024
@@ -50,6 +56,7 @@ class ReplySettings:
     concurrency: int = 64
     timeout: float = 600.0
     enable_thinking: bool = False
+    say_limit: bool = False
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1 or self.concurrency < 1:
@@ -64,7 +71,8 @@ class ReplySettings:
         """What a reply depends on beside the model."""
         thinking = ",enable_thinking" if self.enable_thinking else ""
         drawn = f"temperature={self.temperature},top_p={self.top_p},seed={self.seed}"
-        return f"max_tokens={self.max_tokens},{drawn}{thinking}"
+        limit = ",say_limit" if self.say_limit else ""
+        return f"max_tokens={self.max_tokens},{drawn}{thinking}{limit}"
 
 
 @dataclass(frozen=True)
@@ -86,7 +94,9 @@ class NamedPlayer:
     close: Callable[[], None] = lambda: None
 
 
-def open_player(name: str, env: str, settings: ReplySettings, merged: Path, base: str | None = None) -> NamedPlayer:
+def open_player(
+    name: str, env: str, settings: ReplySettings, merged: Path, base: str | None = None, purse: Purse | None = None
+) -> NamedPlayer:
     """Make the player that a person named.
 
     Args:
@@ -95,6 +105,7 @@ def open_player(name: str, env: str, settings: ReplySettings, merged: Path, base
         settings: How a model writes.
         merged: A folder in which merged checkpoints are kept.
         base: The base of a checkpoint or an adapter, where it records none, or its own is gone.
+        purse: Counts what a server is asked, and may bound what it costs.
 
     Raises:
         UserError: There is no such player, or it cannot be made; the message says why.
@@ -113,20 +124,48 @@ def open_player(name: str, env: str, settings: ReplySettings, merged: Path, base
             seed=settings.seed,
             concurrency=settings.concurrency,
             timeout=settings.timeout,
+            say_limit=settings.say_limit,
+            purse=purse,
         )
         return NamedPlayer(name, f"{player.url}#{player.model},{settings.sampling}", player, is_model=True)
     check_player(name, env)
+    return _player_of(name, find_model(name, merged, base), settings)
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """Where a model is.
+
+    Attributes:
+        folder: A Hugging Face model.
+        adapter: The folder of an adapter on it, or None.
+    """
+
+    folder: Path
+    adapter: Path | None = None
+
+
+def find_model(name: str, merged: Path, base: str | None = None) -> ModelFiles:
+    """The files of the model that a person named; a trainer's checkpoint is merged first.
+
+    Args:
+        name: A folder or a hub id, see the head of this file.
+        merged: A folder in which merged checkpoints are kept.
+        base: The base of a checkpoint or an adapter, where it records none, or its own is gone.
+
+    Raises:
+        UserError: There is no such model, or it cannot be merged; the message says why.
+    """
     folder = Path(name).expanduser()
     if folder.exists():
-        return _from_folder(name, folder.resolve(), settings, merged, base)
+        return _in_folder(folder.resolve(), merged, base)
     from veritas_rl.checkpoints.models import Base
 
     try:
-        found = Base.find(name)
+        return ModelFiles(Base.find(name).folder)
     except UserError as error:
         why = str(error).removeprefix("the base ")
         raise UserError(f"no player {name!r}: there is no such folder, and on the hub {why}") from error
-    return _from_model(name, found.folder, None, settings)
 
 
 def check_player(name: str, env: str) -> None:
@@ -143,20 +182,20 @@ def check_player(name: str, env: str) -> None:
     )
 
 
-def _from_folder(name: str, folder: Path, settings: ReplySettings, merged: Path, base: str | None) -> NamedPlayer:
+def _in_folder(folder: Path, merged: Path, base: str | None) -> ModelFiles:
     if (folder / "config.json").is_file():
-        return _from_model(name, folder, None, settings)
+        return ModelFiles(folder)
     if (folder / SETTINGS).is_file():
         from veritas_rl.checkpoints.models import Base
 
         found = Base.find(base or base_name(folder)).folder
         check_adapter(folder, found)
-        return _from_model(name, found, folder, settings)
+        return ModelFiles(found, folder)
     if re.fullmatch(r"global_step_\d+", folder.name):
-        return _from_model(name, _merge(folder, merged, base), None, settings)
+        return ModelFiles(_merge(folder, merged, base))
     if steps := step_folders(folder):
         newest = (whole_checkpoints(folder) or steps)[-1]
-        return _from_model(name, _merge(newest, merged, base), None, settings)
+        return ModelFiles(_merge(newest, merged, base))
     raise UserError(
         f"{folder} is no checkpoint: it holds neither config.json (a model), nor {SETTINGS} (an adapter), nor "
         "global_step_N (a trainer's checkpoints)"
@@ -179,22 +218,45 @@ def _merge(checkpoint: Path, merged: Path, base: str | None) -> Path:
     return target
 
 
-def _from_model(name: str, folder: Path, adapter: Path | None, settings: ReplySettings) -> NamedPlayer:
-    """A player of a model's folder, with or without an adapter on it."""
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model that writes.
+
+    Attributes:
+        engine: Serves it.
+        tokenizer: Its tokenizer, with a chat template.
+        fingerprint: Equal for equal weights.
+    """
+
+    engine: "GenerationEngine"
+    tokenizer: Any
+    fingerprint: str
+
+
+def load_model(files: ModelFiles, max_tokens: int, concurrency: int) -> LoadedModel:
+    """Load a model, with or without an adapter on it, on the GPU where there is one.
+
+    Args:
+        files: Where it is.
+        max_tokens: The most tokens of a reply.
+        concurrency: How many replies are written at once.
+
+    Raises:
+        UserError: The files hold no model that can be played here.
+    """
     # These import torch: a bot and a server need none.
     import torch
 
     from veritas_rl.checkpoints.models import load_adapter, quiet
     from veritas_rl.players.generation import GenerationEngine
-    from veritas_rl.players.language_model import LanguageModelPlayer, load_language_model
-    from veritas_rl.players.sampling import SamplingParams
+    from veritas_rl.players.language_model import load_language_model
 
     quiet()
-    model, tokenizer = load_language_model(folder, "cuda" if torch.cuda.is_available() else "cpu")
-    identity = weights_fingerprint(folder)
-    if adapter is not None:
-        model = load_adapter(model, adapter).get_base_model()
-        identity += hashlib.sha256((adapter / WEIGHTS).read_bytes()).hexdigest()
+    model, tokenizer = load_language_model(files.folder, "cuda" if torch.cuda.is_available() else "cpu")
+    fingerprint = weights_fingerprint(files.folder)
+    if files.adapter is not None:
+        model = load_adapter(model, files.adapter).get_base_model()
+        fingerprint += hashlib.sha256((files.adapter / WEIGHTS).read_bytes()).hexdigest()
     ends = model.generation_config.eos_token_id
     ends = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
     longest = model.config.get_text_config(decoder=True).max_position_embeddings
@@ -203,11 +265,23 @@ def _from_model(name: str, folder: Path, adapter: Path | None, settings: ReplySe
             model,
             sorted(ends),
             min(ends) if tokenizer.pad_token_id is None else tokenizer.pad_token_id,
-            max_batch_size=settings.concurrency,
-            max_model_len=min(longest, LONGEST_PROMPT + settings.max_tokens),
+            max_batch_size=concurrency,
+            max_model_len=min(longest, LONGEST_PROMPT + max_tokens),
         )
     except ValueError as error:
-        raise UserError(f"{folder} cannot be played here ({error}): serve it with vLLM and give its address") from error
+        raise UserError(
+            f"{files.folder} cannot be played here ({error}): serve it with vLLM and give its address"
+        ) from error
+    return LoadedModel(engine, tokenizer, fingerprint)
+
+
+def _player_of(name: str, files: ModelFiles, settings: ReplySettings) -> NamedPlayer:
+    loaded = load_model(files, settings.max_tokens, settings.concurrency)
+    from veritas_rl.players.language_model import LanguageModelPlayer
+    from veritas_rl.players.sampling import SamplingParams
+
     params = SamplingParams(settings.max_tokens, settings.temperature, settings.top_p)
-    player = LanguageModelPlayer(engine, tokenizer, params, settings.seed, enable_thinking=settings.enable_thinking)
-    return NamedPlayer(name, f"{identity},{settings.sampling}", player, is_model=True, close=engine.close)
+    shown = {"enable_thinking": settings.enable_thinking, "say_limit": settings.say_limit}
+    player = LanguageModelPlayer(loaded.engine, loaded.tokenizer, params, settings.seed, **shown)
+    identity = f"{loaded.fingerprint},{settings.sampling}"
+    return NamedPlayer(name, identity, player, is_model=True, close=loaded.engine.close)

@@ -1,4 +1,4 @@
-"""The uniformly random legal player: the floor of every comparison."""
+"""The uniformly random legal player, the lower baseline of every comparison."""
 
 from collections.abc import Sequence
 

@@ -3,7 +3,7 @@
     vllm serve Qwen/Qwen3-4B-Instruct-2507          ->  http://localhost:8000/v1
 
 All waiting turns are asked at once, so many at a time. What a busy or restarting server answers is tried again; what no
-second try can mend ends with one line. Where the server wants a key, the environment variable OPENAI_API_KEY has it.
+second try can mend ends with one line. Where the server wants a key, an environment variable of `KEYS` has it.
 """
 
 import asyncio
@@ -14,8 +14,10 @@ from urllib.parse import urldefrag, urlsplit
 
 import httpx
 
+from veritas_rl.chat_template import with_limit
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.errors import UserError
+from veritas_rl.players.cost import Purse
 from veritas_rl.seeding import digest
 
 CONNECT_SECONDS = 10.0
@@ -26,6 +28,9 @@ PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 
 LONGEST_WAIT = 60.0
 """The most seconds between two tries, whatever the server asks for."""
+
+KEYS = ("OPENAI_API_KEY", "CHUTES_API_KEY")
+"""The environment variables that may hold a key; the first that is set is sent."""
 
 TOO_LONG = ("context length", "context_length", "max_model_len", "maximum model length", "too long", "is longer than")
 """What servers say of a prompt that does not fit, with HTTP code 400."""
@@ -44,9 +49,11 @@ class ServerPlayer:
         timeout: The most seconds for one reply.
         tries: How often a request is made before it is given up.
         wait: Seconds before the second try; it doubles with each.
+        say_limit: Whether each prompt says how many tokens the reply may have.
+        purse: Counts what is asked, and may bound what it costs; None counts nothing.
 
     Raises:
-        UserError: No server answers there, or it does not serve the model.
+        UserError: No server answers there, it does not serve the model, or the model has no price and a budget.
     """
 
     def __init__(
@@ -61,6 +68,8 @@ class ServerPlayer:
         timeout: float = 600.0,
         tries: int = 4,
         wait: float = 1.0,
+        say_limit: bool = False,
+        purse: Purse | None = None,
     ) -> None:
         if concurrency < 1 or tries < 1 or timeout <= 0:
             raise UserError(
@@ -76,14 +85,22 @@ class ServerPlayer:
         self._timeout = timeout
         self._tries = tries
         self._wait = wait
+        self._said_limit = max_tokens if say_limit else 0
+        self._purse = purse
+        if purse:
+            purse.open(self.model)
 
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
         """One reply for each turn, in order; truncated if a token limit cut it, overlong if its prompt did not fit.
 
         Raises:
-            UserError: The server is down, too slow, or refuses a request.
+            UserError: The server is down, too slow, or refuses a request; or the budget is spent.
         """
-        return asyncio.run(self._act(turns))
+        try:
+            return asyncio.run(self._act(turns))
+        finally:
+            if self._purse:
+                self._purse.save()
 
     async def _act(self, turns: Sequence[Turn]) -> list[Reply]:
         questions = [self._question(turn) for turn in turns]
@@ -94,7 +111,7 @@ class ServerPlayer:
         free = asyncio.Semaphore(self._concurrency)
         limits = httpx.Limits(max_connections=self._concurrency)
         patience = httpx.Timeout(self._timeout, connect=min(CONNECT_SECONDS, self._timeout))
-        async with httpx.AsyncClient(headers=_headers(), timeout=patience, limits=limits) as client:
+        async with httpx.AsyncClient(headers=bearer(), timeout=patience, limits=limits) as client:
             said = await asyncio.gather(*(self._ask(client, free, question) for question in first.values()))
         answers = dict(zip(first, said, strict=True))
         return [answers[key] for key in keys]
@@ -102,7 +119,8 @@ class ServerPlayer:
     def _question(self, turn: Turn) -> dict[str, Any]:
         # Servers keep a seed in 64 bits with a sign.
         seed = digest("reply", self._seed, *turn.dice) >> 1
-        return {"model": self.model, "messages": list(turn.messages), "seed": seed, **self._sampling}
+        messages = with_limit(turn.messages, self._said_limit) if self._said_limit else list(turn.messages)
+        return {"model": self.model, "messages": messages, "seed": seed, **self._sampling}
 
     async def _ask(self, client: httpx.AsyncClient, free: asyncio.Semaphore, question: dict[str, Any]) -> Reply:
         why, wait = "", self._wait
@@ -112,7 +130,7 @@ class ServerPlayer:
                 wait *= 2
             async with free:
                 try:
-                    response = await client.post(f"{self.url}/chat/completions", json=question)
+                    response = await self._post(client, question)
                 except httpx.ConnectTimeout:
                     why = "it takes no connection"
                     continue
@@ -133,6 +151,20 @@ class ServerPlayer:
             wait = max(wait, float(asked)) if asked.isdigit() else wait
         raise UserError(f"the server at {self.url} failed {self._tries} times in a row: {why}")
 
+    async def _post(self, client: httpx.AsyncClient, question: dict[str, Any]) -> httpx.Response:
+        address = f"{self.url}/chat/completions"
+        if self._purse is None:
+            return await client.post(address, json=question)
+        async with self._purse.asked(self.model, question["messages"], question["max_tokens"]) as request:
+            try:
+                response = await client.post(address, json=question)
+            except (httpx.ConnectError, httpx.ConnectTimeout):
+                request.free = True
+                raise
+            request.free = response.status_code != httpx.codes.OK
+            request.said = _usage(response)
+            return response
+
 
 def check_url(url: str) -> str:
     """The address under which the server's `models` and `chat/completions` are.
@@ -140,8 +172,12 @@ def check_url(url: str) -> str:
     Raises:
         UserError: It is no address of a server.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        known = False
+    if not known:
         raise UserError(f"{url} is no address of a server: one looks like http://localhost:8000/v1")
     url = url.rstrip("/").removesuffix("/chat/completions")
     return url if urlsplit(url).path else f"{url}/v1"
@@ -150,7 +186,7 @@ def check_url(url: str) -> str:
 def _model_of(url: str, named: str) -> str:
     """The model that the server serves."""
     try:
-        response = httpx.get(f"{url}/models", headers=_headers(), timeout=CONNECT_SECONDS)
+        response = httpx.get(f"{url}/models", headers=bearer(), timeout=CONNECT_SECONDS)
         response.raise_for_status()
         served = [str(model["id"]) for model in response.json()["data"]]
     except httpx.HTTPStatusError as error:
@@ -168,8 +204,9 @@ def _model_of(url: str, named: str) -> str:
     return named or served[0]
 
 
-def _headers() -> dict[str, str]:
-    key = os.environ.get("OPENAI_API_KEY")
+def bearer(key: str = "") -> dict[str, str]:
+    """The header with a key: this one, else that of the environment; empty where there is none."""
+    key = key or next((os.environ[name] for name in KEYS if os.environ.get(name)), "")
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
@@ -187,6 +224,16 @@ def _reply(response: httpx.Response, url: str) -> Reply:
         raise UserError(
             f"the server at {url} answers in no form of chat completions: {_short(response.text)}"
         ) from error
+
+
+def _usage(response: httpx.Response) -> tuple[int, int] | None:
+    """The tokens that were read and written, where the server says them."""
+    try:
+        usage = response.json()["usage"]
+        read, written = int(usage["prompt_tokens"]), int(usage["completion_tokens"])
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return None
+    return (read, written) if read >= 0 and written >= 0 else None
 
 
 def _described(error: Exception) -> str:

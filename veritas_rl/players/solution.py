@@ -1,4 +1,4 @@
-"""The player that gives the environment's own solutions: the ceiling of every comparison, and a teacher."""
+"""The player that gives the environment's own solutions: an upper bound for comparisons, and a teacher."""
 
 from collections.abc import Sequence
 

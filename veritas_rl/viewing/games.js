@@ -1,4 +1,3 @@
-"use strict";
 // Text reaches the page through textContent alone: a reply may hold anything.
 const games = JSON.parse(document.getElementById("games").textContent);
 const place = (id) => document.getElementById(id);
@@ -60,8 +59,11 @@ function chip(text, name, title, index) {
 // Lines of a board hold signs; a line with a word in it is prose.
 const isProse = (line) => /[a-z]{4}/i.test(line);
 
-// A board, with the signs marked that differ from an earlier one, unless a line was moved or is mostly new.
-function drawn(board, before) {
+// A board as a picture, or as text, with the signs marked that differ from an earlier one, unless a line was moved or
+// is mostly new.
+function drawn(game, board, before) {
+  const picture = Boards.draw(game, board, { before });
+  if (picture) return picture;
   const lines = board.split("\n");
   const old = before === undefined ? [] : before.split("\n");
   const pre = make("pre", `board ${size(lines.filter((line) => !isProse(line)))}`);
@@ -90,8 +92,8 @@ function boards(game) {
     const turn = game.turns[at];
     const before = game.turns.slice(0, at).findLast((earlier) => earlier.seat === turn.seat);
     if (turn.board) {
-      const board = drawn(turn.board, before && before.board);
-      const marked = board.querySelector("mark") ? "; marked: new since its last turn" : "";
+      const board = drawn(game.game, turn.board, before && before.board);
+      const marked = board.querySelector("mark, .halo") ? "; marked: new since its last turn" : "";
       made.push(board, make("p", "caption", `As ${turn.role} sees it${marked}`));
     }
   } else {
@@ -100,7 +102,7 @@ function boards(game) {
     for (const end of [first, ...others]) {
       if (!end.board) continue;
       const last = game.turns.findLast((turn) => turn.seat === end.seat);
-      made.push(drawn(end.board, last && last.board));
+      made.push(drawn(game.game, end.board, last && last.board));
       made.push(make("p", "caption", others.length ? `The end, as ${end.role} sees it` : "The end"));
     }
   }

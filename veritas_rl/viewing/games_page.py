@@ -5,16 +5,12 @@ wrote is only ever text in it: it stands there as JSON without a single <, and t
 Should that ever fail, the page's own policy lets no script and no style run but its own two, by their hashes.
 """
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from importlib.resources import files
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
-
 from veritas_rl.checkpoints.folder import write_whole
+from veritas_rl.viewing.page import render_page
 from veritas_rl.viewing.recording import PlayedGame
 
 GAMES_FOLDER = "VERITAS_RL_GAMES_FOLDER"
@@ -48,25 +44,13 @@ def read_games(path: Path) -> list[PlayedGame]:
 
 def render(games: Iterable[PlayedGame], title: str) -> str:
     """The page as HTML."""
-    parts = {name: _file(f"games.{name}") for name in ("css", "js")}
-    template = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    ).from_string(_file("games.html.jinja"))
-    return template.render(
+    return render_page(
+        "games.html.jinja",
+        scripts=("boards.js", "games.js"),
+        styles=("page.css", "boards.css", "games.css"),
         title=title,
         games=[game.to_dict() for game in games],
-        **parts,
-        hashes={name: _hash(text) for name, text in parts.items()},
     )
-
-
-def _file(name: str) -> str:
-    return files("veritas_rl.viewing").joinpath(name).read_text("utf-8")
-
-
-def _hash(text: str) -> str:
-    """As a content security policy names a script or a style: https://www.w3.org/TR/CSP3/#grammardef-hash-source."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def asked_in(games: Sequence[PlayedGame]) -> list[tuple[tuple[tuple[str, str], ...], str]]:

@@ -124,6 +124,11 @@ class RecordedSession(Session):
     def role(self, seat: int) -> str:
         return self._session.role(seat)
 
+    @property
+    def played(self) -> Sequence[PlayedTurn]:
+        """The replies so far."""
+        return self._played
+
     def game(self) -> PlayedGame:
         """What was played. Only after the end: a `RuntimeError` before."""
         scores = self.scores()

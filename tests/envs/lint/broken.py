@@ -212,7 +212,7 @@ class _AnotherPhase(_Shown):
 
 
 class _ChanceShown(OpenSpielSession):
-    """The root, whoever moves there, as player 0's turn."""
+    """The root, whichever player moves there, as player 0's turn."""
 
     def turns(self) -> Sequence[Turn]:
         root = self.game.spiel.new_initial_state()
@@ -262,7 +262,7 @@ ErrorUntold = broken(_ErrorUntold)
 SecondSeatPaysLess = broken(_SecondSeatPaysLess)
 FirstFifty = broken(_FirstFifty)
 ShowsTheState = broken(_ShowsTheState)
-FormatUntold = broken(_FormatUntold)
+FormatUnstated = broken(_FormatUntold)
 ChanceShown = broken(_ChanceShown)
 JointShown = broken(_JointShown)
 NumbersAlone = broken(_NumbersAlone)

@@ -103,7 +103,7 @@ def test_connect_four_discs_fall_in_the_named_column() -> None:
     ]
 
 
-def test_hex_rules_are_those_that_are_told() -> None:
+def test_hex_rules_are_those_of_the_prompt() -> None:
     case = "hex(board_size=3)"
     assert load(case).position(reach(case, "b1", "c2"), 0) == "  a b c\n1 . x .\n 2 . . o\n  3 . . ."
     won = reach(case, "c1", "a1", "b2", "a2", "a3")  # below and one to the left: x joins top and bottom
@@ -113,7 +113,7 @@ def test_hex_rules_are_those_that_are_told() -> None:
     assert won.returns() == [-1, 1]
 
 
-def test_breakthrough_rules_are_those_that_are_told() -> None:
+def test_breakthrough_rules_are_those_of_the_prompt() -> None:
     case = "breakthrough(columns=6,rows=6)"
     game, root = load(case), load(case).spiel.new_initial_state()
     board = game.position(root, 0).split("\n")

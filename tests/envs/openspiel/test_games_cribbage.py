@@ -56,7 +56,7 @@ def hand_points(hand: list[str], starter: str) -> int:
     return points + sum(card[0] == "J" and card[1] == starter[1] for card in hand)
 
 
-def test_cribbage_counts_as_told() -> None:
+def test_cribbage_counts_by_the_rules() -> None:
     game = load("cribbage")
     for index in range(4):
         chance, state = random.Random(index), game.spiel.new_initial_state()

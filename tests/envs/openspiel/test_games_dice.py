@@ -103,7 +103,7 @@ def test_liars_dice_counts_wild_dice(bids: tuple[str, ...], winner: int) -> None
     assert state.returns()[winner] == 1
 
 
-def test_liars_dice_bids_rise_as_told() -> None:
+def test_liars_dice_bids_rise_by_the_rules() -> None:
     for rule, lower, higher in (("reset-face", "1x6", "2x1"), ("reset-quantity", "6x1", "1x2")):
         case = f"liars_dice(bidding_rule={rule},numdice=3)"
         game, state = load(case), play(case, [0] * 6, lower)
@@ -146,7 +146,7 @@ def test_goofspiel_shows_prize_hands_and_points() -> None:
 @pytest.mark.parametrize(
     ("returns", "expected"), [("win_loss", [1, -1]), ("point_difference", [2, -2]), ("total_points", [7, 3])]
 )
-def test_goofspiel_pays_as_told(returns: str, expected: list[float]) -> None:
+def test_goofspiel_pays_by_the_rules(returns: str, expected: list[float]) -> None:
     case = f"goofspiel(num_cards=4,points_order=descending,returns_type={returns})"
     state = play(case, [], "card 4", "card 3", "card 1", "card 4", "card 2", "card 1")
     assert state.is_terminal()  # the last cards, 3 and 2, were played without asking
@@ -285,7 +285,7 @@ def test_backgammon_sides_have_one_problem() -> None:
     assert set(game.action_names(x, 0).values()) == set(game.action_names(o, 1).values())
 
 
-def test_backgammon_pays_as_told() -> None:
+def test_backgammon_pays_by_the_rules() -> None:
     """Against the last position, read anew: who bore off all, and what the other has."""
     game = load("backgammon(scoring_type=full_scoring)")
     seen = set()
@@ -319,7 +319,7 @@ def test_pig_shows_scores_and_what_is_at_stake() -> None:
     assert game.brief(state, 0) == "3 10 0"
 
 
-def test_pig_ends_as_told() -> None:
+def test_pig_ends_by_the_rules() -> None:
     case = "pig(horizon=4,winscore=10)"
     won = play(case, [5, 4], "roll", "roll", "stop")
     assert won.returns() == [1, -1]

@@ -18,7 +18,7 @@ RUN = [0, 1, 2, 3, 4, 5, 6, 7, 8, 22]  # As to 9s, and Tc
 OTHER = [13, 15, 17, 19, 27, 29, 31, 33, 48, 50]
 
 
-def test_gin_rummy_counts_deadwood_as_told(play: Play) -> None:
+def test_gin_rummy_counts_deadwood_by_the_rules(play: Play) -> None:
     game = load("gin_rummy")
     state = play("gin_rummy", [*RUN, *OTHER, 9], "draw upcard")
     assert "(deadwood after the best discard 0)" in game.position(state, 0)
@@ -63,7 +63,7 @@ def test_gin_rummy_lays_off_and_undercuts(play: Play) -> None:
     assert state.returns() == [3 - 10 - 25, 32]  # ace and two are left of player 1, against a ten
 
 
-def test_gin_rummy_is_drawn_as_told(play: Play) -> None:
+def test_gin_rummy_is_drawn_by_the_rules(play: Play) -> None:
     again = ("draw upcard", "discard Kc")
     state = play("gin_rummy", [*RUN, *OTHER, 25], *again)
     assert "has just taken this upcard and discarded it again" in load("gin_rummy").position(state, 1)
@@ -154,7 +154,7 @@ def test_gin_rummy_names_of_suits_do_not_matter(some_decisions: Decisions) -> No
         ([9, 22, 0, 5], ("stand",), 1),  # the dealer stands on 17 with an ace as 11
     ],
 )
-def test_blackjack_pays_as_told(chance: list[int], moves: tuple[str, ...], value: float, play: Play) -> None:
+def test_blackjack_pays_by_the_rules(chance: list[int], moves: tuple[str, ...], value: float, play: Play) -> None:
     state = play("blackjack", chance, *moves)
     assert state.is_terminal()
     assert state.returns() == [value]

@@ -94,7 +94,7 @@ def only_joins_what_was_made(board: Board, made: list[list[bool]], name: str) ->
     return all(goal and (goal != tile or fresh) for goal, fresh, tile in pairs)
 
 
-def test_tiles_slide_and_join_as_told() -> None:
+def test_tiles_slide_and_join_by_the_rules() -> None:
     game = load("2048")
     assert isinstance(game, TwentyFortyEight)
     joined = barred = 0
@@ -210,7 +210,7 @@ def offered(shown: str) -> dict[str, int]:
     return moves
 
 
-def test_solitaire_moves_and_points_are_those_that_are_told() -> None:
+def test_solitaire_moves_and_points_are_those_of_the_prompt() -> None:
     game, kinds, turned, left_foundation = load("solitaire"), set(), 0, 0
     for index in range(60):
         dice, state = random.Random(index), game.spiel.new_initial_state()

@@ -185,7 +185,7 @@ def capture_of(before: list[int], player: int, house: int) -> tuple[list[int], i
 
 
 @pytest.mark.parametrize("case", CASES[3:])
-def test_oware_captures_and_ends_as_told(case: str) -> None:
+def test_oware_captures_and_ends_by_the_rules(case: str) -> None:
     game = load(case)
     assert isinstance(game, Oware)
     seen = {"capture": 0, "slam": 0, "long": 0, "again": 0, "no move": 0, "half": 0, "must feed": 0}

@@ -33,7 +33,7 @@ def test_hearts_deal_agrees_with_openspiel(games: Games) -> None:
                 assert ("Hearts may be led: yes" in shown) == state.hearts_broken()
 
 
-def test_hearts_leads_and_follows_as_told(play: Play) -> None:
+def test_hearts_leads_and_follows_by_the_rules(play: Play) -> None:
     case = "hearts"
     state = play(case, [0, *dealt_by_suit(0, 1, 2, 3)])
     assert list(load(case).action_names(state, 0).values()) == ["2c"]
@@ -49,7 +49,7 @@ def test_hearts_leads_and_follows_as_told(play: Play) -> None:
     ("parameters", "returns"),
     [("", [26, 0, 0, 0]), ("(avoid_all_tricks_bonus=True)", [26, 0, 0, 0]), ("(jd_bonus=True)", [36, 0, 0, 0])],
 )
-def test_hearts_moon_is_paid_as_told(parameters: str, returns: list[float], play: Play) -> None:
+def test_hearts_moon_is_paid_by_the_rules(parameters: str, returns: list[float], play: Play) -> None:
     state = play(f"hearts{parameters}", [0, *dealt_by_suit(0, 1, 2, 3)])
     while not state.is_terminal():
         state.apply_action(state.legal_actions()[-1])
@@ -57,7 +57,7 @@ def test_hearts_moon_is_paid_as_told(parameters: str, returns: list[float], play
 
 
 @pytest.mark.parametrize("parameters", ["", "(avoid_all_tricks_bonus=True,jd_bonus=True)"])
-def test_hearts_counts_as_told(parameters: str, games: Games) -> None:
+def test_hearts_counts_by_the_rules(parameters: str, games: Games) -> None:
     game, kinds = load(f"hearts{parameters}"), set()
     for *_, last in games(game.case, 25):
         tricks = hearts_tricks(tuple(last.history()))
@@ -143,7 +143,7 @@ def euchre_deal(dealer: int, *hands: str) -> list[int]:
 EUCHRE = euchre_deal(0, "9c Tc Qc Kc Ac", "9d Td Jd Qd Kd", "9h Th Jh Qh Kh", "9s Ts Js Qs Ks", "Jc")
 
 
-def test_euchre_bids_as_told(play: Play) -> None:
+def test_euchre_bids_by_the_rules(play: Play) -> None:
     game = load("euchre")
     state = play("euchre", EUCHRE, "pass", "pass", "pass")
     assert set(game.action_names(state, 0).values()) == {"pass", "take it up"}
@@ -229,7 +229,7 @@ def test_bridge_deal_agrees_with_openspiel(games: Games) -> None:
                 assert taken == winners
 
 
-def test_bridge_calls_as_told(play: Play) -> None:
+def test_bridge_calls_by_the_rules(play: Play) -> None:
     game = load(BRIDGE)
     state = play(BRIDGE, [], "1H")
     names = set(game.action_names(state, 1).values())
@@ -281,7 +281,7 @@ def test_bridge_declarer_plays_the_dummy(play: Play) -> None:
         ("1D double", "dealer_vul=True,", -(200 + 300 * 6)),
     ],
 )
-def test_bridge_scores_as_told(calls: str, vulnerable: str, score: int, play: Play) -> None:
+def test_bridge_scores_by_the_rules(calls: str, vulnerable: str, score: int, play: Play) -> None:
     """North has all hearts: with hearts as trump all tricks are his, with diamonds none, because East has those."""
     case = f"bridge({vulnerable}use_double_dummy_result=False)"
     chance = [4 * rank + suit for rank in range(13) for suit in (2, 1, 0, 3)]
@@ -291,7 +291,7 @@ def test_bridge_scores_as_told(calls: str, vulnerable: str, score: int, play: Pl
     assert state.returns() == [score, -score, score, -score]
 
 
-def test_bridge_scores_no_trump_as_told(play: Play) -> None:
+def test_bridge_scores_no_trump_by_the_rules(play: Play) -> None:
     """North leads nothing: East, who has all diamonds, leads and takes all tricks."""
     chance = [4 * rank + suit for rank in range(13) for suit in (2, 1, 0, 3)]
     for bid, score in (("1NT", -50 * 7), ("3NT", -50 * 9)):

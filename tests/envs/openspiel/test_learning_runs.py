@@ -12,9 +12,9 @@ def estimate(mean: float, half: float = 0.02) -> dict[str, float]:
     return {"mean": mean, "low": mean - half, "high": mean + half}
 
 
-def run_of(gain: float) -> LearningRun:
+def run_of(gain: float, legal: float = 0.97) -> LearningRun:
     rates = {
-        name: {"legal": estimate(0.97), "optimal": estimate(success), "value": estimate(0.5)}
+        name: {"legal": estimate(legal), "optimal": estimate(success), "value": estimate(0.5)}
         for name, success in (
             ("uniform random legal player", 0.4),
             ("after the warm-up", 0.39),
@@ -45,6 +45,7 @@ def test_a_run_is_a_row_of_words() -> None:
     assert cells["minutes"] == "8.2"
 
 
-def test_learning_is_shown_by_the_interval() -> None:
+def test_learning_is_shown_by_legal_replies_and_by_the_intervals() -> None:
     assert run_of(0.1).shows_learning
     assert not run_of(0.01).shows_learning
+    assert not run_of(0.1, legal=0.94).shows_learning

@@ -117,7 +117,7 @@ def test_users_programs_are_asked_and_bad_ones_replaced(tmp_path: Path) -> None:
         {"program": "import not_there\nprint(1)"},
         {"program": "print({'a', 'b', 'c'})"},
         {"program": "print(object())"},
-        {"program": "x = 1"},
+        {"program": "pass"},
         {"program": "this is not Python"},
         {"programme": "print(1)"},
         "no JSON",

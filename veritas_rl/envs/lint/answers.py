@@ -84,17 +84,17 @@ def values_of_many_playouts(case: Case, log: Log) -> str:
                     others.add(source)
                     continue
                 rough = case.answer(case.audit.coarse(task), turn.seat, answer)
-                told = [score.details.get("value_error") for score in (fine, rough)]
-                if not all(isinstance(error, float) for error in told):
-                    log.found(task.id, f"a value of {fine.value:.3g} from playouts is told without its error")
+                errors_of = [score.details.get("value_error") for score in (fine, rough)]
+                if not all(isinstance(error, float) for error in errors_of):
+                    log.found(task.id, f"a value of {fine.value:.3g} from playouts is given without its error")
                     continue
                 values.append(fine.value)
-                for which, error in zip(errors, told, strict=True):
+                for which, error in zip(errors, errors_of, strict=True):
                     errors[which].append(float(error or 0))
-                if fine.value not in CERTAIN and not told[0]:
+                if fine.value not in CERTAIN and not errors_of[0]:
                     log.found(task.id, f"a value of {fine.value:.3g} has the error 0: no mean of playouts")
     certain = len(values) >= FEWEST_ESTIMATES and all(value in CERTAIN for value in values)
-    if certain and not _finer_scale_tells_means(case, log):
+    if certain and not _finer_scale_shows_means(case, log):
         log.found("", f"all {len(values)} estimated values are 0, 1/2 or 1, as of one single playout each")
     # Without those that a few playouts call sure: where results are rare, more playouts may be the first to meet one.
     both = [pair for pair in zip(errors["fine"], errors["coarse"], strict=True) if all(pair)]
@@ -106,9 +106,9 @@ def values_of_many_playouts(case: Case, log: Log) -> str:
     return f"{len(values)} estimates" + (f", mean error {sum(errors['fine']) / len(values):.2g}" if values else "")
 
 
-def _finer_scale_tells_means(case: Case, log: Log) -> bool:
-    """Whether on the scale "utility" some value moves with the number of playouts. Where random games are as good as
-    decided, as in the play of a bridge contract that was bid at random, that alone tells a mean from a single game."""
+def _finer_scale_shows_means(case: Case, log: Log) -> bool:
+    """Whether on the scale "utility" some value moves with the number of playouts. If random games are
+    practically decided, as after random bids in bridge, only that distinguishes a mean from a single game."""
     for task, turns in case.asked:
         fine = case.audit.finer(task)
         if fine is None:
@@ -142,7 +142,7 @@ def tasks_distinct(case: Case, log: Log) -> str:
     return f"{len(first)} questions of {len(case.asked)} tasks; {'many' if exist is None else exist} exist"
 
 
-def format_told(case: Case, log: Log) -> str:
+def format_stated(case: Case, log: Log) -> str:
     """Where answers stand in a box, the prompt says so."""
     boxed = [(task, turn) for task, turns in case.asked for turn in turns if _is_boxed(turn)]
     if case.tasks[0].manner.prompt == "brief":

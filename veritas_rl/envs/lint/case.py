@@ -45,7 +45,7 @@ class Case:
         for task in self.tasks:
             try:
                 found.append((task, list(self.environment.start(task).turns())))
-            except Exception as error:  # a check tells it
+            except Exception as error:  # a check reports it
                 self.broken[task.id] = error
         return found
 
@@ -63,7 +63,7 @@ class Case:
                 break
             try:
                 rounds, scores = random_game(self.environment, task, left)
-            except Exception as error:  # a check tells it
+            except Exception as error:  # a check reports it
                 self.broken[task.id] = error
                 continue
             found.append((task, rounds, scores))

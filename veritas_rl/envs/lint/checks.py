@@ -14,7 +14,7 @@ from veritas_rl.seeding import generator
 Check = Callable[[Case, Log], str]
 
 REDEALS = 4
-"""States that the seat cannot tell apart, for each task."""
+"""States that the seat cannot distinguish, for each task."""
 LEAST_GAP = 0.25
 """How much more a win must be worth than a loss, on average."""
 SEAT_TASKS = 120
@@ -72,9 +72,9 @@ def same_everywhere(case: Case, log: Log, twins: list[list[Outcome]]) -> str:
     for item, *outcomes in zip(case.items, here, *twins, strict=True):
         if len(set(outcomes)) > 1:
             places = ("here", *(f"PYTHONHASHSEED={seed}" for seed in HASH_SEEDS))
-            told = " | ".join(f"{place}: {outcome}" for place, outcome in zip(places, outcomes, strict=True))
+            found = " | ".join(f"{place}: {outcome}" for place, outcome in zip(places, outcomes, strict=True))
             name = item.task_in(case.environment).id
-            log.found(name, f"{quote(item.reply or 'a random game', 30)} differs: {told}")
+            log.found(name, f"{quote(item.reply or 'a random game', 30)} differs: {found}")
     return f"{len(here)} answers and games in {1 + len(twins)} processes"
 
 
@@ -87,7 +87,7 @@ def asked_seat_has_to_act(case: Case, log: Log) -> str:
         for turn in turns:
             facts = case.facts(turn)
             if facts is None:
-                raise NotApplicable("the environment does not tell whose turn it is")
+                raise NotApplicable("the environment does not say whose turn it is")
             steps += 1
             legal = tuple(legal.replies[0] for legal in facts.legal)
             if turn.seat not in facts.to_act:
@@ -113,7 +113,7 @@ def legal_answers_listed(case: Case, log: Log) -> str:
         for turn in turns:
             facts = case.facts(turn)
             if facts is None:
-                raise NotApplicable("the environment does not tell the legal answers")
+                raise NotApplicable("the environment does not say the legal answers")
             lines = set(said(turn).splitlines())
             missing = [legal.line for legal in facts.legal if legal.line not in lines]
             most = max(most, len(facts.legal))
@@ -142,13 +142,13 @@ def asked_phase_shown(case: Case, log: Log) -> str:
 
 
 def nothing_hidden_shown(case: Case, log: Log) -> str:
-    """Prompts, answers and seats are the same in states that the seat cannot tell apart."""
+    """Prompts, answers and seats are the same in states that the seat cannot distinguish."""
     count = covered = 0
     for task, turns in case.asked:
         for turn in turns[:1]:
             facts = case.facts(turn)
             if facts is None:
-                raise NotApplicable("the environment does not tell what is hidden")
+                raise NotApplicable("the environment does not say what is hidden")
             if not facts.hidden:
                 raise NotApplicable("nothing is hidden")
             with log.guard(task.id):
@@ -157,17 +157,17 @@ def nothing_hidden_shown(case: Case, log: Log) -> str:
                 covered += bool(others)
                 for other in others:
                     if said(other) != said(turn):
-                        log.found(task.id, f"the prompt tells what is hidden: {_first_difference(turn, other)}")
+                        log.found(task.id, f"the prompt shows what is hidden: {_first_difference(turn, other)}")
                         break
                     if other.answers != turn.answers:
-                        log.found(task.id, "the legal answers tell what is hidden")
+                        log.found(task.id, "the legal answers show what is hidden")
                         break
     if not count and not log.findings:
-        raise NotApplicable("no two states were found that a seat cannot tell apart")
+        raise NotApplicable("no two states were found that a seat cannot distinguish")
     return f"{count} states with other hidden cards, for {covered} of {len(case.asked)} tasks"
 
 
-def wins_told_from_losses(case: Case, log: Log) -> str:
+def wins_above_losses(case: Case, log: Log) -> str:
     """A won game is worth clearly more than a lost one: a linear scale would put all near the middle."""
     if not case.games:
         raise NotApplicable("no whole games")
@@ -178,10 +178,10 @@ def wins_told_from_losses(case: Case, log: Log) -> str:
     if not won or not lost:
         raise NotApplicable(f"of {len(case.played)} whole games, none of several players was won and lost")
     means = sum(won) / len(won), sum(lost) / len(lost)
-    told = f"wins are worth {means[0]:.3g} and losses {means[1]:.3g}"
+    worths = f"wins are worth {means[0]:.3g} and losses {means[1]:.3g}"
     if means[0] - means[1] < LEAST_GAP:
-        log.found("", told)
-    return f"{told}, {len(won) + len(lost)} results"
+        log.found("", worths)
+    return f"{worths}, {len(won) + len(lost)} results"
 
 
 def _first_difference(turn: Turn, other: Turn) -> str:
@@ -193,19 +193,19 @@ def _first_difference(turn: Turn, other: Turn) -> str:
 
 
 def seats_alike(case: Case, log: Log) -> str:
-    """Equal results pay equal whoever has them; trained seats go round; a symmetric game passed round is scored so."""
+    """Equal results pay the same to every seat; trained seats go round; a symmetric game passed round is scored so."""
     scores = [found for _, _, found in case.played]
     seats = max(map(len, scores), default=0)
     if not case.games:
         raise NotApplicable("no whole games")
     if seats < 2:
         raise NotApplicable("a game for one" if seats else "no whole game could be played")
-    told = [_equal_results(case, log), _trained_seats(case, log, seats)]
+    remarks = [_equal_results(case, log), _trained_seats(case, log, seats)]
     if case.audit.seats_alike(case.name):
-        told.append(_passed_round(case, log, seats))
+        remarks.append(_passed_round(case, log, seats))
     else:
-        told.append("no symmetric game, so play was not compared by seat")
-    return "; ".join(told)
+        remarks.append("no symmetric game, so play was not compared by seat")
+    return "; ".join(remarks)
 
 
 def _equal_results(case: Case, log: Log) -> str:

@@ -39,14 +39,14 @@ class Row:
         case: The case, or "all" for what concerns the environment as a whole.
         check: The check's name.
         verdict: How it ended.
-        told: What was looked at, or why the check does not apply.
+        remark: What was looked at, or why the check does not apply.
         findings: Every finding, in the order of the tasks.
     """
 
     case: str
     check: str
     verdict: Verdict
-    told: str
+    remark: str
     findings: tuple[Finding, ...] = ()
 
 

@@ -132,10 +132,10 @@ def settle(environment: Environment, item: Item) -> tuple[Outcome, dict[int, Sco
     except Exception as error:  # whatever an environment raises is what it is judged by
         return Outcome("", (), named(error)), {}
     shown = f"{digest(*(turn.messages for turns in rounds for turn in turns)):016x}"
-    told = tuple(
+    results = tuple(
         (str(seat), repr(score.value), str(score.success), str(score.reason)) for seat, score in sorted(scores.items())
     )
-    return Outcome(shown, told), scores
+    return Outcome(shown, results), scores
 
 
 class Twins:

@@ -1,4 +1,4 @@
-"""What a person reads: a table of all rows, and each finding with its task and a short quotation."""
+"""The printed report: a table of all rows, and each finding with its task and a short quotation."""
 
 from collections.abc import Sequence
 
@@ -25,9 +25,9 @@ def table_of(rows: Sequence[Row]) -> Table:
     for row in rows:
         if previous not in (None, row.case):
             table.add_section()
-        told = f"{len(row.findings)} findings in {row.told}" if row.findings else row.told
+        remark = f"{len(row.findings)} findings in {row.remark}" if row.findings else row.remark
         verdict = f"[{_STYLES[row.verdict]}]{row.verdict}[/]"
-        table.add_row("" if row.case == previous else escape(row.case), row.check, verdict, escape(told))
+        table.add_row("" if row.case == previous else escape(row.case), row.check, verdict, escape(remark))
         previous = row.case
     return table
 

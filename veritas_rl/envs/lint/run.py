@@ -18,14 +18,14 @@ from veritas_rl.processes import map_in_processes
 CHECKS: Mapping[str, checks.Check] = {
     "mistakes pay nothing": checks.mistakes_pay_nothing,
     "values in [0, 1]": checks.values_in_range,
-    "wins told from losses": checks.wins_told_from_losses,
+    "wins above losses": checks.wins_above_losses,
     "asked seat has to act": checks.asked_seat_has_to_act,
     "legal answers listed": checks.legal_answers_listed,
     "asked phase shown": checks.asked_phase_shown,
     "nothing hidden shown": checks.nothing_hidden_shown,
     "seats alike": checks.seats_alike,
     "tasks distinct": answers.tasks_distinct,
-    "answer format told": answers.format_told,
+    "answer format stated": answers.format_stated,
     "legal answers taken": answers.legal_answers_taken,
     "numbers in names": readings.numbers_in_names,
     "other answers refused": readings.other_answers_refused,
@@ -39,7 +39,7 @@ MOST_SEARCHED = 10_000
 """Tasks among which the cases are looked for, in an environment whose configuration has no `cases`."""
 
 Progress = Callable[[int, int, str], None]
-"""Is told how many steps are done, how many there are, and what comes next."""
+"""Receives how many steps are done, how many there are, and what comes next."""
 
 
 def lint(
@@ -115,15 +115,15 @@ def _settings(environment: Environment, cases: Sequence[Case]) -> Row:
 def _row(case: str, check: str, run: Callable[[Log], str]) -> Row:
     log = Log()
     try:
-        told = run(log)
+        remark = run(log)
     except NotApplicable as why:
         if not log.findings:
             return Row(case, check, Verdict.NOT_APPLICABLE, str(why))
-        told = str(why)
+        remark = str(why)
     except Exception as error:  # a check meets whatever the environment raises, and goes on with the next
         log.found("", f"raised {named(error)}")
-        told = "stopped"
-    return Row(case, check, Verdict.FINDING if log.findings else Verdict.OK, told, tuple(log.findings))
+        remark = "stopped"
+    return Row(case, check, Verdict.FINDING if log.findings else Verdict.OK, remark, tuple(log.findings))
 
 
 def _compared(cases: Sequence[Case], items: Sequence[Item], twins: Twins) -> list[Row]:

@@ -22,7 +22,7 @@ from veritas_rl.seeding import generator
 RANDOM_GAMES = 8
 """How many random games must come out alike from every seat for a case to count as symmetric."""
 MOST_CHANGES = 60
-"""How many changed histories are tried in the search for states that a player cannot tell apart."""
+"""How many changed histories are tried in the search for states that a player cannot distinguish."""
 
 FEWER_PLAYOUTS = 4
 """Where an answer is only compared with itself, its value takes so many times fewer playouts."""
@@ -83,7 +83,7 @@ class OpenSpielAudit(Audit):
         return lines_of(load(view.case), view.state, turn.seat)
 
     def redealt(self, task: Task, count: int) -> Sequence[Turn] | None:
-        """The turn with other hidden cards: dealt anew by the game where it can, and found by changed histories.
+        """The turn with other hidden cards: resampled by the game where it can, and found by changed histories.
 
         A changed history has one step replaced by another action, or two deals or two moves of one player exchanged.
         It counts if it is legal and gives the player the same information by OpenSpiel's own text: its information
@@ -99,7 +99,7 @@ class OpenSpielAudit(Audit):
         if game.can_resample:
             others = [game.resample(state, seat, random.random) for _ in range(count)]
             others = [other for other in others if other.history() != state.history()]
-        others += itertools.islice(_told_alike(game, state, seat, random), count)
+        others += itertools.islice(_observed_alike(game, state, seat, random), count)
         return [self.session_of(asked, game, (other, seat)).turns()[0] for other in others]
 
     def seats_alike(self, case: str) -> bool:
@@ -151,7 +151,7 @@ def _passed_round(game: Game, random: Random) -> bool:
             other.apply_action(state.history()[before])
             continue
         if not state.is_simultaneous_node():
-            return False  # seats in turn are told apart by who goes first
+            return False  # seats are distinguished by who goes first
         if any(state.legal_actions(seat) != other.legal_actions((seat + 1) % game.players) for seat in seats):
             return False
         actions = [random.choice(state.legal_actions(seat) or [0]) for seat in seats]
@@ -161,12 +161,12 @@ def _passed_round(game: Game, random: Random) -> bool:
     return other.is_terminal() and [passed[(seat + 1) % game.players] for seat in seats] == returns
 
 
-def _told_alike(game: Game, state: State, player: int, random: Random) -> Iterator[State]:
-    """States of other histories in which the player has been told the same, in a random order."""
+def _observed_alike(game: Game, state: State, player: int, random: Random) -> Iterator[State]:
+    """States of other histories with the same observations of the player, in a random order."""
     steps = _steps(game, state)
-    told = _told(game, steps, player)
+    observed = _observed(game, steps, player)
     for changed in _changes(game, steps, player, random):
-        if _told(game, changed, player) == told:
+        if _observed(game, changed, player) == observed:
             yield playing.replay(game, tuple(itertools.chain(*changed)))
 
 
@@ -216,19 +216,19 @@ def _options(game: Game, state: State, step: Step, player: int) -> list[Step]:
     ]
 
 
-def _told(game: Game, steps: Sequence[Step], player: int) -> list[str] | None:
-    """What OpenSpiel tells a player who is asked at the end of a history; None if the history cannot be."""
+def _observed(game: Game, steps: Sequence[Step], player: int) -> list[str] | None:
+    """What OpenSpiel shows a player at the end of a history; None if the history cannot be."""
     state, recalls = game.spiel.new_initial_state(), game.type.provides_information_state_string
-    told = []
+    observed = []
     for step in steps:
         if state.is_terminal() or not _allowed(state, step):
             return None
         _apply(state, step)
         if not recalls and not state.is_chance_node():
-            told.append(state.observation_string(player))
+            observed.append(state.observation_string(player))
     if state.is_terminal() or state.is_chance_node() or player not in game.movers(state):
         return None
-    return [state.information_state_string(player)] if recalls else told
+    return [state.information_state_string(player)] if recalls else observed
 
 
 def _allowed(state: State, step: Step) -> bool:

@@ -1,7 +1,7 @@
 """Cases: which game with which parameters, as one string such as "hex(board_size=5)", and how users name them.
 
 A case has one canonical spelling, because it is part of a task's id and of every seed: parameters sorted, those at
-their default dropped, but a board's size always told: "hex" is "hex(board_size=11)", and "clobber(rows=5)" is
+their default dropped, but a board's size always kept: "hex" is "hex(board_size=11)", and "clobber(rows=5)" is
 "clobber(columns=6,rows=5)". So a bare "hex" can mean every hex case.
 """
 
@@ -67,7 +67,7 @@ _SIZES = {
     "hex": ("board_size",),
     "quoridor": ("board_size",),
 }
-"""The parameters that a case always tells."""
+"""The parameters that a case always names."""
 
 _OLD_NAMES = {"latent_tic_tac_toe": "latent_ttt"}
 _OLD_PARAMETERS = {("go", "go_board_size"): "board_size"}

@@ -37,7 +37,7 @@ class OpenSpielConfig:
         reward: "legal", "outcome" or "optimal", see `OpenSpielSession`. People know it as `reward_mode`.
         seed: The seed of the set of tasks.
         mode: "move" or "episode".
-        opponent: The player of the other seats of a whole game; "none" leaves them to whoever plays the session, "self"
+        opponent: The player of the other seats of a whole game; "none" leaves them to the player of the session, "self"
             to the model that is trained, which then meets "random" in validation.
         past_opponent_share: With opponent=self, the share of games against an earlier checkpoint of the same run.
         prompt: "full", "unlisted" (without the list of legal actions) or "brief".
@@ -130,7 +130,7 @@ class OpenSpielConfig:
             for case in self.cases:
                 if not case_names.load(case).can_resample:
                     raise UserError(
-                        f"{case}: OpenSpiel cannot deal its hidden information anew, so a single move has no honest"
+                        f"{case}: OpenSpiel cannot resample its hidden information, so a single move has no honest"
                         " outcome: use reward_mode=legal or mode=episode"
                     )
 

@@ -5,11 +5,12 @@ from typing import Any, ClassVar
 
 from veritas_rl.envs.base import Session, Turn
 from veritas_rl.envs.environment import Environment, PlayerKind
-from veritas_rl.envs.openspiel import positions
+from veritas_rl.envs.openspiel import ids, positions
 from veritas_rl.envs.openspiel.audit import OpenSpielAudit
 from veritas_rl.envs.openspiel.cases import canonical, load
 from veritas_rl.envs.openspiel.catalogue import Catalogue
 from veritas_rl.envs.openspiel.config import OpenSpielConfig
+from veritas_rl.envs.openspiel.id_session import IdSession
 from veritas_rl.envs.openspiel.perturbation import PERTURBATIONS, fits, perturb
 from veritas_rl.envs.openspiel.players.kinds import KINDS
 from veritas_rl.envs.openspiel.session import OpenSpielSession
@@ -72,6 +73,13 @@ class OpenSpielEnvironment(Environment):
             raise UserError(f"{game.case} has the seats 0 to {game.players - 1}, {task.manner.seat} was given")
         return OpenSpielSession(OpenSpielTask.of(task), game)
 
+    def start_by_ids(self, task: Task) -> Session:
+        """A fresh whole game; see `IdSession`."""
+        game = load(task.case)
+        if task.mode != "episode":
+            raise UserError("only whole games are answered by ids: mode=episode")
+        return IdSession(OpenSpielTask.of(task), game)
+
     def next_step(self, cases: Collection[str]) -> tuple[str, str]:
         """Another game; several together where each was trained on."""
         trained = {canonical(case) for case in cases}
@@ -88,6 +96,17 @@ class OpenSpielEnvironment(Environment):
     def words(self, cases: Iterable[str]) -> Sequence[str]:
         """The numbers of actions and the signs of cells of these games."""
         return tuple(dict.fromkeys(word for case in cases for word in load(case).words))
+
+    def settings_from(self, task_id: int, count: int) -> Mapping[str, Any]:
+        """The task ids from one on, see `ids`.
+
+        Raises:
+            UserError: One of them does not exist.
+        """
+        numbers = tuple(range(task_id, task_id + count))
+        for number in (numbers[0], numbers[-1]):
+            ids.decode(number)
+        return {"task_ids": numbers}
 
     def players_of(self, task: Task) -> int:
         """How many players the game has."""

@@ -1,4 +1,4 @@
-"""What whole trainings of the small model came to, game by game: read and written as JSON, shown as a table.
+"""Results of complete trainings of the small model by game: read and written as JSON, shown as a table.
 
 `benchmarks/learning.py` makes them; `gallery.py` puts the table into docs/games.md.
 """
@@ -26,6 +26,8 @@ COLUMNS: Mapping[str, str] = {
 
 UNIFORM, WARM, AFTER = "uniform random legal player", "after the warm-up", "after RL"
 """Who is judged, as `launch.pipeline` names them in report.json."""
+LEGAL = 0.95
+"""The share of legal replies that a warm-up has to reach."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,10 @@ class LearningRun:
 
     @property
     def shows_learning(self) -> bool:
-        """Whether RL's gain, and what is above the random player, are above zero by their 95% intervals."""
-        return all(self.report[name]["low"] > 0 for name in ("gain", "over random"))
+        """Whether replies are legal after the warm-up, and RL's gain and the difference to the random player are above
+        zero by their 95% intervals."""
+        legal = self.report[WARM]["legal"]["mean"] >= LEGAL
+        return legal and all(self.report[name]["low"] > 0 for name in ("gain", "over random"))
 
 
 def read(path: Path) -> list[LearningRun]:

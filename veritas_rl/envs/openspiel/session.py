@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn
+from veritas_rl.envs.base import MEASURE, Choice, Hint, Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.openspiel import playing, positions, text
 from veritas_rl.envs.openspiel.games import Decision, Game
 from veritas_rl.envs.openspiel.parsing import read_action
@@ -95,6 +95,31 @@ class OpenSpielSession(Session):
     def role(self, seat: int) -> str:
         return self.game.role(seat)
 
+    def rules(self, seat: int) -> str:
+        return f"{self.game.rules()}\n\nYou are {self.game.role(seat)}. {self.game.objective(self._pay.scale)}"
+
+    @property
+    def hides(self) -> bool:
+        return self.game.hidden
+
+    def choices(self, seat: int) -> Sequence[Choice]:
+        names = self._names[seat]
+        return [
+            Choice(name, text.answer(number), self.game.cells(self._state, seat, action, name))
+            for (action, name), number in zip(names.items(), self.game.listed(names), strict=True)
+        ]
+
+    def reply_of(self, seat: int, text: str) -> str:
+        reply = Reply(f"\\boxed{{{text}}}")
+        action = read_action(reply, self.game, self._state, seat, self.game.listed(self._names[seat]))
+        return "" if isinstance(action, Reason) else reply.text
+
+    def hints(self, seat: int) -> tuple[str, Sequence[Hint]]:
+        values = move_values(self.game, self._state, seat, self._pay)
+        return values.source, [
+            Hint(name, values.of(action).value, values.is_good(action)) for action, name in self._names[seat].items()
+        ]
+
     def _advance(self) -> None:
         """Go on to the next decision: deal what chance deals, score a finished game."""
         state = self._state
@@ -166,9 +191,10 @@ class OpenSpielSession(Session):
 
     def _score(self, seat: int, value: float, reason: Reason, details: Mapping[str, float] | None = None) -> Score:
         """The score of a whole game, or of a mistake, for one seat."""
-        told = dict(details or {})
+        logged = dict(details or {})
         if self.task.mode == "episode":
-            told |= {"moves": self._moves, "mistakes": self._mistakes[seat]}
+            logged |= {"moves": self._moves, "mistakes": self._mistakes[seat]}
+            logged |= {f"{MEASURE}{name}": found for name, found in self.game.measures(self._state, seat).items()}
         if self._pay.reward == "legal" and details is not None:
-            return Score(1.0, True, reason, told)
-        return Score(value, reason is Reason.WON, reason, told)
+            return Score(1.0, True, reason, logged)
+        return Score(value, reason is Reason.WON, reason, logged)

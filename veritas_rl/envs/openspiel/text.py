@@ -40,7 +40,7 @@ def messages(
 
 
 def update(game: Game, state: State, player: int, names: Mapping[int, str], prompt: str) -> str:
-    """What a player is told at a later decision of a chat that began with `messages`: the position, not the rules."""
+    """The message at a later decision of a chat that began with `messages`: the position, not the rules."""
     if prompt == "brief":
         return messages(game, state, player, names, prompt)[0]["content"]
     listed = f"\n\n{_listed(names)}" if prompt == "full" else ""
@@ -48,7 +48,7 @@ def update(game: Game, state: State, player: int, names: Mapping[int, str], prom
 
 
 def correction(reason: Reason) -> str:
-    """What a player is told who may answer again."""
+    """The message to a player that may answer again."""
     return f"That was no legal answer ({reason}). The position is unchanged. {_FORMAT}"
 
 

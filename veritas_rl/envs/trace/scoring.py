@@ -1,4 +1,4 @@
-"""Reading what a model says that a program prints, and comparing it with what the program prints.
+"""Reads a model's predicted output of a program, and compares it with the true output.
 
 An answer stands in a code block, in a box, or plain. Several blocks, or several boxes, are one answer if they hold the
 same, and ambiguous otherwise.

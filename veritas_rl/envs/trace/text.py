@@ -1,4 +1,4 @@
-"""What a model is shown of a program, and a reply that solves it."""
+"""The prompt of a program, and a reply that solves it."""
 
 import re
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from veritas_rl.envs.openspiel.learning_signal.measure import TaskSignal
+from veritas_rl.envs.openspiel.learning_signal.measure import TaskSignal, measure_task
 from veritas_rl.envs.openspiel.learning_signal.summary import CaseSignal, Settings, jobs_of, measure_case, sum_up
 from veritas_rl.errors import UserError
 
@@ -45,6 +45,11 @@ def test_the_results_do_not_depend_on_the_processes() -> None:
     shared = measured("blackjack", processes=2, tasks=8, playouts=32)
     assert without_times(shared) == without_times(alone)
     assert alone.whole.tested == 8
+
+
+def test_at_most_so_many_moves_of_a_task_are_measured() -> None:
+    (jobs,) = jobs_of(Settings(tasks=4, playouts=16, moves=3), ["othello"]).values()
+    assert [measure_task(job).actions for job in jobs] == [3] * 4
 
 
 def signal(third: int, differs: bool, actions: int = 2, **changes: Any) -> TaskSignal:

@@ -93,6 +93,15 @@ def test_a_fold_is_paid_what_it_is_worth() -> None:
     assert good(first) == [0, 1]  # the equilibrium mixes betting and slow play with the king
 
 
+@pytest.mark.parametrize("k", range(6))
+def test_leduc_poker_pays_half_for_a_loss_of_one_chip(k: int) -> None:
+    found = valued("leduc_poker", positions.decision_of("leduc_poker", k, 42, "train")[0])
+    best = max(found.of(action).value for action in found.actions)
+    for action in found.actions:
+        chips = 26 * (best - found.of(action).value)  # returns range from -13 to 13
+        assert found.lost(action) == pytest.approx(chips / (chips + 1))
+
+
 def worth_by_cfr(case: str, iterations: int) -> dict[str, dict[int, float]]:
     """What each action of each information state is worth where both play the average policy of plain CFR, another
     algorithm than the one of the rewards."""

@@ -1,11 +1,13 @@
 """Backgammon. Rules checked against OpenSpiel's `games/backgammon/backgammon.cc`.
 
 A move is two checkers; a double is played as two such moves in a row. OpenSpiel has the same two checkers in either
-order as two actions under one text, so a name here tells the order. `hyper_backgammon` is not described, because
+order as two actions under one text, so a name here gives the order. `hyper_backgammon` is not described, because
 OpenSpiel pays 0 for every end of it: it waits for 15 checkers, and there are 3.
 """
 
 from typing import ClassVar
+
+import numpy as np
 
 from veritas_rl.envs.openspiel.games.base import Game, State
 from veritas_rl.envs.openspiel.notation import Notation, Points
@@ -21,6 +23,8 @@ _SCORES = {
     "none; 3 (a backgammon) if the other has moreover a checker on the bar or in the winner's home board.",
 }
 _NOTATION = Points()
+_PIPS = np.stack([np.arange(24, 0, -1), np.arange(1, 25)])
+"""How far a checker of player 0 and one of player 1 has to go from each point."""
 
 
 class Backgammon(Game):
@@ -28,7 +32,7 @@ class Backgammon(Game):
 
     default_cases: ClassVar = ("backgammon",)
     screening_moves: ClassVar = 450
-    grade_moves: ClassVar = 35
+    grade_moves: ClassVar = 15
     limits: ClassVar = {"max_player_turns": (1, 100_000), "scoring_type": tuple(_SCORES)}
     budget: ClassVar = (600, 15)
     most_moves: ClassVar = 500
@@ -126,11 +130,13 @@ class Backgammon(Game):
 
     def margin(self, state: State, player: int) -> float:
         """Pips: how much further the other's checkers still have to go, a checker on the bar 25."""
-        mine, other = self._checkers(state, player)
-        bar = self._seen(state)["Bar"]
-        own = 25 * bar.count("xo"[player]) + sum(point * count for point, count in enumerate(mine))
-        against = 25 * bar.count("xo"[1 - player]) + sum((25 - point) * count for point, count in enumerate(other))
-        return against - own
+        seen = np.array(state.observation_tensor(player))
+        # Each point has four numbers: whether it holds 1, 2 or 3 checkers, and how many more than 3.
+        one, two, three, more = seen[:192].reshape(2, 24, 4).transpose(2, 0, 1)
+        checkers = one + 2 * two + 3 * three + more + 3 * (more > 0)
+        mine, theirs = _PIPS if player == 0 else _PIPS[::-1]
+        bars = seen[195] - seen[192]
+        return float(checkers[1] @ theirs - checkers[0] @ mine + 25 * bars)
 
     def information_key(self, state: State, player: int) -> str:
         return f"{player} {self._turns(state)}\n{self.brief(state, player)}"

@@ -5,6 +5,7 @@ file beside this one describes one game in our own words by overriding it. Every
 player: `str(state)` is never used where a game hides something, because it prints every hand.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from random import Random
@@ -20,6 +21,9 @@ State = Any
 """A `pyspiel.State`. Its subclasses carry methods that the library's stubs do not know."""
 
 _EXACT = Notation()
+
+_CELL = re.compile(r"(?<![a-wyz])[a-z][1-9][0-9]?(?![0-9])")
+"""A cell in the name of a move; in "a2b3" and "a2xb3" both count."""
 
 Decision = tuple[State, int]
 """A state and the seat that is asked there: the player to move, or one of several that move at once."""
@@ -54,6 +58,8 @@ class Game:
     """What the returns count, where their size matters."""
     walk_skills: ClassVar[tuple[float, ...]] = (0.0, 0.5, 0.9)
     """How often the players on the way to a single move's position choose well; each seat draws one of these."""
+    walk_thirds: ClassVar[tuple[int | None, ...]] = (0, 1, 2, None)
+    """In which third of the game single moves' positions lie, task by task in turn; None: in any."""
     screening_moves: ClassVar[int | None] = None
     """How many moves of playouts may be spent to see whether the moves of a position differ; None for the usual."""
     margin_unit: ClassVar[float | None] = None
@@ -63,6 +69,9 @@ class Game:
     return_unit: ClassVar[float | None] = None
     """On the scale "auto" the return that is worth 3/4 in a game of stakes, and 1/2 in a game for one; None pays in
     proportion to the return."""
+    loss_unit: ClassVar[float | None] = None
+    """The reward "optimal" pays 1/2 for a move that loses so much of the expected return at equilibrium; None pays in
+    proportion to the range of returns."""
     solver_nodes: ClassVar[int] = 8_000
     """How many states may be reached to solve a late position; fewer where a state takes long, 0 for none."""
     written: ClassVar[str] = ""
@@ -182,6 +191,10 @@ class Game:
         With hidden information it may use what the player knows alone, or `gained` must be overridden.
         """
         return 0.0
+
+    def measures(self, state: State, player: int) -> dict[str, float]:
+        """What the game itself counts in a state, by name, for reports; no reward depends on it."""
+        return {}
 
     def gained(self, start: State, end: State, player: int) -> float:
         """How much a player's margin grew from one state to another."""
@@ -304,6 +317,10 @@ class Game:
     def action_name(self, state: State, player: int, action: int) -> str:
         """A short name of a player's legal action: words with single spaces between them."""
         return " ".join(state.action_to_string(player, action).split())
+
+    def cells(self, state: State, player: int, action: int, name: str) -> tuple[str, ...]:
+        """The cells of the board by which a person points at an action of this name: those that the name holds."""
+        return tuple(_CELL.findall(name))
 
     def action_names(self, state: State, player: int) -> dict[int, str]:
         """The name of each of a player's legal actions, by OpenSpiel's action number, in ascending order.

@@ -70,15 +70,15 @@ class Battleship(Game):
     def position(self, state: State, player: int) -> str:
         placed, answers, shots = self._placed(state, player), self._answers(state, player), self._shots(state, player)
         placing = len(placed) < len(self._lengths)
-        told = []
+        ships = []
         for length, action in zip(self._lengths, placed, strict=False):
             hits = len(set(self._cells(action, length)) & set(shots))
             damage = "sunk" if hits == length else f"{hits} hit" if hits else "not hit"
-            told.append(f"length {length} at {self._name(action)}{'' if placing else f' ({damage})'}")
+            ships.append(f"length {length} at {self._name(action)}{'' if placing else f' ({damage})'}")
         lines = [
             "Your board (# ship, X ship that was hit, o water that was shot at, . other water):",
             self._draw(self._own(state, player)),
-            f"Your ships: {', '.join(told) or 'none yet'}",
+            f"Your ships: {', '.join(ships) or 'none yet'}",
         ]
         if placing:
             return "\n".join([*lines, f"You now place your ship of length {self._lengths[len(placed)]}."])
@@ -127,7 +127,7 @@ class Battleship(Game):
         return f"{player}|{min(own)}|{min(theirs)}"
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
-        """The other's fleet drawn anew among those that give the answers which the player got.
+        """The other's fleet, resampled among those that give the answers which the player got.
 
         `PARTICLES` fleets are drawn ship by ship, first what covers the hits, and one of them is taken with a chance
         proportional to the inverse of the chance that it was drawn with (sampling-importance-resampling, Rubin 1987):

@@ -43,9 +43,9 @@ class Blackjack(Game):
     def position(self, state: State, player: int) -> str:
         mine, open_card = self._cards(state)
         total, soft = _total(mine)
-        told = f"{total}, with an ace as 11" if soft else str(total)
+        counted = f"{total}, with an ace as 11" if soft else str(total)
         shown = " ".join(map(_name, mine))
-        return f"Your cards: {shown} (total {told})\nDealer's cards: {_name(open_card)} and one face down"
+        return f"Your cards: {shown} (total {counted})\nDealer's cards: {_name(open_card)} and one face down"
 
     def brief(self, state: State, player: int) -> str:
         """Own cards and the dealer's open card, by rank: suits count for nothing."""

@@ -130,8 +130,8 @@ class Bridge(Game):
         if not seen.tricks or not seen.contract:
             return "\n".join(lines)
         level, denomination, doubled, declarer = seen.contract
-        told = {1: "", 2: ", doubled", 4: ", redoubled"}[doubled]
-        lines.append(f"Contract: {level}{_DENOMINATIONS[denomination]}{told}, declarer {_SEAT_NAMES[declarer]}")
+        doubled_how = {1: "", 2: ", doubled", 4: ", redoubled"}[doubled]
+        lines.append(f"Contract: {level}{_DENOMINATIONS[denomination]}{doubled_how}, declarer {_SEAT_NAMES[declarer]}")
         if seen.dummy is not None:
             shown = "your own" if seen.dummy == player else _by_suit(seen.hand(seen.dummy))
             lines.append(f"Dummy: {_SEAT_NAMES[seen.dummy]}, {shown}")
@@ -241,8 +241,8 @@ class Bridge(Game):
         return "/".join(parts)
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
-        """The hands that the player does not see dealt anew, uniformly over what leaves every play legal, whatever the
-        calls may tell."""
+        """The hands that the player does not see, resampled uniformly over what leaves every play legal, whatever the
+        calls may mean."""
         seen = _read(tuple(state.history()), self.parameters.get("dealer", 0))
         known = {player, *([] if seen.dummy is None else [seen.dummy])}
         hidden = [seat for seat in _SEATS if seat not in known]

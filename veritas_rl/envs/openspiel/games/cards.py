@@ -1,4 +1,4 @@
-"""What card games share: names of cards, renaming of suits, and dealing the unseen cards anew."""
+"""What card games share: names of cards, renaming of suits, and resampling the unseen cards."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache

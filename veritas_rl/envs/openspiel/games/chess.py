@@ -98,6 +98,11 @@ class Chess(Game):
             for action in legal
         }
 
+    def cells(self, state: State, player: int, action: int, name: str) -> tuple[str, ...]:
+        """From and to, also in castling."""
+        long = pyspiel.chess.action_to_move(action, state.board()).to_lan()
+        return long[:2], long[2:4]
+
     def margin(self, state: State, player: int) -> float:
         """Material, in pawns."""
         placement = self._fen(state)[0]

@@ -40,11 +40,15 @@ class ConnectFour(Game):
     def action_name(self, state: State, player: int, action: int) -> str:
         return f"column {action}"
 
+    def cells(self, state: State, player: int, action: int, name: str) -> tuple[str, ...]:
+        """Any cell of the column."""
+        return (str(action),)
+
     def notation(self, state: State, player: int) -> Notation:
         return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
-        return "\n".join(self._rows(state))  # the discs on the board tell whose turn it is
+        return "\n".join(self._rows(state))  # the discs on the board show whose turn it is
 
     def state_key(self, state: State) -> str:
         return "\n".join(self._rows(state))

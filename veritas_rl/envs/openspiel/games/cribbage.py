@@ -2,8 +2,8 @@
 
 Two things differ from the usual rules. Everything that a deal's end counts is counted before anybody wins, and if both
 players then have 121 points, player 0 has won. A flush of four cards counts in the crib as it does in a hand. OpenSpiel
-cannot deal anew; here that is done from the history: 12 cards dealt, two put into the crib by each player, the starter,
-and the play. Earlier deals are left as they were, because nothing of them but the scores matters any more.
+cannot resample a state; this file does it from the history: 12 cards dealt, two put into the crib by each player, the
+starter, and the play. Earlier deals are left as they were, because nothing of them but the scores matters any more.
 """
 
 from collections.abc import Callable
@@ -173,7 +173,7 @@ class Cribbage(Game):
         return min(renamed)
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
-        """The other's hand and crib cards dealt anew, uniformly over what fits: a card that could have been played when
+        """The other's hand and crib cards, resampled uniformly over what fits: a card that could have been played when
         the other player passed is not in that hand."""
         seen, other = _read(tuple(state.history())), 1 - player
         played = seen.played(other)

@@ -1,7 +1,7 @@
 """Euchre. Rules checked against OpenSpiel's `games/euchre/euchre.cc`.
 
-It is one deal. OpenSpiel's own way to deal anew leaves the three cards that nobody holds, and the dealer's discard,
-where they are: it tells a search what its player cannot know. So that is done here, from the history: dealer, 20 cards
+It is one deal. OpenSpiel's own resampling leaves the three cards that nobody holds, and the dealer's discard,
+where they are: it gives a search what its player cannot know. So that is done here, from the history: dealer, 20 cards
 dealt in turn, the upcard, and what the players did.
 """
 
@@ -157,13 +157,13 @@ class Euchre(Game):
             return "\n".join(lines)
         won = [0, 0]
         for number, trick in enumerate(seen.tricks, 1):
-            told = ", ".join(f"player {seat} {_name(card)}" for seat, card in trick)
+            played = ", ".join(f"player {seat} {_name(card)}" for seat, card in trick)
             if len(trick) == 4 - len(seen.out):
                 winner = _winner(trick, seen.trump)
                 won[winner % 2] += 1
-                lines.append(f"Trick {number}: {told}; taken by player {winner}")
+                lines.append(f"Trick {number}: {played}; taken by player {winner}")
             else:
-                lines.append(f"This trick: {told or 'you lead'}")
+                lines.append(f"This trick: {played or 'you lead'}")
         lines.append(f"Tricks: your side {won[player % 2]}, the other side {won[1 - player % 2]}")
         return "\n".join(lines)
 
@@ -242,7 +242,7 @@ class Euchre(Game):
         return f"{player} {self._key(state, player)}"
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """All seats have the same problem: the dealer is told by how far he sits from the player. Suits may be renamed
+        """All seats have the same problem: the dealer is named by the distance from the player. Suits may be renamed
         if each colour's two suits stay together."""
         key = self._key(state, player)
         hand, rest = key.split("|")
@@ -250,8 +250,8 @@ class Euchre(Game):
         return min(f"{' '.join(sorted(cards))}|{others}" for cards, others in renamed)
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
-        """The cards that the player has not seen dealt anew to the other hands, the dealer's discard and the three left
-        over: uniformly over what leaves every play legal."""
+        """The unseen cards, resampled uniformly over what leaves every play legal: the other hands, the dealer's
+        discard and the three left over."""
         seen = _read(tuple(state.history()))
         others = [seat for seat in _SEATS if seat != player]
         played = {seat: [card for trick in seen.tricks for who, card in trick if who == seat] for seat in _SEATS}
@@ -290,7 +290,7 @@ class Euchre(Game):
         return copy
 
     def _key(self, state: State, player: int) -> str:
-        """What a player knows, with the others told by where they sit from the player."""
+        """What a player knows, with the others named by their distance from the player."""
         seen = _read(tuple(state.history()))
         own = _name(seen.discard) if player == seen.dealer and seen.discard is not None else ""
         plays = [card for trick in seen.tricks for _, card in trick]

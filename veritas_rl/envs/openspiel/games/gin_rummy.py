@@ -1,7 +1,7 @@
 """Gin rummy. Rules checked against OpenSpiel's `games/gin_rummy/gin_rummy.cc` and `gin_rummy_utils.cc`.
 
 It is one hand. J, Q and K count 10. A knock, the laying down of melds and the laying off are single actions in a row.
-Melds have at most five cards: a longer run is laid as two. OpenSpiel's own way to deal anew depends on the true hand,
+Melds have at most five cards: a longer run is laid as two. OpenSpiel's own resampling depends on the true hand,
 and leaves it in the history: neither that nor the search that uses it is used here.
 """
 
@@ -110,7 +110,7 @@ class GinRummy(Game):
             f"Cards in the stock: {seen.stock_size}",
         ]
         if seen.phase == "FirstUpcard" and any(seen.pass_on_first_upcard):
-            passed = [f"player {seat}" for seat, told in enumerate(seen.pass_on_first_upcard) if told]
+            passed = [f"player {seat}" for seat, has_passed in enumerate(seen.pass_on_first_upcard) if has_passed]
             lines.append(f"Passed on the upcard: {', '.join(passed)}")
         if self.parameters["oklahoma"]:
             lines.append(f"Most deadwood to knock: {seen.knock_card}")
@@ -203,7 +203,7 @@ class GinRummy(Game):
         )
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
-        """The opponent's cards that the player has never seen, drawn anew from all such cards, uniformly."""
+        """The opponent's cards that the player has never seen, resampled uniformly from all such cards."""
         size, steps = self.parameters["hand_size"], state.full_history()
         if state.current_phase().name == "LAYOFF":
             return state.clone()  # both hands lie open

@@ -65,8 +65,8 @@ class Go(Game):
         if names:
             lines.append(f"Empty points where you may not play now: {', '.join(names)}")
         if repeats := self._repeats(state, player):
-            told = ", ".join(self._point(action) for action in repeats)
-            lines.append(f"Moves that repeat an earlier position, so that the game ends as a draw: {told}")
+            named = ", ".join(self._point(action) for action in repeats)
+            lines.append(f"Moves that repeat an earlier position, so that the game ends as a draw: {named}")
         return "\n".join(lines)
 
     def brief(self, state: State, player: int) -> str:

@@ -4,7 +4,7 @@ All players bid at once. The last round is no decision: OpenSpiel plays the last
 learns who won a round, and never with which card.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import ClassVar
 
@@ -89,11 +89,11 @@ class Goofspiel(Game):
         if self.parameters["points_order"] == "random":
             lines[0] += "".join([f" +{card}" for card in self._left(prizes)])
         if self.hidden:
-            told = [
+            won = [
                 f"{prize}:{bid[player]}{'-=+'[1 + (bid[player] > bid[other]) - (bid[player] < bid[other])]}"
                 for prize, bid in zip(prizes, bids, strict=False)
             ]
-            lines.append(" ".join(told))
+            lines.append(" ".join(won))
         else:
             lines[0] += "".join([f" -{card}" for card in self._left([bid[other] for bid in bids])])
         return "\n".join(lines)
@@ -120,13 +120,12 @@ class Goofspiel(Game):
 
     def margin(self, state: State, player: int) -> float:
         """Points of the prizes won, per card of the game."""
-        prizes, bids = self._rounds(state)
-        if state.is_terminal():  # the last round is in no history
-            prizes = [*prizes[: len(bids)], *self._left(prizes[: len(bids)])]
-            hands = [self._left([bid[seat] for bid in bids]) for seat in (0, 1)]
-            bids = [*bids, *zip(*hands, strict=True)]
-        points = self._points(prizes, bids)
-        return (points[player] - points[1 - player]) / self.parameters["num_cards"]
+        prizes, (mine, theirs), cards = *self._actions(state, player), self.parameters["num_cards"]
+        lead = sum([((a > b) - (a < b)) * (prize + 1) for prize, a, b in zip(prizes, mine, theirs, strict=False)])
+        if state.is_terminal() and len(mine) == cards - 1:  # the last round is in no history: what is left is played
+            prize, a, b = [sum(range(cards)) - sum(gone[: cards - 1]) for gone in (prizes, mine, theirs)]
+            lead += ((a > b) - (a < b)) * (prize + 1)
+        return lead / cards
 
     def information_key(self, state: State, player: int) -> str:
         return f"{player}|{self.symmetry_key(state, player)}"
@@ -134,7 +133,7 @@ class Goofspiel(Game):
     def symmetry_key(self, state: State, player: int) -> str:
         """Both seats have the same problem."""
         if self.parameters["imp_info"]:
-            return self.brief(state, player)  # its rounds tell the own cards
+            return self.brief(state, player)  # its rounds show the own cards
         mine = self._left([bid[player] for bid in self._rounds(state)[1]])
         return f"{self._list(mine)}\n{self.brief(state, player)}"
 
@@ -173,13 +172,18 @@ class Goofspiel(Game):
 
     def _rounds(self, state: State) -> tuple[list[int], list[tuple[int, int]]]:
         """The prizes turned up so far, and both bids of each finished round."""
-        history, cards = state.history(), self.parameters["num_cards"]
-        if self.parameters["points_order"] == "random":
-            bids = [(a + 1, b + 1) for a, b in zip(history[1::3], history[2::3], strict=False)]
-            return [prize + 1 for prize in history[0::3]], bids
-        bids = [(a + 1, b + 1) for a, b in zip(history[0::2], history[1::2], strict=True)]
-        prizes = range(1, cards + 1) if self.parameters["points_order"] == "ascending" else range(cards, 0, -1)
-        return list(prizes)[: len(bids) + 1], bids
+        prizes, bids = self._actions(state, 0)
+        turned = [prize + 1 for prize in prizes[: len(bids[0]) + 1]]
+        return turned, [(a + 1, b + 1) for a, b in zip(*bids, strict=True)]
+
+    def _actions(self, state: State, player: int) -> tuple[Sequence[int], tuple[Sequence[int], Sequence[int]]]:
+        """The prizes and the bids of a player and of the other one, counted from 0: the prizes turned up so far, or all
+        of them where their order is fixed."""
+        history, order = state.history(), self.parameters["points_order"]
+        if order == "random":
+            return history[0::3], (history[1 + player :: 3], history[2 - player :: 3])
+        upwards = range(self.parameters["num_cards"])
+        return upwards if order == "ascending" else upwards[::-1], (history[player::2], history[1 - player :: 2])
 
     def _left(self, gone: list[int]) -> list[int]:
         return [card for card in range(1, self.parameters["num_cards"] + 1) if card not in gone]

@@ -1,8 +1,8 @@
 """Hearts. Rules checked against OpenSpiel's `games/hearts/hearts.cc`.
 
 It is one deal. With `pass_cards=False` OpenSpiel still draws among all four directions, and cards are passed all the
-same: its chance outcomes do not look at that parameter. Its observation struct tells a player who has not yet passed
-what is being passed to him, and its own way to deal anew forgets who has shown which suits to be missing; so both are
+same: its chance outcomes do not look at that parameter. Its observation struct shows a player who has not yet passed
+what is being passed to him, and its own resampling forgets who has shown which suits to be missing; so both are
 done here, from the history: pass direction, 52 cards dealt in turn, three cards passed by each, and the play.
 """
 
@@ -132,14 +132,14 @@ class Hearts(Game):
             return "\n".join(lines)
         points, taken = [0] * 4, [0] * 4
         for number, (leader, cards) in enumerate(seen.tricks, 1):
-            told = ", ".join(f"player {(leader + turn) % 4} {_name(card)}" for turn, card in enumerate(cards))
+            played = ", ".join(f"player {(leader + turn) % 4} {_name(card)}" for turn, card in enumerate(cards))
             if len(cards) == 4:
                 winner = _winner(leader, cards)
                 points[winner] += self._points(cards)
                 taken[winner] += 1
-                lines.append(f"Trick {number}: {told}; taken by player {winner}")
+                lines.append(f"Trick {number}: {played}; taken by player {winner}")
             else:
-                lines.append(f"This trick: {told or 'you lead'}")
+                lines.append(f"This trick: {played or 'you lead'}")
         lines.append("Points taken: " + ", ".join(f"player {seat}: {points[seat]}" for seat in _SEATS))
         lines.append(f"Hearts may be led: {'yes' if state.hearts_broken() else 'not yet'}")
         return "\n".join(lines)
@@ -193,7 +193,7 @@ class Hearts(Game):
         return f"{player} {self.symmetry_key(state, player)}"
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """All seats have the same problem: players are told by how far to the left they sit."""
+        """All seats have the same problem: players are named by how far to the left they sit."""
         seen = _read(tuple(state.history()))
         first = (seen.tricks[0][0] - player) % 4 if seen.tricks else "-"
         parts = [
@@ -206,7 +206,7 @@ class Hearts(Game):
         return "/".join(parts)
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
-        """What is not known dealt anew: uniformly over the hands that fit the play, and over what others passed.
+        """What is not known, resampled: uniformly over the hands that fit the play, and over what others passed.
 
         A hand fits if each of its plays was legal: it has no card of a suit that was not followed, and none that a
         player must have lacked who led a heart too early or gave points to the first trick.

@@ -53,7 +53,7 @@ class Hex(Game):
         return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
-        return "\n".join(self._rows(state))  # the stones on the board tell whose turn it is
+        return "\n".join(self._rows(state))  # the stones on the board show whose turn it is
 
     def state_key(self, state: State) -> str:
         return state.observation_string(0)

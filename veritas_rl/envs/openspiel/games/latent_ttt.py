@@ -1,7 +1,7 @@
 """Latent tic-tac-toe. Rules checked against OpenSpiel's `games/latent_ttt/latent_ttt.cc`.
 
 A choice is hidden from the opponent until the opponent has made the next one, so exactly one choice is unknown to who
-is asked. OpenSpiel cannot resample it; ours draws that choice anew.
+is asked. OpenSpiel cannot resample it; this file resamples that choice.
 """
 
 from collections.abc import Callable
@@ -43,13 +43,13 @@ class LatentTicTacToe(Game):
     def position(self, state: State, player: int) -> str:
         choices = self._choices(state)
         board: dict[int, str] = {}
-        told = []
+        listed = []
         for mover, cell in choices:
             put = board.setdefault(cell, mover) == mover
-            told.append(f"{mover} {cell_name(cell)}{'' if put else ' (taken: turn lost)'}")
+            listed.append(f"{mover} {cell_name(cell)}{'' if put else ' (taken: turn lost)'}")
         if state.history():
-            told.append(f"{'ox'[player]} hidden")
-        return f"{draw(self._view(state, player))}\nChoices so far, in order: {', '.join(told) or 'none'}"
+            listed.append(f"{'ox'[player]} hidden")
+        return f"{draw(self._view(state, player))}\nChoices so far, in order: {', '.join(listed) or 'none'}"
 
     def brief(self, state: State, player: int) -> str:
         choices = "".join([cell_name(cell) for _, cell in self._choices(state)])
@@ -69,7 +69,7 @@ class LatentTicTacToe(Game):
         return str(player) + min("".join([str(image[cell]) for cell in cells]) for image in symmetries(3, 3))
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
-        """The opponent's last choice drawn anew, uniformly among those that did not end the game."""
+        """The opponent's last choice, resampled uniformly among those that did not end the game."""
         copy = self.spiel.new_initial_state()
         if not state.history():
             return copy

@@ -22,6 +22,8 @@ class LeducPoker(Game):
     default_cases: ClassVar = ("leduc_poker",)
     budget: ClassVar = (3000, 200)
     unit: ClassVar = "chips"
+    # Returns range over 26 chips, and half of the decisions are about less than three.
+    loss_unit: ClassVar = 1.0
     limits: ClassVar = {"players": (2, 10)}
 
     @property
@@ -50,10 +52,10 @@ class LeducPoker(Game):
         lines = [
             f"Your card: {self._card(state.private_card(player))}",
             f"Public card: {public}",
-            f"Betting in round 1: {self._told(first)}",
+            f"Betting in round 1: {self._betting(first)}",
         ]
         if second is not None:
-            lines.append(f"Betting in round 2: {self._told(second)}")
+            lines.append(f"Betting in round 2: {self._betting(second)}")
         if state.is_terminal():  # the pot is paid out
             gains = ", ".join(f"player {seat}: {gain:+g}" for seat, gain in enumerate(state.returns()))
             return "\n".join([*lines, f"Chips won or lost: {gains}"])
@@ -97,7 +99,7 @@ class LeducPoker(Game):
         return rounds[0], rounds[1] if len(rounds) > 1 else None
 
     @staticmethod
-    def _told(moves: list[tuple[int, int]]) -> str:
+    def _betting(moves: list[tuple[int, int]]) -> str:
         return ", ".join(f"player {player}: {_MOVES[action]}" for player, action in moves) or "none"
 
 

@@ -44,7 +44,7 @@ class LiarsDice(Game):
 
     def brief(self, state: State, player: int) -> str:
         dice = ("" if self.parameters["dice_sides"] < 10 else ",").join(map(str, self._dice(state, player)))
-        return " ".join([dice, *self._bids(state)])  # the bids tell whose turn it is
+        return " ".join([dice, *self._bids(state)])  # the bids show whose turn it is
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class LiarsDice(Game):
         return liar if liar in legal else min(bids)
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
-        """The other player's dice rolled anew, uniformly: bids may be lies, so none of them excludes a roll."""
+        """The other player's dice, resampled uniformly: bids may be lies, so none of them excludes a roll."""
         dice, sides = self.parameters["numdice"], self.parameters["dice_sides"]
         copy = self.spiel.new_initial_state()
         for step, action in enumerate(state.history()):

@@ -43,8 +43,8 @@ class Pig(Game):
 
     def position(self, state: State, player: int) -> str:
         scores, turn = self._points(state)
-        told = ", ".join(f"player {seat}: {score}" for seat, score in enumerate(scores))
-        return f"Scores: {told}\nPoints of this turn so far: {turn}\nMoves made so far: {self._moves(state)}"
+        shown = ", ".join(f"player {seat}: {score}" for seat, score in enumerate(scores))
+        return f"Scores: {shown}\nPoints of this turn so far: {turn}\nMoves made so far: {self._moves(state)}"
 
     def brief(self, state: State, player: int) -> str:
         """The points of the turn; the scores, the own first, in the order of turns."""

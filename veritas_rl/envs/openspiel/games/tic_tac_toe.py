@@ -59,7 +59,7 @@ class TicTacToe(Game):
         return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
-        return self._cells(state)  # the marks on the board tell whose turn it is
+        return self._cells(state)  # the marks on the board show whose turn it is
 
     def state_key(self, state: State) -> str:
         return self._cells(state)

@@ -1,7 +1,7 @@
 """2048, for one player. Rules checked against OpenSpiel's `games/twenty_forty_eight/2048.cc`.
 
 Only moves that change the board are legal, and the game ends with the first tile of 2048. A bug of OpenSpiel 2.0.2 is
-told as a rule: what was joined in the last move still counts as joined when the next legal moves are looked for, so a
+stated as a rule: what was joined in the last move still counts as joined when the next legal moves are looked for, so a
 move that would do nothing but join something to it is missing.
 """
 
@@ -48,8 +48,8 @@ class TwentyFortyEight(Game):
         board, legal = self._rows(state), state.legal_actions()
         rows = [" ".join([f"{tile or '.':>4}" for tile in row]) for row in board]
         barred = [name for move, name in enumerate(_MOVES) if move not in legal and _changes(board, move)]
-        told = [f"Barred now: {', '.join(barred)}"] if barred else []
-        return "\n".join([*rows, *told, f"Score so far: {self._score(state)}"])
+        bars = [f"Barred now: {', '.join(barred)}"] if barred else []
+        return "\n".join([*rows, *bars, f"Score so far: {self._score(state)}"])
 
     def brief(self, state: State, player: int) -> str:
         """A sign for each tile: its power of two, a for 1024."""
@@ -58,11 +58,15 @@ class TwentyFortyEight(Game):
     def action_name(self, state: State, player: int, action: int) -> str:
         return _MOVES[action]
 
+    def measures(self, state: State, player: int) -> dict[str, float]:
+        """The sum of what was scored, and the highest tile."""
+        return {"points": float(self._score(state)), "highest_tile": float(max(map(max, self._rows(state))))}
+
     def notation(self, state: State, player: int) -> Notation:
         return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
-        legal = "".join(map(str, state.legal_actions()))  # the board alone does not tell which moves are barred
+        legal = "".join(map(str, state.legal_actions()))  # the board alone does not show which moves are barred
         return f"{self.brief(state, player)} {legal} {self._score(state)}"
 
     def symmetry_key(self, state: State, player: int) -> str:

@@ -88,8 +88,9 @@ def show(rows: Sequence[CaseSignal], settings: Settings, console: Console) -> No
     if not console.is_terminal:
         console.width = max(console.width, PRINTED_WIDTH)  # a file or a pipe has no width of its own
     names, cells = list(COLUMNS), {row.case: cells_of(row) for row in rows}
+    few = f", at most {settings.moves} moves a task" if settings.moves else ""
     titles = (
-        f"learning signal: {settings.tasks} tasks a case, {settings.playouts} fresh playouts a move",
+        f"learning signal: {settings.tasks} tasks a case, {settings.playouts} fresh playouts a move{few}",
         f"what is paid: reward {settings.reward}",
     )
     # Two tables, because one is wider than a terminal.

@@ -28,6 +28,7 @@ class Settings:
     Attributes:
         tasks: Tasks of each case.
         playouts: Fresh playouts of each move; a multiple of `BATCHES`.
+        moves: How many legal moves of a task are measured at most, evenly spread; None measures all.
         reward: "outcome" or "optimal".
         mode: "move", or "episode" for decisions of whole games between random players.
         seed: The seed of the set of tasks.
@@ -40,6 +41,7 @@ class Settings:
 
     tasks: int = 200
     playouts: int = 128
+    moves: int | None = None
     reward: str = "outcome"
     mode: str = "move"
     seed: int = 42
@@ -49,6 +51,8 @@ class Settings:
     def __post_init__(self) -> None:
         check_least("tasks", self.tasks, 1)
         check_least("nodes", self.nodes, 0)
+        if self.moves is not None:
+            check_least("moves", self.moves, 2)
         check_choice("reward", self.reward, REWARDS)
         check_choice("mode", self.mode, MODES)
         if self.playouts < BATCHES or self.playouts % BATCHES:
@@ -213,7 +217,9 @@ def jobs_of(settings: Settings, cases: Sequence[str]) -> dict[str, list[Job]]:
     """
     jobs: dict[str, list[Job]] = {}
     for task in settings.catalogue(cases):
-        jobs.setdefault(task.case, []).append(Job(OpenSpielTask.of(task), settings.playouts, settings.nodes))
+        jobs.setdefault(task.case, []).append(
+            Job(OpenSpielTask.of(task), settings.playouts, settings.nodes, settings.moves)
+        )
     return jobs
 
 

@@ -25,8 +25,6 @@ BLOCK = 32
 MAX_FRUITLESS, MAX_REPEATS, MAX_WALKS = 32, 160, 4_000
 """After so many walks without a new position a task gives up on its third of the game, on a position of its own, and on
 any position."""
-THIRDS = (0, 1, 2, None)
-"""In which third of the game tasks lie, in turn; None: in any."""
 PER_WALK = 6
 """How many decisions of one walk are looked at, at most."""
 SCREENED = 3
@@ -189,7 +187,7 @@ class _Block:
     def _next(self) -> Position:
         game = load(self.case)
         k = self.number * BLOCK + len(self.drawn)
-        search, third = _Search(), THIRDS[k % len(THIRDS)]
+        search, third = _Search(), game.walk_thirds[k % len(game.walk_thirds)]
         for attempt in range(MAX_WALKS):
             random = generator("walk", self.case, self.seed, self.split, self.depth, k, attempt)
             if self.depth >= 0:

@@ -9,6 +9,7 @@ from statistics import fmean
 from veritas_rl.envs.base import Reason
 from veritas_rl.envs.openspiel.engines import engine_values
 from veritas_rl.envs.openspiel.games import Game, State
+from veritas_rl.envs.openspiel.games.base import share
 from veritas_rl.envs.openspiel.task import OpenSpielPay
 from veritas_rl.envs.openspiel.values import equilibrium, playouts, search
 from veritas_rl.envs.openspiel.values.minimax import ExactSolver, is_exact, solver_of
@@ -100,7 +101,26 @@ class KnownValues(MoveValues):
         return max(self.values.values()) - self.values[action]
 
     def is_good(self, action: int) -> bool:
-        return self.lost(action) <= self.tolerance + ROUNDING
+        return max(self.values.values()) - self.values[action] <= self.tolerance + ROUNDING
+
+
+class EquilibriumValues(KnownValues):
+    """Expected returns where everybody plays an equilibrium.
+
+    Args:
+        game: The game.
+        returns: By legal action.
+    """
+
+    def __init__(self, game: Game, returns: Mapping[int, float]) -> None:
+        least, greatest = game.spiel.min_utility(), game.spiel.max_utility()
+        values = {action: (mean - least) / (greatest - least) for action, mean in returns.items()}
+        super().__init__("equilibrium", values, equilibrium.TOLERANCE / (greatest - least))
+        self.unit = game.loss_unit / (greatest - least) if game.loss_unit else None
+
+    def lost(self, action: int) -> float:
+        lost = super().lost(action)
+        return lost if self.unit is None else share(lost, self.unit)
 
 
 class PlayoutValues(MoveValues):
@@ -171,10 +191,7 @@ def _known(question: Question, engine: str, scale: str) -> KnownValues | None:
     if late is not None:
         return KnownValues("solved", _results(late))
     if equilibrium.has_equilibrium(game.case):
-        least, greatest = game.spiel.min_utility(), game.spiel.max_utility()
-        worths = equilibrium.equilibrium_of(game.case).values(question.state)
-        values = {action: (worth - least) / (greatest - least) for action, worth in worths.items()}
-        return KnownValues("equilibrium", values, equilibrium.TOLERANCE / (greatest - least))
+        return EquilibriumValues(game, equilibrium.equilibrium_of(game.case).values(question.state))
     asked = engine_values(game, question.state, question.player, engine, scale) if engine else None
     if asked is not None:
         return KnownValues("engine", asked, ENGINE_TOLERANCE)

@@ -156,9 +156,15 @@ def _played(question: Question, deal: State, action: int | None, scale: str, see
     """What one playout comes to."""
     game, player = question.game, question.player
     random = Random(seed)
-    state = deal.clone()
-    moves = {mover: random.choice(state.legal_actions(mover)) for mover in game.movers(state)}
-    game.apply(state, moves if action is None else {**moves, player: action})
+    state, first = deal.clone(), random.random()
+    if game.simultaneous:
+        moves = {mover: random.choice(state.legal_actions(mover)) for mover in game.movers(state)}
+        game.apply(state, moves if action is None else {**moves, player: action})
+    elif action is None:
+        actions = state.legal_actions()
+        state.apply_action(actions[int(first * len(actions))])
+    else:
+        state.apply_action(action)
     return _finished(question, state, player, scale, random)
 
 

@@ -1,4 +1,4 @@
-"""Runs Python programs that nobody vouches for, in a process with no network, no files and limits on all it uses.
+"""Runs untrusted Python programs in a process without network or files, with limits on all resources.
 
 `client.Sandbox` is what callers use. It starts a small clean interpreter (`inside`), which walls itself in once and
 forks a process for each program. `outcomes` says how a run ended, `layers` which walls hold on this machine.

@@ -1,4 +1,4 @@
-"""The sandboxed server: a small clean interpreter that walls itself in once, and forks a process for each program.
+"""The sandboxed server: a small clean interpreter that confines itself once, and forks a process for each program.
 
 It is started by `veritas_rl.envs.trace.sandbox.client`, reads requests from standard input and writes answers to
 standard output (`protocol` says in which form). In a pid namespace it is process 1: whatever a program leaves behind is

@@ -1,0 +1,85 @@
+"""Play a game against a model, a bot or an engine, on a page of this machine or by typing.
+
+    python train/tools/play.py --game "hex(board_size=5)" --opponent mcts:200
+    python train/tools/play.py --game chess --opponent uci:stockfish --seat 1
+    python train/tools/play.py --game connect_four --opponent CHECKPOINT --prompt brief
+    python train/tools/play.py --game leduc_poker --opponent http://localhost:8000/v1 --terminal
+
+An OPPONENT is a bot of the environment (listed at the end), a folder (a model, an adapter, global_step_N, or an
+experiment), a hub id, or the address of an OpenAI-compatible server. Games that end are added to the output folder:
+games.html and games.jsonl show them move by move, and demonstrations.jsonl has your moves for
+train/tools/convert_to_parquet.py.
+"""
+
+from pathlib import Path
+
+from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.judging.options import PlayersParser, replies_of
+from veritas_rl.paths import ROOT
+
+OUTPUT = ROOT / "train/outputs/play"
+PORT = 8760
+RETRIES = 2
+"""How often a model may answer again after a mistake, in a whole game."""
+
+
+def main() -> None:
+    """The command line."""
+    parser = PlayersParser(__doc__, "openspiel")
+    add = parser.add_argument
+    add("--game", required=True, help='what is played, such as "hex(board_size=5)"')
+    add("--opponent", default="random", help="who sits on the other seats; default: random")
+    add("--seat", type=int, default=0, help="where you sit, counted from 0; default: 0")
+    add("--terminal", action="store_true", help="play here by typing, without a page")
+    add("--port", type=int, default=PORT, help=f"of the page; 0 takes a free one; default: {PORT}")
+    add("--no_browser", action="store_true", help="open no browser")
+    add("--output", type=Path, default=OUTPUT, help="the folder of the games that end")
+    add("--seed", type=int, default=42, help="of deals, dice, bots and replies")
+    add("--base", help="the base of an adapter or checkpoint that names none, or whose own is gone")
+    add("--prompt", default="full", help="what a model is shown: full, unlisted or brief; default: full")
+    add("--retries", type=int, default=RETRIES, help="how often a model may make a mistake good in a game")
+    add("--temperature", type=float, default=0.0, help="of a model's replies; default: 0")
+    add("--top_p", type=float, default=1.0, help="of a model's replies")
+    add("--enable_thinking", action="store_true", help="let a model of both kinds think before it answers")
+    add("--say_limit", action="store_true", help="say in each prompt how many tokens the reply may have")
+    add("--max_tokens", type=int, default=1024, help="the most tokens of a reply")
+    add("--timeout", type=float, default=600.0, help="the most seconds a server may take for a reply")
+    parser.set_defaults(concurrency=8)
+    given = parser.parse_args()
+    replies = replies_of(given)
+    if not 0 <= given.port < 65536:
+        raise UserError(f"a port lies between 0 and 65535, {given.port} was given")
+    # What follows imports pyspiel: a wrong option needs none of it.
+    from veritas_rl.envs.registry import get_environment, make_task
+    from veritas_rl.players.loading import open_player
+    from veritas_rl.players.registry import check_bot, is_bot
+    from veritas_rl.viewing.play.table import Table
+
+    environment = get_environment(given.env)
+    cases = environment.read_config({environment.cases_key: given.game, "mode": "episode"}).cases
+    if len({case.partition("(")[0] for case in cases}) != 1:
+        raise UserError(f"one game is played at a time, --game {given.game} names {len(cases)}")
+    values = {"mode": "episode", "seed": given.seed, "prompt": given.prompt, "retries": given.retries}
+    task = make_task(given.env, cases[0], 0, **values)
+    player = None
+    if environment.players_of(task) > 1:
+        if is_bot(given.opponent, given.env):
+            check_bot(given.opponent, given.env, [task.case])
+        player = open_player(given.opponent, given.env, replies, given.output / "models", given.base)
+    try:
+        table = Table(task, given.seat, player and player.player, given.opponent, given.output)
+        if given.terminal:
+            from veritas_rl.viewing.play.terminal import play_in_terminal
+
+            play_in_terminal(table)
+        else:
+            from veritas_rl.viewing.play.server import serve
+
+            serve(table, given.port, not given.no_browser)
+    finally:
+        if player:
+            player.close()
+
+
+if __name__ == "__main__":
+    exit_on_user_error(main)

@@ -1,0 +1,237 @@
+"""Serve environments, and models, over HTTP to the clients of other projects.
+
+    python train/tools/serve.py --env openspiel --games "hex(board_size=5),leduc_poker" --port 8000
+    python train/tools/serve.py --env all
+    python train/tools/serve.py --model CHECKPOINT [--adapter NAME=FOLDER] --port 9000
+
+affinetes' client plays and evaluates at http://127.0.0.1:8000; where several environments are served, at
+http://127.0.0.1:8000/trace and so on. A model answers OpenAI's chat completions at http://127.0.0.1:9000/v1: on a CPU
+with our own engine, on GPUs with vLLM. GET / says what is served. docs/serving.md shows clients.
+
+Only this machine reaches the server. With --host 0.0.0.0 others do too, and then a token is needed: write it into a
+file, and give --token_file FILE.
+
+Exit code 0: ended by Ctrl-C. 2: an argument is wrong, or the port is taken.
+"""
+
+import argparse
+import importlib.util
+import logging
+import os
+import shlex
+import shutil
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from veritas_rl.configs import split_list
+from veritas_rl.envs.registry import ENVIRONMENTS
+from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.judging.options import add_config, config_of
+from veritas_rl.serving.limits import LOOPBACK, Limits
+
+if TYPE_CHECKING:
+    from veritas_rl.players.loading import ModelFiles
+    from veritas_rl.serving.chat import ServedModel
+    from veritas_rl.serving.offer import Offer
+
+LEAST_TOKEN = 16
+"""A shorter token could be guessed."""
+
+REPLY_TOKENS = 4096
+"""Beside the longest prompt, how many tokens our own engine keeps room for."""
+
+MERGED = Path("train/outputs/served")
+"""Where a trainer's checkpoint is merged."""
+
+
+def main() -> None:
+    """The command line."""
+    default = Limits()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    add = parser.add_argument
+    add("--env", default="", help="environments with commas, or all; default: openspiel, or none beside --model")
+    add("--games", "--cases", default="", help="what is played, of one environment; default: all of its cases")
+    add_config(parser)
+    add("--split", choices=("train", "val"), default="val", help="of tasks where a client names none; default: val")
+    opponents = "whom clients may choose in games, the default first; default: mcts,random,none"
+    add("--opponents", default="", help=opponents)
+    add(
+        "--ids",
+        action="store_true",
+        help="games are answered by the ids of actions, as affinetes' own environment asks",
+    )
+    add("--model", help="a model's folder, a checkpoint, an adapter or a hub id, to be served")
+    add("--model_name", default="", help="by which clients name it; default: the last part of its path")
+    add("--adapter", action="append", default=[], metavar="NAME=FOLDER", help="an adapter on it; may be repeated")
+    add("--base", help="the base of an adapter or checkpoint that names none, or whose own is gone")
+    add("--concurrency", type=int, default=32, help="how many replies our own engine writes at once; default: 32")
+    engine = "what writes: own, vllm, or auto (vllm where there is a GPU and it is installed); default: auto"
+    add("--engine", choices=("auto", "own", "vllm"), default="auto", help=engine)
+    add("--print", action="store_true", help="print the command of vLLM, and start nothing")
+    add("--host", default="127.0.0.1", help="the address to listen at; default: 127.0.0.1, this machine alone")
+    add("--port", type=int, default=8000, help="default: 8000; 0 takes a free one")
+    add("--token_file", type=Path, help="a file with the token that each client must say")
+    add("--sessions", type=int, default=default.sessions, help=f"open at once; default: {default.sessions}")
+    idle = f"seconds after which an unused session ends; default: {default.idle:g}"
+    add("--idle", type=float, default=default.idle, help=idle)
+    seconds = f"the most for one step or evaluation; default: {default.seconds:g}"
+    add("--seconds", type=float, default=default.seconds, help=seconds)
+    evaluations = f"how many run at once, others wait; default: {default.evaluations}"
+    add("--evaluations", type=int, default=default.evaluations, help=evaluations)
+    given = parser.parse_args()
+    token = _token(given.token_file)
+    if given.host not in LOOPBACK and not token:
+        raise UserError(f"--host {given.host} lets other machines in: give a --token_file, or serve this machine alone")
+    limits = Limits(sessions=given.sessions, idle=given.idle, seconds=given.seconds, evaluations=given.evaluations)
+    env = given.env or ("" if given.model else "openspiel")
+    names = list(ENVIRONMENTS) if env == "all" else split_list(env, "env")
+    if len(names) != 1 and (given.games or given.config or given.opponents or given.ids):
+        raise UserError(
+            "--games, --config, --opponents and --ids are of one environment: name it with --env, and no other"
+        )
+    if not given.model and (given.adapter or given.model_name or given.print or given.engine != "auto"):
+        raise UserError("--adapter, --model_name, --engine and --print are for --model: name one")
+    models: dict[str, ServedModel] = {}
+    if given.model:
+        files = _model_files(given)
+        if given.print or _takes_vllm(given.engine):
+            if names:
+                raise UserError("vLLM serves no environment: serve --env by a second command, on a port of its own")
+            _run_vllm(given, files, token)
+            return
+        models = _load(files, given.concurrency)
+    offers = [_offer(name, given) for name in names]
+    # Help and a wrong option need not wait for what this imports.
+    import uvicorn
+
+    from veritas_rl.serving.app import make_app
+
+    app = make_app(offers, limits, token, () if given.host not in LOOPBACK else LOOPBACK, models)
+    listening = _listen(given.host, given.port)
+    _allow_files()
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    host, port = listening.getsockname()[:2]
+    shown = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    for name in models:
+        print(f"serving the model {name} at {shown}/v1", flush=True)
+    if names:
+        print(f"serving {', '.join(names)} at {shown}", flush=True)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        timeout_keep_alive=30,
+        limit_concurrency=limits.sessions + 1000,
+        ws_max_size=limits.body,
+        ws_per_message_deflate=False,  # it would take longer than the whole rest of a message
+        server_header=False,
+    )
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _offer(name: str, given: argparse.Namespace) -> "Offer":
+    from veritas_rl.serving.offer import Offer
+
+    cases, opponents = split_list(given.games, "games"), split_list(given.opponents, "opponents")
+    return Offer(name, cases, dict(config_of(given)), opponents, given.split, given.ids)
+
+
+def _model_files(given: argparse.Namespace) -> dict[str, "ModelFiles"]:
+    """The model and its adapters by name, the model first."""
+    from veritas_rl.checkpoints.adapter import check_adapter
+    from veritas_rl.players.loading import ModelFiles, find_model
+
+    main = find_model(given.model, MERGED, given.base)
+    found = {given.model_name or Path(given.model).expanduser().resolve().name: main}
+    for text in given.adapter:
+        name, separator, place = text.partition("=")
+        if not name or not separator or not place:
+            raise UserError(f"--adapter takes NAME=FOLDER, {text!r} was given")
+        if name in found:
+            raise UserError(f"two models are named {name}: give another name")
+        if main.adapter is not None:
+            raise UserError(f"{given.model} is an adapter itself: give its base as --model, and both as --adapter")
+        folder = Path(place).expanduser().resolve()
+        check_adapter(folder, main.folder)
+        found[name] = ModelFiles(main.folder, folder)
+    return found
+
+
+def _takes_vllm(engine: str) -> bool:
+    if engine != "auto":
+        return engine == "vllm"
+    return shutil.which("nvidia-smi") is not None and importlib.util.find_spec("vllm") is not None
+
+
+def _run_vllm(given: argparse.Namespace, files: dict[str, "ModelFiles"], token: str) -> None:
+    """Become vLLM, or print how it would be called."""
+    from veritas_rl.serving.vllm import command
+
+    (name, main), *others = files.items()
+    adapters = {other: one.adapter for other, one in others if one.adapter is not None}
+    if main.adapter is not None:  # it answers by its own name, and its base by that of its folder
+        adapters, name = {name: main.adapter}, main.folder.name
+    made = command(main.folder, name, adapters, given.host, given.port)
+    print(shlex.join(made), flush=True)
+    if given.print:
+        return
+    if shutil.which("vllm") is None:
+        raise UserError("--engine vllm needs vllm: bash train/scripts/setup.sh gpu, or --engine own")
+    if token:
+        # Not an argument: everybody on the machine reads those.
+        os.environ["VLLM_API_KEY"] = token
+    os.execvp(made[0], made)
+
+
+def _load(files: dict[str, "ModelFiles"], concurrency: int) -> dict[str, "ServedModel"]:
+    from veritas_rl.players.loading import load_model
+    from veritas_rl.serving.chat import ServedModel
+
+    if concurrency < 1:
+        raise UserError(f"--concurrency must be at least 1, {concurrency} was given")
+    return {name: ServedModel(load_model(one, REPLY_TOKENS, concurrency)) for name, one in files.items()}
+
+
+def _token(file: Path | None) -> str:
+    if file is None:
+        return ""
+    try:
+        token = file.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeError) as error:
+        raise UserError(f"--token_file {file} cannot be read ({error})") from error
+    if len(token) < LEAST_TOKEN or len(token.split()) != 1:
+        raise UserError(
+            f"--token_file {file} must hold one word of {LEAST_TOKEN} characters at least, as of openssl rand -hex 16"
+        )
+    return token
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(2048)
+    except (OSError, OverflowError) as error:
+        listening.close()
+        raise UserError(f"cannot listen at {host}, port {port} ({error}): give another --port") from error
+    return listening
+
+
+def _allow_files() -> None:
+    """Each open connection is an open file: allow as many as the system lets this process have."""
+    try:
+        import resource
+    except ImportError:
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+if __name__ == "__main__":
+    exit_on_user_error(main)

@@ -1,0 +1,1 @@
+"""Environments that run elsewhere, behind the HTTP protocol of affinetes."""

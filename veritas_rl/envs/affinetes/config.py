@@ -1,0 +1,58 @@
+"""What a person configures of an environment behind an address."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from veritas_rl.configs import split_list
+from veritas_rl.envs.affinetes.calls import check_address
+from veritas_rl.envs.affinetes.task import AffinetesManner, AffinetesParameters, AffinetesPay
+from veritas_rl.envs.single import whole_number
+from veritas_rl.errors import UserError
+
+
+@dataclass(frozen=True)
+class AffinetesConfig:
+    """Which sessions are asked for.
+
+    Attributes:
+        cases: The addresses of servers, as a list or with commas. Afterwards a tuple.
+        num_tasks_per_case: Tasks of each server.
+        seed: Sent with each reset: it may decide deals, dice and the seat.
+        prompt: Only "full": the server writes the prompts.
+        context: "conversation" is one chat that grows; "turn" trains each reply alone, with the chat before it.
+        first_task_id: Training asks for this number and every second one after it, validation for those between.
+        rival: Sent with each reset as `opponent`; "" leaves it to the server.
+        seconds: The most for one call of the server.
+        most_steps: A longer session ends as unfinished, and pays nothing.
+        reward: Only "outcome": what the server pays at the end, cut to [0, 1].
+        gamma: The discount of the reward for each later reply.
+        legal_share: The share of the reward that is paid for a reply that the server accepted.
+
+    Raises:
+        UserError: A value cannot work; the message says which, and what would.
+    """
+
+    cases: Any = ()
+    num_tasks_per_case: int = 1000
+    seed: int = 42
+    prompt: str = "full"
+    context: str = "conversation"
+    first_task_id: int = 0
+    rival: str = ""
+    seconds: float = 120.0
+    most_steps: int = 500
+    reward: str = "outcome"
+    gamma: float = 0.99
+    legal_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, least in (("num_tasks_per_case", 1), ("seed", 0), ("first_task_id", 0), ("most_steps", 1)):
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), least))
+        urls = tuple(dict.fromkeys(check_address(url) for url in split_list(self.cases, "cases")))
+        if not urls:
+            raise UserError("no server is named: env=affinetes:http://127.0.0.1:8000 names one")
+        object.__setattr__(self, "cases", urls)
+        # Each part of a task refuses what cannot work.
+        AffinetesParameters(self.first_task_id, self.rival)
+        AffinetesManner(prompt=self.prompt, context=self.context, seconds=self.seconds, most_steps=self.most_steps)
+        AffinetesPay(reward=self.reward, gamma=float(self.gamma), legal_share=float(self.legal_share))

@@ -1,0 +1,66 @@
+"""What a task behind an address adds to `Task`."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from veritas_rl.envs.task import Manner, Parameters, Pay, Task, check_least
+from veritas_rl.errors import UserError
+
+
+@dataclass(frozen=True)
+class AffinetesParameters(Parameters):
+    """Which session of the server it is, beside the number.
+
+    Attributes:
+        first_task_id: The server's number of the first task.
+        rival: Whom the server sets against the model; "" leaves it to the server.
+    """
+
+    first_task_id: int = 0
+    rival: str = ""
+
+    def __post_init__(self) -> None:
+        check_least("first_task_id", self.first_task_id, 0)
+
+
+@dataclass(frozen=True)
+class AffinetesManner(Manner):
+    """How the server is asked.
+
+    Attributes:
+        seconds: The most for one call.
+        most_steps: A longer session ends as unfinished.
+    """
+
+    prompts: ClassVar[tuple[str, ...]] = ("full",)
+
+    context: str = "conversation"
+    seconds: float = 120.0
+    most_steps: int = 500
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least("most_steps", self.most_steps, 1)
+        if not 0 < self.seconds < float("inf"):
+            raise UserError(f"seconds must be more than 0, {self.seconds!r} was given")
+
+
+@dataclass(frozen=True)
+class AffinetesPay(Pay):
+    """What a session pays: what the server says."""
+
+    rewards: ClassVar[tuple[str, ...]] = ("outcome",)
+
+
+@dataclass(frozen=True)
+class AffinetesTask(Task):
+    """One session of a server; its case is the server's address."""
+
+    parameters: AffinetesParameters = AffinetesParameters()
+    manner: AffinetesManner = AffinetesManner()
+    pay: AffinetesPay = AffinetesPay()
+
+    @property
+    def task_id(self) -> int:
+        """The number by which the server knows it. Training and validation never ask for the same."""
+        return self.parameters.first_task_id + 2 * self.k + (self.split == "val")

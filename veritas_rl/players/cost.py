@@ -1,0 +1,270 @@
+"""The cost of chat servers: tokens, and money if their prices are known.
+
+Requests are counted, and not moves: what is asked alike is asked and paid once, and a game that an interruption lost
+was paid all the same. `spending.json` in the output folder keeps the count, so that a budget holds for all commands
+that wrote there together.
+"""
+
+import asyncio
+import dataclasses
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from veritas_rl.checkpoints.folder import write_whole
+from veritas_rl.envs.base import Message
+from veritas_rl.errors import UserError
+
+SPENDING = "spending.json"
+
+PRICED_TOKENS = 1_000_000
+"""Prices are those of so many tokens."""
+
+MESSAGE_TOKENS = 16
+"""The most tokens that a chat template adds to a message."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a million tokens cost.
+
+    Attributes:
+        read: Tokens of prompts.
+        written: Tokens of replies, with those of thinking.
+    """
+
+    read: float
+    written: float
+
+    def __post_init__(self) -> None:
+        for price in (self.read, self.written):
+            if not 0 <= price < float("inf"):
+                raise UserError(f"a price is a number of at least 0, for a million tokens: {price} was given")
+
+    def of(self, prompt_tokens: int, tokens: int) -> float:
+        """The money for so many tokens."""
+        return (self.read * prompt_tokens + self.written * tokens) / PRICED_TOKENS
+
+
+@dataclass(frozen=True)
+class Prices:
+    """The prices of models.
+
+    Attributes:
+        models: By the names that their servers give them.
+        others: Of every other model; None where it is not known.
+        currency: In what.
+        date: Of which day the prices are; "" where nobody said it.
+    """
+
+    models: Mapping[str, Price] = field(default_factory=dict)
+    others: Price | None = None
+    currency: str = "USD"
+    date: str = ""
+
+    def of(self, model: str) -> Price | None:
+        """The price of a model, if it is known."""
+        return self.models.get(model, self.others)
+
+
+def read_prices(path: Path, others: Price | None = None) -> Prices:
+    """The prices in a YAML file: `date`, `currency` (USD if it is missing) and `models`, each with `in` and `out`.
+
+        date: 2026-11-22
+        models: {some-model: {in: 0.25, out: 2.0}}
+
+    Raises:
+        UserError: The file cannot be read, or does not say the date or a price.
+    """
+    import yaml
+
+    try:
+        values = yaml.safe_load(path.read_text("utf-8"))
+        models = {str(name): Price(float(row["in"]), float(row["out"])) for name, row in values["models"].items()}
+        return Prices(models, others, str(values.get("currency", "USD")), str(values["date"]))
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+    except (OSError, ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
+        raise UserError(f"{path} cannot be read as prices ({error}): see docs/evaluation.md") from error
+    except KeyError as error:
+        raise UserError(f"{path} does not say {error}: prices have a date, and models with in and out") from error
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a model was asked.
+
+    Attributes:
+        model: By the name that its server gives it.
+        requests: How many were made; those that a server refused are not counted.
+        prompt_tokens: How many tokens were read, as the server says.
+        tokens: How many were written, as the server says.
+        unsaid: Of how many requests the server did not say the tokens, as of one that took too long.
+        most_prompt_tokens: The most tokens that were read in these.
+        most_tokens: The most that were written in these.
+    """
+
+    model: str
+    requests: int = 0
+    prompt_tokens: int = 0
+    tokens: int = 0
+    unsaid: int = 0
+    most_prompt_tokens: int = 0
+    most_tokens: int = 0
+
+    def plus(self, **more: int) -> "Spent":
+        """With so much more."""
+        return dataclasses.replace(self, **{name: getattr(self, name) + count for name, count in more.items()})
+
+    def money(self, price: Price) -> float:
+        """What the servers' tokens cost."""
+        return price.of(self.prompt_tokens, self.tokens)
+
+    def most_money(self, price: Price) -> float:
+        """The most that all requests can have cost."""
+        return self.money(price) + price.of(self.most_prompt_tokens, self.most_tokens)
+
+
+@dataclass
+class _Request:
+    """A request that runs: what it costs at most, and what it turned out to cost."""
+
+    most_prompt_tokens: int
+    most_tokens: int
+    said: tuple[int, int] | None = None
+    free: bool = False
+
+
+class Purse:
+    """Counts what is spent, and keeps it below a budget.
+
+    Args:
+        folder: Where `spending.json` is kept.
+        prices: What models cost.
+        budget: The most money that may be spent for this folder; None for no limit.
+
+    Raises:
+        UserError: The file cannot be read, or the budget is no amount.
+    """
+
+    def __init__(self, folder: Path, prices: Prices | None = None, budget: float | None = None) -> None:
+        if budget is not None and not 0 < budget < float("inf"):
+            raise UserError(f"a budget is more than 0, {budget} was given")
+        self.prices = prices or Prices()
+        self.budget = budget
+        self._path = folder / SPENDING
+        self._spent: dict[str, Spent] = {}
+        self._held = 0.0
+        self._running = 0
+        if self._path.exists():
+            try:
+                rows = json.loads(self._path.read_text("utf-8"))
+                self._spent = {row["model"]: Spent(**row) for row in rows}
+            except (OSError, ValueError, TypeError, KeyError) as error:
+                raise UserError(f"{self._path} cannot be read ({error}): give another --output") from error
+
+    @property
+    def spent(self) -> list[Spent]:
+        """What each model was asked, by name."""
+        return [self._spent[model] for model in sorted(self._spent)]
+
+    def open(self, model: str) -> None:
+        """Refuse a model without a price where there is a budget.
+
+        Raises:
+            UserError: Nobody can say what it costs.
+        """
+        if self.budget is not None and self.prices.of(model) is None:
+            raise UserError(f"--budget needs the price of {model}: give --price_in and --price_out, or --prices FILE")
+
+    @asynccontextmanager
+    async def asked(self, model: str, messages: Sequence[Message], max_tokens: int) -> AsyncIterator[_Request]:
+        """Around one request: wait until the budget allows it whatever it costs, and count what it cost.
+
+        Raises:
+            UserError: The budget does not allow it, and no request runs that may cost less than it could.
+        """
+        # No tokenizer makes more tokens than a text has bytes.
+        most = sum(len(message["content"].encode()) + MESSAGE_TOKENS for message in messages)
+        price = self.prices.of(model)
+        dearest = price.of(most, max_tokens) if price else 0.0
+        while self.budget is not None and self._most_money() + self._held + dearest > self.budget:
+            if not self._running:
+                raise UserError(
+                    f"the budget of {self.budget:g} {self.prices.currency} is spent ({self.summary()}): the same "
+                    "command goes on with a larger --budget"
+                )
+            await asyncio.sleep(0.02)
+        request = _Request(most, max_tokens)
+        self._held += dearest
+        self._running += 1
+        try:
+            yield request
+        finally:
+            self._held -= dearest
+            self._running -= 1
+            self._count(model, request)
+
+    def _count(self, model: str, request: _Request) -> None:
+        if request.free:
+            return
+        spent = self._spent.get(model, Spent(model))
+        if request.said is not None:
+            read, written = request.said
+            self._spent[model] = spent.plus(requests=1, prompt_tokens=read, tokens=written)
+        else:
+            most = {"most_prompt_tokens": request.most_prompt_tokens, "most_tokens": request.most_tokens}
+            self._spent[model] = spent.plus(requests=1, unsaid=1, **most)
+
+    def _most_money(self) -> float:
+        priced = ((spent, self.prices.of(spent.model)) for spent in self._spent.values())
+        return sum(spent.most_money(price) for spent, price in priced if price)
+
+    def save(self) -> None:
+        """Write the count to `spending.json`."""
+        rows = [dataclasses.asdict(spent) for spent in self.spent]
+        write_whole(self._path, json.dumps(rows, indent=2) + "\n")
+
+    def values(self) -> list[dict[str, Any]]:
+        """What each model was asked and what it cost, as plain values; money is None where no price is known."""
+        found = []
+        for spent in self.spent:
+            price = self.prices.of(spent.model)
+            money = {
+                "money": round(spent.money(price), 6) if price else None,
+                "most_money": round(spent.most_money(price), 6) if price else None,
+                "price_in": price.read if price else None,
+                "price_out": price.written if price else None,
+                "currency": self.prices.currency,
+                "prices_of": self.prices.date,
+            }
+            found.append(dataclasses.asdict(spent) | money)
+        return found
+
+    def summary(self) -> str:
+        """What was spent in all, for an error."""
+        requests = sum(spent.requests for spent in self._spent.values())
+        return f"at most {_amount(self._most_money())} {self.prices.currency} for {requests:,} requests"
+
+
+def describe(row: Mapping[str, Any]) -> str:
+    """What one model was asked and what it cost, from a row of `Purse.values`, as a sentence."""
+    line = (
+        f"{row['model']}: {row['requests']:,} requests, {row['prompt_tokens']:,} tokens read, {row['tokens']:,} written"
+    )
+    if row["money"] is None:
+        return f"{line}; no price is known"
+    of = f" at the prices of {row['prices_of']}" if row["prices_of"] else ""
+    line += f"; {_amount(row['money'])} {row['currency']}{of}"
+    if row["unsaid"]:
+        most = f"{_amount(row['most_money'])} {row['currency']}"
+        line += f"; the server did not say the tokens of {row['unsaid']}, with them at most {most}"
+    return line
+
+
+def _amount(money: float) -> str:
+    """With cents, and with four digits where it is less than one."""
+    return f"{money:.2f}" if money >= 1 or not money else f"{money:.4g}"

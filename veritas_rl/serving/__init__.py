@@ -1,0 +1,1 @@
+"""Our environments and models for others: one HTTP server that speaks several protocols."""

@@ -1,0 +1,326 @@
+"""Sessions that are open on a server: bounded in number, ended when nobody plays on, one step of each at a time.
+
+An `Episode` is a session and the bots that sit on the seats that are not the client's. It shows the client one turn at
+a time, also where several of its seats move at once. `Episodes` holds those that are open, by their ids.
+"""
+
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from veritas_rl.envs.base import Player, Reply, Score, Session, Turn, shape
+from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.task import Task
+from veritas_rl.errors import UserError
+from veritas_rl.players.registry import make_bot
+
+KEPT_RESULTS = 1000
+"""How many results of finished sessions can still be asked for."""
+
+
+QUICK, QUICK_STEPS = ("none", "random"), 100
+"""Against these opponents so many first steps of a game take a fraction of a millisecond."""
+
+
+class Refused(UserError):
+    """What a server does not do now, with the HTTP code that says so."""
+
+    def __init__(self, code: HTTPStatus, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a client sees after a reset or a step.
+
+    Attributes:
+        turn: What it must answer now; None at the end.
+        rewards: At the end the reward of each seat, in [0, 1].
+        reward: That of the seat that acted last among the client's; 0 before the end.
+        done: Whether the session is over.
+        scores: At the end the score of each seat.
+        rejected: Why the last reply was no answer, where it was none and may be made good.
+        board: At the end, what the client's seat sees.
+        steps: How many replies the client gave.
+    """
+
+    turn: Turn | None
+    rewards: Mapping[int, float] = field(default_factory=dict)
+    reward: float = 0.0
+    done: bool = False
+    scores: Mapping[int, Score] = field(default_factory=dict)
+    rejected: str = ""
+    board: str = ""
+    steps: int = 0
+
+    @property
+    def text(self) -> str:
+        """The turn's messages as one text; at the end the result."""
+        if self.turn is not None:
+            return "\n\n".join(message["content"] for message in self.turn.messages)
+        results = [f"seat {seat}: {score.reason}, {score.value:g}" for seat, score in sorted(self.scores.items())]
+        lines = ["The session is over.", *results, *([self.board] if self.board else [])]
+        return "\n".join(lines)
+
+
+class Episode:
+    """One session that a client plays.
+
+    Args:
+        task: What is played. Its manner says on which seat the client sits, and who plays the others.
+        session: Its session; by default the environment's usual one.
+        notes: What the client should know of the task.
+    """
+
+    def __init__(self, task: Task, session: Session | None = None, notes: list[str] | None = None) -> None:
+        self.task = task
+        self.notes = notes or []
+        self.session = session or get_environment(task.env).start(task)
+        self.history: list[tuple[int, str]] = []
+        """The seat and the name of each action so far. It may say what a seat does not know."""
+        self._bot: Player | None = None
+        if task.manner.opponent != "none":
+            self._bot = make_bot(task.manner.opponent, task.env)
+        self._waiting: list[Turn] = []
+        self._replies: dict[int, Reply] = {}
+        self._steps = 0
+        self._last_seat = max(task.manner.seat, 0)
+        self._advance()
+        self.shown = self._show("")
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether a step takes no longer than to write its prompt: nobody searches, and no long game is judged."""
+        return self.task.mode == "episode" and self.task.manner.opponent in QUICK and self._steps < QUICK_STEPS
+
+    def answer(self, reply: Reply) -> Shown:
+        """Answer the turn that is shown.
+
+        Raises:
+            Refused: The session is over.
+        """
+        if not self._waiting:
+            raise Refused(HTTPStatus.CONFLICT, "the session is over: reset starts another one")
+        turn = self._waiting.pop(0)
+        self._replies[turn.seat] = reply
+        self._last_seat = turn.seat
+        self._steps += 1
+        rejected = ""
+        if not self._waiting:
+            self._step()
+            rejected = str(self.session.rejected.get(turn.seat, ""))
+            self._advance()
+        self.shown = self._show(rejected)
+        return self.shown
+
+    def _step(self) -> None:
+        self.session.step(self._replies)
+        self.history += self.session.actions.items()
+        self._replies = {}
+
+    def _advance(self) -> None:
+        """Let the bots play until the client is asked, or the session is over."""
+        while turns := self.session.turns():
+            mine = [turn for turn in turns if self._bot is None or turn.seat == self.task.manner.seat]
+            if self._bot is not None and len(mine) < len(turns):
+                others = [turn for turn in turns if turn.seat != self.task.manner.seat]
+                replies = self._bot.act(others)
+                self._replies = {turn.seat: reply for turn, reply in zip(others, replies, strict=True)}
+            if mine:
+                self._waiting = mine
+                return
+            self._step()
+
+    def _show(self, rejected: str) -> Shown:
+        if self._waiting:
+            return Shown(self._waiting[0], rejected=rejected, steps=self._steps)
+        scores = self.session.scores()
+        rewards = {seat: shape(score, self.task) for seat, score in scores.items()}
+        mine = self._last_seat if self._bot is None else self.task.manner.seat
+        return Shown(
+            None,
+            rewards,
+            rewards.get(mine, 0.0),
+            done=True,
+            scores=scores,
+            board=self.session.board(mine),
+            steps=self._steps,
+        )
+
+    @property
+    def seat(self) -> int:
+        """The client's seat: the one that it answers for now, where it has several."""
+        if self._bot is not None:
+            return self.task.manner.seat
+        return self._waiting[0].seat if self._waiting else self._last_seat
+
+    def describe(self) -> dict[str, Any]:
+        """What a client may know beside the observation, in plain values."""
+        shown = self.shown
+        info: dict[str, Any] = {
+            "env": self.task.env,
+            "task": self.task.id,
+            "case": self.task.case,
+            "seed": self.task.seed,
+            "seat": self.seat,
+            "opponent": self.task.manner.opponent,
+            "step_count": shown.steps,
+        }
+        if self.notes:
+            info["notes"] = self.notes
+        if shown.rejected:
+            info["rejected"] = shown.rejected
+        if shown.turn is not None:
+            info["messages"] = list(shown.turn.messages)
+        if shown.done:
+            info["scores"] = {str(seat): plain_score(score) for seat, score in shown.scores.items()}
+            info["rewards"] = {str(seat): reward for seat, reward in shown.rewards.items()}
+        return info
+
+
+def plain_score(score: Score) -> dict[str, Any]:
+    """A score in plain values."""
+    return {"value": score.value, "success": score.success, "reason": str(score.reason), **score.details}
+
+
+@dataclass
+class _Place:
+    """Where an episode stands; None while it is made."""
+
+    episode: Episode | None
+    used: float
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Episodes:
+    """The sessions that are open, each with an id that cannot be guessed. Any thread may use it.
+
+    Args:
+        most: How many may be open at once.
+        idle: After so many seconds without a step a session is ended.
+        clock: Gives the time in seconds.
+    """
+
+    def __init__(self, most: int, idle: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.most = most
+        self.idle = idle
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._open: OrderedDict[str, _Place] = OrderedDict()
+        """In the order in which they were last used."""
+        self._finished: OrderedDict[str, Episode] = OrderedDict()
+
+    def __len__(self) -> int:
+        with self._lock:
+            self._expire()
+            return len(self._open)
+
+    def open(self, make: Callable[[], Episode]) -> tuple[str, Episode]:
+        """Make an episode.
+
+        Raises:
+            Refused: Too many are open.
+            UserError: What `make` raises.
+        """
+        name = secrets.token_hex(16)
+        place = _Place(None, self._clock())
+        place.lock.acquire()
+        try:
+            with self._lock:
+                self._expire()
+                if len(self._open) >= self.most:
+                    raise Refused(
+                        HTTPStatus.SERVICE_UNAVAILABLE, f"{self.most} sessions are open, and no more may be: try later"
+                    )
+                self._open[name] = place
+            try:
+                place.episode = make()
+            except BaseException:
+                self.drop(name)
+                raise
+            self._used(name, place)
+            return name, place.episode
+        finally:
+            place.lock.release()
+
+    def answer(self, name: str, reply: Reply) -> Episode:
+        """Answer the turn that an episode shows.
+
+        Raises:
+            Refused: There is no such episode any more, it is over, or another step of it runs.
+        """
+        with self._lock:
+            self._expire()
+            place = self._open.get(name)
+            over = name in self._finished
+        if over:
+            raise Refused(HTTPStatus.CONFLICT, "the session is over: reset starts another one")
+        if place is None:
+            raise Refused(HTTPStatus.NOT_FOUND, self._gone())
+        if not place.lock.acquire(blocking=False):
+            raise Refused(HTTPStatus.CONFLICT, "another step of this session runs: wait for its answer")
+        try:
+            if place.episode is None:
+                raise Refused(HTTPStatus.NOT_FOUND, self._gone())
+            try:
+                place.episode.answer(reply)
+            except Refused:
+                raise
+            except BaseException:  # a step that broke off leaves a session that nobody can play on
+                self.drop(name)
+                raise
+            self._used(name, place)
+            return place.episode
+        finally:
+            place.lock.release()
+
+    def look(self, name: str) -> Episode:
+        """An episode, open or finished.
+
+        Raises:
+            Refused: There is no such episode any more.
+        """
+        with self._lock:
+            self._expire()
+            place = self._open.get(name)
+            found = place.episode if place else self._finished.get(name)
+        if found is None:
+            raise Refused(HTTPStatus.NOT_FOUND, self._gone())
+        return found
+
+    def drop(self, name: str) -> bool:
+        """End an episode; whether there was one."""
+        with self._lock:
+            return (self._open.pop(name, None) or self._finished.pop(name, None)) is not None
+
+    def _used(self, name: str, place: _Place) -> None:
+        """Note that an episode was used; one that is over gives its place to others."""
+        with self._lock:
+            if name not in self._open:
+                return  # stopped meanwhile
+            place.used = self._clock()
+            if place.episode is not None and place.episode.shown.done:
+                del self._open[name]
+                self._finished[name] = place.episode
+                while len(self._finished) > KEPT_RESULTS:
+                    self._finished.popitem(last=False)
+            else:
+                self._open.move_to_end(name)
+
+    def _expire(self) -> None:
+        """End what nobody used for too long."""
+        until = self._clock() - self.idle
+        while self._open:
+            name, place = next(iter(self._open.items()))
+            if place.used > until or place.lock.locked():
+                return
+            del self._open[name]
+
+    def _gone(self) -> str:
+        return f"there is no such session: it was stopped, or nobody used it for {self.idle:g} s; reset starts another"

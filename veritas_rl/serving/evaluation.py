@@ -1,0 +1,145 @@
+"""One evaluation: a model at an OpenAI-compatible address plays one task to its end, and is scored.
+
+The result has the form that affinetes' environments give: task_name, score, success, time_taken, extra, and where the
+model gave no answer error and error_type.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import httpx
+
+from veritas_rl.envs.base import Message, Reply, Turn
+from veritas_rl.envs.registry import get_environment
+from veritas_rl.serving.episodes import Episode, plain_score
+from veritas_rl.serving.model_client import Asked, ModelFailure, ask
+
+T = TypeVar("T")
+InThread = Callable[[Callable[[], T]], Awaitable[T]]
+"""Runs a function in a thread."""
+
+
+class Conversation:
+    """What a model is shown and said in one session: a chat for each turn, or one that grows."""
+
+    def __init__(self) -> None:
+        self.all: list[Message] = []
+        """Every message, in order."""
+        self._chat: list[Message] = []
+
+    def asked(self, turn: Turn) -> list[Message]:
+        """The messages for a turn."""
+        if turn.update and self._chat:
+            new: list[Message] = [{"role": "user", "content": turn.update}]
+        else:
+            # A turn that corrects a mistake repeats the messages before it: they stand in the record already.
+            known = self._chat if list(turn.messages[: len(self._chat)]) == self._chat else []
+            new = list(turn.messages[len(known) :])
+            self._chat = list(known)
+        self._chat += new
+        self.all += new
+        return self._chat
+
+    def said(self, reply: Reply) -> None:
+        """Note what the model said."""
+        message = {"role": "assistant", "content": reply.text}
+        self._chat = [*self._chat, message]
+        self.all.append(message)
+
+
+async def evaluate(
+    make: Callable[[], Episode],
+    asked: Asked,
+    client: httpx.AsyncClient,
+    in_thread: InThread[Any],
+    seconds: float,
+) -> dict[str, Any]:
+    """Let a model play a session to its end.
+
+    Args:
+        make: Makes the episode.
+        asked: Which model, and how.
+        client: Makes the requests.
+        in_thread: Runs what takes long.
+        seconds: The most seconds of the whole evaluation.
+
+    Returns:
+        The result in plain values. A model that gives no answer has score 0, and an error.
+
+    Raises:
+        UserError: There is no such task.
+    """
+    begun = time.monotonic()
+    episode: Episode = await in_thread(make)
+    conversation, read, written, failure = Conversation(), 0, 0, ""
+    try:
+        async with asyncio.timeout(seconds):
+            while (turn := episode.shown.turn) is not None:
+                reply = await ask(client, asked, conversation.asked(turn))
+                conversation.said(reply)
+                read, written = read + reply.prompt_tokens, written + reply.tokens
+                await in_thread(lambda given=reply: episode.answer(given))
+    except ModelFailure as error:
+        failure = str(error)
+    except TimeoutError:
+        failure = f"the evaluation was not over after {seconds:g} s"
+    return _result(episode, asked, conversation, (read, written), failure, time.monotonic() - begun)
+
+
+def _result(
+    episode: Episode,
+    asked: Asked,
+    conversation: Conversation,
+    tokens: tuple[int, int],
+    failure: str,
+    seconds: float,
+) -> dict[str, Any]:
+    task, shown = episode.task, episode.shown
+    environment = get_environment(task.env)
+    group = environment.group(task)
+    seat = max(task.manner.seat, 0)
+    score = shown.scores.get(seat)
+    returns = [found.details.get("return") for _, found in sorted(shown.scores.items())]
+    extra: dict[str, Any] = {
+        "conversation": conversation.all,
+        "action_history": [_action(player, name, player == seat) for player, name in episode.history],
+        "observation": shown.board or shown.text,
+        "task_type": group,
+        "game_name": group,
+        "task_id": environment.name_of(task).task_id,
+        "seed": task.seed,
+        "opponent_type": task.manner.opponent,
+        "llm_player_id": seat,
+        "final_return": score.details.get("return") if score else None,
+        "all_returns": returns if shown.done and None not in returns else None,
+        "usage": {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)},
+        "model": asked.model,
+        "task": task.id,
+        "reason": str(score.reason) if score else "",
+        "scores": {str(player): plain_score(found) for player, found in sorted(shown.scores.items())},
+        "notes": episode.notes,
+    }
+    result: dict[str, Any] = {
+        "task_name": f"{task.env}:{group}",
+        "score": score.value if score else 0.0,
+        "success": bool(score and score.success),
+        "time_taken": seconds,
+        "extra": extra,
+    }
+    if failure:
+        result |= {"error": failure, "error_type": "llm_failure"}
+    return result
+
+
+def _action(player: int, name: str, is_llm: bool) -> dict[str, Any]:
+    """An action as affinetes lists it, by its id where games are answered by ids, as "4 -> x(1,1)"."""
+    number, arrow, named = name.partition(" -> ")
+    by_id = bool(arrow) and number.isdigit()
+    return {
+        "player_id": player,
+        "action": int(number) if by_id else name,
+        "action_str": named if by_id else name,
+        "is_llm": is_llm,
+    }

@@ -1,0 +1,220 @@
+"""What a server offers: the tasks of one environment, and the opponents that play in them.
+
+A client names a task and little else. What could reach the machine's files or programs, such as a setting or an engine,
+is chosen by the person who starts the server.
+"""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from veritas_rl.envs.base import Session
+from veritas_rl.envs.environment import Environment
+from veritas_rl.envs.registry import get_environment, named_settings
+from veritas_rl.envs.task import SPLITS, Task, check_choice
+from veritas_rl.errors import UserError, unknown
+from veritas_rl.players.registry import check_bot, make_bot, stand_in
+from veritas_rl.seeding import digest
+
+TASKS_PER_CASE = 10**8
+"""How many numbers each case has, where the environment has no numbering of its own."""
+
+OPPONENTS = ("mcts", "random", "none")
+"""The opponents that clients may choose in games, where nobody says otherwise."""
+
+ATTEMPTS = 3
+"""How often a reply may be given in a game, mistakes included, where the settings do not say it."""
+
+GREATEST_SEED = 2**63 - 1
+
+
+class Start(BaseModel):
+    """What a client may say of the session that it wants. What is missing follows from the rest.
+
+    Attributes:
+        task_id: The number of a task, as the environment counts them.
+        case: Instead: a case, such as "hex(board_size=5)".
+        k: The number of the task of this case; drawn from the seed where it is missing.
+        seed: Of deals and dice in environments with games, and of what is drawn here. Drawn where it is missing.
+        split: "train" or "val".
+        mode: "move" or "episode", in environments with games.
+        opponent: Who plays the other seats; "none" leaves them to the client.
+        seat: The client's seat; by default the seed modulo 2.
+        protocol: "boxed", as in training, or "ids", as affinetes' own environment asks.
+    """
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    task_id: int | None = Field(default=None, ge=0, le=GREATEST_SEED)
+    case: str | None = Field(default=None, max_length=200)
+    k: int | None = Field(default=None, ge=0, lt=TASKS_PER_CASE)
+    seed: int | None = Field(default=None, ge=0, le=GREATEST_SEED)
+    split: str | None = Field(default=None, max_length=20)
+    mode: str | None = Field(default=None, max_length=20)
+    opponent: str | None = Field(default=None, max_length=100)
+    seat: int | None = Field(default=None, ge=0, le=100)
+    protocol: Literal["boxed", "ids"] | None = None
+
+
+class Offer:
+    """One environment, as it is served.
+
+    Args:
+        env: Its name.
+        cases: The cases that are served, as people name them; empty for all of the environment.
+        settings: Further settings of the environment.
+        opponents: Whom clients may choose; the first is who plays where they choose nobody.
+        split: Of the tasks for which a client does not say it.
+        by_ids: Whether games are answered by ids where a client does not say it, see `Start.protocol`.
+
+    Raises:
+        UserError: The environment, a setting or an opponent does not exist.
+    """
+
+    def __init__(
+        self,
+        env: str,
+        cases: Sequence[str] = (),
+        settings: Mapping[str, Any] | None = None,
+        opponents: Sequence[str] = (),
+        split: str = "val",
+        by_ids: bool = False,
+    ) -> None:
+        self.environment: Environment = get_environment(env)
+        self.name = env
+        self.split = split
+        self.by_ids = by_ids
+        check_choice("split", split, SPLITS)
+        given = named_settings(self.environment, settings)
+        defaults: dict[str, Any] = {}
+        if self.has_games:
+            defaults = {"mode": "episode", "retries": ATTEMPTS - 1}
+        self._settings = defaults | given
+        if cases:
+            self._settings[self.environment.cases_key] = list(cases)
+        if "opponent" in self._settings:
+            raise UserError("who plays against the clients is said by --opponents, and not by the setting opponent")
+        self._restricted = bool(cases)
+        self.opponents = tuple(dict.fromkeys(opponents)) or (OPPONENTS if self.has_games else ("none",))
+        for name in self.opponents:
+            if name != "none":
+                make_bot(name, env)
+        self._kept: dict[tuple[str, str], Sequence[Task]] = {}
+        if not self.cases:  # reads every setting
+            raise UserError(f"{env} has no case to serve with these settings")
+
+    @property
+    def has_games(self) -> bool:
+        """Whether tasks can be whole games."""
+        return "mode" in self.environment.settings
+
+    @property
+    def mode(self) -> str:
+        """What a task is where a client does not say it."""
+        return str(self._settings.get("mode", "move"))
+
+    @cached_property
+    def cases(self) -> tuple[str, ...]:
+        """The cases that are served."""
+        tasks = self._tasks(self.mode, self.split)
+        return tuple(tasks[index].case for index in range(0, len(tasks), TASKS_PER_CASE))
+
+    @property
+    def description(self) -> str:
+        """What is served, in a line."""
+        what = "games" if self.has_games else "tasks of one answer"
+        return f"{what} of {self.name}: {', '.join(self.cases[:8])}{', ...' if len(self.cases) > 8 else ''}"
+
+    def task(self, start: Start) -> tuple[Task, list[str]]:
+        """The task that a client asks for, and notes on what is not as it asked.
+
+        Raises:
+            UserError: There is no such task, or a value does not exist.
+        """
+        notes: list[str] = []
+        mode, split = start.mode or self.mode, start.split or self.split
+        seed = secrets.randbits(31) if start.seed is None else start.seed
+        if mode != self.mode:
+            if not self.has_games:
+                raise UserError(f"{self.name} has no modes: leave mode out")
+            check_choice("mode", mode, ("move", "episode"))
+        check_choice("split", split, SPLITS)
+        if start.task_id is not None and (start.case is not None or start.k is not None):
+            raise UserError("task_id names a task, and so do case and k: give one of them")
+        if start.task_id is not None:
+            task = self._numbered(start.task_id, mode, split)
+        else:
+            which = digest("served case", seed) % len(self.cases) if start.case is None else self._place_of(start.case)
+            k = digest("served task", seed) % TASKS_PER_CASE if start.k is None else start.k
+            task = self._tasks(mode, split)[which * TASKS_PER_CASE + k]
+        changes: dict[str, Any] = {"seed": seed} if self.has_games else {}
+        if mode == "episode":
+            changes |= self._seating(task, start, seed, notes)
+        elif start.opponent not in (None, "none") or start.seat is not None:
+            notes.append("ignored: opponent and seat, because a single answer has neither")
+        return task.replace(**changes) if changes else task, notes
+
+    def session(self, task: Task, start: Start) -> Session:
+        """The session of a task, in the protocol that a client asks for.
+
+        Raises:
+            UserError: The environment has no such session.
+        """
+        by_ids = self.by_ids and task.mode == "episode" if start.protocol is None else start.protocol == "ids"
+        return self.environment.start_by_ids(task) if by_ids else self.environment.start(task)
+
+    def _seating(self, task: Task, start: Start, seed: int, notes: list[str]) -> dict[str, Any]:
+        players = self.environment.players_of(task)
+        seat = seed % 2 % players if start.seat is None else start.seat
+        if seat >= players:
+            raise UserError(f"{task.case} has the seats 0 to {players - 1}, {seat} was given")
+        opponent = start.opponent or self.opponents[0]
+        if opponent not in self.opponents:
+            raise unknown("opponent", opponent, self.opponents)
+        if players == 1:
+            opponent = "none"
+        elif opponent != "none":
+            playing = stand_in(opponent, self.name, task.case)
+            if playing != opponent:
+                notes.append(f"{opponent} cannot play {task.case}: {playing} plays")
+            check_bot(playing, self.name, [task.case])
+            opponent = playing
+        return {"opponent": opponent, "seat": seat}
+
+    def _place_of(self, case: str) -> int:
+        """Where a case stands that a client names: by its whole spelling, or by the game alone where that is one."""
+        spelled = "".join(case.split())
+        found = [place for place, known in enumerate(self.cases) if known == spelled]
+        found = found or [place for place, known in enumerate(self.cases) if known.partition("(")[0] == spelled]
+        if not found:
+            raise unknown("case", case, self.cases)
+        if len(found) > 1:
+            raise UserError(f"{case} is served as {', '.join(self.cases[place] for place in found)}: name one of them")
+        return found[0]
+
+    def _tasks(self, mode: str, split: str) -> Sequence[Task]:
+        if (mode, split) not in self._kept:
+            changes: dict[str, Any] = {"num_tasks_per_case": TASKS_PER_CASE}
+            if self.has_games:
+                changes["mode"] = mode
+            config = self.environment.read_config(self._settings | changes)
+            self._kept[mode, split] = self.environment.catalogue(config, split)
+        return self._kept[mode, split]
+
+    def _numbered(self, task_id: int, mode: str, split: str) -> Task:
+        if type(self.environment).settings_from is Environment.settings_from:
+            tasks = self._tasks(mode, split)
+            if task_id >= len(tasks):
+                raise UserError(f"task ids of {self.name} end at {len(tasks) - 1}, {task_id} was given")
+            return tasks[task_id]
+        chosen = self.environment.settings_from(task_id, 1)
+        dropped = {*self.environment.selecting_keys, self.environment.cases_key} - set(chosen)
+        settings = {key: value for key, value in self._settings.items() if key not in dropped}
+        settings |= {**chosen, "num_tasks_per_case": 1} | ({"mode": mode} if self.has_games else {})
+        task = self.environment.catalogue(self.environment.read_config(settings), split)[0]
+        if self._restricted and task.case not in self.cases:
+            raise UserError(f"task {task_id} is of {task.case}, which is not served: {', '.join(self.cases[:20])} are")
+        return task

@@ -1,0 +1,255 @@
+"""OpenEnv's protocol: games over a WebSocket, which alone keeps a session; reset and step without one over HTTP.
+
+/ws        {"type": "reset" | "step" | "state" | "close", "data": ...}; a connection plays one session after the other
+/reset     the first observation of a task; nothing is kept
+/step      the answer to the first turn of a task, which the same request names; nothing is kept
+/schema, /metadata, /state, /mcp   what OpenEnv's clients and its validator ask for
+
+An action is {"text": REPLY}: what a model would write. What `Start` takes may stand in the data of a reset.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import APIRouter, Body, WebSocket
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.websockets import WebSocketDisconnect
+
+from veritas_rl.envs.base import Reply
+from veritas_rl.errors import UserError
+from veritas_rl.serving.affinetes import MOST_REPLY
+from veritas_rl.serving.episodes import Episode, Refused
+from veritas_rl.serving.limits import one_line
+from veritas_rl.serving.offer import Start
+from veritas_rl.serving.room import Room, described
+
+LOG = logging.getLogger("veritas_rl.serving")
+
+
+class Action(BaseModel):
+    """What a client answers.
+
+    Attributes:
+        text: The whole reply, as a model would write it.
+        metadata: Not read.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = Field(max_length=MOST_REPLY, description="The whole reply, with the answer as the prompt asks for it")
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class Observation(BaseModel):
+    """What a client sees.
+
+    Attributes:
+        text: The prompt; at the end the result.
+        messages: The prompt as chat messages; empty at the end.
+        seat: Whose turn it is.
+        answers: A whole reply for each legal answer, where the prompt lists them.
+        done: Whether the session is over.
+        reward: At the end that of the client's seat, in [0, 1].
+        metadata: What else a client may know: task, opponent, a mistake, at the end the scores of all seats.
+    """
+
+    text: str = ""
+    messages: list[dict[str, str]] = []
+    seat: int = 0
+    answers: list[str] = []
+    done: bool = False
+    reward: float | None = None
+    metadata: dict[str, Any] = {}
+
+
+class State(BaseModel):
+    """The state of a session.
+
+    Attributes:
+        episode_id: Its id; None before the first reset.
+        step_count: How many replies were given.
+        task: The task's id.
+    """
+
+    episode_id: str | None = None
+    step_count: int = Field(default=0, ge=0)
+    task: str | None = None
+
+
+class ResetRequest(Start):
+    """A reset over HTTP: what `Start` takes; `episode_id` is accepted and not used."""
+
+    episode_id: str | None = Field(default=None, max_length=255)
+
+
+class StepRequest(Start):
+    """A step over HTTP: a task as a reset names it, and the answer to its first turn."""
+
+    action: Action
+    timeout_s: float | None = Field(default=None, gt=0)
+    request_id: str | None = Field(default=None, max_length=255)
+
+
+class Result(BaseModel):
+    """What a reset or a step gives."""
+
+    observation: dict[str, Any]
+    reward: float | None = None
+    done: bool = False
+    metadata: dict[str, Any] | None = None
+
+
+def observed(episode: Episode) -> dict[str, Any]:
+    """What a session shows, as OpenEnv's clients read it."""
+    shown, info = episode.shown, episode.describe()
+    turn = shown.turn
+    listed = turn is not None and episode.task.manner.prompt == "full"
+    messages = info.pop("messages", [])
+    observation = {
+        "text": shown.text,
+        "messages": messages,
+        "seat": episode.seat,
+        "answers": list(turn.answers) if turn is not None and listed else [],
+        "metadata": info,
+    }
+    return {
+        "observation": observation,
+        "reward": shown.reward if shown.done or shown.steps else None,
+        "done": shown.done,
+        "metadata": info,
+    }
+
+
+class _Connection:
+    """One WebSocket: the session that it plays."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._name = ""
+        self._steps, self._task = 0, ""
+
+    async def answer(self, text: str) -> dict[str, Any] | None:
+        """The answer to a message; None where it asks to close."""
+        try:
+            message = json.loads(text)
+        except (ValueError, RecursionError):
+            return _error("INVALID_JSON", "the message is no JSON")
+        if not isinstance(message, dict):
+            return _error("VALIDATION_ERROR", "a message is an object with type and data")
+        kind, data = message.get("type", ""), message.get("data", {})
+        if not isinstance(data, dict):
+            return _error("VALIDATION_ERROR", "data is an object")
+        try:
+            if kind == "reset":
+                return {"type": "observation", "data": await self._reset(data)}
+            if kind == "step":
+                return {"type": "observation", "data": await self._step(data)}
+            if kind == "state":
+                state = State(episode_id=self._name or None, step_count=self._steps, task=self._task or None)
+                return {"type": "state", "data": state.model_dump()}
+            if kind == "close":
+                return None
+            known = "reset, step, state and close"
+            return _error("UNKNOWN_TYPE", f"unknown message type {kind!r}: there are {known}")
+        except ValidationError as error:
+            return _error("VALIDATION_ERROR", described(error))
+        except Refused as error:
+            full = error.code == HTTPStatus.SERVICE_UNAVAILABLE
+            return _error("CAPACITY_REACHED" if full else "SESSION_ERROR", str(error))
+        except UserError as error:
+            return _error("EXECUTION_ERROR", str(error))
+        except Exception as error:
+            LOG.error("a step failed", exc_info=error)
+            return _error("EXECUTION_ERROR", "the server failed at this request; its log says why")
+
+    async def _reset(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        start = ResetRequest.model_validate(data)
+        unknown = sorted(data.keys() - ResetRequest.model_fields.keys())
+        notes = [f"ignored: {', '.join(unknown)[:200]}, which reset does not know"] if unknown else []
+        self.close()
+        self._name, episode = await self._room.open(start, notes)
+        self._steps, self._task = 0, episode.task.id
+        return observed(episode)
+
+    async def _step(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        action = Action.model_validate(data)
+        if not self._name:
+            raise Refused(HTTPStatus.CONFLICT, "there is no session yet: reset starts one")
+        episode = await self._room.answer(self._name, Reply(action.text))
+        self._steps = episode.shown.steps
+        return observed(episode)
+
+    def close(self) -> None:
+        """End the session."""
+        if self._name:
+            self._room.episodes.drop(self._name)
+            self._name = ""
+
+
+def _error(code: str, message: str) -> dict[str, Any]:
+    return {"type": "error", "data": {"message": one_line(message), "code": code}}
+
+
+def routes(room: Room) -> APIRouter:
+    """The paths of the protocol."""
+    router = APIRouter(tags=["OpenEnv"])
+
+    @router.post("/reset")
+    async def reset(asked: ResetRequest = Body(default_factory=ResetRequest)) -> Result:  # noqa: B008
+        """The first observation of a task."""
+        return Result(**observed(await room.once(asked)))
+
+    @router.post("/step")
+    async def step(asked: StepRequest) -> Result:
+        """What an answer to the first turn of a task leads to."""
+        return Result(**observed(await room.once(asked, Reply(asked.action.text))))
+
+    @router.get("/state")
+    async def state() -> State:
+        """The state of a session that has not begun: HTTP keeps none."""
+        return State()
+
+    @router.get("/schema")
+    async def schema() -> dict[str, Any]:
+        """The JSON schemas of actions, observations and states."""
+        return {
+            "action": Action.model_json_schema(),
+            "observation": Observation.model_json_schema(),
+            "reset_observation": Observation.model_json_schema(),
+            "state": State.model_json_schema(),
+        }
+
+    @router.get("/metadata")
+    async def metadata() -> dict[str, str | bool]:
+        """What this environment is."""
+        offer = room.offer
+        about = {"name": f"veritas-rl-{offer.name}", "description": offer.description, "version": "0.1.0"}
+        return {**about, "games": offer.has_games}
+
+    @router.post("/mcp")
+    async def mcp() -> dict[str, Any]:
+        """That there are no tools here."""
+        error = {"code": -32601, "message": "this environment has no tools: play over /ws"}
+        return {"jsonrpc": "2.0", "id": None, "error": error}
+
+    @router.websocket("/ws")
+    async def play(socket: WebSocket) -> None:
+        """Play sessions, one after the other."""
+        await socket.accept()
+        connection = _Connection(room)
+        try:
+            while True:
+                answer = await connection.answer(await socket.receive_text())
+                if answer is None:
+                    await socket.close()
+                    return
+                await socket.send_text(json.dumps(answer))
+        except (WebSocketDisconnect, KeyError, RuntimeError):
+            return  # the client left, or sent bytes
+        finally:
+            connection.close()
+
+    return router
