@@ -1,8 +1,8 @@
-"""Compare a merged model with its base and adapter on the prompts of an evaluation: logits, and the likeliest token.
+"""Compare a merged model with its base and adapter on the prompts of an evaluation: logits, and the most likely token.
 
     python train/tools/compare_merged.py --merged FOLDER --games EVALUATION/shown.jsonl --output agreement.json
 
-FOLDER is what a merge has made, with lora_adapter/ in it. The games are those that train/tools/evaluate.py keeps.
+FOLDER is a merged model with lora_adapter/ in it. train/tools/evaluate.py records the games.
 """
 
 import argparse

@@ -32,9 +32,9 @@ def main() -> None:
     add("--output", type=Path, required=True, help="a folder for train.parquet and val.parquet")
     add("--format", choices=convert.FORMATS, required=True, help="sft: with answers; rl: with a ground truth")
     add("--val-ratio", type=float, default=0.1, help="share of val.parquet (default: %(default)s)")
-    add("--shuffle", action="store_true", help="in an order drawn by the seed; otherwise as in the file")
-    add("--seed", type=int, default=42, help="draws the order and what goes to val.parquet (default: %(default)s)")
-    add("--skip-bad", action="store_true", help="name bad lines, leave them out and go on")
+    add("--shuffle", action="store_true", help="shuffle the rows by the seed; otherwise keep their order")
+    add("--seed", type=int, default=42, help="seed of the order and of val.parquet (default: %(default)s)")
+    add("--skip-bad", action="store_true", help="report bad lines, leave them out and continue")
     given = parser.parse_args()
     check_share(given.val_ratio)
     if given.output.suffix == ".parquet":

@@ -5,16 +5,20 @@
     python train/tools/evaluate.py --env NAME --checkpoint CHECKPOINT --num_episodes 200 [--cases CASES] \\
         [--config KEY=VALUE] [--compare OTHER]
     python train/tools/evaluate.py --checkpoint CHECKPOINT --exact --games kuhn_poker [--samples N] [--every_step]
+    python train/tools/evaluate.py --checkpoint CHECKPOINT --suite games-v1 [--cost]
 
 CHECKPOINT is a folder (a model, an adapter, global_step_N, or an experiment), a hub id, the address of an
 OpenAI-compatible server (http://localhost:8000/v1), or a bot of the environment (listed at the end). An opponent is
-again one of these. An environment without opponents has each of its held-out tasks answered once. The report goes to
-the output folder as report.json, report.html and report.png, some games to look at as shown.html. The same command goes
-on after an interruption, and takes finished games from there.
+one of these, too. Without opponents, the player answers each held-out task of the environment once. The output folder
+gets report.json, report.html and report.png, and some recorded games as shown.html. Run the same command again to
+continue after an interruption; finished games are kept.
 
 With --exact no game is played: in small games the checkpoint is asked in every information state, by default at
 temperature 1, and its whole policy is scored. The report goes to exact.json and a picture of each policy. --every_step
 judges all checkpoints of an experiment, and draws their NashConv against the training steps.
+
+With --suite the games, opponents, seeds and numbers of games are fixed, so that results compare over time: it prints
+what that will take (--cost prints it alone), and ends with one number, suite.json and suite.html.
 """
 
 import argparse
@@ -25,7 +29,7 @@ from rich.console import Console
 
 from veritas_rl.configs import split_list
 from veritas_rl.errors import UserError, exit_on_user_error
-from veritas_rl.judging.options import PlayersParser, add_options, config_of, replies_of
+from veritas_rl.judging.options import PlayersParser, add_options, config_of, purse_of, replies_of
 
 if TYPE_CHECKING:
     from veritas_rl.players.loading import ReplySettings
@@ -33,37 +37,48 @@ if TYPE_CHECKING:
 OF_GAMES = ("env", "config", "num_episodes", "opponent", "relabelled", "opening", "max_moves", "games_to_show")
 """The options that say nothing where no game is played."""
 
+OF_OTHERS = (*OF_GAMES, "games", "seed", "compare", "exact", "samples", "every_step")
+"""The options that a suite fixes, or that are for another judgement."""
+
 
 def main() -> None:
     """The command line."""
     parser = PlayersParser(__doc__, "openspiel")
-    parser.add_argument("--checkpoint", required=True, help="who is judged: a folder, a hub id, an address, or a bot")
+    parser.add_argument(
+        "--checkpoint", required=True, help="the player to judge: a folder, a hub id, an address, or a bot"
+    )
     parser.add_argument(
         "--num_episodes", type=int, default=100, help="games of each case, against each opponent; or tasks of each"
     )
-    parser.add_argument("--opponent", default="random", help="one or more with commas: bots, or checkpoints")
-    parser.add_argument("--compare", help="another checkpoint, on the same games")
+    parser.add_argument("--opponent", default="random", help="one or more bots or checkpoints, separated by commas")
+    parser.add_argument("--compare", help="another checkpoint, judged on the same games")
     parser.add_argument(
-        "--relabelled", action="store_true", help="judge single answers also with the task shown in other ways"
+        "--relabelled", action="store_true", help="also judge single answers with perturbed tasks, to find memorization"
     )
     parser.add_argument("--output", type=Path, help="the folder of the report and of the finished games")
-    parser.add_argument(
-        "--exact", action="store_true", help="play no games: ask in every information state of small games"
-    )
+    parser.add_argument("--exact", action="store_true", help="play no games: judge the whole policy of small games")
     parser.add_argument(
         "--samples", type=int, help="with --exact: answers in each state, instead of the probabilities of the answers"
     )
     parser.add_argument(
         "--every_step", action="store_true", help="with --exact: all checkpoints of an experiment, not its newest alone"
     )
+    parser.add_argument("--suite", help="a fixed list of games with one number at the end: games-v1")
+    parser.add_argument("--cost", action="store_true", help="with --suite: print what it will take, and stop")
     parser.add_argument("--opening", type=int, help="random moves at the start; default: 0 against bots, else 2")
-    parser.add_argument("--games_to_show", type=int, default=8, help="games that are written down to be looked at")
+    parser.add_argument("--games_to_show", type=int, default=8, help="how many games to record for shown.html")
     add_options(parser)
     parser.set_defaults(temperature=None)
     given = parser.parse_args()
     for name in OF_GAMES:
         if given.exact and getattr(given, name) != parser.get_default(name):
             raise UserError(f"--exact plays no games: leave out --{name}")
+    if given.suite is not None:
+        for name in OF_OTHERS:
+            if getattr(given, name) != parser.get_default(name):
+                raise UserError(f"--suite {given.suite} says itself what is played: leave out --{name}")
+    elif given.cost:
+        raise UserError("--cost is for --suite: leave it out")
     if given.samples is not None and not given.exact:
         raise UserError("--samples is for --exact: games are counted by --num_episodes")
     if given.every_step and not given.exact:
@@ -71,7 +86,8 @@ def main() -> None:
     if given.temperature is None:
         given.temperature = float(given.exact)
     # What follows imports pyspiel, scipy and matplotlib: a wrong option needs none of them.
-    (_judge_exactly if given.exact else _play_games)(given, replies_of(given), Console())
+    judge = _run_suite if given.suite else _judge_exactly if given.exact else _play_games
+    judge(given, replies_of(given), Console())
 
 
 def _play_games(given: argparse.Namespace, replies: "ReplySettings", console: Console) -> None:
@@ -95,12 +111,36 @@ def _play_games(given: argparse.Namespace, replies: "ReplySettings", console: Co
         config=config_of(given),
     )
     folder = _make_folder(given.output or settings.folder)
-    _report(evaluation_report, evaluate(settings, folder, console, given.games_to_show), folder, console)
+    purse = purse_of(given, folder)
+    _report(evaluation_report, evaluate(settings, folder, console, given.games_to_show, purse), folder, console)
+
+
+def _run_suite(given: argparse.Namespace, replies: "ReplySettings", console: Console) -> None:
+    from veritas_rl.judging.evaluation import folder_of
+    from veritas_rl.players.cost import describe
+    from veritas_rl.rating import suite_report
+    from veritas_rl.rating.suite import environments_of, forecast_of, read_suite, run_suite
+
+    suite = read_suite(given.suite)
+    forecast = forecast_of(suite, given.prompt, environments_of(suite, given.checkpoint))
+    console.print(forecast.in_words(replies.max_tokens), soft_wrap=True, highlight=False)
+    if given.cost:
+        return
+    what = (suite.name, suite.digest, given.checkpoint, given.prompt, replies.sampling)
+    folder = _make_folder(given.output or folder_of(given.checkpoint, what))
+    purse = purse_of(given, folder)
+    result = run_suite(suite, given.checkpoint, given.prompt, replies, given.base, folder, console, purse)
+    suite_report.print_result(result, console)
+    for row in purse.values():
+        console.print(describe(row), soft_wrap=True, highlight=False)
+    for path in suite_report.write(result, folder):
+        console.print(str(path), soft_wrap=True, highlight=False)
 
 
 def _judge_exactly(given: argparse.Namespace, replies: "ReplySettings", console: Console) -> None:
     from veritas_rl.exact import report as exact_report
     from veritas_rl.exact.evaluation import ExactSettings, evaluate_exactly
+    from veritas_rl.players.cost import describe
 
     settings = ExactSettings(
         checkpoint=given.checkpoint,
@@ -113,7 +153,10 @@ def _judge_exactly(given: argparse.Namespace, replies: "ReplySettings", console:
         base=given.base,
     )
     folder = _make_folder(given.output or settings.folder)
-    _report(exact_report, evaluate_exactly(settings, folder, console), folder, console)
+    purse = purse_of(given, folder)
+    _report(exact_report, evaluate_exactly(settings, folder, console, purse), folder, console)
+    for row in purse.values():
+        console.print(describe(row), soft_wrap=True, highlight=False)
 
 
 def _make_folder(folder: Path) -> Path:

@@ -36,8 +36,10 @@ def arguments() -> PlayersParser:
     add("--prompt", default="full", help="full, unlisted, or brief: the bare question, for a small model")
     add("--mode", choices=MODES, default="move", help="move: single answers; episode: whole games")
     add("--opponent", help="with --mode episode: who plays the other seats (default: the expert, in every seat)")
-    add("--min_value", type=float, default=0.0, help="drop answers worth less, in [0, 1]; 1: the best ones alone")
-    add("--max_random_steps", type=int, help="of games: random moves before a position at most (default: any position)")
+    add(
+        "--min_value", type=float, default=0.0, help="drop answers with a lower value, in [0, 1]; 1 keeps only the best"
+    )
+    add("--max_random_steps", type=int, help="games: at most so many random moves before a position (default: any)")
     add("--val_ratio", type=float, default=0.1, help="share of val.parquet (default: %(default)s)")
     add("--seed", type=int, default=42, help="seeds tasks and players (default: %(default)s)")
     return parser

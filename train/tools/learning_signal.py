@@ -6,7 +6,7 @@ Without --cases, all default cases are measured. With --json each case is writte
 command goes on after an interruption. The results do not depend on --processes, but for the times. To bring them into
 docs/games.md:
 
-    python train/tools/learning_signal.py --json docs/learning_signal.json
+    python train/tools/learning_signal.py --tasks 100 --moves 16 --processes 2 --json docs/learning_signal.json
     python -m veritas_rl.envs.openspiel.gallery
 """
 
@@ -30,6 +30,7 @@ def main() -> None:
     add("--cases", "--games", default="", help="what is measured, with commas; default: all default cases")
     add("--tasks", type=int, default=200, help="tasks of each case; default: 200")
     add("--playouts", type=int, default=128, help="fresh playouts of each move, a multiple of 16; default: 128")
+    add("--moves", type=int, help="measure at most so many moves of a task, evenly spread; default: all")
     add("--reward", default="outcome", help="outcome or optimal; default: outcome")
     add("--mode", default="move", help="move, or episode for decisions of random whole games; default: move")
     add("--seed", type=int, default=42, help="the seed of the set of tasks; default: 42")
@@ -53,6 +54,7 @@ def main() -> None:
     settings = Settings(
         tasks=given.tasks,
         playouts=given.playouts,
+        moves=given.moves,
         reward=given.reward,
         mode=given.mode,
         seed=given.seed,

@@ -1,12 +1,12 @@
-"""Play an environment and look for what misleads a training: mistakes that pay, leaks, answers that pay by chance.
+"""Play an environment and look for misleading rewards: rewarded mistakes, leaks, rewards for guessing.
 
     python train/tools/lint_env.py --env openspiel --cases "hex(board_size=5),leduc_poker" --tasks 8
 
-With 5 tasks a case or more, OpenSpiel's cases are also measured: whether their moves are worth different values, more
+With at least 5 tasks for each case, the command also measures OpenSpiel's cases: whether values of moves differ by more
 than the noise, whether good moves are paid best, and whether success depends on the move. That takes from 1 s a case
 (small board games) to about 10 s (chess, gin rummy) on one core; the other checks take a few seconds a case.
 
-Exit code 0: nothing was found. 1: something was. 2: an argument is wrong. `--env module:Class` takes an environment
+Exit code 0: no finding. 1: findings. 2: an argument is wrong. `--env module:Class` takes an environment
 that is not in the registry yet.
 """
 
@@ -30,7 +30,7 @@ def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description="Look for rewards that mislead a training.")
     parser.add_argument("--env", default="openspiel", help="a registered environment, or module:Class")
-    parser.add_argument("--cases", default="", help="cases with commas between; default: those of its configuration")
+    parser.add_argument("--cases", default="", help="cases, separated by commas; default: those of its configuration")
     parser.add_argument("--tasks", type=int, default=8, help="tasks of each case")
     parser.add_argument("--processes", type=int, default=1, help="how many processes share the cases")
     parser.add_argument("--prompt", choices=PROMPTS, default="full", help="what the prompts show")

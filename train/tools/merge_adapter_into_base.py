@@ -16,11 +16,9 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="Merge a LoRA adapter into its base, and prove it.")
     parser.add_argument("--base_model", required=True, help="a folder or a hub id")
-    parser.add_argument("--adapter_model", required=True, type=Path, help="an adapter, or what holds lora_adapter/")
-    parser.add_argument("--output_dir", required=True, type=Path, help="the model folder to make")
-    parser.add_argument(
-        "--trust_remote_code", action="store_true", help="run the code that stands in the model's folder"
-    )
+    parser.add_argument("--adapter_model", required=True, type=Path, help="an adapter, or a folder with lora_adapter/")
+    parser.add_argument("--output_dir", required=True, type=Path, help="the folder of the merged model")
+    parser.add_argument("--trust_remote_code", action="store_true", help="run code from the model's folder")
     given = parser.parse_args()
     target = given.output_dir.resolve()
     check_empty(target)

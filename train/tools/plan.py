@@ -2,7 +2,8 @@
 
     python train/tools/plan.py --model Qwen/Qwen3-4B-Instruct-2507 --hardware h200x2 lora=off algorithm=grpo
 
-What stands at the end are the Hydra overrides of `openspiel-ppo-trainer.sh`. The exit code is 0 if the run fits and 1
+What stands at the end are the Hydra overrides of `openspiel-ppo-trainer.sh`, and with --sft those of
+`openspiel-SFT-trainer.sh`. The exit code is 0 if the run fits and 1
 if it does not. docs/planning.md says what each number is made of.
 """
 
@@ -16,9 +17,10 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from veritas_rl.errors import exit_on_user_error
+from veritas_rl.launch import sft
 from veritas_rl.launch.configuration import compose_configuration, overrides_for
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.planning.compose import plan_of, this_machine
+from veritas_rl.planning.compose import plan_of, sft_plan_of, this_machine
 from veritas_rl.planning.devices import DEVICES, GIB, device_for
 from veritas_rl.planning.models import find_shape
 from veritas_rl.planning.report import as_dict, print_plan
@@ -36,6 +38,7 @@ def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="a folder or a hub id; otherwise that of the settings")
     parser.add_argument("--hardware", default="h200x1", help="the hardware group, such as h200x2 (default: h200x1)")
+    parser.add_argument("--sft", action="store_true", help="supervised fine-tuning instead of reinforcement learning")
     parser.add_argument("--gpu", help=f"the GPU, where the group's own is not meant: {', '.join(DEVICES)}")
     parser.add_argument("--memory", type=float, help="GiB of a GPU, or of the machine under --hardware cpu")
     for name, meaning in ASSUMPTIONS.items():
@@ -49,17 +52,21 @@ def main() -> int:
     """Print the plan."""
     asked = parse()
     cpu = asked.hardware == "cpu"
-    named = [f"actor_rollout_ref.model.path={asked.model}"] if asked.model else []
+    key = "model.path" if asked.sft else "actor_rollout_ref.model.path"
+    named = [f"{key}={asked.model}"] if asked.model else []
     environment = {name: os.environ[name] for name in ("AGENT_MODEL_REPO_ID",) if name in os.environ}
     hardware = Hardware(cores=2, gpus=0 if cpu else 1, gpu_bytes=0)
     typed = [f"hardware={asked.hardware}", *named, *asked.overrides]
-    configuration = compose_configuration(overrides_for(typed, environment, hardware))
+    if asked.sft:
+        configuration = compose_configuration(sft.overrides_for(typed, environment, hardware), sft.SFT_CONFIG)
+    else:
+        configuration = compose_configuration(overrides_for(typed, environment, hardware))
     device = this_machine() if cpu and asked.gpu is None else device_for(asked.hardware, asked.gpu)
     if asked.memory is not None:
         device = dataclasses.replace(device, memory=int(asked.memory * GIB))
     assumed = {name: getattr(asked, name) for name in ASSUMPTIONS if getattr(asked, name) is not None}
     shape = find_shape(asked.model) if asked.model else None
-    plan = plan_of(configuration, asked.hardware, device, shape, assumed)
+    plan = (sft_plan_of if asked.sft else plan_of)(configuration, asked.hardware, device, shape, assumed)
     if asked.json:
         print(json.dumps(as_dict(plan)))
     else:

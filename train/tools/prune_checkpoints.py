@@ -1,9 +1,9 @@
-"""Remove old checkpoints of an experiment. Without --yes it only says what it would do.
+"""Remove old checkpoints of an experiment. Without --yes, only list what would be removed.
 
     python train/tools/prune_checkpoints.py --checkpoints train/artifacts/RL/checkpoints/EXPERIMENT --keep 3 --yes
 
-The newest whole checkpoint stays, and so does one that somebody reads. One that was cut off goes once a newer one is
-whole; a checkpoint of plain verl never says that it is whole, and counts as cut off.
+The newest complete checkpoint always stays, and so does one that another process reads. An incomplete checkpoint is
+removed if a newer one is complete. Checkpoints of plain verl have no mark of completeness and count as incomplete.
 """
 
 import argparse
@@ -24,8 +24,10 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="Remove old checkpoints of an experiment.")
     parser.add_argument("--checkpoints", required=True, type=Path, help="the experiment's folder of global_step_N")
-    parser.add_argument("--keep", type=int, help="how many of the newest whole ones stay; default: all")
-    parser.add_argument("--max_gib", type=float, help="the oldest go until all take no more GiB; default: no limit")
+    parser.add_argument("--keep", type=int, help="how many of the newest complete ones to keep; default: all")
+    parser.add_argument(
+        "--max_gib", type=float, help="remove the oldest until all take at most this many GiB; default: no limit"
+    )
     parser.add_argument("--yes", action="store_true", help="remove them")
     given = parser.parse_args()
     if given.keep is not None and given.keep < 1:

@@ -1,9 +1,9 @@
-"""Publish a merged model on the Hugging Face hub. Without --yes it only shows what it would send.
+"""Publish a merged model on the Hugging Face hub. Without --yes, only show what would be sent.
 
     python train/tools/push_to_hub.py --folder train/models/MODEL --repo_id USER/NAME --report report.json
     HF_TOKEN=... python train/tools/push_to_hub.py --folder train/models/MODEL --repo_id USER/NAME --private --yes
 
-The model is compared with its base, and a card is made for it. HF_TOKEN is read from the environment or from .env.
+The command compares the model with its base and writes a model card. HF_TOKEN comes from the environment or .env.
 """
 
 import argparse
@@ -23,9 +23,9 @@ def main() -> None:
     load_dotenv(ROOT / ".env")
     parser = argparse.ArgumentParser(description="Publish a merged model on the Hugging Face hub.")
     parser.add_argument("--folder", required=True, type=Path, help="the model, as merge-ppo.sh makes it")
-    parser.add_argument("--repo_id", required=True, help="where to: user/name")
+    parser.add_argument("--repo_id", required=True, help="the target repository: user/name")
     parser.add_argument("--report", type=Path, help="the report.json of its evaluation, for the card")
-    parser.add_argument("--base_model", help="the base, where the model does not name it or it was moved")
+    parser.add_argument("--base_model", help="the base, if the model does not name it or it was moved")
     parser.add_argument("--private", action="store_true", help="only you can see it")
     parser.add_argument("--yes", action="store_true", help="send it")
     given = parser.parse_args()

@@ -1,12 +1,12 @@
-"""Let players meet, everybody with everybody else, and rate them.
+"""Play a tournament, every player against every other one, and rate the players.
 
     python train/tools/tournament.py PLAYER PLAYER ... --games "tic_tac_toe,hex(board_size=5)" --num_episodes 100 \\
         --seed 42 --output FOLDER
 
 A PLAYER is a bot of the environment (listed at the end), a folder (a model, an adapter, global_step_N, or an
-experiment), a hub id, or the address of an OpenAI-compatible server (http://localhost:8000/v1). The ratings and the
-cross table go to the output folder as ratings.json, cross_table.html and cross_table.png. The same command goes on
-after an interruption; with more players it plays the new matches alone.
+experiment), a hub id, or the address of an OpenAI-compatible server (http://localhost:8000/v1). The output
+folder gets ratings.json, cross_table.html and cross_table.png. Run the same command again to continue after an
+interruption; with more players it plays only the new matches.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from veritas_rl.errors import exit_on_user_error
-from veritas_rl.judging.options import PlayersParser, add_options, config_of, replies_of
+from veritas_rl.judging.options import PlayersParser, add_options, config_of, purse_of, replies_of
 
 
 def main() -> None:
@@ -44,7 +44,7 @@ def main() -> None:
         config=config_of(given),
     )
     console = Console()
-    found = hold(settings, given.output, console)
+    found = hold(settings, given.output, console, purse_of(given, given.output))
     tournament_report.print_report(found, console)
     for path in tournament_report.write(found, given.output):
         console.print(str(path), soft_wrap=True, highlight=False)

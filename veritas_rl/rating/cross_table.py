@@ -1,4 +1,4 @@
-"""The cross table of finished games for two: who scored how much against whom, and everybody's rating."""
+"""The cross table of finished two-player games: scores of each pair, and ratings."""
 
 import dataclasses
 from collections.abc import Iterable, Sequence

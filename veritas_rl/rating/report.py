@@ -1,4 +1,4 @@
-"""What a person reads of a tournament: tables on the terminal, and ratings.json, cross_table.html and cross_table.png.
+"""The report of a tournament: tables on the terminal, and ratings.json, cross_table.html and cross_table.png.
 
 The same games give the same bytes, in one go or after interruptions. The page holds its picture and its style, and asks
 no other machine for anything.
@@ -21,6 +21,7 @@ from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.judging.evaluation_report import render, short_names
 from veritas_rl.judging.statistics import Estimate
 from veritas_rl.judging.summary import ALL
+from veritas_rl.players.cost import describe
 from veritas_rl.rating.cross_table import CrossTable, Match
 from veritas_rl.rating.tournament import Tournament
 
@@ -39,6 +40,7 @@ def values_of(tournament: Tournament) -> dict[str, Any]:
         "settings": tournament.settings.played(),
         "players": tournament.players,
         "notes": tournament.notes,
+        "cost": tournament.cost,
         "tables": [
             {
                 "case": table.case,
@@ -65,6 +67,7 @@ def write(tournament: Tournament, folder: Path) -> list[Path]:
         settings=json.dumps(values["settings"], indent=2),
         picture=base64.b64encode(picture.read_bytes()).decode(),
         caption=CAPTION,
+        describe=describe,
         rating=rating,
         share=share,
         colour=colour,
@@ -83,6 +86,8 @@ def print_report(tournament: Tournament, console: Console) -> None:
     console.print(CAPTION, style="dim")
     for note in tournament.notes:
         console.print(f"note: {note}", soft_wrap=True, highlight=False)
+    for row in tournament.cost:
+        console.print(describe(row), soft_wrap=True, highlight=False)
     if tournament.played:
         console.print(f"{tournament.played} games in {tournament.seconds:.1f} s", highlight=False)
 

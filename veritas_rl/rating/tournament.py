@@ -1,4 +1,4 @@
-"""A tournament: everybody meets everybody else, on the same deals and from both seats, and is rated.
+"""A tournament: every player plays every other one on the same deals from both seats, and is rated.
 
 The games are those of `matches`, and stand in the same ledger: each as it ends. So an interrupted tournament goes on
 where it was, and a player that joins later plays its own games alone. `settings.json` beside the ledger keeps two
@@ -18,9 +18,10 @@ from rich.console import Console
 
 from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.errors import UserError
-from veritas_rl.judging.evaluation import AT_ONCE, MODEL_OPENING
+from veritas_rl.judging.evaluation import MODEL_OPENING, at_once
 from veritas_rl.judging.matches import LEDGER, FinishedGame, Ledger, Pairing, Rules, pair, play_all, seats_of, tasks_of
 from veritas_rl.judging.progress import progress
+from veritas_rl.players.cost import Purse
 from veritas_rl.players.loading import NamedPlayer, ReplySettings, open_player
 from veritas_rl.players.registry import check_bot, notes_of
 from veritas_rl.rating.cross_table import CrossTable, tables_of
@@ -101,6 +102,7 @@ class Tournament:
         notes: What a reader must know, a sentence each.
         seconds: How long the games took that were played now.
         played: How many were played now; the others were in the ledger.
+        cost: What servers were asked for this folder, see `Purse.values`.
     """
 
     settings: Settings
@@ -109,6 +111,7 @@ class Tournament:
     notes: list[str]
     seconds: float
     played: int
+    cost: list[dict[str, Any]] = field(default_factory=list)
 
 
 def cases_of(settings: Settings) -> tuple[str, ...]:
@@ -127,17 +130,18 @@ def cases_of(settings: Settings) -> tuple[str, ...]:
     return cases
 
 
-def hold(settings: Settings, folder: Path, console: Console) -> Tournament:
+def hold(settings: Settings, folder: Path, console: Console, purse: Purse | None = None) -> Tournament:
     """Play what is not played yet, and rate.
 
     Args:
         settings: What is played.
         folder: Where finished games, and models that are merged for it, are kept.
         console: Where to print.
+        purse: Counts what servers are asked, and may bound what it costs.
 
     Raises:
-        UserError: A player or a game does not exist, or cannot be played, or the folder holds another tournament. Games
-            that are finished are kept.
+        UserError: A player or a game does not exist, or cannot be played, the folder holds another tournament, or the
+            budget is spent. Games that are finished are kept.
     """
     cases = cases_of(settings)
     with ExitStack() as stack:
@@ -146,7 +150,7 @@ def hold(settings: Settings, folder: Path, console: Console) -> Tournament:
         _check_folder(settings, folder, ledger)
         players: list[NamedPlayer] = []
         for name in settings.players:
-            players.append(open_player(name, settings.env, settings.replies, folder / "models", settings.base))
+            players.append(open_player(name, settings.env, settings.replies, folder / "models", settings.base, purse))
             stack.callback(players[-1].close)
         # Who is named first must not change what is played.
         players.sort(key=lambda player: player.identity)
@@ -160,7 +164,7 @@ def hold(settings: Settings, folder: Path, console: Console) -> Tournament:
         matches = [
             _games_between(first, second, cases, settings) for first, second in itertools.combinations(players, 2)
         ]
-        seconds, played = _play(matches, ledger, console)
+        seconds, played = _play(matches, ledger, console, at_once(settings.replies, purse))
         games = ledger.of(itertools.chain(*matches))
     tables = tables_of(games)
     return Tournament(
@@ -170,6 +174,7 @@ def hold(settings: Settings, folder: Path, console: Console) -> Tournament:
         notes=_notes(settings, cases, players, tables),
         seconds=seconds,
         played=played,
+        cost=purse.values() if purse else [],
     )
 
 
@@ -208,7 +213,7 @@ def _games_between(first: NamedPlayer, second: NamedPlayer, cases: Sequence[str]
     return pair(cases, settings.games, [first], [second], settings.rules(opening))
 
 
-def _play(matches: Sequence[Sequence[Pairing]], ledger: Ledger, console: Console) -> tuple[float, int]:
+def _play(matches: Sequence[Sequence[Pairing]], ledger: Ledger, console: Console, together: int) -> tuple[float, int]:
     """Play what the ledger lacks; the seconds that it took, and how many games it was."""
     total = sum(map(len, matches))
     missing = [[game for game in match if game.key not in ledger.games] for match in matches]
@@ -230,7 +235,7 @@ def _play(matches: Sequence[Sequence[Pairing]], ledger: Ledger, console: Console
 
             # One match after the other: an interruption loses the unfinished games of one, not of all.
             for games in missing:
-                play_all(games, AT_ONCE, ended)
+                play_all(games, together, ended)
     except KeyboardInterrupt:
         console.print(kept(), soft_wrap=True, highlight=False)
         raise

@@ -1,0 +1,254 @@
+"""What a recipe promises, what its runs came to, and the pages that are made of both."""
+
+import dataclasses
+import importlib.util
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+
+from veritas_rl.errors import UserError
+from veritas_rl.exact import report as exact_report
+from veritas_rl.exact.evaluation import ExactSettings, evaluate_exactly
+from veritas_rl.judging import evaluation_report
+from veritas_rl.judging.evaluation import Settings, evaluate
+from veritas_rl.launch.recipes import FOLDER
+from veritas_rl.paths import ROOT
+from veritas_rl.records import pages
+from veritas_rl.records.description import Description, read_description
+from veritas_rl.records.figures import curves_of, figures_of_games, figures_of_policies, figures_of_run
+from veritas_rl.records.result import RESULT, Result, check_bands, keep, read_result, results_in
+from veritas_rl.records.verdict import judge
+
+NODE: dict[str, Any] = {"expected": {"gain": [0.1, 0.3]}, "short": {"overrides": ["trainer.total_training_steps=2"]}}
+
+
+def tool() -> Any:
+    """train/tools/recipes.py as a module."""
+    spec = importlib.util.spec_from_file_location("recipes_tool", ROOT / "train/tools/recipes.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def recipe_in(folder: Path, node: Any = NODE, **settings: Any) -> tuple[Path, Description]:
+    made = folder / "mine"
+    made.mkdir(parents=True, exist_ok=True)
+    tree = {"veritas_rl": {"recipe": node}, **settings}
+    (made / "config.yaml").write_text(f"# Train it.\n# Well.\n\n# Another paragraph.\n{yaml.safe_dump(tree)}")
+    description = read_description(made)
+    assert description is not None
+    return made, description
+
+
+def result_of(description: Description, gain: float = 0.2, seed: int = 1, **changes: Any) -> Result:
+    made = Result(
+        recipe="mine",
+        digest=description.digest,
+        form="whole",
+        seed=seed,
+        date="2026-01-02",
+        machine="2 cores, no GPU",
+        minutes={"RL": 3.5},
+        memory=2.5,
+        departures=(),
+        figures={"gain": {"mean": gain, "low": gain - 0.1, "high": gain + 0.1}},
+        curves={"reward": [(step, step / 100 + seed) for step in range(1, 21)]},
+    )
+    return dataclasses.replace(made, **changes)
+
+
+def test_the_pages_of_the_repository_are_current(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tool().write(only_check=True) == 0, capsys.readouterr().out
+
+
+def test_every_recipe_says_what_it_is_and_which_runs_it_rests_on() -> None:
+    recipes = pages.read_all(FOLDER)
+    assert {folder.name for folder in recipes} == {path.parent.name for path in FOLDER.glob("*/config.yaml")}
+    for folder, (description, results) in recipes.items():
+        assert description.meaning.endswith("."), folder.name
+        pages.check_first_line((folder / "README.md").read_text(), folder.name, results)
+        for result in results:
+            assert result.recipe == folder.name
+            curve = folder / pages.CURVE
+            drawn = any(run.curves and run.form == "whole" and run.follows(description) for run in results)
+            assert curve.exists() == drawn
+
+
+def test_a_description_is_read_and_its_digest_is_of_what_a_run_does(tmp_path: Path) -> None:
+    _, first = recipe_in(tmp_path / "a")
+    assert first.meaning == "Train it. Well."
+    assert first.expected == {"gain": (0.1, 0.3)}
+    assert first.overrides_of("short") == ("trainer.total_training_steps=2",)
+    _, wider = recipe_in(tmp_path / "b", {**NODE, "expected": {"gain": [0.0, 0.5]}})
+    _, other = recipe_in(tmp_path / "c", NODE, trainer={"save_freq": 3})
+    assert first.digest == wider.digest != other.digest
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ({"expectd": {}}, "unknown key in .*veritas_rl.recipe 'expectd': did you mean expected"),
+        ({"expected": {"gain": [0.3]}}, "gain needs its least and its greatest value"),
+        ({"expected": {"gain": [0.3, 0.1]}}, "gain needs its least and its greatest value"),
+        ({"sft": "a=b"}, "is a list of strings"),
+        ({"trainer": "dpo"}, "unknown trainer of a recipe 'dpo'"),
+        ({"judge": {"../x": {}}}, "is no name of a judgement"),
+        ({"judge": {"exact": {}}, "short": {"judge": {"exakt": {}}}}, "did you mean exact"),
+        (["sft"], "is no mapping"),
+    ],
+)
+def test_a_description_that_is_wrong_is_one_line(node: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=message) as refused:
+        recipe_in(tmp_path, node)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_band_without_a_seed_is_refused_and_so_is_one_that_a_kept_run_contradicts(tmp_path: Path) -> None:
+    folder, description = recipe_in(tmp_path)
+    with pytest.raises(UserError, match="a band needs a seed"):
+        check_bands("mine", description, results_in(folder))
+    keep(result_of(description, departures=("lr is 1 in the recipe and 2 here",)), folder)
+    keep(result_of(description, form="short"), folder)
+    keep(result_of(description, digest="of earlier settings", seed=2), folder)
+    with pytest.raises(UserError, match="a band needs a seed"):
+        check_bands("mine", description, results_in(folder))
+    keep(result_of(description), folder)
+    check_bands("mine", description, results_in(folder))
+    keep(result_of(description, 0.31, seed=3), folder)
+    with pytest.raises(UserError, match=r"the kept run of seed 3 has 0\.31: widen the band"):
+        check_bands("mine", description, results_in(folder))
+
+
+def test_what_is_kept_is_what_was_found(tmp_path: Path) -> None:
+    folder, description = recipe_in(tmp_path)
+    result = result_of(description)
+    file = keep(result, folder)
+    assert file.name == "seed-1.json"
+    read = read_result(file)
+    assert (read.figures, read.seed, read.departures) == (result.figures, 1, ())
+    assert [tuple(point) for point in read.curves["reward"]] == result.curves["reward"]
+    with pytest.raises(UserError, match="a result of the recipe other, and not of mine"):
+        keep(dataclasses.replace(result, recipe="other"), folder)
+    (tmp_path / RESULT).write_text("{}")
+    with pytest.raises(UserError, match="is no result of a recipe"):
+        read_result(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "confirmed", "last"),
+    [
+        ({}, True, "recipe mine, seed 1: all 1 figures as expected"),
+        ({"gain": 0.05}, False, "1 of 1 figures NOT as expected"),
+        ({"gain": 0.5}, False, "1 of 1 figures NOT as expected"),
+        ({"figures": {}}, False, "1 of 1 figures NOT as expected"),
+        ({"departures": ("lr is 1 in the recipe and 2 here",)}, False, "contradicts it .lr is 1 in the recipe and 2"),
+        ({"digest": "other"}, False, "it was changed since this run"),
+        ({"form": "short"}, False, "it expects nothing yet of its short form"),
+    ],
+)
+def test_a_verdict(changes: dict[str, Any], confirmed: bool, last: str, tmp_path: Path) -> None:
+    folder, description = recipe_in(tmp_path)
+    keep(result_of(description, seed=7), folder)
+    found = judge(result_of(description, **changes), description, results_in(folder))
+    assert found.confirmed == confirmed
+    assert re.search(last, found.lines[-1])
+    if changes.get("form") != "short":
+        assert "(1 seed: 7)" in found.lines[0]
+
+
+def test_the_tool_judges_a_finished_run_and_refuses_other_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, description = recipe_in(tmp_path / "recipes")
+    keep(result_of(description), folder)
+    module = tool()
+    monkeypatch.setattr(module, "FOLDER", tmp_path / "recipes")
+    (tmp_path / RESULT).write_text(result_of(description, 0.05, seed=9).to_json())
+    assert module.check(module.parse(["check", "mine", "--result", str(tmp_path)])) == 1
+    assert "gain: 0.05 [-0.05, 0.15], below the band [0.1, 0.3] (1 seed: 1)" in capsys.readouterr().out
+    with pytest.raises(UserError, match="unknown recipe 'min': did you mean mine"):
+        module.check(module.parse(["check", "min"]))
+    with pytest.raises(UserError, match="leave out --seed"):
+        module.check(module.parse(["check", "mine", "--result", str(tmp_path), "a=b"]))
+
+
+def test_a_readme_shows_seeds_steps_and_what_was_tried(tmp_path: Path) -> None:
+    folder, description = recipe_in(tmp_path)
+    runs = [result_of(description, 0.15), result_of(description, 0.25, seed=2)]
+    tried = result_of(description, 0.02, departures=("a<b is 1 in the recipe and 2 here",), note="It forgot.")
+    for run in (*runs, tried):
+        keep(run, folder)
+    part = pages.readme_part(description, results_in(folder))
+    assert "| figure | seed 1 | seed 2 | expected |" in part
+    assert "| gain | 0.15 [0.05, 0.25] | 0.25 [0.15, 0.35] | [0.1, 0.3] |" in part
+    assert "| 20 | 1.7 [1.2, 2.2] |" in part
+    assert "a&lt;b is 1 in the recipe and 2 here: gain 0.02 [-0.08, 0.12]. It forgot." in part
+    assert pages.draw_curve(tmp_path / "curve.png", results_in(folder), description)
+    text = pages.with_part(f"# mine\n\n{pages.BEGIN}\nold\n{pages.END}\nrest\n", part, "mine")
+    assert "old" not in text
+    assert text.endswith("\nrest\n")
+    assert pages.with_part(text, part, "mine") == text
+    with pytest.raises(UserError, match="has no place for its results"):
+        pages.with_part("# mine\n", part, "mine")
+    with pytest.raises(UserError, match="its first line must no longer say"):
+        pages.check_first_line(f"# mine: {pages.NOT_RUN}\n", "mine", runs)
+    with pytest.raises(UserError, match="its first line must first say"):
+        pages.check_first_line("# mine\n", "mine", [tried])
+    page = pages.results_page({folder: (description, results_in(folder)), tmp_path / "new": (description, [])})
+    assert "recipe=mine" in page
+    assert page.rstrip().endswith("- [new](../train/recipes/new/README.md): Train it. Well.")
+
+
+def test_figures_are_those_of_the_reports(tmp_path: Path) -> None:
+    quiet = Console(quiet=True)
+    found = evaluate(Settings("mcts:2", compare="random", games=4, cases="tic_tac_toe"), tmp_path, quiet)
+    evaluation_report.write(found, tmp_path)
+    report = json.loads((tmp_path / "report.json").read_text())
+    figures = figures_of_games(report, "games")
+    mine = next(row for row in report["rows"] if row["player"] == "mcts:2" and row["seat"] == "all")
+    assert figures["games/tic_tac_toe/random/score"]["mean"] == mine["score"]["mean"]
+    other = next(row for row in report["rows"] if row["player"] == "random" and row["seat"] == "all")
+    assert figures["games/tic_tac_toe/random/start/losses"]["high"] == other["losses"]["high"]
+
+    settings = ExactSettings("mcts:2", cases="kuhn_poker", samples=1)
+    exact_report.write(evaluate_exactly(settings, tmp_path, quiet), tmp_path)
+    report = json.loads((tmp_path / "exact.json").read_text())
+    figures, curves = figures_of_policies(report, "exact")
+    assert (
+        figures["exact/kuhn_poker/nash_conv"]["mean"] == report["cases"]["kuhn_poker"]["mcts:2"]["metrics"]["nash_conv"]
+    )
+    assert curves == {}
+
+
+def test_figures_by_step_are_those_of_every_checkpoint() -> None:
+    cases = {f"run/global_step_{step}": {"metrics": metrics(1 / step), "states": []} for step in range(1, 13)}
+    report = {"settings": {"compare": None, "every_step": True}, "cases": {"kuhn_poker": cases}}
+    figures, curves = figures_of_policies(report, "exact")
+    assert figures["exact/kuhn_poker/nash_conv"]["mean"] == 1 / 12
+    assert curves["exact/kuhn_poker/nash_conv"][2] == (3, 1 / 3)
+    assert figures["exact/kuhn_poker/nash_conv of the last 10"]["mean"] == pytest.approx(
+        sum(1 / step for step in range(3, 13)) / 10
+    )
+
+
+def metrics(nash_conv: float) -> dict[str, float]:
+    names = ("optimal_rate", "illegal_mean", "value_seat_0/worst_case", "value_seat_1/worst_case")
+    return {"nash_conv": nash_conv, **dict.fromkeys(names, 0.5)}
+
+
+def test_figures_of_a_training_and_its_curves(tmp_path: Path) -> None:
+    estimate = {"mean": 0.5, "low": 0.4, "high": 0.6, "count": 9, "classes": 3}
+    report = {"after RL": {"legal": estimate}, "gain": estimate, "losses": {"val/loss": 1.5}}
+    figures = figures_of_run(report)
+    assert figures["after RL/legal"] == figures["gain"] == {"mean": 0.5, "low": 0.4, "high": 0.6}
+    assert figures["losses/val/loss"] == {"mean": 1.5}
+    lines = [{"step": step, "data": {"task/legal": 0.9 + step / 100, "other": 1}} for step in (1, 2)]
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert curves_of(tmp_path / "metrics.jsonl", ("task/legal", "none")) == {"task/legal": [(1, 0.91), (2, 0.92)]}

@@ -1,0 +1,191 @@
+"""List recipes, run one and see whether it comes out as it should, keep what runs came to, and write the pages of it.
+
+    python train/tools/recipes.py list
+    python train/tools/recipes.py check NAME [--seed N] [--short] [Hydra overrides]
+    python train/tools/recipes.py check NAME --result FOLDER        # judge a run that is finished
+    python train/tools/recipes.py keep FOLDER [--note WORDS]        # into train/recipes/NAME/results
+    python train/tools/recipes.py write [--check]                   # README.md of each recipe, docs/results.md
+
+The exit code of `check` is 0 if all figures lie in their bands, and 1 if one does not, or if the command contradicts
+the recipe. FOLDER is the folder that a run of a recipe names at its end.
+"""
+
+import argparse
+import dataclasses
+import io
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from veritas_rl.errors import UserError, exit_on_user_error, unknown
+from veritas_rl.launch.recipes import FOLDER
+from veritas_rl.paths import ROOT
+from veritas_rl.records import pages
+from veritas_rl.records.description import Description, read_description
+from veritas_rl.records.result import check_bands, keep, read_result, results_in
+from veritas_rl.records.verdict import judge
+
+RESULTS_PAGE = ROOT / "docs/results.md"
+
+
+def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
+    """What was typed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="list | check | keep | write")
+    commands.add_parser("list", help="all recipes, and what each came to")
+    check = commands.add_parser("check", help="run a recipe, and compare what came out with its bands")
+    check.add_argument("name", help="the recipe")
+    check.add_argument("--seed", type=int, help="veritas_rl.seed; default: that of the settings")
+    check.add_argument("--short", action="store_true", help="its form of minutes")
+    check.add_argument("--result", type=Path, help="the folder or file of a finished run, instead of running it")
+    kept = commands.add_parser("keep", help="keep the result of a run in its recipe's folder")
+    kept.add_argument("folder", type=Path, help="the run's folder, or its result.json")
+    kept.add_argument("--note", default="", help="what a reader must know")
+    write = commands.add_parser("write", help="write the pages")
+    write.add_argument("--check", action="store_true", help="write nothing, and fail where a page is not current")
+    given, others = parser.parse_known_args(typed)
+    # argparse takes what stands between options for no list of its own.
+    given.overrides = [word for word in others if not word.startswith("-")]
+    if others and (given.command != "check" or given.overrides != others):
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
+    return given
+
+
+def find(name: str) -> tuple[Path, Description]:
+    """A recipe of the repository that says what it expects.
+
+    Raises:
+        UserError: There is none; or a band of it has no seed.
+    """
+    folder = FOLDER / name
+    if not (folder / "config.yaml").is_file() or "/" in name:
+        raise unknown("recipe", name, (path.parent.name for path in FOLDER.glob("*/config.yaml")))
+    description = read_description(folder)
+    if description is None:
+        raise UserError(f"recipe {name} says nothing of itself: add veritas_rl.recipe to its config.yaml")
+    check_bands(name, description, results_in(folder))
+    return folder, description
+
+
+def show_all(console: Console) -> None:
+    """Print a row for each recipe."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("recipe", "hardware", "kept seeds", "what it trains"):
+        table.add_column(column, overflow="fold")
+    for folder, (description, results) in pages.read_all(FOLDER).items():
+        seeds = [str(result.seed) for result in results if result.form == "whole" and not result.departures]
+        ran = ", ".join(seeds) if seeds else "has not run" if not pages.has_run(results) else "short form alone"
+        table.add_row(folder.name, description.hardware, ran, description.meaning)
+    console.print(table)
+
+
+def check(given: argparse.Namespace) -> int:
+    """Run a recipe, or take a finished run, and print the verdict."""
+    folder, description = find(given.name)
+    if given.result is not None:
+        if given.overrides or given.seed is not None or given.short:
+            raise UserError("--result judges a finished run: leave out --seed, --short and overrides")
+        result = read_result(given.result)
+        if result.recipe != given.name:
+            raise UserError(f"{given.result} is a result of the recipe {result.recipe}, and not of {given.name}")
+        verdict = judge(result, description, results_in(folder))
+        print("\n".join(verdict.lines))
+        return 0 if verdict.confirmed else 1
+    # As the scripts of train/scripts set it, before torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("GOMP_SPINCOUNT", "30000")
+    # What runs a recipe imports Hydra and torch: listing recipes needs neither.
+    from veritas_rl.launch import command, recipe_run, rl, sft
+
+    typed = [f"recipe={given.name}", *given.overrides]
+    if given.seed is not None:
+        typed.append(f"veritas_rl.seed={given.seed}")
+    sys.argv = [sys.argv[0], *typed]
+    words, hardware, dry = command.prepare()
+    trainer = sft.TRAINER if description.trainer == "sft" else rl.TRAINER
+    form = "short" if given.short else "whole"
+    if dry:
+        recipe_run.RecipeRun.plan(trainer, sft.TRAINER, words, hardware, form).describe()
+        return 0
+    _, confirmed = recipe_run.run_recipe(trainer, sft.TRAINER, words, hardware, form)
+    return 0 if confirmed else 1
+
+
+def forecast_of(folder: Path, description: Description) -> str:
+    """What train/tools/plan.py forecasts for a recipe of GPUs, in Markdown; "" for a CPU, where runs are measured."""
+    if description.hardware == "cpu":
+        return ""
+    # Composing and planning import Hydra: listing recipes does not need it.
+    from veritas_rl.launch.configuration import compose_configuration, overrides_for
+    from veritas_rl.launch.hardware import Hardware
+    from veritas_rl.planning.compose import plan_of
+    from veritas_rl.planning.devices import device_for
+    from veritas_rl.planning.report import print_plan
+
+    hardware = description.hardware
+    os.environ.pop("AGENT_MODEL_REPO_ID", None)  # it would be another recipe's model
+    typed = [f"recipe={folder}", f"hardware={hardware}"]
+    configuration = compose_configuration(overrides_for(typed, {}, Hardware(cores=2, gpus=1, gpu_bytes=0)))
+    printed = io.StringIO()
+    print_plan(plan_of(configuration, hardware, device_for(hardware)), Console(file=printed, width=100))
+    lines = [line.rstrip() for line in printed.getvalue().partition("hardware=")[2].splitlines()]
+    text = "\n".join(["hardware=" + lines[0], *lines[1:]])
+    command = f"python train/tools/plan.py --hardware {hardware} recipe={folder.name}"
+    return f"FORECAST, not measured, of `{command}`; the step time too is a forecast:\n\n```text\n{text}\n```"
+
+
+def write(*, only_check: bool) -> int:
+    """Write all pages, or say which one is not current."""
+    recipes = pages.read_all(FOLDER)
+    stale: list[Path] = []
+    for folder, (description, results) in recipes.items():
+        file = folder / "README.md"
+        if not file.is_file():
+            raise UserError(f"there is no {file}: say there what the recipe is, and what failure looks like")
+        text = file.read_text(encoding="utf-8")
+        pages.check_first_line(text, folder.name, results)
+        part = pages.readme_part(description, results, forecast_of(folder, description)).replace("NAME", folder.name)
+        _write(file, pages.with_part(text, part, folder.name), stale, only_check=only_check)
+        if not only_check:
+            pages.draw_curve(folder / pages.CURVE, results, description)
+    _write(RESULTS_PAGE, pages.results_page(recipes), stale, only_check=only_check)
+    for path in stale if only_check else ():
+        print(f"{path.relative_to(ROOT)} is not current: python train/tools/recipes.py write")
+    return 1 if only_check and stale else 0
+
+
+def _write(path: Path, text: str, stale: list[Path], *, only_check: bool) -> None:
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        stale.append(path)
+        if not only_check:
+            path.write_text(text, encoding="utf-8")
+
+
+def main() -> int:
+    """The command line."""
+    given = parse()
+    match given.command:
+        case "list":
+            show_all(Console())
+        case "check":
+            return check(given)
+        case "keep":
+            result = read_result(given.folder)
+            folder = FOLDER / result.recipe
+            if not folder.is_dir():
+                raise unknown("recipe", result.recipe, (path.name for path in FOLDER.iterdir()))
+            if given.note:
+                result = dataclasses.replace(result, note=given.note)
+            print(keep(result, folder).relative_to(ROOT))
+        case _:
+            return write(only_check=given.check)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # a folder of tools hides nothing
+    exit_on_user_error(main)

@@ -1,0 +1,366 @@
+"""A suite: a fixed list of games, opponents, seeds and numbers of games, by which any model gets one comparable number.
+
+    python train/tools/evaluate.py --suite games-v1 --checkpoint WHO
+
+What is played stands in `suites/NAME.yaml`. Digests there pin what is asked and how the bots play, so that two results
+mean the same however far apart they were made. Finished games are kept as in any evaluation: the same command goes on
+after an interruption, and ends with the same bytes.
+"""
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rich.console import Console
+
+from veritas_rl.envs.base import Turn
+from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.task import Task
+from veritas_rl.errors import UserError, unknown
+from veritas_rl.judging.evaluation import Evaluation, Settings, evaluate
+from veritas_rl.judging.matches import FinishedGame, Rules, pair, play_all, tasks_of
+from veritas_rl.judging.statistics import Estimate, mean_score, rate
+from veritas_rl.judging.summary import grouped
+from veritas_rl.players.cost import Purse
+from veritas_rl.players.loading import ReplySettings, open_player
+from veritas_rl.players.registry import is_bot
+
+GAMES = "openspiel"
+CHARACTERS_PER_TOKEN = 3.5
+"""Of a prompt, for the forecast of its tokens."""
+
+RANDOM = "random"
+ESTIMATED_GAMES = 4
+"""Games of each case that are played at random to forecast how often a model is asked."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What is played.
+
+    Attributes:
+        name: Of the suite.
+        digest: Of its file.
+        seed: Of deals, bots and tasks.
+        opponents: Who sits on the other seats.
+        games: Of each case against each opponent.
+        cases: The games for two.
+        answers: How many tasks of each case of an environment are answered, by the environment.
+        asked: The digest of what is asked.
+        played: The digest of how the bots play.
+    """
+
+    name: str
+    digest: str
+    seed: int
+    opponents: tuple[str, ...]
+    games: int
+    cases: tuple[str, ...]
+    answers: Mapping[str, int]
+    asked: str
+    played: str
+
+    def settings(self, env: str, checkpoint: str, prompt: str, replies: ReplySettings, base: str | None) -> Settings:
+        """The evaluation of one environment."""
+        return Settings(
+            checkpoint=checkpoint,
+            env=env,
+            opponents=self.opponents,
+            games=self.games if env == GAMES else self.answers[env],
+            cases=",".join(self.cases) if env == GAMES else "",
+            seed=self.seed,
+            prompt=prompt,
+            opening=None if env == GAMES else 0,
+            replies=replies,
+            base=base,
+        )
+
+
+def read_suite(name: str) -> Suite:
+    """A suite by its name.
+
+    Raises:
+        UserError: There is none of that name.
+    """
+    folder = files("veritas_rl.rating").joinpath("suites")
+    known = [path.name.removesuffix(".yaml") for path in folder.iterdir() if path.name.endswith(".yaml")]
+    if name not in known:
+        raise unknown("suite", name, known)
+    text = folder.joinpath(f"{name}.yaml").read_text("utf-8")
+    values = yaml.safe_load(text)
+    lists = {key: tuple(values.pop(key)) for key in ("opponents", "cases")}
+    return Suite(name=name, digest=hashlib.sha256(text.encode()).hexdigest()[:16], **lists, **values)
+
+
+def check_pinned(suite: Suite) -> None:
+    """Refuse where the suite would ask or play something else than it once did.
+
+    Raises:
+        UserError: Rules, deals, prompts or bots have changed since the suite was made.
+    """
+    for what, now, pinned in (("asks", asked_of(suite), suite.asked), ("plays", played_of(suite), suite.played)):
+        if now != pinned:
+            raise UserError(
+                f"the suite {suite.name} {what} something else in this version ({now}, and not {pinned}): its results "
+                "could not be compared; run it with the version in which it was made, or make another suite"
+            )
+
+
+def asked_of(suite: Suite) -> str:
+    """A digest of every task's identity, and of the first prompt of each case as a model is shown it."""
+    found = hashlib.sha256()
+    for env in (GAMES, *suite.answers):
+        count = -(-suite.games // 2) if env == GAMES else suite.answers[env]
+        for case, tasks in _tasks(suite, env, count).items():
+            found.update(repr((case, [task.id for task in tasks])).encode())
+            found.update(repr([turn.messages for turn in _first_turns(tasks[0])]).encode())
+    return found.hexdigest()[:16]
+
+
+def played_of(suite: Suite) -> str:
+    """A digest of one game of the first opponent against the last in each case."""
+    rules = Rules(GAMES, suite.seed)
+    first, last = (open_player(name, GAMES, ReplySettings(seed=suite.seed), Path()) for name in _ends(suite))
+    found: list[tuple[str, int, str]] = []
+    pairings = [game for game in pair(suite.cases, 1, [first], [last], rules) if game.task.manner.seat == 0]
+    play_all(pairings, len(pairings), lambda _, game: found.append((game.case, game.seat, game.trajectory_hash)))
+    return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()[:16]
+
+
+def _ends(suite: Suite) -> tuple[str, str]:
+    return suite.opponents[0], suite.opponents[-1]
+
+
+def _tasks(suite: Suite, env: str, count: int) -> dict[str, list[Task]]:
+    return tasks_of(suite.cases if env == GAMES else "", count, Rules(env, suite.seed))
+
+
+def _first_turns(task: Task) -> Sequence[Turn]:
+    return get_environment(task.env).start(task).turns()
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a suite will take of a model.
+
+    Attributes:
+        tasks: Games and tasks.
+        answers: How often the model is asked.
+        prompt_tokens: What it reads.
+    """
+
+    tasks: int
+    answers: int
+    prompt_tokens: int
+
+    def in_words(self, max_tokens: int) -> str:
+        """On one line, with the most that can be written."""
+        return (
+            f"forecast: {self.tasks:,} games and tasks, about {self.answers:,} answers, {self.prompt_tokens / 1e6:.1f} "
+            f"million tokens read, at most {self.answers * max_tokens / 1e6:.1f} million written"
+        )
+
+
+def forecast_of(suite: Suite, prompt: str, envs: Iterable[str]) -> Forecast:
+    """What a suite will take, from a few games of random moves and the first tasks.
+
+    Args:
+        suite: The suite.
+        prompt: "full", "unlisted" or "brief".
+        envs: Which environments of it are played.
+    """
+    tasks, answers, characters = 0, 0.0, 0.0
+    for env in envs:
+        rules = Rules(env, suite.seed, prompt)
+        for case, found in tasks_of(suite.cases if env == GAMES else "", 1, rules).items():
+            each = len(suite.opponents) * suite.games if env == GAMES else suite.answers[env]
+            tasks += each
+            if env != GAMES:
+                answers += each
+                characters += each * sum(
+                    len(message["content"]) for turn in _first_turns(found[0]) for message in turn.messages
+                )
+                continue
+            asked = _moves_of(case, rules)
+            answers += each * len(asked) / ESTIMATED_GAMES
+            characters += each * sum(asked) / ESTIMATED_GAMES
+    return Forecast(tasks, round(answers), round(characters / CHARACTERS_PER_TOKEN))
+
+
+def _moves_of(case: str, rules: Rules) -> list[int]:
+    """The characters of each prompt of the judged seat, in a few games of random moves."""
+    player = open_player(RANDOM, GAMES, ReplySettings(seed=rules.seed), Path())
+    asked: list[int] = []
+    for pairing in pair([case], ESTIMATED_GAMES, [player], [player], rules):
+        session = pairing.session()
+        while turns := session.turns():
+            for turn in turns:
+                if pairing.judges(turn.seat):
+                    asked.append(sum(len(message["content"]) for message in turn.messages))
+            session.step({turn.seat: reply for turn, reply in zip(turns, player.player.act(turns), strict=True)})
+    return asked
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What a player reached in one case, or in single answers of one environment.
+
+    Attributes:
+        name: The case, or the environment.
+        score: The mean score in [0, 1] over everything that was played there.
+        against: In games, the mean score against each opponent.
+        success: In single answers, the share that is right; None in games.
+        legal: The share of games, or answers, without a mistake of the player.
+        points: In games, by opponent a character for each game in the order of the deals: 1 won, = drawn, 0 neither.
+        answers: How often the player was asked.
+        prompt_tokens: What it read.
+        tokens: What it wrote.
+    """
+
+    name: str
+    score: Estimate
+    against: Mapping[str, Estimate]
+    success: Estimate | None
+    legal: Estimate
+    points: Mapping[str, str]
+    answers: int
+    prompt_tokens: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class SuiteResult:
+    """What a player reached in a suite.
+
+    Attributes:
+        suite: The suite's name.
+        digest: See `Suite`.
+        asked: See `Suite`.
+        played: See `Suite`.
+        player: Who was judged: of a folder its last name.
+        identity: Equal for players that play alike.
+        prompt: What a model was shown.
+        number: The one number: the mean score over all games.
+        games: By case.
+        answers: By environment of single answers; empty for a bot that cannot answer there.
+    """
+
+    suite: str
+    digest: str
+    asked: str
+    played: str
+    player: str
+    identity: str
+    prompt: str
+    number: Estimate
+    games: tuple[CaseResult, ...]
+    answers: tuple[CaseResult, ...]
+
+    def values(self) -> dict[str, Any]:
+        """As plain values, the same after interruptions too."""
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def from_values(values: Mapping[str, Any]) -> "SuiteResult":
+        """The opposite of `values`.
+
+        Raises:
+            TypeError: They are those of something else.
+            KeyError: The same.
+        """
+        parts = {name: tuple(map(_case_from, values[name])) for name in ("games", "answers")}
+        return SuiteResult(**{**values, "number": Estimate(**values["number"]), **parts})
+
+
+def _case_from(values: Mapping[str, Any]) -> CaseResult:
+    estimates = {name: Estimate(**values[name]) for name in ("score", "legal")}
+    against = {name: Estimate(**found) for name, found in values["against"].items()}
+    success = Estimate(**values["success"]) if values["success"] else None
+    return CaseResult(**{**values, **estimates, "against": against, "success": success})
+
+
+def environments_of(suite: Suite, checkpoint: str) -> tuple[str, ...]:
+    """Which environments a player is judged in: a bot that plays games answers no puzzles."""
+    return (GAMES, *(env for env in suite.answers if not is_bot(checkpoint, GAMES)))
+
+
+def run_suite(
+    suite: Suite,
+    checkpoint: str,
+    prompt: str,
+    replies: ReplySettings,
+    base: str | None,
+    folder: Path,
+    console: Console,
+    purse: Purse | None = None,
+) -> SuiteResult:
+    """Play what is not played yet, and judge.
+
+    Args:
+        suite: What is played.
+        checkpoint: Who is judged, see `loading`.
+        prompt: "full", "unlisted" or "brief".
+        replies: How a model writes; its seed is the suite's.
+        base: See `open_player`.
+        folder: Where finished games are kept.
+        console: Where to print.
+        purse: Counts what servers are asked, and may bound what it costs.
+
+    Raises:
+        UserError: The player does not exist or cannot play, or the suite is not what it was; finished games are kept.
+    """
+    check_pinned(suite)
+    replies = dataclasses.replace(replies, seed=suite.seed)
+    found: dict[str, Evaluation] = {}
+    for env in environments_of(suite, checkpoint):
+        settings = suite.settings(env, checkpoint, prompt, replies, base)
+        inside = folder / env
+        inside.mkdir(parents=True, exist_ok=True)
+        console.print(f"{suite.name}: {env}", highlight=False)
+        found[env] = evaluate(settings, inside, console, purse=purse)
+    (identity,) = found[GAMES].players.values()
+    games = found[GAMES].games
+    return SuiteResult(
+        suite=suite.name,
+        digest=suite.digest,
+        asked=suite.asked,
+        played=suite.played,
+        player=Path(checkpoint).name if Path(checkpoint).is_dir() else checkpoint,
+        identity=identity,
+        prompt=prompt,
+        number=mean_score([game.value for game in games], [game.cluster for game in games]),
+        games=tuple(_result(case, inside) for case, inside in grouped(games, lambda game: game.case)),
+        answers=tuple(_result(env, found[env].games) for env in suite.answers if env in found),
+    )
+
+
+def _result(name: str, games: Sequence[FinishedGame]) -> CaseResult:
+    clusters = [game.cluster for game in games]
+    whole = games[0].mode == "episode"
+    by_opponent = dict(grouped(games, lambda game: game.opponent)) if whole else {}
+    return CaseResult(
+        name=name,
+        score=mean_score([game.value for game in games], clusters),
+        against={
+            who: mean_score([game.value for game in inside], [game.cluster for game in inside])
+            for who, inside in by_opponent.items()
+        },
+        success=None if whole else rate([game.success for game in games], clusters),
+        legal=rate([not game.reason.is_mistake for game in games], clusters),
+        points={
+            who: "".join(_point(game) for game in sorted(inside, key=lambda game: (game.deal, game.seat)))
+            for who, inside in by_opponent.items()
+        },
+        answers=sum(game.moves for game in games),
+        prompt_tokens=sum(game.prompt_tokens for game in games),
+        tokens=sum(game.tokens for game in games),
+    )
+
+
+def _point(game: FinishedGame) -> str:
+    return {"won": "1", "drawn": "="}.get(str(game.reason), "0")

@@ -1,0 +1,205 @@
+"""What a recipe says of itself beside its settings: the node `veritas_rl.recipe` of its config.yaml.
+
+    veritas_rl:
+      recipe:
+        hardware: cpu                                   # on what its bands hold, as the group is called
+        sft: [trainer.total_epochs=25]                  # overrides of a supervised fine-tuning before RL
+        judge:                                          # afterwards: options of train/tools/evaluate.py, by name
+          exact: {exact: true, games: kuhn_poker, prompt: brief, every_step: true}
+        curve: [task/success]                           # metrics that its pages show by step
+        expected: {exact/kuhn_poker/nash_conv: [0.0, 0.2]}
+        short:                                          # a form of minutes, with bands of its own
+          overrides: [trainer.total_training_steps=2]
+          expected: {}
+
+Every band holds the figure of at least one run that is kept in the recipe's folder `results`.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from veritas_rl.errors import UserError, unknown
+
+CONFIG = "config.yaml"
+
+TRAINERS = ("rl", "sft")
+
+CURVE = ("critic/score/mean", "task/legal", "task/success")
+"""The metrics that are shown by step where a recipe names none."""
+
+Form = Literal["whole", "short"]
+"""Whether a recipe is run as it stands, or in its form of minutes."""
+
+
+@dataclass(frozen=True)
+class Short:
+    """The form of a recipe that takes minutes.
+
+    Attributes:
+        overrides: Hydra overrides of its training.
+        sft: Those of the fine-tuning before it.
+        judge: Options of judgements that differ, by the judgement's name.
+        expected: As `Description.expected`.
+    """
+
+    overrides: tuple[str, ...] = ()
+    sft: tuple[str, ...] = ()
+    judge: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    expected: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a recipe says of itself.
+
+    Attributes:
+        meaning: What it trains: the first paragraph of the comment at the head of its file.
+        digest: Of all that decides what a whole run does; results of another digest belong to earlier settings.
+        hardware: The group of the hardware on which its bands hold.
+        trainer: "rl", or "sft" where the recipe is of supervised fine-tuning alone.
+        sft: Hydra overrides of the supervised fine-tuning before RL; None for none.
+        judge: What judges the trained model: options of train/tools/evaluate.py, by the judgement's name.
+        curve: The metrics that are shown by step.
+        expected: The band of each figure: the least and the greatest mean that is expected.
+        short: The form of minutes; None where there is none.
+    """
+
+    meaning: str
+    digest: str
+    hardware: str = "cpu"
+    trainer: str = "rl"
+    sft: tuple[str, ...] | None = None
+    judge: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    curve: tuple[str, ...] = CURVE
+    expected: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    short: Short | None = None
+
+    def expected_of(self, form: Form) -> Mapping[str, tuple[float, float]]:
+        """The bands of a form.
+
+        Raises:
+            UserError: The recipe has no short form.
+        """
+        return self.expected if form == "whole" else self._short().expected
+
+    def overrides_of(self, form: Form) -> tuple[str, ...]:
+        """What a form adds to the overrides of its training."""
+        return () if form == "whole" else self._short().overrides
+
+    def sft_of(self, form: Form) -> tuple[str, ...] | None:
+        """The overrides of the fine-tuning before RL in a form; None for no fine-tuning."""
+        if self.sft is None or form == "whole":
+            return self.sft
+        return (*self.sft, *self._short().sft)
+
+    def judge_of(self, form: Form) -> dict[str, dict[str, Any]]:
+        """The options of each judgement in a form."""
+        other = {} if form == "whole" else self._short().judge
+        return {name: {**options, **other.get(name, {})} for name, options in self.judge.items()}
+
+    def _short(self) -> Short:
+        if self.short is None:
+            raise UserError("the recipe has no short form: leave --short out, or add veritas_rl.recipe.short to it")
+        return self.short
+
+
+def read_description(folder: Path) -> Description | None:
+    """What the recipe in a folder says of itself; None where its config.yaml has no such node.
+
+    Raises:
+        UserError: The file is no YAML, or the node is not as it has to be.
+    """
+    file = folder / CONFIG
+    text = file.read_text(encoding="utf-8")
+    try:
+        tree = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise UserError(f"{file} is no YAML: {' '.join(str(error).split())}") from error
+    settings = tree.get("veritas_rl") or {}
+    node = settings.get("recipe")
+    if node is None:
+        return None
+    where = f"{file}: veritas_rl.recipe"
+    _check_keys(node, {item.name for item in fields(Description)} - {"meaning", "digest"}, where)
+    values = dict(node)
+    if values.get("trainer", "rl") not in TRAINERS:
+        raise unknown("trainer of a recipe", values["trainer"], TRAINERS)
+    for name in ("sft", "curve"):
+        if name in values:
+            values[name] = _strings(values[name], f"{where}.{name}")
+    if "expected" in values:
+        values["expected"] = _bands(values["expected"], f"{where}.expected")
+    values["judge"] = _judgements(values.get("judge") or {}, f"{where}.judge")
+    if (short := values.get("short")) is not None:
+        _check_keys(short, {item.name for item in fields(Short)}, f"{where}.short")
+        values["short"] = Short(
+            overrides=_strings(short.get("overrides", ()), f"{where}.short.overrides"),
+            sft=_strings(short.get("sft", ()), f"{where}.short.sft"),
+            judge=_judgements(short.get("judge") or {}, f"{where}.short.judge", known=values["judge"]),
+            expected=_bands(short.get("expected") or {}, f"{where}.short.expected"),
+        )
+    return Description(meaning_of(text), _digest(tree), **values)
+
+
+def meaning_of(text: str) -> str:
+    """The first paragraph of the comment at the head of a YAML file, on one line."""
+    words: list[str] = []
+    for line in text.splitlines():
+        if not line.startswith("#") or not line.strip("# "):
+            break
+        if not line.startswith("# @package"):
+            words += line.lstrip("# ").split()
+    return " ".join(words)
+
+
+def _digest(tree: Mapping[str, Any]) -> str:
+    """Of everything but the short form, and what is only said of the results."""
+    kept = json.loads(json.dumps(tree))
+    for name in ("expected", "curve", "short"):
+        kept["veritas_rl"]["recipe"].pop(name, None)
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _check_keys(node: Any, known: set[str], where: str) -> None:
+    if not isinstance(node, Mapping):
+        raise UserError(f"{where} is no mapping: {node!r}")
+    for key in node:
+        if key not in known:
+            raise unknown(f"key in {where}", key, known)
+
+
+def _strings(value: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(item, str) for item in value):
+        raise UserError(f"{where} is a list of strings, {value!r} was given")
+    return tuple(value)
+
+
+def _judgements(value: Any, where: str, known: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
+    if not isinstance(value, Mapping) or not all(isinstance(options, Mapping) for options in value.values()):
+        raise UserError(f"{where} names judgements, each with options of train/tools/evaluate.py: {value!r} was given")
+    for name in value:
+        if known is not None and name not in known:
+            raise unknown(f"judgement in {where}", name, known)
+        if not isinstance(name, str) or not name.replace("_", "").isalnum():
+            raise UserError(f"{where}: {name!r} is no name of a judgement: use letters, digits and _")
+    return {name: dict(options) for name, options in value.items()}
+
+
+def _bands(value: Any, where: str) -> dict[str, tuple[float, float]]:
+    if not isinstance(value, Mapping):
+        raise UserError(f"{where} gives a band to each figure, {value!r} was given")
+    made: dict[str, tuple[float, float]] = {}
+    for figure, band in value.items():
+        whole = isinstance(band, Sequence) and len(band) == 2 and all(isinstance(end, int | float) for end in band)
+        if not whole or not band[0] <= band[1]:
+            raise UserError(
+                f"{where}: {figure} needs its least and its greatest value, as in [0.5, 0.7]; {band!r} is neither"
+            )
+        made[str(figure)] = (float(band[0]), float(band[1]))
+    return made

@@ -1,0 +1,98 @@
+"""From the files that a run leaves to named figures and curves."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from veritas_rl.records.result import Figure, as_figure
+
+LAST = 10
+"""Over so many checkpoints, the newest, the mean of a curve is taken."""
+
+OF_ROWS = ("score", "success", "wins", "draws", "losses", "legal")
+"""The rates of an evaluation's row that become figures."""
+
+OF_POLICIES = ("nash_conv", "optimal_rate", "illegal_mean", "value_seat_0/worst_case", "value_seat_1/worst_case")
+"""The numbers of an exact judgement that become figures."""
+
+Points = list[tuple[int, float]]
+
+
+def figures_of_run(report: Mapping[str, Any]) -> dict[str, Figure]:
+    """The rates in the report.json of a training: `after RL/optimal`, `gain`, under a mixture `trace/gain`."""
+    return dict(_leaves(report, ""))
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Figure]]:
+    for name, value in tree.items():
+        if (figure := as_figure(value)) is not None:
+            yield f"{prefix}{name}", figure
+        elif isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{name}/")
+
+
+def figures_of_games(report: Mapping[str, Any], name: str) -> dict[str, Figure]:
+    """The judged player's rates over all seats in the report.json of an evaluation: `NAME/CASE/OPPONENT/score`.
+
+    Of a player with which it was compared: `NAME/CASE/OPPONENT/start/score`.
+    """
+    found: dict[str, Figure] = {}
+    settings = report["settings"]
+    for row in report["rows"]:
+        if row["seat"] != "all":
+            continue
+        whose = "" if row["player"] == settings["checkpoint"] else "start/"
+        for rate in OF_ROWS:
+            if (figure := as_figure(row[rate])) is not None:
+                found[f"{name}/{row['case']}/{row['opponent']}/{whose}{rate}"] = figure
+        for measure, value in row["measures"].items():
+            if (figure := as_figure(value)) is not None:
+                found[f"{name}/{row['case']}/{row['opponent']}/{whose}{measure}"] = figure
+    return found
+
+
+def figures_of_suite(report: Mapping[str, Any], name: str) -> dict[str, Figure]:
+    """The one number in a suite.json, `NAME/score`, and the score of each case, `NAME/CASE/score`."""
+    found = {f"{name}/score": as_figure(report["number"])}
+    for case in (*report["games"], *report["answers"]):
+        found[f"{name}/{case['name']}/score"] = as_figure(case["score"])
+    return {figure: value for figure, value in found.items() if value is not None}
+
+
+def figures_of_policies(report: Mapping[str, Any], name: str) -> tuple[dict[str, Figure], dict[str, Points]]:
+    """The numbers in an exact.json: `NAME/CASE/nash_conv` of the newest checkpoint, and the NashConv of all by step.
+
+    `NAME/CASE/nash_conv of the last 10` is the mean of the newest checkpoints, where there are so many.
+    """
+    figures: dict[str, Figure] = {}
+    curves: dict[str, Points] = {}
+    settings = report["settings"]
+    for case, players in report["cases"].items():
+        judged = {who: found["metrics"] for who, found in players.items() if "states" in found}
+        other = settings["compare"]
+        own = [metrics for who, metrics in judged.items() if who != other]
+        if not own:
+            continue  # a reference judged itself
+        for rate in OF_POLICIES:
+            figures[f"{name}/{case}/{rate}"] = {"mean": own[-1][rate]}
+            if other in judged:
+                figures[f"{name}/{case}/start/{rate}"] = {"mean": judged[other][rate]}
+        if settings["every_step"]:
+            steps = [int(who.rpartition("global_step_")[2]) for who in judged if who != other]
+            values = [metrics["nash_conv"] for metrics in own]
+            curves[f"{name}/{case}/nash_conv"] = list(zip(steps, values, strict=True))
+            if len(values) >= LAST:
+                figures[f"{name}/{case}/nash_conv of the last {LAST}"] = {"mean": sum(values[-LAST:]) / LAST}
+    return figures, curves
+
+
+def curves_of(metrics: Path, names: tuple[str, ...]) -> dict[str, Points]:
+    """The points of some metrics in a metrics.jsonl; those that are not there are left out."""
+    found: dict[str, Points] = {name: [] for name in names}
+    for line in metrics.read_text(encoding="utf-8").splitlines() if metrics.exists() else []:
+        record = json.loads(line)
+        for name in names:
+            if isinstance(value := record["data"].get(name), int | float):
+                found[name].append((record["step"], round(float(value), 5)))
+    return {name: points for name, points in found.items() if points}

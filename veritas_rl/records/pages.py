@@ -1,0 +1,221 @@
+"""The pages that show what recipes came to: a part of each recipe's README.md, its curve, and docs/results.md.
+
+All of it is made from the files in `train/recipes/*/results`, and none of it is written by hand.
+"""
+
+import html
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean
+
+from veritas_rl.errors import UserError
+from veritas_rl.records.description import Description, Form, read_description
+from veritas_rl.records.result import Result, check_bands, results_in, same_kind
+from veritas_rl.records.verdict import shown
+
+CURVE = "curve.png"
+BEGIN = "<!-- from results/: python train/tools/recipes.py write -->"
+END = "<!-- end of what is from results/ -->"
+NOT_RUN = "has not run on its hardware"
+"""What the first line of a README says of a recipe without a kept run."""
+
+ROWS = 8
+"""The most steps in the table of metrics by step."""
+
+PAGE_HEAD = """# Results
+
+What each recipe came to, seed by seed, from the files that its runs left. `python train/tools/recipes.py write` makes
+this page of `train/recipes/*/results`, and `check NAME` runs a recipe and says whether it comes out as here. A run
+whose command departed from its recipe is shown as such, whatever came of it. 95% intervals in brackets.
+[games.md](games.md#what-two-cores-learn) has the default command on ten games, and [leaderboard.md](leaderboard.md)
+compares players by one suite.
+"""
+
+
+def read_all(folder: Path) -> dict[Path, tuple[Description, list[Result]]]:
+    """Each recipe that says what it needs, with the results that it keeps.
+
+    Args:
+        folder: The folder of the recipes.
+
+    Raises:
+        UserError: A file is damaged, or a band has no seed.
+    """
+    found: dict[Path, tuple[Description, list[Result]]] = {}
+    for config in sorted(folder.glob("*/config.yaml")):
+        description = read_description(config.parent)
+        if description is not None:
+            results = results_in(config.parent)
+            check_bands(config.parent.name, description, results)
+            found[config.parent] = (description, results)
+    return found
+
+
+def has_run(results: Sequence[Result]) -> bool:
+    """Whether a run of the recipe as it stands, or as it once stood, is kept."""
+    return any(not result.departures for result in results)
+
+
+def readme_part(description: Description, results: Sequence[Result], forecast: str = "") -> str:
+    """What a recipe's README shows of its results, in Markdown.
+
+    Args:
+        description: The recipe.
+        results: What it keeps.
+        forecast: What is forecast of its memory and time; "" for nothing.
+    """
+    parts: list[str] = [forecast] if forecast else []
+    forms: tuple[Form, ...] = ("whole", "short") if description.short else ("whole",)
+    for form in forms:
+        runs = [result for result in results if result.form == form and not result.departures]
+        if not runs:
+            continue
+        if form == "short":
+            parts.append("The short form, `python train/tools/recipes.py check NAME --short`:")
+        parts += [_figures_table(runs, description.expected_of(form), description), _costs(runs)]
+        if form == "whole":
+            parts += _steps_table(runs)
+    if tried := [result for result in results if result.departures]:
+        parts += ["Tried, with other settings:", _tried(tried, description)]
+    return "\n\n".join(parts) if parts else "No run is kept."
+
+
+def _figures_table(runs: Sequence[Result], bands: Mapping[str, tuple[float, float]], description: Description) -> str:
+    names = list(bands) or _all_figures(runs)
+    heads = [f"seed {run.seed}{'' if run.follows(description) else ', earlier settings'}" for run in runs]
+    lines = [_row(["figure", *heads, "expected"]), _row(["---"] * (len(runs) + 2))]
+    for name in names:
+        cells = [shown(run.figures[name]) if name in run.figures else "" for run in runs]
+        band = f"[{bands[name][0]:g}, {bands[name][1]:g}]" if name in bands else ""
+        lines.append(_row([name, *cells, band]))
+    return "\n".join(lines)
+
+
+def _all_figures(runs: Sequence[Result]) -> list[str]:
+    return list(dict.fromkeys(name for run in runs for name in run.figures))
+
+
+def _costs(runs: Sequence[Result]) -> str:
+    lines = []
+    for run in runs:
+        minutes = "".join(f", {name} {spent:.1f} minutes" for name, spent in run.minutes.items())
+        memory = f", {run.memory:.1f} GiB of memory" if run.memory else ""
+        note = f"; {run.note}" if run.note else ""
+        lines.append(f"- seed {run.seed}: {run.date}, {run.machine}{memory}{minutes}{note}")
+    return "\n".join(lines)
+
+
+def _steps_table(runs: Sequence[Result]) -> list[str]:
+    """The mean over seeds of each curve at some steps, with the least and the greatest of them."""
+    curves = list(dict.fromkeys(name for run in runs for name in run.curves))
+    if not curves:
+        return []
+    steps = sorted({step for run in runs for name in curves for step, _ in run.curves.get(name, ())})
+    chosen = (
+        [steps[round(place * (len(steps) - 1) / (ROWS - 1))] for place in range(ROWS)] if len(steps) > ROWS else steps
+    )
+    lines = [_row(["step", *curves]), _row(["---"] * (len(curves) + 1))]
+    for step in dict.fromkeys(chosen):
+        cells = []
+        for name in curves:
+            values = [value for run in runs for at, value in run.curves.get(name, ()) if at == step]
+            spread = f" [{min(values):.3g}, {max(values):.3g}]" if len(values) > 1 else ""
+            cells.append(f"{mean(values):.3g}{spread}" if values else "")
+        lines.append(_row([str(step), *cells]))
+    seeds = len({run.seed for run in runs if run.curves})
+    how = f"mean, least and greatest over {seeds} seeds" if seeds > 1 else "one seed"
+    return [f"By training step ({how}):", "\n".join(lines), f"![Curves over the training steps]({CURVE})"]
+
+
+def _tried(runs: Sequence[Result], description: Description) -> str:
+    names = list(description.expected) or _all_figures(runs)
+    lines = []
+    for run in runs:
+        found = ", ".join(f"{name} {shown(run.figures[name])}" for name in names if name in run.figures) or "no figure"
+        note = f" {run.note}" if run.note else ""
+        lines.append(f"- seed {run.seed}, {run.date}: {'; '.join(map(_code, run.departures))}: {found}.{note}")
+    return "\n".join(lines)
+
+
+def _code(text: str) -> str:
+    return html.escape(text, quote=False)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def with_part(readme: str, part: str, name: str) -> str:
+    """A README with its generated part replaced.
+
+    Raises:
+        UserError: It has no place for the part.
+    """
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise UserError(f"train/recipes/{name}/README.md has no place for its results: add the lines {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n\n{part}\n\n{END}{after}"
+
+
+def check_first_line(readme: str, name: str, results: Sequence[Result]) -> None:
+    """A recipe without a kept run says so in its first line, and no other does.
+
+    Raises:
+        UserError: It is otherwise.
+    """
+    first = readme.partition("\n")[0]
+    if has_run(results) == (NOT_RUN in first):
+        should = "no longer" if has_run(results) else "first"
+        raise UserError(f"train/recipes/{name}/README.md: its first line must {should} say that it {NOT_RUN}")
+
+
+def results_page(recipes: Mapping[Path, tuple[Description, list[Result]]]) -> str:
+    """docs/results.md."""
+    parts, waiting = [PAGE_HEAD], []
+    for folder, (description, results) in recipes.items():
+        name = folder.name
+        link = f"../train/recipes/{name}"
+        if not results:
+            waiting.append(f"- [{name}]({link}/README.md): {description.meaning}")
+            continue
+        script = "openspiel-SFT-trainer.sh" if description.trainer == "sft" else "openspiel-ppo-trainer.sh"
+        part = readme_part(description, results).replace(f"]({CURVE})", f"]({link}/{CURVE})").replace("NAME", name)
+        parts.append(
+            f"## [{name}]({link}/README.md)\n\n{description.meaning}\n\n"
+            f"```bash\nbash train/scripts/{script} recipe={name}\n```\n\n{part}\n"
+        )
+    if waiting:
+        parts.append("## Not run yet\n\n" + "\n".join(waiting) + "\n")
+    return "\n".join(parts)
+
+
+def draw_curve(path: Path, results: Sequence[Result], description: Description) -> bool:
+    """Draw the curves of the whole runs of a recipe, a panel for each metric and a line for each seed, as a PNG.
+
+    Returns:
+        Whether there was something to draw.
+    """
+    runs = [run for run in same_kind(results, description, "whole") if run.curves]
+    if not runs:
+        return False
+    # Drawing takes a second to import, and listing recipes needs none.
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(name for run in runs for name in run.curves))
+    figure = Figure(figsize=(4.2 * len(names), 3.4), layout="constrained")
+    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+        for run in runs:
+            points = run.curves.get(name, ())
+            axes.plot(
+                [step for step, _ in points], [value for _, value in points], linewidth=1, label=f"seed {run.seed}"
+            )
+        axes.set(title=name, xlabel="training step")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, fontsize=8)
+    # Without the version of the library, which would differ from machine to machine.
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    return True

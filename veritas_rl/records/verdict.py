@@ -1,0 +1,71 @@
+"""Whether what came out of a run lies where its recipe expects it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from veritas_rl.records.description import Description
+from veritas_rl.records.result import Figure, Result, same_kind
+
+MOST_DEPARTURES = 8
+"""How many departures are named on one line."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is to be thought of a run.
+
+    Attributes:
+        lines: For people: a line for each band, and the last says all.
+        confirmed: Whether the recipe was followed, and every figure lies in its band.
+    """
+
+    lines: tuple[str, ...]
+    confirmed: bool
+
+
+def judge(result: Result, description: Description, kept: Sequence[Result]) -> Verdict:
+    """Compare a run with the bands of its recipe.
+
+    Args:
+        result: The run.
+        description: Its recipe.
+        kept: The results that the recipe keeps.
+    """
+    bands = description.expected_of(result.form)
+    lines, outside = [], 0
+    for figure, (low, high) in bands.items():
+        seeds = [run.seed for run in same_kind(kept, description, result.form) if figure in run.figures]
+        among = f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''}: {', '.join(map(str, seeds))}"
+        found = result.figures.get(figure)
+        if found is None:
+            where, given = "NOT THERE", "-"
+        else:
+            given = shown(found)
+            where = "below" if found["mean"] < low else "above" if found["mean"] > high else "in"
+        outside += where != "in"
+        lines.append(f"{figure}: {given}, {where} the band [{low:g}, {high:g}] ({among})")
+    if result.departures:
+        lines.append(f"no verdict on recipe {result.recipe}: {departures_in_words(result.departures)}")
+    elif result.digest != description.digest:
+        lines.append(f"no verdict on recipe {result.recipe}: it was changed since this run")
+    elif not bands:
+        lines.append(f"no verdict on recipe {result.recipe}: it expects nothing yet of its {result.form} form")
+    elif outside:
+        lines.append(f"recipe {result.recipe}, seed {result.seed}: {outside} of {len(bands)} figures NOT as expected")
+    else:
+        lines.append(f"recipe {result.recipe}, seed {result.seed}: all {len(bands)} figures as expected")
+    followed = bool(bands) and result.follows(description)
+    return Verdict(tuple(lines), followed and not outside)
+
+
+def departures_in_words(departures: Sequence[str]) -> str:
+    """What a run sets otherwise than its recipe, on one line."""
+    named = "; ".join(departures[:MOST_DEPARTURES])
+    more = f"; and {len(departures) - MOST_DEPARTURES} more" if len(departures) > MOST_DEPARTURES else ""
+    return f"this run contradicts it ({named}{more})"
+
+
+def shown(figure: Figure) -> str:
+    """A figure with its interval, where it has one."""
+    text = f"{figure['mean']:.4g}"
+    return f"{text} [{figure['low']:.4g}, {figure['high']:.4g}]" if "low" in figure else text
