@@ -1,6 +1,7 @@
 """CPU time of one OpenSpiel task, by case and reward: drawn, answered with a random legal move, scored.
 
     python benchmarks/values.py [--cases CASES] [--tasks 20] [--rewards outcome,optimal,legal] [--before FOLDER]
+    python benchmarks/values.py --visit 7    # tasks that were asked seven times before, by another process
 
 What a process makes once for a case, such as the solution of a small game, is not counted. Times are CPU time, mean and
 worst, of the position with its prompt and of the value of the answer; each reward has a process of its own, because
@@ -16,6 +17,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -33,12 +35,12 @@ FAR = 1_000_000
 """The number of a task that is not timed: with it a process makes what it makes once."""
 
 
-def timed(case: str, tasks: int, reward: str, playouts: int | None) -> Iterator[tuple[float, float]]:
+def timed(case: str, tasks: int, reward: str, playouts: int | None, visit: int) -> Iterator[tuple[float, float]]:
     """CPU seconds of each task: to start it, and to score its answer."""
     environment = get_environment("openspiel")
     values = {} if playouts is None else {"playouts": playouts}
     for k in (FAR, *range(tasks)):
-        task = make_task("openspiel", case, k, reward=reward, **values)
+        task = replace(make_task("openspiel", case, k, reward=reward, **values), visit=visit)
         started = time.process_time()
         session = environment.start(task)
         turns = session.turns()
@@ -52,7 +54,8 @@ def timed(case: str, tasks: int, reward: str, playouts: int | None) -> Iterator[
 def measured_in(folder: Path, case: str, reward: str, given: argparse.Namespace) -> list[tuple[float, float]]:
     """The times of a case in a process that uses the package of this folder."""
     command = [sys.executable, __file__, "--cases", case, "--tasks", str(given.tasks), "--rewards", reward]
-    command += ["--as-json"] + ([] if given.playouts is None else ["--playouts", str(given.playouts)])
+    command += ["--as-json"] + (["--visit", str(given.visit)] if given.visit else [])
+    command += [] if given.playouts is None else ["--playouts", str(given.playouts)]
     environment = os.environ | {"PYTHONPATH": str(folder)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
@@ -65,13 +68,14 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=20)
     parser.add_argument("--rewards", default="outcome,optimal,legal")
     parser.add_argument("--playouts", type=int)
+    parser.add_argument("--visit", type=int, default=0)
     parser.add_argument("--before", type=Path)
     parser.add_argument("--as-json", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     cases = split_list(given.cases, "cases") or DEFAULT_CASES
     if given.as_json:
         warnings.simplefilter("ignore")
-        print(json.dumps(list(timed(cases[0], given.tasks, given.rewards, given.playouts))))
+        print(json.dumps(list(timed(cases[0], given.tasks, given.rewards, given.playouts, given.visit))))
         return
     here = Path(__file__).parents[1]
     trees = {"": here} | ({"before": given.before} if given.before else {})

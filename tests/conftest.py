@@ -1,9 +1,12 @@
 """What every test may use."""
 
+import hashlib
 import importlib.util
 import os
 import shutil
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -98,3 +101,58 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         # Not by keyword: the names of folders above are keywords too.
         if item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+@pytest.fixture(scope="session")
+def client_python(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Gives the Python of an environment that holds a client of another project, made where it is not there yet."""
+
+    def make(*requirements: str, install: Path | None = None) -> Path:
+        """The Python; `install` is a project of this repository that is installed beside, as it is now."""
+        python = _base(*requirements)
+        if install is not None:
+            copy = tmp_path_factory.mktemp("project") / install.name
+            shutil.copytree(install, copy)
+            command = [
+                sys.executable,
+                "-m",
+                "uv",
+                "pip",
+                "install",
+                "-q",
+                "--no-deps",
+                "--python",
+                str(python),
+                str(copy),
+            ]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+            if done.returncode:
+                pytest.skip(f"{install} cannot be installed here: {' '.join(done.stderr.split())[-300:]}")
+        return python
+
+    def _base(*requirements: str) -> Path:
+        digest = hashlib.sha256(" ".join(requirements).encode()).hexdigest()[:12]
+        name = f"{requirements[0].partition('=')[0]}-{digest}"
+        folder = Path(pytestconfig.cache.mkdir("clients")) / name
+        python, whole = folder / "bin/python", folder / "whole"
+        if whole.exists():
+            return python
+        shutil.rmtree(folder, ignore_errors=True)
+        uv = [sys.executable, "-m", "uv"]
+        # A machine without a network may have torch for CPUs in a folder that pip knows.
+        links = os.environ.get("PIP_FIND_LINKS")
+        small = ["--find-links", links] if links else ["--torch-backend", "cpu"]
+        for command in (
+            [*uv, "venv", "-q", "--python", sys.executable, str(folder)],
+            [*uv, "pip", "install", "-q", "--python", str(python), *small, *requirements],
+        ):
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+            except subprocess.TimeoutExpired:
+                pytest.skip(f"{name} was not installed within 10 minutes")
+            if done.returncode:
+                pytest.skip(f"{name} cannot be installed here: {' '.join(done.stderr.split())[-300:]}")
+        whole.touch()
+        return python
+
+    return make

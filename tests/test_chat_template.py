@@ -1,8 +1,10 @@
 """Training and evaluation show a model of both kinds the same prompt, with thinking and without."""
 
+import re
+
 import pytest
 
-from veritas_rl.chat_template import prompt_ids
+from veritas_rl.chat_template import prompt_ids, with_limit
 from veritas_rl.launch.tiny_model import byte_tokenizer
 from veritas_rl.verl_plugin.chat import Chat
 
@@ -21,3 +23,13 @@ def test_the_setting_reaches_the_template_on_both_sides(enable_thinking: bool) -
     shown = prompt_ids(tokenizer, messages, enable_thinking=enable_thinking)
     assert tokenizer.decode(shown) == "Your move." + ("" if enable_thinking else "<think></think>")
     assert Chat(tokenizer, messages, {"enable_thinking": enable_thinking}).prompt_ids == shown
+
+
+def test_the_limit_is_said_in_the_last_message_alone() -> None:
+    messages = [{"role": "system", "content": "Play."}, {"role": "user", "content": "Your move."}]
+    first, last = with_limit(messages, 2048)
+    assert first == messages[0]
+    assert last["content"].startswith("Your move.\n\n")
+    assert re.findall(r"\d+", last["content"]) == ["2048", "1536"]
+    assert messages[1]["content"] == "Your move."
+    assert "conversation" in with_limit(messages, 2048, together=True)[-1]["content"]

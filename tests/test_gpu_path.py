@@ -33,10 +33,11 @@ def train(folder: Path, model: Path, device: str, *overrides: str, **variables: 
         [
             *("bash", "train/scripts/openspiel-ppo-trainer.sh", "hardware=h200x1", "rollout=transformers"),
             *(f"trainer.default_local_dir={folder}", f"trainer.device={device}", "+ray_kwargs.ray_init.num_gpus=1"),
-            *("veritas_rl.gpu_gib=null", "veritas_rl.attention=sdpa", "trainer.val_before_train=false"),
+            *("veritas_rl.attention=sdpa", "trainer.val_before_train=false"),
             *("data.train_batch_size=32", "data.max_prompt_length=256", "data.max_response_length=8"),
             *(f"data.custom_cls.config.adapter_config.{said}" for said in ("prompt=brief", "reward_mode=legal")),
-            "actor_rollout_ref.rollout.agent.num_workers=1",
+            # The model has learned from prompts without the line about the length of a reply.
+            *("veritas_rl.say_limit=false", "actor_rollout_ref.rollout.agent.num_workers=1"),
             *("trainer.save_freq=1", "trainer.test_freq=-1"),
             *overrides,
         ],
@@ -44,6 +45,8 @@ def train(folder: Path, model: Path, device: str, *overrides: str, **variables: 
         env={
             **os.environ,
             "VERITAS_RL_CPU_PATCHES": "0",
+            # The settings are those of a GPU that is not there.
+            "DOCTOR": "0",
             "AGENT_MODEL_REPO_ID": str(model),
             "GAME_TYPES": "tic_tac_toe",
             **variables,
@@ -97,6 +100,8 @@ def test_adapters_and_critic_are_trained_saved_and_gone_on_from(device: str, mod
     assert used.actor_rollout_ref.rollout.dtype == asked.actor_rollout_ref.rollout.dtype == "bfloat16"
     assert used.actor_rollout_ref.model.lora_rank == 32
     assert len(steps) == 2
+    # Before step 1 and after each step the rollout was asked which adapter it has.
+    assert (logs(first) / "verl.log").read_text().count("the rollout holds the trainer's adapter: ") == 3
     for step in steps:
         assert step["actor/waste"] < 1.05
         assert step["critic/waste"] < 1.05

@@ -41,6 +41,7 @@ FOLDERS: Mapping[str, tuple[str, ...]] = {
     "curriculum": ("envs",),
     "checkpoints": (),
     "planning": (),
+    "records": (),
     "players": ("envs", "checkpoints"),
     "viewing": ("envs", "curriculum", "players", "checkpoints"),
     "judging": _PLAYING,
@@ -51,8 +52,21 @@ FOLDERS: Mapping[str, tuple[str, ...]] = {
     "serving": _PLAYING,
     "verl_plugin": (*_PLAYING, "demonstrations"),
     "launch": (
-        *(*_PLAYING, "planning", "judging", "exact", "rating", "datasets", "demonstrations", "serving", "verl_plugin"),
+        *(
+            *_PLAYING,
+            "planning",
+            "records",
+            "judging",
+            "exact",
+            "rating",
+            "datasets",
+            "demonstrations",
+            "serving",
+            "verl_plugin",
+        ),
     ),
+    "doctor": (*_PLAYING, "planning", "launch"),
+    "wizard": (*_PLAYING, "planning", "launch"),
 }
 """For each folder of the package the other folders that it may import; "" is the modules beside the folders, which
 every folder may import."""

@@ -6,6 +6,8 @@ import os
 import re
 import shlex
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -80,7 +82,7 @@ def test_the_tutorial_shows_the_commands_of_the_stages() -> None:
 
 @pytest.mark.long
 @pytest.mark.training
-def test_from_demonstrations_to_a_merged_model_that_plays(tmp_path: Path) -> None:
+def test_from_demonstrations_to_a_merged_model_that_plays(tmp_path: Path, client_python: Callable[..., Path]) -> None:
     folder = tmp_path / "journey"
     done = journey(*FEW, JOURNEY_FOLDER=str(folder), **SMALL)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -124,3 +126,30 @@ def test_from_demonstrations_to_a_merged_model_that_plays(tmp_path: Path) -> Non
         f"error: {folder} was started with different settings (steps=2): set JOURNEY_FOLDER to another\n"
     )
     assert written(folder) == after
+
+    # The merged model is served, and affinetes' own client evaluates it on a served environment.
+    python = client_python("affinetes==0.2.0")
+    command = [sys.executable, "train/tools/serve.py", "--model", str(folder / "merged"), "--engine", "own"]
+    command += ["--env", "openspiel", "--games", "tic_tac_toe", "--config", "prompt=brief", "--opponents", "random"]
+    serving = subprocess.Popen([*command, "--port", "0"], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert serving.stdout is not None
+        address = serving.stdout.readline().split()[-1]
+        program = f"""
+import asyncio, json, affinetes
+env = affinetes.load_env(mode="url", base_url="{address.removesuffix("/v1")}")
+asked = {{"model": "merged", "base_url": "{address}", "max_tokens": 16, "temperature": 0.0, "case": "tic_tac_toe"}}
+async def main():
+    return await asyncio.gather(*(env.evaluate(seed=seed, **asked) for seed in range(10)))
+print("RESULT " + json.dumps(asyncio.get_event_loop().run_until_complete(main())))
+"""
+        plain = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+        asked = subprocess.run([str(python), "-c", program], capture_output=True, text=True, check=False, env=plain)
+        assert "RESULT " in asked.stdout, asked.stderr
+        results = json.loads(asked.stdout.partition("RESULT ")[2])
+    finally:
+        serving.kill()
+        serving.wait()
+    assert not any("error" in result for result in results)
+    assert {result["task_name"] for result in results} == {"openspiel:tic_tac_toe"}
+    assert all(result["extra"]["usage"]["completion_tokens"] for result in results)

@@ -15,7 +15,11 @@ from omegaconf import OmegaConf
 
 ROOT = Path(__file__).resolve().parents[1]
 TRAINER = ROOT / "train/scripts/openspiel-ppo-trainer.sh"
-SCRIPTS = [".ci/run", "docker_run_verl.sh", *map(str, sorted(Path("train/scripts").glob("*.sh")))]
+SCRIPTS = [
+    ".ci/run",
+    "docker_run_verl.sh",
+    *(str(path) for folder in ("scripts", "clusters") for path in sorted(Path("train", folder).glob("*.sh"))),
+]
 
 
 def bash(command: str, cwd: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -87,14 +91,23 @@ def test_a_script_becomes_the_program_that_it_starts_and_so_gets_its_signals(scr
 
 @pytest.mark.parametrize("backend", ["vllm", "sglang"])
 def test_what_users_switch_reaches_verl(backend: str) -> None:
-    switches: dict[str, Any] = {"FSDP_STRATEGY": "fsdp", "GPU_MEMORY_UTILIZATION": "0.6", "LAYERED_SUMMON": "1"}
-    done = bash(f"bash {TRAINER} hardware=h200x2 lora=on", DRY_RUN="1", ROLLOUT_BACKEND=backend, **switches)
+    switches: dict[str, Any] = {"FSDP_STRATEGY": "fsdp", "GPU_MEMORY_UTILIZATION": "0.6"}
+    lora = backend == "vllm"
+    if lora:
+        switches["LAYERED_SUMMON"] = "1"
+    done = bash(
+        f"bash {TRAINER} hardware=h200x2 lora={'on' if lora else 'off'}",
+        DRY_RUN="1",
+        ROLLOUT_BACKEND=backend,
+        **switches,
+    )
     assert done.returncode == 0, done.stderr
     made: Any = OmegaConf.create(done.stdout.partition("\n")[2]).actor_rollout_ref
     assert (made.rollout.name, made.actor.strategy, made.ref.strategy) == (backend, "fsdp", "fsdp")
-    assert (made.rollout.gpu_memory_utilization, made.rollout.layered_summon) == (0.6, True)
-    assert (made.model.lora_rank, made.model.lora_alpha, made.model.target_modules) == (32, 32, "all-linear")
-    assert (made.actor.optim.lr, made.rollout.load_format) == (6e-5, "safetensors")
+    assert (made.rollout.gpu_memory_utilization, made.rollout.layered_summon) == (0.6, lora)
+    if lora:
+        assert (made.model.lora_rank, made.model.lora_alpha, made.model.target_modules) == (32, 32, "all-linear")
+        assert (made.actor.optim.lr, made.rollout.load_format) == (6e-5, "safetensors")
     assert (
         done.stderr.strip()
         == "note: here it would not run: 2 GPUs are wanted and 0 are here: hardware=cpu fits this machine"
@@ -135,6 +148,43 @@ def test_the_container_command_holds_no_secret(path: str) -> None:
     assert f"{ROOT}:/workspace/veritas-rl" in done.stdout
     assert "--env HF_TOKEN" in done.stdout
     assert "hf_secret" not in done.stdout
+
+
+def test_hadolint_finds_nothing() -> None:
+    done = bash(f"{Path(sys.executable).with_name('hadolint')} Dockerfile")
+    assert done.returncode == 0, done.stdout
+
+
+def test_an_image_that_was_built_for_the_pins_is_used_as_the_user_outside(tmp_path: Path) -> None:
+    building = shlex.split(bash("./docker_run_verl.sh --build", DRY_RUN="1").stdout)
+    tag = building[building.index("--tag") + 1]
+    assert building[:2] == ["docker", "build"]
+    assert building[-1] == str(ROOT)
+    # An engine that has this image, and no other.
+    (tmp_path / "docker").write_text(f'#!/bin/sh\n[ "$*" = "image inspect {tag}" ]\n')
+    (tmp_path / "docker").chmod(0o755)
+    variables = {"DRY_RUN": "1", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = shlex.split(bash("./docker_run_verl.sh", ROOT, **variables).stdout)
+    assert command[-2:] == [tag, "bash"]
+    assert command[command.index("--user") + 1] == f"{os.getuid()}:{os.getgid()}"
+    assert not any(word.startswith("VENV=") for word in command)
+    # Built upon another image it is another image.
+    command = shlex.split(bash("./docker_run_verl.sh", ROOT, IMAGE="other:1", **variables).stdout)
+    assert command[-2:] == ["other:1", "bash"]
+    assert "--user" not in command
+
+
+def test_nothing_that_git_ignores_gets_into_the_image(tmp_path: Path) -> None:
+    listed = (ROOT / ".dockerignore").read_text().splitlines()
+    rules = [line for line in listed if line and not line.startswith("#")]
+    # Everything is left out but what is named, and of that what git does not know either.
+    kept = [rule.removeprefix("!") for rule in rules if rule.startswith("!")]
+    assert rules[0] == "*"
+    for name in kept:
+        assert bash(f"git ls-files --error-unmatch {name}").returncode == 0, name
+    ignored = {line.rstrip("/") for line in (ROOT / ".gitignore").read_text().splitlines()}
+    below = {line.removeprefix("**/") for line in rules if line.startswith("**/")}
+    assert below == {name for name in ignored if not name.startswith(("/", ".")) or name == ".env"}
 
 
 def test_the_container_sees_the_folders_that_are_named(tmp_path: Path) -> None:

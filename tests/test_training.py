@@ -20,6 +20,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from transformers import AutoModelForCausalLM
 
 from veritas_rl.envs.base import Reason
+from veritas_rl.envs.openspiel.learning_runs import LearningRun
 from veritas_rl.envs.registry import task_from_dict
 from veritas_rl.launch.configuration import compose_configuration, with_or_without_plus
 from veritas_rl.launch.tiny_model import build_tiny_model
@@ -123,6 +124,14 @@ def test_ppo_trains_a_model_that_was_made_on_the_spot(tmp_path: Path) -> None:
     trained = AutoModelForCausalLM.from_pretrained(logs(tmp_path) / "trained-model-global_step_3")
     assert trained.num_parameters() == 855168
     assert not left_of(tmp_path)
+
+
+@pytest.mark.parametrize(("case", "steps"), [("kuhn_poker", 20), ("connect_four", 12)])
+def test_the_default_command_teaches_a_game(case: str, steps: int, tmp_path: Path) -> None:
+    """The settings of `benchmarks/learning.py`, with fewer steps."""
+    train(tmp_path, f"trainer.total_training_steps={steps}", GAME_TYPES=case)
+    report = json.loads((logs(tmp_path) / "report.json").read_text())
+    assert LearningRun(case, 42, 0.0, 0, "", report).shows_learning, report
 
 
 def test_grpo_trains_on_every_game_that_is_named(tmp_path: Path) -> None:
@@ -380,6 +389,7 @@ def test_an_adapter_is_trained_on_two_ranks_merged_and_gone_on_from(tmp_path: Pa
         GAME_TYPES="kuhn_poker",
     )
     # From the first step on the rollout plays with the adapter, which is not zero, as the trainer does.
+    assert "step 0: the rollout holds the trainer's adapter: " in (logs(tmp_path / "second") / "verl.log").read_text()
     assert steps[0]["training/rollout_probs_diff_max"] < 1e-3
     assert steps[0]["actor/kl_loss"] > 0
     assert digests(base) == untouched

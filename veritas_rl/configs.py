@@ -1,4 +1,4 @@
-"""Configurations that validate themselves, made of what a person typed."""
+"""Configurations that validate themselves, made from a user's settings."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping

@@ -11,8 +11,17 @@ def required_version(package: str) -> str:
     Raises:
         LookupError: The installed metadata does not name it.
     """
-    for line in importlib.metadata.requires("veritas-rl") or []:
-        requirement = Requirement(line)
+    for requirement in requirements("veritas-rl"):
         if requirement.name == package:
             return str(requirement.specifier).removeprefix("==")
     raise LookupError(f"the installed veritas-rl names no {package}: install it again, with pip install -e .")
+
+
+def requirements(package: str, extra: str = "") -> list[Requirement]:
+    """What an installed package asks for here, with one of its extras.
+
+    Raises:
+        importlib.metadata.PackageNotFoundError: It is not installed.
+    """
+    asked = map(Requirement, importlib.metadata.requires(package) or [])
+    return [one for one in asked if one.marker is None or one.marker.evaluate({"extra": extra})]

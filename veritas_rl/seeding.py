@@ -1,4 +1,4 @@
-"""Random generators made from names, never from a global state.
+"""Random generators seeded by names, without global state.
 
 The same words give the same generator in any process, on any machine, under any PYTHONHASHSEED.
 """

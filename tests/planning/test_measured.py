@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from veritas_rl.launch.configuration import compose_configuration
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.planning.compose import plan_of
-from veritas_rl.planning.plan import ERROR
+from veritas_rl.planning.forecast import ERROR
 
 PROGRAM = Path(__file__).with_name("measure_update.py")
 

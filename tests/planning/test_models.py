@@ -10,7 +10,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClassification
 
-from veritas_rl.planning.models import UnknownShape, find_shape, shape_of
+from veritas_rl.planning.models import UnknownShape, config_of, find_shape, shape_of
 
 DIMENSIONS = {
     "hidden_size": 96,
@@ -48,6 +48,7 @@ def test_published_models_have_their_published_size(name: str) -> None:
     shape = find_shape(name, ask_hub=False)
     assert shape.parameters() == PUBLISHED[name]
     assert "table" in shape.source
+    assert shape_of(name, shape.source, config_of(shape)) == shape
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from veritas_rl.planning.devices import DEVICES, GIB
-from veritas_rl.planning.plan import ERROR, Plan
+from veritas_rl.planning.forecast import ERROR
+from veritas_rl.planning.plan import Plan
 
 
 def on(plan: Plan, gib: float) -> Plan:

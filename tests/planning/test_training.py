@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
-from transformers import AutoConfig
+from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer, Qwen2RotaryEmbedding
 from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer, Qwen3RotaryEmbedding
@@ -22,6 +22,7 @@ from veritas_rl.planning.models import Shape, find_shape
 from veritas_rl.planning.plan import Plan
 from veritas_rl.planning.training import Engine, logit_bytes
 from veritas_rl.verl_plugin import patches
+from veritas_rl.verl_plugin.nf4 import quantize
 
 LAYERS: dict[str, tuple[Any, Any]] = {
     "qwen3": (Qwen3DecoderLayer, Qwen3RotaryEmbedding),
@@ -166,3 +167,28 @@ def test_all_parameters_take_sixteen_bytes_divided_by_the_ranks(planned: Callabl
         engine = planned(f"h200x{ranks}", "lora=off").actor
         taken = engine.weights + engine.gradients + engine.optimizer
         assert taken == pytest.approx(16 * 4_022_468_096 / ranks, rel=1e-6)
+
+
+def test_a_base_in_4_bit_takes_what_its_codes_take(planned: Callable[..., Plan]) -> None:
+    plan = planned("rtx24g", "veritas_rl.quantization=nf4")
+    engine, shape = plan.actor, plan.shape
+    with torch.device("meta"):
+        config = AutoConfig.for_model(
+            shape.family,
+            hidden_size=shape.hidden,
+            intermediate_size=shape.intermediate,
+            num_hidden_layers=shape.layers,
+            num_attention_heads=shape.heads,
+            num_key_value_heads=shape.kv_heads,
+            vocab_size=shape.vocabulary,
+            tie_word_embeddings=shape.tied,
+        )
+        model: Any = AutoModelForCausalLM.from_config(config)
+    quantize(model, torch.bfloat16)
+    assert engine.weights == sum(parameter.nbytes for parameter in model.parameters()) + 4 * engine.trained
+    assert sum(rows * size for rows, size in engine.codes) == sum(
+        parameter.nbytes for parameter in model.parameters() if parameter.dtype == torch.bfloat16
+    )
+    host = plan.host()["weights, pinned"]
+    # Each block is rounded up to a power of two.
+    assert 2 * engine.weights < host < 4 * engine.weights

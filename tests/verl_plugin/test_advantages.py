@@ -19,8 +19,8 @@ def total(moves: list[Move], advantages: list[float], name: str) -> float:
 
 def test_winner_and_loser_of_one_task_are_compared() -> None:
     moves = game("t", "a", 0, 2, 1.0) + game("t", "b", 0, 2, 0.0)
-    assert group_relative(moves, normalise=False) == pytest.approx([0.5, 0.5, -0.5, -0.5])
-    assert group_relative(moves, normalise=True) == pytest.approx([0.5**0.5] * 2 + [-(0.5**0.5)] * 2, abs=1e-4)
+    assert group_relative(moves, normalize=False) == pytest.approx([0.5, 0.5, -0.5, -0.5])
+    assert group_relative(moves, normalize=True) == pytest.approx([0.5**0.5] * 2 + [-(0.5**0.5)] * 2, abs=1e-4)
 
 
 def test_seats_and_tasks_are_not_compared_with_each_other() -> None:
@@ -28,13 +28,13 @@ def test_seats_and_tasks_are_not_compared_with_each_other() -> None:
     moves = (
         game("t", "a", 0, 1, 1.0) + game("t", "a", 1, 1, 0.0) + game("t", "b", 0, 1, 1.0) + game("t", "b", 1, 1, 0.0)
     )
-    assert group_relative(moves, normalise=True) == [0.0] * 4
-    assert group_relative(game("t", "a", 0, 1, 1.0) + game("u", "b", 0, 1, 0.0), normalise=True) == [0.0, 0.0]
+    assert group_relative(moves, normalize=True) == [0.0] * 4
+    assert group_relative(game("t", "a", 0, 1, 1.0) + game("u", "b", 0, 1, 0.0), normalize=True) == [0.0, 0.0]
 
 
 def test_a_turn_that_only_one_game_has_is_not_compared() -> None:
     moves = game("t", "long", 0, 3, 1.0) + game("t", "short", 0, 1, 0.0)
-    advantages = group_relative(moves, normalise=False)
+    advantages = group_relative(moves, normalize=False)
     assert advantages[1:3] == [0.0, 0.0]
     assert advantages[0] > 0 > advantages[3]
 
@@ -43,14 +43,14 @@ def test_a_long_game_weighs_no_more_than_a_short_one() -> None:
     moves = (game("t", "long", 0, 6, 1.0) + game("t", "also long", 0, 6, 0.0) + game("u", "short", 0, 2, 1.0)) + game(
         "u", "also short", 0, 2, 0.0
     )
-    advantages = group_relative(moves, normalise=False)
+    advantages = group_relative(moves, normalize=False)
     assert total(moves, advantages, "long") == pytest.approx(total(moves, advantages, "short"))
     assert sum(map(abs, advantages)) == pytest.approx(0.5 * len(moves))  # the batch as a whole weighs what it did
 
 
 def test_early_turns_of_a_long_game_are_discounted() -> None:
     moves = game("t", "a", 0, 4, 1.0, 0.5) + game("t", "b", 0, 4, 0.0, 0.5)
-    advantages = group_relative(moves, normalise=False)[:4]
+    advantages = group_relative(moves, normalize=False)[:4]
     assert advantages == pytest.approx([0.5 * 0.5**left for left in (3, 2, 1, 0)])
 
 

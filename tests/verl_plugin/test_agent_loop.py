@@ -22,11 +22,17 @@ LIMIT = 8
 
 
 def play_with(
-    write: Callable[[list[int]], list[int]], prompt_length: int = 200, response_length: int = LIMIT, **adapter: Any
+    write: Callable[[list[int]], list[int]],
+    prompt_length: int = 200,
+    response_length: int = LIMIT,
+    *,
+    say_limit: bool = False,
+    **adapter: Any,
 ) -> list[AgentLoopOutput]:
     """Play one tic-tac-toe task with a rollout that writes these tokens after those."""
     rollout = {"prompt_length": prompt_length, "response_length": response_length, "agent": {"num_workers": 1}}
-    config = OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}, "trainer": {"nnodes": 1}, "data": {}})
+    nodes = {"actor_rollout_ref": {"rollout": rollout}, "trainer": {"nnodes": 1}, "data": {}}
+    config = OmegaConf.create({**nodes, "veritas_rl": {"say_limit": say_limit}})
     settings = {"env": "openspiel", "adapter_config": {"cases": "tic_tac_toe", "prompt": "brief", **adapter}}
     row = DynamicEnvDataset("train", None, {"seed": 1, "custom_cls": {"config": settings}})[0]
 
@@ -81,6 +87,19 @@ def test_a_legal_move_is_paid_and_its_tokens_are_learned_from() -> None:
         assert output.reward_score == info(output)["legal"]
         paid.append(output.reward_score)
     assert 0 < sum(paid) < 9
+
+
+def test_a_prompt_says_how_long_the_reply_may_be_where_that_is_set() -> None:
+    reply = [*tokens("\\boxed{0}"), TOKENIZER.eos_token_id]
+    plain, said = (play_with(lambda _: reply, 400, 12, say_limit=said)[0].prompt_ids for said in (False, True))
+    assert "at most" not in TOKENIZER.decode(plain)
+    assert "Your reply may have at most 12 tokens" in TOKENIZER.decode(said)
+    wrong = [*tokens("\\boxed{99}"), TOKENIZER.eos_token_id]
+    again = {"mode": "episode", "context": "conversation", "opponent": "random", "retries": 1}
+    (played,) = play_with(lambda _: wrong, 400, 900, say_limit=True, **again)
+    chat = TOKENIZER.decode([*played.prompt_ids, *played.response_ids])
+    assert chat.count("boxed{99}") == 2
+    assert chat.count("This conversation may have at most 900 tokens") == 1
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Numbers that a person sets, checked: each mistake is one line that names the key."""
+"""Checks users' numbers: each mistake is one line that names the key."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where a training run gets its tasks from: the present stage, its own failures, and the stages before.
+"""The source of training tasks: the current stage, failed tasks, and earlier stages.
 
 A run without a curriculum is one stage that is never passed, so there is one way to a task. What is drawn depends on
 the seed, on how many were drawn before, and on the outcomes that were recorded; on nothing else.
@@ -175,7 +175,7 @@ class TaskSource:
         """Go on where `state_dict` was called.
 
         Tasks that were drawn and whose outcomes were not known come once more, first, but for those that are named to
-        `go_on_with`: whoever would have played them is gone.
+        `go_on_with`: the players that would have played them are gone.
 
         Raises:
             UserError: The state is of other stages; the message says what differs.

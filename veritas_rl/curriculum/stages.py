@@ -227,7 +227,7 @@ class Curriculum:
         names, now = ([stage["name"] for stage in before], [stage.name for stage in self.stages])
         what_to_do = "keep the curriculum to go on, or begin a new run"
         if names != now:
-            raise UserError(f"the checkpoint has {_told(names)}, and this run has {_told(now)}: {what_to_do}")
+            raise UserError(f"the checkpoint has {_described(names)}, and this run has {_described(now)}: {what_to_do}")
         for old, stage in zip(before, self.stages, strict=True):
             for key in sorted({*old["settings"], *stage.settings}):
                 was, given = old["settings"].get(key), stage.settings.get(key)
@@ -237,7 +237,7 @@ class Curriculum:
                     )
 
 
-def _told(names: Sequence[str]) -> str:
+def _described(names: Sequence[str]) -> str:
     """What a run has, by the names of its stages."""
     if list(names) == [EVERYTHING.name]:
         return "no curriculum"

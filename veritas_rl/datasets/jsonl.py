@@ -1,4 +1,4 @@
-"""JSONL that somebody else made, line by line: a line that cannot be used is named with its number and why."""
+"""Reads JSONL of other tools line by line, and reports each invalid line with its number and the reason."""
 
 import json
 from collections.abc import Iterator

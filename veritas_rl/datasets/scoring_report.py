@@ -1,4 +1,4 @@
-"""What became of a file of answers, for people and as JSON."""
+"""The report on a scored file of answers, as a table and as JSON."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence

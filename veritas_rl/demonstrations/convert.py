@@ -1,4 +1,4 @@
-"""JSONL that somebody else made, as the parquet of `dataset`: what is found in each line, and what is wrong with it.
+"""Converts JSONL of other tools to the parquet of `dataset`, and reports what is wrong in each line.
 
 Nothing is lost in silence: a line that cannot be used is named with its number and why, and fields that have no column
 of their own are kept in `extra_info` as JSON.

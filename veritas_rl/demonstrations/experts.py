@@ -1,4 +1,4 @@
-"""Who demonstrates: any player that can be named, from the exact solution to a stronger model behind a server."""
+"""Experts: any player with a name, from the exact solution to a stronger model behind a server."""
 
 from collections.abc import Iterable
 from pathlib import Path

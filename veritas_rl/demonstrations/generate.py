@@ -1,4 +1,4 @@
-"""Let an expert answer tasks, or play whole games, and keep what is good and not held out.
+"""Lets an expert answer tasks or play whole games, and keeps good answers that are not held out.
 
 A question is asked once. Questions that validation asks, up to a symmetry, are left out, and so are mistakes and
 answers that are worth too little. `Counts` says how many of each there were.

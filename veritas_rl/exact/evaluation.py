@@ -1,4 +1,4 @@
-"""An exact evaluation: players made, and each judged in every information state of some small games.
+"""An exact evaluation: opens players and judges each in every information state of small games.
 
 `train/tools/evaluate.py --exact` is its command line.
 """
@@ -20,6 +20,7 @@ from veritas_rl.errors import UserError
 from veritas_rl.exact.policies import ExactReport, questions_of, score_policy, score_reference
 from veritas_rl.judging.evaluation import folder_of
 from veritas_rl.judging.progress import progress
+from veritas_rl.players.cost import Purse
 from veritas_rl.players.loading import NamedPlayer, ReplySettings, check_player, open_player
 from veritas_rl.players.registry import check_bot, is_bot
 
@@ -102,16 +103,20 @@ class ExactEvaluation:
         ]
 
 
-def evaluate_exactly(settings: ExactSettings, folder: Path, console: Console) -> ExactEvaluation:
+def evaluate_exactly(
+    settings: ExactSettings, folder: Path, console: Console, purse: Purse | None = None
+) -> ExactEvaluation:
     """Judge each player in each case.
 
     Args:
         settings: What to judge.
         folder: Where models that are merged for it are kept, but those of `every_step`.
         console: Where to print.
+        purse: Counts what servers are asked, and may bound what it costs.
 
     Raises:
-        UserError: A player does not exist, or a game is unknown, too large or of a kind without exact values.
+        UserError: A player does not exist, the budget is spent, or a game is unknown, too large or of a kind without
+            exact values.
     """
     cases = select(DEFAULT_CASES, split_list(settings.cases, "games") or DEFAULT_GAMES)
     states = sum(len(questions_of(case, settings.prompt)) for case in cases)  # before a model is loaded
@@ -129,7 +134,7 @@ def evaluate_exactly(settings: ExactSettings, folder: Path, console: Console) ->
         # One that cannot be opened is known before any other is judged; of many checkpoints, one at a time fits.
         kept = {
             name: stack.enter_context(
-                closing(open_player(name, "openspiel", settings.replies, folder / "models", settings.base))
+                closing(open_player(name, "openspiel", settings.replies, folder / "models", settings.base, purse))
             )
             for name in names
             if name not in steps

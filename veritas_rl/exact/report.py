@@ -1,4 +1,4 @@
-"""What a person reads of an exact evaluation: a table for each case, exact.json, and a picture of each policy.
+"""The report of an exact evaluation: a table for each case, exact.json, and a picture of each policy.
 
 The picture of a small game shows each information state: how likely each action is, what is no legal answer, and
 beside it the equilibrium. That of a larger one shows what becomes of the answers, by how many moves were made before.

@@ -60,6 +60,43 @@ def tokens_of(settings: Settings, assumed: Assumptions) -> tuple[float, float]:
     return replies * assumed.prompt, replies * assumed.reply
 
 
+def update_passes(role: Role) -> int:
+    """Passes of an update: forward, backward for inputs, for weights where all are trained, and forward once more
+    where activations are computed again."""
+    return 2 + (not role.lora_rank) + role.checkpointing
+
+
+def pass_seconds(
+    role: Role, passes: float, shape: Shape, device: Device, assumed: Assumptions, tokens: float, ranks: int
+) -> float:
+    """Seconds of passes over all tokens of a step.
+
+    Args:
+        role: What is trained.
+        passes: How many times a forward pass's work; more than 1 is an update.
+        shape: The model.
+        device: One GPU.
+        assumed: What settings do not say.
+        tokens: Real ones, of all ranks.
+        ranks: How many GPUs share them.
+    """
+    tokens *= 1 if role.packed else assumed.padding
+    limit = role.update_tokens if passes > 1 else role.infer_tokens
+    # torch's attention computes the whole square of a pack, flash-attn the causal half of each row.
+    seen = 2 * min(limit, tokens) if role.packed and not role.flash else assumed.prompt + assumed.reply
+    work = forward_work(shape, tokens, seen, head=not role.critic) * passes
+    batches = max(1.0, tokens / ranks / limit)
+    gathers = batches * passes * shape.parameters(critic=role.critic) * role.compute_bytes
+    # Collectives overlap the computation, as layers that come from the host do: the longest counts.
+    overlapped = [gathers / (device.link * assumed.collective) if role.shards > 1 else 0.0]
+    engine, host = Engine(shape, role), device.host_link * assumed.transfer
+    if role.streamed:
+        overlapped.append(gathers / role.compute_bytes * role.weight_bytes / role.shards / host)
+    moved = engine.weights * role.param_offload + engine.optimizer * role.optimizer_offload * (passes > 1)
+    offload = 0.0 if role.streamed else 2 * moved / host
+    return max(work / ranks / (device.matrix_rate * assumed.mfu), *overlapped) + offload
+
+
 def phase_seconds(settings: Settings, shape: Shape, device: Device, assumed: Assumptions) -> dict[str, float]:
     """Seconds of each phase of a step.
 
@@ -70,28 +107,13 @@ def phase_seconds(settings: Settings, shape: Shape, device: Device, assumed: Ass
         assumed: What settings do not say.
     """
     prompt, reply = tokens_of(settings, assumed)
-    length = assumed.prompt + assumed.reply
     seconds = {"rollout": _rollout(settings, shape, device, assumed)}
 
     def passed(role: Role, passes: float) -> float:
-        tokens = (prompt + reply) * (1 if role.packed else assumed.padding)
-        limit = role.update_tokens if passes > 1 else role.infer_tokens
-        # torch's attention computes the whole square of a pack, flash-attn the causal half of each row.
-        seen = 2 * min(limit, tokens) if role.packed and not role.flash else length
-        work = forward_work(shape, tokens, seen, head=not role.critic) * passes
-        batches = max(1.0, tokens / settings.ranks / limit)
-        gathers = batches * passes * shape.parameters(critic=role.critic) * role.compute_bytes
-        # Collectives overlap the computation: the longer of both counts.
-        link = gathers / (device.link * assumed.collective) if role.shards > 1 else 0.0
-        moved = Engine(shape, role).weights * role.param_offload
-        moved += Engine(shape, role).optimizer * role.optimizer_offload * (passes > 1)
-        offload = 2 * moved / (device.host_link * assumed.transfer)
-        return max(work / settings.ranks / (device.matrix_rate * assumed.mfu), link) + offload
+        return pass_seconds(role, passes, shape, device, assumed, prompt + reply, settings.ranks)
 
     def updated(role: Role) -> float:
-        # Forward, backward for inputs, for weights where they are trained, and once more forward where recomputed.
-        passes = 2 + (not role.lora_rank) + role.checkpointing
-        return role.epochs * passed(role, passes)
+        return role.epochs * passed(role, update_passes(role))
 
     if settings.old_log_prob:
         seconds["old log-probabilities"] = passed(settings.actor, 1)

@@ -119,6 +119,11 @@ class Shape:
         """Parameters of one layer."""
         return sum(map(math.prod, self.layer_tensors()))
 
+    @property
+    def linear_parameters(self) -> int:
+        """Weights of the linear modules of one layer."""
+        return sum(map(math.prod, self.linears.values()))
+
     def parameters(self, *, critic: bool = False) -> int:
         """Parameters of the model; see `tensors`."""
         return sum(map(math.prod, self.tensors(critic=critic)))
@@ -199,6 +204,22 @@ def shape_of(name: str, source: str, config: Mapping[str, Any]) -> Shape:
         raise UnknownShape(
             f"the configuration of {name} lacks {error.args[0]}: is it a causal language model?"
         ) from None
+
+
+def config_of(shape: Shape) -> dict[str, Any]:
+    """What `AutoConfig.for_model` takes to make a model of this shape, as in a `config.json`; see `shape_of`."""
+    return {
+        "model_type": shape.family,
+        "hidden_size": shape.hidden,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
+        "intermediate_size": shape.intermediate,
+        "vocab_size": shape.vocabulary,
+        "tie_word_embeddings": shape.tied,
+        "max_position_embeddings": shape.context,
+    }
 
 
 def find_shape(name: str, *, ask_hub: bool = True) -> Shape:

@@ -4,70 +4,24 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from veritas_rl.planning.devices import GIB, Device
-from veritas_rl.planning.duration import Assumptions, phase_seconds, tokens_of
-from veritas_rl.planning.models import Shape
+from veritas_rl.planning.devices import GIB
+from veritas_rl.planning.duration import phase_seconds, tokens_of
+from veritas_rl.planning.forecast import CPU_PROCESS, Forecast, Phase, phase_of, process_bytes, with_fragments
 from veritas_rl.planning.serving import CONTEXT, Server, server_of
 from veritas_rl.planning.settings import Role, Settings
 from veritas_rl.planning.storage import checkpoint_parts, host_parts
 from veritas_rl.planning.training import Engine
 
-ERROR = 0.15
-"""How far a forecast may be from a measurement, see docs/planning.md: what is larger by more than this cannot fit."""
-
-FRAGMENTED = 0.05
-"""Share of the trainer's passing memory that its allocator holds beside what is in use. Assumed."""
-
-COLLECTIVES = int(0.6 * GIB)
-"""Buffers of NCCL in the trainer's process, where there are several GPUs. Assumed."""
-
-CPU_PROCESS = int(0.55 * GIB)
-"""A process that has imported torch, transformers and verl, on a CPU. Measured."""
-
-STEP = 1024
-"""In what steps the largest micro-batch is looked for, in tokens."""
-
-MOST_STEPS = 1024
-"""Where the search ends: a million tokens."""
-
 
 @dataclass(frozen=True)
-class Phase:
-    """One phase of a step on one device.
-
-    Attributes:
-        name: What happens.
-        parts: Bytes by what they hold.
-        setting: The setting that makes it larger or smaller.
-    """
-
-    name: str
-    parts: Mapping[str, int]
-    setting: str
-
-    @property
-    def total(self) -> int:
-        """Bytes of the device."""
-        return sum(self.parts.values())
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a run takes.
+class Plan(Forecast):
+    """What a run of reinforcement learning takes.
 
     Attributes:
         settings: Of the run.
-        shape: The model.
-        device: One GPU, or the machine where there is none.
-        hardware: The hardware group.
-        assumed: What settings do not say.
     """
 
     settings: Settings
-    shape: Shape
-    device: Device
-    hardware: str
-    assumed: Assumptions
 
     @property
     def server(self) -> Server:
@@ -101,7 +55,7 @@ class Plan:
         process = {"processes": self._processes()}
         limit = "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu"
         of_actor, of_critic = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu", "critic.ppo_max_token_len_per_gpu"
-        yield _phase(
+        yield phase_of(
             "rollout",
             {
                 **idle,
@@ -116,23 +70,25 @@ class Plan:
         beside_critic = {**asleep, "actor, waiting": idle["actor, waiting"]}
         if settings.old_log_prob:
             parts = actor.inference_parts(entropy=True)
-            yield _phase("old log-probabilities", {**beside_actor, **_spread(parts)}, limit)
+            yield phase_of("old log-probabilities", {**beside_actor, **with_fragments(parts)}, limit)
         if settings.reference:
             parts = actor.inference_parts(entropy=False)
             if not actor.role.lora_rank:
                 # A model of its own, whose layers come from the host; the actor waits.
                 beside = {**beside_actor, "actor, waiting": actor.idle}
                 parts = {name: size for name, size in parts.items() if name not in ("weights", "optimizer")}
-                yield _phase("reference", {**beside, **_spread(parts)}, limit)
+                yield phase_of("reference", {**beside, **with_fragments(parts)}, limit)
             else:
-                yield _phase("reference", {**beside_actor, **_spread(parts)}, limit)
+                yield phase_of("reference", {**beside_actor, **with_fragments(parts)}, limit)
         if critic is not None:
-            yield _phase("values", {**beside_critic, **_spread(critic.inference_parts(entropy=False))}, of_critic)
-            yield _phase("critic's update", {**beside_critic, **_spread(critic.update_parts())}, of_critic)
-        yield _phase("actor's update", {**beside_actor, **_spread(actor.update_parts())}, of_actor)
+            yield phase_of(
+                "values", {**beside_critic, **with_fragments(critic.inference_parts(entropy=False))}, of_critic
+            )
+            yield phase_of("critic's update", {**beside_critic, **with_fragments(critic.update_parts())}, of_critic)
+        yield phase_of("actor's update", {**beside_actor, **with_fragments(actor.update_parts())}, of_actor)
         yield self._sync(beside_actor)
         saved = {"weights": actor.weights, "optimizer": 0 if actor.role.optimizer_offload else actor.optimizer}
-        yield _phase("checkpoint", {**beside_actor, **saved}, "trainer.save_freq")
+        yield phase_of("checkpoint", {**beside_actor, **saved}, "trainer.save_freq")
 
     def _sync(self, beside: Mapping[str, int]) -> Phase:
         """Weights go to the rollout, whose own weights are back and whose cache is not."""
@@ -148,39 +104,29 @@ class Plan:
             "rollout, asleep": server.asleep + (server.weights if self.settings.rollout.sleeps else 0),
             "weights on their way": sent,
         }
-        return _phase("weights to the rollout", parts, "rollout.checkpoint_engine.update_weights_bucket_megabytes")
+        return phase_of("weights to the rollout", parts, "rollout.checkpoint_engine.update_weights_bucket_megabytes")
 
     def _processes(self) -> int:
         """What processes take of the device beside tensors."""
         if self.settings.cpu:
             return CPU_PROCESS * (2 + self.settings.workers)
-        return CONTEXT + (COLLECTIVES if self.settings.ranks > 1 else 0)
-
-    @property
-    def peak(self) -> Phase:
-        """The phase that takes most."""
-        return max(self.phases(), key=lambda phase: phase.total)
+        return process_bytes(self.settings.ranks)
 
     @property
     def fits(self) -> bool:
         """Whether every phase fits into the device, and the cache holds one sequence."""
-        return self.peak.total <= self.device.memory and self.server.at_once >= 1
+        return super().fits and self.server.at_once >= 1
 
     def refusal(self) -> str | None:
         """Why the run cannot fit even where the forecast is too large by its error; None where it can."""
-        peak, server = self.peak, self.server
+        server = self.server
         if server.room < server.token * server.longest and self.settings.rollout.name != "transformers":
             needed = server.share - server.room + server.token * server.longest
             return (
                 f"the rollout takes {server.share / GIB:.1f} GiB of a GPU, and weights with one sequence of "
                 f"{server.longest} tokens in the cache need {needed / GIB:.1f}"
             )
-        if peak.total * (1 - ERROR) > self.device.memory:
-            return (
-                f"{peak.name} needs about {peak.total / GIB:.1f} GiB of the {self.device.memory / GIB:.1f} of "
-                f"{self.device.name}, most of it for {_largest(peak)}"
-            )
-        return None
+        return super().refusal()
 
     def with_settings(self, settings: Settings) -> "Plan":
         """The same run with other settings."""
@@ -198,21 +144,18 @@ class Plan:
             )
         )
 
-    def largest_tokens(self) -> int | None:
-        """The largest micro-batch that fits, in tokens: a multiple of 1024 or one longest sequence; else None."""
-        least = self.settings.rollout.context
-        if not self._trains(least):
-            return None
-        fits = least // STEP
-        too_many = fits + 1
-        while too_many < MOST_STEPS and self._trains(too_many * STEP):
-            fits, too_many = too_many, too_many * 2
-        while too_many - fits > 1:
-            middle = (fits + too_many) // 2
-            fits, too_many = (middle, too_many) if self._trains(middle * STEP) else (fits, middle)
-        return max(least, fits * STEP)
+    @property
+    def kept(self) -> int:
+        """Checkpoints that are kept."""
+        return self.settings.kept
 
-    def _trains(self, tokens: int) -> bool:
+    @property
+    def longest(self) -> int:
+        """The longest prompt with the longest reply."""
+        return self.settings.rollout.context
+
+    def trains(self, tokens: int) -> bool:
+        """Whether micro-batches of so many tokens fit in every phase of the trainer."""
         plan = self.with_tokens(tokens)
         return all(phase.total <= self.device.memory for phase in plan.phases() if phase.name != "rollout")
 
@@ -270,7 +213,7 @@ class Plan:
 
     def checkpoint(self) -> dict[str, int]:
         """One checkpoint on the disk, by part."""
-        return checkpoint_parts(self.settings, self.shape)
+        return checkpoint_parts(self.settings.roles, self.shape)
 
     def seconds(self) -> dict[str, float]:
         """A step's time by phase."""
@@ -279,17 +222,3 @@ class Plan:
     def tokens(self) -> tuple[float, float]:
         """Prompt and reply tokens of a step."""
         return tokens_of(self.settings, self.assumed)
-
-
-def _phase(name: str, parts: Mapping[str, int], setting: str) -> Phase:
-    return Phase(name, {part: size for part, size in parts.items() if size}, setting)
-
-
-def _spread(parts: Mapping[str, int]) -> dict[str, int]:
-    """Parts with what the allocator holds beside those that come and go."""
-    passing = sum(size for name, size in parts.items() if name not in ("weights", "optimizer", "gradients"))
-    return {**parts, "fragments": int(FRAGMENTED * passing)}
-
-
-def _largest(phase: Phase) -> str:
-    return max(phase.parts, key=lambda part: phase.parts[part])

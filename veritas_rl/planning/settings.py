@@ -1,4 +1,4 @@
-"""What of a resolved configuration decides memory and time, as plain numbers."""
+"""The settings of a resolved configuration that determine memory and time, as plain numbers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,11 +19,13 @@ class Role:
         lora_rank: Of its adapters; 0 where every parameter is trained.
         lora_targets: The modules that are adapted; None for all linear ones.
         lora_only: Whether a checkpoint holds the adapters alone.
+        four_bit: Whether the linear layers of its frozen base are codes of 4 bit.
         weight_bytes: Of a stored parameter, of its gradient and of each of Adam's moments.
         compute_bytes: Of a gathered parameter and of an activation.
         reduce_bytes: Of a gradient while it is reduced over the ranks.
         param_offload: Whether parameters are on the host between phases.
         optimizer_offload: Whether Adam's moments are.
+        streamed: Whether weights, gradients and moments are on the host while it computes too (`offload_policy`).
         fsdp2: Whether FSDP2 shards it, and not FSDP1.
         reshard: Whether gathered parameters are freed after each layer.
         shards: Over how many ranks it is divided.
@@ -45,11 +47,13 @@ class Role:
     lora_rank: int
     lora_targets: tuple[str, ...] | None
     lora_only: bool
+    four_bit: bool
     weight_bytes: int
     compute_bytes: int
     reduce_bytes: int
     param_offload: bool
     optimizer_offload: bool
+    streamed: bool
     fsdp2: bool
     reshard: bool
     shards: int
@@ -150,7 +154,12 @@ class Settings:
         return (self.actor,) if self.critic is None else (self.actor, self.critic)
 
 
-def _bytes(dtype: Any) -> int:
+def bytes_of(dtype: Any) -> int:
+    """Bytes of a number.
+
+    Raises:
+        UserError: The format is not known.
+    """
     if str(dtype) not in BYTES:
         raise UserError(f"the number format {dtype} is not known: one of {', '.join(BYTES)}")
     return BYTES[str(dtype)]
@@ -182,11 +191,13 @@ def _role(configuration: DictConfig, *, critic: bool) -> Role:
         if targets in (None, "all-linear")
         else tuple([targets] if isinstance(targets, str) else targets),
         lora_only=rank > 0 and bool(node.checkpoint.get("save_lora_only")),
-        weight_bytes=_bytes(engine.get("model_dtype") or "fp32"),
-        compute_bytes=_bytes(precision.get("param_dtype", "bf16")),
-        reduce_bytes=_bytes(precision.get("reduce_dtype", "fp32")),
+        four_bit=rank > 0 and model.lora.get("quantization") is not None,
+        weight_bytes=bytes_of(engine.get("model_dtype") or "fp32"),
+        compute_bytes=bytes_of(precision.get("param_dtype", "bf16")),
+        reduce_bytes=bytes_of(precision.get("reduce_dtype", "fp32")),
         param_offload=bool(engine.param_offload or engine.offload_policy),
         optimizer_offload=bool(engine.optimizer_offload or engine.offload_policy),
+        streamed=bool(engine.offload_policy) and node.strategy == "fsdp2",
         fsdp2=node.strategy == "fsdp2",
         reshard=bool(engine.reshard_after_forward),
         shards=ranks if engine.fsdp_size < 1 else min(ranks, engine.fsdp_size),
@@ -235,7 +246,7 @@ def settings_of(configuration: DictConfig) -> Settings:
             name=rollout.name,
             share=rollout.gpu_memory_utilization,
             tensor_parallel=rollout.tensor_model_parallel_size,
-            weight_bytes=_bytes(rollout.dtype),
+            weight_bytes=bytes_of(rollout.dtype),
             sequences=rollout.max_num_seqs,
             batched_tokens=rollout.max_num_batched_tokens,
             eager=bool(rollout.enforce_eager),

@@ -1,6 +1,7 @@
-"""What a run keeps on the host: pinned memory, processes, files."""
+"""A run's memory and files on the host: pinned memory, processes, checkpoints."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 
 from veritas_rl.planning.devices import GIB
@@ -46,6 +47,25 @@ def _trained(shape: Shape, role: Role) -> list[tuple[int, ...]]:
     return list(shape.tensors(critic=role.critic))
 
 
+def offloaded_parts(roles: Iterable[Role], shape: Shape, gpus: int) -> dict[str, int]:
+    """What is pinned on the host of one node because it is offloaded."""
+    weights = moments = gradients = 0
+    for role in roles:
+        tensors = _trained(shape, role)
+        whole = list(shape.tensors(critic=role.critic)) + (tensors if role.lora_rank else [])
+        if role.param_offload:
+            codes = Engine(shape, role).codes
+            if codes:
+                whole = list((Counter(whole) - Counter([*shape.linears.values()] * shape.layers)).elements())
+            weights += gpus * pinned_bytes(whole, role.weight_bytes, role.shards)
+            weights += gpus * pinned_bytes(codes, 1, role.shards)
+        if role.optimizer_offload:
+            moments += gpus * 2 * pinned_bytes(tensors, role.weight_bytes, role.shards)
+        if role.streamed:
+            gradients += gpus * pinned_bytes(tensors, role.weight_bytes, role.shards)
+    return {"weights, pinned": weights, "optimizer, pinned": moments, "gradients, pinned": gradients}
+
+
 def host_parts(settings: Settings, shape: Shape, server: Server) -> dict[str, int]:
     """Memory of one node's host, by part."""
     parts = {
@@ -54,31 +74,24 @@ def host_parts(settings: Settings, shape: Shape, server: Server) -> dict[str, in
         + settings.workers * PLAYER
         + DRIVER
     }
-    weights = moments = 0
-    for role in settings.roles:
-        tensors = _trained(shape, role)
-        whole = list(shape.tensors(critic=role.critic)) + (tensors if role.lora_rank else [])
-        if role.param_offload:
-            weights += settings.gpus * pinned_bytes(whole, role.weight_bytes, role.shards)
-        if role.optimizer_offload:
-            moments += settings.gpus * 2 * pinned_bytes(tensors, role.weight_bytes, role.shards)
+    offloaded = offloaded_parts(settings.roles, shape, settings.gpus)
     if settings.reference and not settings.actor.lora_rank:
         parts["reference, pinned"] = settings.gpus * pinned_bytes(
             shape.tensors(), settings.actor.weight_bytes, settings.actor.shards
         )
     if server.backup:
         parts["rollout's weights while it sleeps, pinned"] = settings.gpus * server.backup
-    parts |= {"weights, pinned": weights, "optimizer, pinned": moments}
+    parts |= offloaded
     # verl reads the whole model in every rank where head and embedding are one, else in the first rank of all.
     readers = settings.gpus if shape.tied else 1
     parts["loading, at the start"] = readers * shape.parameters() * settings.actor.weight_bytes
     return {name: size for name, size in parts.items() if size}
 
 
-def checkpoint_parts(settings: Settings, shape: Shape) -> dict[str, int]:
+def checkpoint_parts(roles: Iterable[Role], shape: Shape) -> dict[str, int]:
     """Bytes of one checkpoint on the disk, by part."""
     parts: dict[str, int] = {}
-    for role in settings.roles:
+    for role in roles:
         name, engine = "critic" if role.critic else "actor", Engine(shape, role)
         stored = engine.trained if role.lora_only else engine.parameters
         parts[f"{name}'s weights"] = stored * role.weight_bytes

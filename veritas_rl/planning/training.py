@@ -13,6 +13,9 @@ from veritas_rl.planning.settings import Role
 GATHERED_LAYERS = 2
 """Layers whose parameters are gathered at once: the one that computes, and the next, which is fetched ahead."""
 
+CODE_BYTES, BLOCK = 0.5, 64
+"""A weight in 4 bit takes so many bytes, and each block of so many a scale of 4, see `verl_plugin.nf4`."""
+
 
 @dataclass(frozen=True)
 class Engine:
@@ -48,7 +51,21 @@ class Engine:
     @property
     def weights(self) -> int:
         """This device's share of the parameters."""
-        return self.parameters * self.role.weight_bytes // self.role.shards
+        codes = int(self._in_four_bit * (CODE_BYTES + 4 / BLOCK))
+        return ((self.parameters - self._in_four_bit) * self.role.weight_bytes + codes) // self.role.shards
+
+    @property
+    def codes(self) -> list[tuple[int, int]]:
+        """The shapes of the codes and scales of a base in 4 bit, in bytes."""
+        if not self.role.four_bit:
+            return []
+        sizes = [*self.shape.linears.values()] * self.shape.layers
+        return [(rows, int(inputs * each)) for rows, inputs in sizes for each in (CODE_BYTES, 4 / BLOCK)]
+
+    @property
+    def _in_four_bit(self) -> int:
+        """Parameters of the base that are codes."""
+        return self.shape.layers * self.shape.linear_parameters if self.role.four_bit else 0
 
     @property
     def optimizer(self) -> int:
@@ -68,10 +85,23 @@ class Engine:
     @property
     def gathered(self) -> int:
         """Whole parameters in the format of computing: the root's, and those of the layers in flight."""
+        width = self.role.compute_bytes
         if not self.role.reshard:
-            return self.parameters * self.role.compute_bytes
+            codes = int(self._in_four_bit * (CODE_BYTES + 4 / BLOCK))
+            return (self.parameters - self._in_four_bit) * width + codes + self._decoded
         layers = GATHERED_LAYERS + (self.role.shards > 1)  # the buffer of the collective
-        return (self.shape.embedding_parameters + layers * self.shape.layer_parameters) * self.role.compute_bytes
+        layer = self.shape.layer_parameters * width
+        if self.role.four_bit:
+            linear = self.shape.linear_parameters
+            layer += int(linear * (CODE_BYTES + 4 / BLOCK)) - linear * width
+        return self.shape.embedding_parameters * width + layers * layer + self._decoded
+
+    @property
+    def _decoded(self) -> int:
+        """The weights that the codes of one linear layer mean, which live while it computes."""
+        if not self.role.four_bit:
+            return 0
+        return max(map(math.prod, self.shape.linears.values())) * self.role.compute_bytes
 
     @property
     def reduced(self) -> int:
@@ -81,14 +111,21 @@ class Engine:
         head = self.shape.embedding_parameters * self.role.compute_bytes
         return head + self.shape.layer_parameters * (self.role.compute_bytes + self.role.reduce_bytes)
 
+    @property
+    def _reduced_last(self) -> int:
+        """The embedding with its gradient, and the copy of it that is reduced: the end of the backward pass."""
+        if self.role.lora_rank:
+            return 0
+        return self.shape.embedding_parameters * (2 * self.role.compute_bytes + self.role.reduce_bytes)
+
     def layer_activations(self) -> int:
         """Bytes for each token that the backward pass of one layer needs."""
         shape, width = self.shape, self.role.compute_bytes
-        # A norm computes in fp32: it stores its input so, the normalised input, and its output for the next product.
+        # A norm computes in fp32: it stores its input so, the normalized input, and its output for the next product.
         norm = 4 + 2 * width
         queries = keys = width  # rotated
         if shape.family == "qwen3":
-            # Queries and keys are normalised; the scaled output goes into the rotation, which stores nothing.
+            # Queries and keys are normalized; the scaled output goes into the rotation, which stores nothing.
             queries, keys = queries + 4 + width, keys + 4 + width
         values = width
         attention = shape.queries * (queries + width) + shape.keys * (keys + values) + 4 * shape.heads
@@ -154,10 +191,13 @@ class Engine:
         stored, backward = self.stored(tokens), self.layer_backward(tokens)
         logits = self.logits(tokens, update=True, entropy=role.entropy)
         fixed = {"weights": self.weights, "optimizer": self.optimizer, "gradients": self.gradients}
+        if role.streamed:
+            fixed = {}
         moments: list[dict[str, int]] = [
             {"gathered weights": self.gathered, "activations": stored, "logits": logits},
             {"gathered weights": self.gathered + self.reduced, "activations": stored + backward},
-            {"optimizer step": 0 if role.fused_optimizer else self._step()},
+            {"gathered weights": self._reduced_last},
+            {"optimizer step": 0 if role.fused_optimizer or role.streamed else self._step()},
         ]
         return {**fixed, **max(moments, key=_total)}
 
@@ -177,7 +217,7 @@ class Engine:
         ]
         kept = 0 if self.role.optimizer_offload else self.optimizer
         return {
-            "weights": self.weights,
+            "weights": 0 if self.role.streamed else self.weights,
             "optimizer": kept,
             "gathered weights": self.gathered,
             **max(moments, key=_total),

@@ -74,12 +74,12 @@ class RoleBaselines:
         return f"{move.name}/{move.opponent}/{move.seat}"
 
 
-def group_relative(moves: Sequence[Move], *, normalise: bool) -> list[float]:
+def group_relative(moves: Sequence[Move], *, normalize: bool) -> list[float]:
     """The advantages of `grpo`, one for each move.
 
     Args:
         moves: A batch.
-        normalise: Whether to divide by the group's standard deviation.
+        normalize: Whether to divide by the group's standard deviation.
     """
     groups: dict[tuple[str, int, int], list[float]] = defaultdict(list)
     for move in moves:
@@ -90,7 +90,7 @@ def group_relative(moves: Sequence[Move], *, normalise: bool) -> list[float]:
         rewards = groups[move.task, move.seat, move.turn]
         mean = sum(rewards) / len(rewards)
         spread = math.sqrt(sum((reward - mean) ** 2 for reward in rewards) / max(1, len(rewards) - 1))
-        scale = spread + 1e-6 if normalise else 1.0
+        scale = spread + 1e-6 if normalize else 1.0
         advantages.append(weight * (move.reward - mean) / scale if len(rewards) > 1 else 0.0)
     return advantages
 

@@ -7,15 +7,17 @@ one.
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 
-from veritas_rl.envs.base import Reply, Score, Session, Turn, shape
+from veritas_rl.chat_template import with_limit
+from veritas_rl.envs.base import Message, Reply, Score, Session, Turn, shape
 from veritas_rl.envs.registry import get_environment, task_of
 from veritas_rl.envs.task import Task
 from veritas_rl.players.loading import ReplySettings
@@ -57,6 +59,7 @@ class TaskAgentLoop(AgentLoopBase):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._opponents: dict[tuple[str, str], Opponent] = {}
+        self._say_limit = bool(OmegaConf.select(self.config, "veritas_rl.say_limit"))
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Play the row's task.
@@ -134,7 +137,11 @@ class TaskAgentLoop(AgentLoopBase):
         if task.manner.context == "conversation" and before:
             before[-1].chat.add_message(turn.update)
             return before[-1]
-        sample = _Sample(turn.seat, Chat(self.tokenizer, turn.messages, self.apply_chat_template_kwargs))
+        messages: Sequence[Message] = turn.messages
+        if self._say_limit:
+            together = task.manner.context == "conversation"
+            messages = with_limit(messages, self.rollout_config.response_length, together=together)
+        sample = _Sample(turn.seat, Chat(self.tokenizer, messages, self.apply_chat_template_kwargs))
         samples.append(sample)
         return sample
 
@@ -158,6 +165,7 @@ class TaskAgentLoop(AgentLoopBase):
                 max_tokens=self.rollout_config.response_length,
                 temperature=1.0,
                 enable_thinking=self.apply_chat_template_kwargs.get("enable_thinking", False),
+                say_limit=self._say_limit,
             ),
         )
 

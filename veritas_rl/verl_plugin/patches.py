@@ -87,7 +87,7 @@ def log_probabilities(module: Any) -> None:
     require_fault(original, "torch.stack([torch.logsumexp(logit, dim=-1) for logit in logits])")
     require_fault(original, "row_logprobs = F.log_softmax(row_logits, dim=-1)")
 
-    def normaliser(chunk: Any) -> Any:
+    def normalizer(chunk: Any) -> Any:
         return module.torch.logsumexp(chunk.float(), dim=-1)
 
     @functools.wraps(original)
@@ -97,10 +97,10 @@ def log_probabilities(module: Any) -> None:
         rows = logits.flatten(0, -2)
         chunks = rows.split(max(1, CHUNK_ELEMENTS // rows.shape[-1]))
         if rows.dtype == torch.float32:
-            found = [normaliser(chunk) for chunk in chunks]
+            found = [normalizer(chunk) for chunk in chunks]
         else:
             # The backward pass makes the fp32 copies again, so they are not all kept.
-            found = [checkpoint(normaliser, chunk, use_reentrant=False, preserve_rng_state=False) for chunk in chunks]
+            found = [checkpoint(normalizer, chunk, use_reentrant=False, preserve_rng_state=False) for chunk in chunks]
         return chosen - torch.cat(found).view_as(chosen)
 
     module.logprobs_from_logits_v2 = logprobs
@@ -155,6 +155,29 @@ def critic_adapter(module: Any) -> None:
 
 
 @patch_of("verl.workers.engine.fsdp.transformer_impl")
+def four_bit_base(module: Any) -> None:
+    """verl knows no base in 4 bit for LoRA: where `model.lora.quantization` says nf4, quantize what it has loaded."""
+    engine = module.FSDPEngine
+    original = engine._build_module
+    # Nothing of quantisation is handed to transformers.
+    require_fault(original, "torch_dtype=torch_dtype,\n                    config=self.model_config.hf_config,")
+
+    @functools.wraps(original)
+    def build(self: Any) -> Any:
+        model = original(self)
+        if self.model_config.lora.get("quantization") is not None:
+            from verl.utils.torch_dtypes import PrecisionType
+
+            from veritas_rl.verl_plugin import nf4
+
+            computing = (self.engine_config.mixed_precision or {}).get("param_dtype", "bf16")
+            nf4.quantize(model, PrecisionType.to_dtype(computing), module.get_device_id())
+        return model
+
+    engine._build_module = build
+
+
+@patch_of("verl.workers.engine.fsdp.transformer_impl")
 def padding_waste(module: Any) -> None:
     """verl does not say how much of what it computes is padding: report `waste`, the tokens computed over real tokens.
 
@@ -202,3 +225,102 @@ def metrics_file(module: Any) -> None:
         self.fp = Path(path).open("ab", buffering=0)  # noqa: SIM115 (its `finish` closes it)
 
     logger.__init__ = initialize
+
+
+@patch_of("verl.utils.fsdp_utils")
+def adapter_of_shards(module: Any) -> None:
+    """PEFT 0.21 finds no adapter inside FSDP 1, nor in one layer, so verl sends an empty one: gather it ourselves."""
+    original = module.collect_lora_params
+    require_fault(original, "lora_params = get_peft_model_state_dict(peft_model)")
+
+    @functools.wraps(original)
+    def collect_lora_params(module: Any, layered_summon: bool, base_sync_done: bool) -> Any:
+        if not base_sync_done:
+            return original(module, layered_summon, base_sync_done)
+        from veritas_rl.verl_plugin.adapter_shards import gathered
+
+        return gathered(module)
+
+    module.collect_lora_params = collect_lora_params
+
+
+@patch_of("verl.workers.engine_workers")
+def adapter_delivery(module: Any) -> None:
+    """Nothing checks that a rollout holds the adapter that was sent: compare digests after each weight sync.
+
+    A run whose rollout holds something else ends with one line.
+    """
+    worker = module.ActorRolloutRefWorker
+    original = worker.update_weights
+    require_fault(original, "per_tensor_param, peft_config=peft_config, base_sync_done=True, global_steps=global_steps")
+
+    @functools.wraps(original)
+    async def update_weights(self: Any, global_steps: int | None = None, mode: str = "auto") -> Any:
+        sent = await original(self, global_steps, mode)
+        engine = self.actor.engine
+        adapted = hasattr(getattr(engine.module, "_fsdp_wrapped_module", engine.module), "peft_config")
+        backend = mode if mode != "auto" else self.config.rollout.checkpoint_engine.backend
+        if adapted and not self.peft_merge and backend == "naive":
+            from veritas_rl.verl_plugin.adapter_delivery import AdapterWatch
+
+            if not hasattr(self, "_adapter_watch"):
+                self._adapter_watch = AdapterWatch(self.rollout)
+            await self._adapter_watch.check(engine, global_steps, self.rank)
+        return sent
+
+    worker.update_weights = update_weights
+
+
+@patch_of("verl.workers.rollout.vllm_rollout.vllm_async_server")
+def answers_of_workers(module: Any) -> None:
+    """The vLLM server asks its workers and drops what they answer: return it."""
+    server = module.vLLMHttpServer
+    original = server.collective_rpc
+    require_fault(original, "        await self.engine.collective_rpc(")
+
+    @functools.wraps(original)
+    async def collective_rpc(
+        self: Any,
+        method: Any,
+        timeout: float | None = None,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        return await self.engine.collective_rpc(method=method, timeout=timeout, args=args, kwargs=kwargs)
+
+    server.collective_rpc = collective_rpc
+
+
+@patch_of("verl.workers.rollout.vllm_rollout.utils")
+def adapter_of_vllm(module: Any) -> None:
+    """A worker of vLLM cannot be asked which adapter it generates with: let it say the digests.
+
+    The method is added to what verl makes each worker inherit from.
+    """
+    extension = module.vLLMColocateWorkerExtension
+    require_fault(extension._update_weights, "lora_int_id=VLLM_LORA_INT_ID")
+
+    def adapter_digests(self: Any, dtype: str) -> dict[str, int]:
+        from veritas_rl.verl_plugin.adapter_delivery import served_by_vllm
+
+        return served_by_vllm(self, module.VLLM_LORA_INT_ID, dtype)
+
+    extension.adapter_digests = adapter_digests
+
+
+@patch_of("verl.utils.checkpoint.checkpoint_handler")
+def epoch_boundary(module: Any) -> None:
+    """Fine-tuning that resumes where an epoch ended skips the next one, and exits with 0: begin it afresh.
+
+    The saved place in the data is the end of the epoch before. Reinforcement learning has no such fault.
+    """
+    handler = module.CheckpointHandler
+    original = handler._load_dataloader_state
+    require_fault(original, "self.train_dataloader.load_state_dict(dataloader_state_dict)")
+
+    @functools.wraps(original)
+    def load(self: Any, checkpoint_path: str) -> None:
+        if self.resume_global_step % len(self.train_dataloader):
+            original(self, checkpoint_path)
+
+    handler._load_dataloader_state = load

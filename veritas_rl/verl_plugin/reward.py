@@ -18,6 +18,7 @@ def reward_info(task: Task, score: Score) -> dict[str, Any]:
     counts = {name: float(score.details[name]) for name in ("moves", "mistakes") if name in score.details}
     return {
         **counts,
+        **score.measures,
         "value": score.value,
         "success": float(score.success),
         "legal": float(score.legal),

@@ -10,6 +10,7 @@ add to verl's own:
 - A loss or gradient that is not a finite number ends the run, naming the step and the tasks.
 - The estimators `grpo` and `rae` compare whole games, seat by seat, see `advantages`.
 - Replies that are cut at the token limit, many for several steps, are named once on the console.
+- Rollout and trainer that give other probabilities to the same tokens are named once too.
 - A model that gives no legal answer for several steps ends the run with an error, instead of a flat curve.
 - The dataset learns what came of its tasks, before a checkpoint is saved; curriculum and failure replay live there.
 - Some games of each validation are written down, for a person to look at, see `viewing.games_page`.
@@ -53,6 +54,7 @@ from veritas_rl.checkpoints.prune import keep_newest
 from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin import loop_manager
 from veritas_rl.verl_plugin.advantages import ESTIMATORS, RoleBaselines, group_relative, role_conditioned
+from veritas_rl.verl_plugin.agreement import METRIC, AgreementWatch
 from veritas_rl.verl_plugin.batches import even_mini_batches, moves_of, outcomes
 from veritas_rl.verl_plugin.cpu import room
 from veritas_rl.verl_plugin.sample_key import SampleKey
@@ -104,6 +106,7 @@ class TaskTraining(PPOTrainer):
         self._baselines = RoleBaselines()
         self._barren_steps = 0
         self._truncation = TruncationWatch(config.data.max_response_length)
+        self._agreement = AgreementWatch(four_bit=config.veritas_rl.get("quantization") is not None)
         self._learners = [config.actor_rollout_ref.actor, config.critic]
         self._mini_batch_sizes = [learner.ppo_mini_batch_size for learner in self._learners]
         self._drawn: dict[str, int] = {}
@@ -155,6 +158,9 @@ class TaskTraining(PPOTrainer):
         metrics |= self._record()
         if line := self._truncation.message(metrics.get("task/truncated", 0.0)):
             print(line, flush=True)
+        # Replies that were begun with older weights may differ by what was learned since.
+        if self.verl_mode == "sync" and (line := self._agreement.message(metrics.get(METRIC))):
+            print(line, flush=True)
         self._barren_steps = 0 if metrics.get("task/legal", 1.0) else self._barren_steps + 1
         if self._barren_steps == BARREN_STEPS:
             raise UserError(
@@ -191,7 +197,7 @@ class TaskTraining(PPOTrainer):
             [rewards[index] for index in real],
         )
         if algorithm.adv_estimator == "grpo":
-            found = group_relative(moves, normalise=algorithm.get("norm_adv_by_std_in_grpo", True))
+            found = group_relative(moves, normalize=algorithm.get("norm_adv_by_std_in_grpo", True))
         else:
             found = role_conditioned(moves, self._baselines)
         advantages = dict(zip(real, found, strict=True))

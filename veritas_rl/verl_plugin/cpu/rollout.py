@@ -31,17 +31,14 @@ from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.sampling import SamplingParams
+from veritas_rl.verl_plugin.adapter_digest import digests_of
+from veritas_rl.verl_plugin.adapter_shards import is_adapter
 from veritas_rl.verl_plugin.cpu.client import server_name
 
 CALLS = 100_000
 """How many calls a server takes at once. While it is paused each waits, and the order to go on must get through."""
 
 STOP_REASONS = {"stop": "completed", "length": "completed", "aborted": "aborted"}
-
-
-def is_adapter(name: str) -> bool:
-    """Whether a weight belongs to a LoRA adapter."""
-    return "lora_" in name
 
 
 def served_name(name: str) -> str:
@@ -173,6 +170,12 @@ class GenerationServer:
             self._incoming.put(None)
             loading, self._incoming, self._loading = self._loading, None, None
             await loading
+
+    async def adapter_digests(self, dtype: torch.dtype) -> dict[str, int]:
+        """The digests of the adapter that it generates with, as `adapter_digest.digests_of` makes them."""
+        model: Any = self.engine.model
+        weights = ((name, parameter) for name, parameter in model.named_parameters() if is_adapter(name))
+        return digests_of(weights, dtype)
 
     async def set_global_steps(self, global_steps: int | None) -> None:
         """Name the step whose weights are served from now on."""
@@ -307,6 +310,11 @@ class TransformersRollout(BaseRollout):
                 bucket, size = [], 0
         await server.load_weights.remote(bucket, last=True)
         await server.set_global_steps.remote(global_steps)
+
+    async def adapter_digests(self, dtype: torch.dtype) -> dict[str, int]:
+        """The digests of the adapter that this rank's server generates with."""
+        server: Any = ray.get_actor(server_name(self.replica_rank))
+        return await server.adapter_digests.remote(dtype)
 
     async def resume(self, tags: list[str]) -> None:
         """The server keeps its weights: there is nothing to restore."""

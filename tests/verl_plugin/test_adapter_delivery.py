@@ -1,0 +1,107 @@
+"""The rollout generates with the trainer's adapter after each weight sync."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
+from veritas_rl.errors import UserError
+from veritas_rl.launch.tiny_model import build_tiny_model
+from veritas_rl.verl_plugin.adapter_delivery import AdapterWatch, scaling_of
+from veritas_rl.verl_plugin.adapter_digest import digests_of, together
+
+PROGRAM = Path(__file__).with_name("sync_adapter.py")
+
+
+def adapted(model: Path) -> Any:
+    """A model with an adapter that is not zero."""
+    torch.manual_seed(0)
+    base = AutoModelForCausalLM.from_pretrained(model)
+    return get_peft_model(base, LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", init_lora_weights=False))
+
+
+@pytest.mark.training
+def test_two_ranks_deliver_their_adapter_however_they_hold_and_send_it(tmp_path: Path) -> None:
+    model = build_tiny_model(tmp_path / "model", seed=0, weights=0.1, embeddings=0.5)
+    adapted(model).save_pretrained(str(tmp_path / "adapter"))
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"),
+            *(PROGRAM, model, tmp_path / "adapter"),
+        ],
+        env={**os.environ, "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    runs = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert [(run["strategy"], run["layered"]) for run in runs] == [
+        ("fsdp", False),
+        ("fsdp", True),
+        ("fsdp2", False),
+        ("fsdp2", True),
+    ]
+    file = together(digests_of(load_file(tmp_path / "adapter/adapter_model.safetensors").items(), torch.float32))
+    for run in runs:
+        # At each sync the rollout held something else before.
+        assert run["before"] == [False] * 3
+        assert run["same"] == [True] * 3
+        # What it holds at step 1 is what was in the file; at each step it is another adapter.
+        assert file in run["lines"][0]
+        assert len(set(run["lines"])) == 3
+        # Without the adapter the rollout is another model.
+        assert max(run["differences"]) < 1e-5
+        assert run["without"][0] > 1e-3
+    for whole, layered in (runs[:2], runs[2:]):
+        assert whole["lines"] == layered["lines"]
+
+
+class OneRank:
+    """A rollout of one rank that holds the tensors it is given."""
+
+    config = SimpleNamespace(name="transformers", dtype="float32")
+
+    def __init__(self, tensors: dict[str, torch.Tensor]) -> None:
+        self.tensors = tensors
+
+    async def adapter_digests(self, dtype: torch.dtype) -> dict[str, int]:
+        return digests_of(self.tensors.items(), dtype)
+
+
+def test_a_rollout_with_another_adapter_ends_the_run(tiny_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = adapted(tiny_model)
+    engine = SimpleNamespace(module=model, device_mesh=None)
+    rollout = OneRank({name: value.detach().clone() for name, value in model.named_parameters() if "lora_" in name})
+    watch = AdapterWatch(rollout)
+    for step in range(6):
+        asyncio.run(watch.check(engine, step, rank=0))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["step 0", "step 1", "step 2", "step 3"]
+    with torch.no_grad():
+        model.base_model.model.model.layers[2].mlp.up_proj.lora_B.default.weight[0, 0] += 1e-3
+    with pytest.raises(
+        UserError, match=r"step 6: .* 1 of 56 tensors have other numbers: layers\.2\.mlp\.up_proj\.lora_B"
+    ):
+        asyncio.run(watch.check(engine, 6, rank=0))
+    rollout.tensors = {}
+    with pytest.raises(UserError, match="it holds none"):
+        asyncio.run(watch.check(engine, 7, rank=0))
+
+
+@pytest.mark.parametrize(("stabilized", "scaling"), [(False, 2.0), (True, 4.0)])
+def test_the_scaling_is_pefts(tiny_model: Path, stabilized: bool, scaling: float) -> None:
+    config = LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj"], use_rslora=stabilized)
+    model: Any = get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_model), config)
+    assert model.base_model.model.model.layers[0].self_attn.q_proj.scaling["default"] == scaling
+    assert scaling_of(model.peft_config["default"]) == scaling

@@ -1,0 +1,157 @@
+"""What every plan has: phases with their memory, whether they fit, and why not."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from veritas_rl.planning.devices import GIB, Device
+from veritas_rl.planning.duration import Assumptions
+from veritas_rl.planning.models import Shape
+from veritas_rl.planning.serving import CONTEXT
+
+ERROR = 0.15
+"""How far a forecast may be from a measurement, see docs/planning.md: what is larger by more than this cannot fit."""
+
+FRAGMENTED = 0.05
+"""Share of the trainer's passing memory that its allocator holds beside what is in use. Assumed."""
+
+COLLECTIVES = int(0.6 * GIB)
+"""Buffers of NCCL in the trainer's process, where there are several GPUs. Assumed."""
+
+CPU_PROCESS = int(0.55 * GIB)
+"""A process that has imported torch, transformers and verl, on a CPU. Measured."""
+
+STEP = 1024
+"""In what steps the largest micro-batch is looked for, in tokens."""
+
+MOST_STEPS = 1024
+"""Where the search ends: a million tokens."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase of a step on one device.
+
+    Attributes:
+        name: What happens.
+        parts: Bytes by what they hold.
+        setting: The setting that makes it larger or smaller.
+    """
+
+    name: str
+    parts: Mapping[str, int]
+    setting: str
+
+    @property
+    def total(self) -> int:
+        """Bytes of the device."""
+        return sum(self.parts.values())
+
+    @property
+    def largest(self) -> str:
+        """The part that takes most."""
+        return max(self.parts, key=lambda part: self.parts[part])
+
+
+@dataclass(frozen=True)
+class Forecast(ABC):
+    """What a run takes of each device, of the host, of the disk, and of a person's time.
+
+    Attributes:
+        shape: The model.
+        device: One GPU, or the machine where there is none.
+        hardware: The hardware group.
+        assumed: What settings do not say.
+    """
+
+    shape: Shape
+    device: Device
+    hardware: str
+    assumed: Assumptions
+
+    @abstractmethod
+    def phases(self) -> list[Phase]:
+        """Each phase of a step, in its order."""
+
+    @abstractmethod
+    def changes(self) -> list[str]:
+        """Overrides that make the run fit, each alone, then together; empty where it fits or nothing helps."""
+
+    @abstractmethod
+    def host(self) -> dict[str, int]:
+        """Memory of one node's host, by part."""
+
+    @abstractmethod
+    def checkpoint(self) -> dict[str, int]:
+        """One checkpoint on the disk, by part."""
+
+    @abstractmethod
+    def seconds(self) -> dict[str, float]:
+        """A step's time by phase."""
+
+    @abstractmethod
+    def tokens(self) -> tuple[float, float]:
+        """Prompt and reply tokens of a step."""
+
+    @property
+    @abstractmethod
+    def kept(self) -> int:
+        """Checkpoints that are kept."""
+
+    @property
+    @abstractmethod
+    def longest(self) -> int:
+        """Tokens of the longest sequence."""
+
+    @abstractmethod
+    def trains(self, tokens: int) -> bool:
+        """Whether micro-batches of so many tokens fit."""
+
+    @property
+    def peak(self) -> Phase:
+        """The phase that takes most."""
+        return max(self.phases(), key=lambda phase: phase.total)
+
+    @property
+    def fits(self) -> bool:
+        """Whether every phase fits into the device."""
+        return self.peak.total <= self.device.memory
+
+    def refusal(self) -> str | None:
+        """Why the run cannot fit even where the forecast is too large by its error; None where it can."""
+        peak = self.peak
+        if peak.total * (1 - ERROR) <= self.device.memory:
+            return None
+        return (
+            f"{peak.name} needs about {peak.total / GIB:.1f} GiB of the {self.device.memory / GIB:.1f} of "
+            f"{self.device.name}, most of it for {peak.largest}"
+        )
+
+    def largest_tokens(self) -> int | None:
+        """The largest micro-batch that fits, in tokens: a multiple of 1024 or one longest sequence; else None."""
+        if not self.trains(self.longest):
+            return None
+        fits = self.longest // STEP
+        too_many = fits + 1
+        while too_many < MOST_STEPS and self.trains(too_many * STEP):
+            fits, too_many = too_many, too_many * 2
+        while too_many - fits > 1:
+            middle = (fits + too_many) // 2
+            fits, too_many = (middle, too_many) if self.trains(middle * STEP) else (fits, middle)
+        return max(self.longest, fits * STEP)
+
+
+def process_bytes(ranks: int) -> int:
+    """What a trainer's process takes of a GPU beside tensors."""
+    return CONTEXT + (COLLECTIVES if ranks > 1 else 0)
+
+
+def phase_of(name: str, parts: Mapping[str, int], setting: str) -> Phase:
+    """A phase without the parts that take nothing."""
+    return Phase(name, {part: size for part, size in parts.items() if size}, setting)
+
+
+def with_fragments(parts: Mapping[str, int]) -> dict[str, int]:
+    """Parts with what the allocator holds beside those that come and go."""
+    passing = sum(size for name, size in parts.items() if name not in ("weights", "optimizer", "gradients"))
+    return {**parts, "fragments": int(FRAGMENTED * passing)}

@@ -1,0 +1,208 @@
+"""The plan of supervised fine-tuning: an update, the loss on held-out rows, a checkpoint."""
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from omegaconf import DictConfig
+
+from veritas_rl.errors import UserError
+from veritas_rl.planning.duration import pass_seconds, update_passes
+from veritas_rl.planning.forecast import CPU_PROCESS, Forecast, Phase, phase_of, process_bytes, with_fragments
+from veritas_rl.planning.settings import Role, bytes_of
+from veritas_rl.planning.storage import TRAINER, checkpoint_parts, offloaded_parts
+from veritas_rl.planning.training import Engine
+
+LOADER = 1 << 29
+"""Resident memory of a process that reads rows. Assumed."""
+
+
+@dataclass(frozen=True)
+class SftSettings:
+    """What of a resolved configuration of supervised fine-tuning decides memory and time.
+
+    Attributes:
+        model: The model's folder or hub id.
+        gpus: GPUs of the machine; ranks on a CPU.
+        cpu: Whether it trains on a CPU.
+        rows: Conversations of a step.
+        length: The most tokens of one.
+        at_once: Rows of a micro-batch; 0 where a micro-batch is bounded by tokens.
+        role: The trained model.
+        kept: Checkpoints that are kept.
+        loaders: Processes of each rank that read rows.
+    """
+
+    model: str
+    gpus: int
+    cpu: bool
+    rows: int
+    length: int
+    at_once: int
+    role: Role
+    kept: int
+    loaders: int
+
+    @property
+    def nodes(self) -> int:
+        """One machine."""
+        return 1
+
+
+def sft_settings_of(configuration: DictConfig) -> SftSettings:
+    """What a plan needs of a resolved configuration of supervised fine-tuning.
+
+    Raises:
+        UserError: No model is named, or a number format is not known.
+    """
+    model, engine, data, trainer = (configuration[name] for name in ("model", "engine", "data", "trainer"))
+    if model.path is None:
+        raise UserError("no model is named: --model takes a folder or a hub id")
+    precision = engine.get("mixed_precision") or {}
+    at_once = 0 if data.use_dynamic_bsz else int(data.micro_batch_size_per_gpu)
+    tokens = int(data.max_token_len_per_gpu) if data.use_dynamic_bsz else at_once * data.max_length
+    targets = model.get("target_modules")
+    role = Role(
+        critic=False,
+        lora_rank=model.get("lora_rank") or 0,
+        lora_targets=None
+        if targets in (None, "all-linear")
+        else tuple([targets] if isinstance(targets, str) else targets),
+        lora_only=False,
+        four_bit=False,
+        weight_bytes=bytes_of(engine.get("model_dtype") or "fp32"),
+        compute_bytes=bytes_of(precision.get("param_dtype", "bf16")),
+        reduce_bytes=bytes_of(precision.get("reduce_dtype", "fp32")),
+        param_offload=bool(engine.param_offload or engine.offload_policy),
+        optimizer_offload=bool(engine.optimizer_offload or engine.offload_policy),
+        streamed=bool(engine.offload_policy) and engine.strategy == "fsdp2",
+        fsdp2=engine.strategy == "fsdp2",
+        reshard=bool(engine.reshard_after_forward),
+        shards=trainer.n_gpus_per_node,
+        packed=bool(model.use_remove_padding),
+        flash=str(model.override_config.get("attn_implementation")).startswith("flash"),
+        checkpointing=bool(model.enable_gradient_checkpointing),
+        update_tokens=tokens,
+        infer_tokens=tokens,
+        entropy=False,
+        compiled=bool(engine.use_torch_compile) and bool(model.use_remove_padding),
+        entropy_chunk=None,
+        fused_kernels=bool(model.get("use_fused_kernels")),
+        fused_optimizer=bool((configuration.optim.get("override_optimizer_config") or {}).get("fused")),
+        mini_batches=1,
+        epochs=1,
+    )
+    return SftSettings(
+        model=model.path,
+        gpus=trainer.n_gpus_per_node,
+        cpu=trainer.device == "cpu",
+        rows=data.train_batch_size,
+        length=data.max_length,
+        at_once=at_once,
+        role=role,
+        kept=trainer.max_ckpt_to_keep or 1,
+        loaders=data.num_workers,
+    )
+
+
+@dataclass(frozen=True)
+class SftPlan(Forecast):
+    """What a run of supervised fine-tuning takes. Micro-batches are as full as they can be: rows of the most tokens.
+
+    Attributes:
+        settings: Of the run.
+    """
+
+    settings: SftSettings
+
+    @property
+    def engine(self) -> Engine:
+        """The trained model on one device. Its micro-batches are counted with their padding."""
+        return Engine(self.shape, self.settings.role, cpu=self.settings.cpu)
+
+    def phases(self) -> list[Phase]:
+        """Each phase of a step."""
+        settings, engine = self.settings, self.engine
+        ranks = settings.gpus
+        process = {"processes": CPU_PROCESS * (1 + ranks) if settings.cpu else process_bytes(ranks)}
+        setting = "data.micro_batch_size_per_gpu" if settings.at_once else "data.max_token_len_per_gpu"
+        kept = {} if settings.role.streamed else {"weights": engine.weights, "optimizer": engine.optimizer}
+        return [
+            phase_of("update", {**process, **with_fragments(engine.update_parts())}, setting),
+            phase_of("held-out loss", {**process, **with_fragments(engine.inference_parts(entropy=False))}, setting),
+            phase_of("checkpoint", {**process, **kept}, "trainer.save_freq"),
+        ]
+
+    @property
+    def kept(self) -> int:
+        """Checkpoints that are kept."""
+        return self.settings.kept
+
+    @property
+    def longest(self) -> int:
+        """The most tokens of a conversation."""
+        return self.settings.length
+
+    def with_role(self, at_once: int = -1, **changes: object) -> "SftPlan":
+        """The same run with changes of the trained model, and of the rows of a micro-batch."""
+        settings = self.settings
+        role = dataclasses.replace(settings.role, **changes)
+        at_once = settings.at_once if at_once < 0 else at_once
+        return dataclasses.replace(self, settings=dataclasses.replace(settings, role=role, at_once=at_once))
+
+    def with_tokens(self, tokens: int) -> "SftPlan":
+        """The same run with micro-batches of so many tokens."""
+        return self.with_role(update_tokens=tokens, infer_tokens=tokens)
+
+    def trains(self, tokens: int) -> bool:
+        """Whether micro-batches of so many tokens fit."""
+        return all(phase.total <= self.device.memory for phase in self.with_tokens(tokens).phases())
+
+    def changes(self) -> list[str]:
+        """Overrides that make the run fit, each alone, then together; empty where it fits or nothing helps."""
+        if self.fits:
+            return []
+        streamed = self.with_role(streamed=True, param_offload=True, optimizer_offload=True)
+        offload = "engine.offload_policy=true"
+        found = [
+            *self._smaller(""),
+            *([(offload, streamed)] if self.settings.role.fsdp2 and not self.settings.cpu else []),
+            *(streamed._smaller(f"{offload} ") if self.settings.role.fsdp2 and not self.settings.cpu else ()),
+        ]
+        return [typed for typed, plan in found if plan.fits][:3]
+
+    def _smaller(self, typed: str) -> Iterator[tuple[str, "SftPlan"]]:
+        """The largest micro-batch that fits, beside what was typed already."""
+        tokens = self.largest_tokens()
+        if tokens is None:
+            return
+        if rows := self.settings.at_once and tokens // self.settings.length:
+            yield f"{typed}data.micro_batch_size_per_gpu={rows}", self.with_tokens(rows * self.settings.length)
+        elif not self.settings.at_once:
+            yield f"{typed}data.max_token_len_per_gpu={tokens}", self.with_tokens(tokens)
+
+    def host(self) -> dict[str, int]:
+        """Memory of the host, by part. Each rank reads the whole model where embedding and head are one."""
+        settings = self.settings
+        readers = settings.gpus if self.shape.tied else 1
+        parts = {
+            "processes": settings.gpus * (TRAINER + settings.loaders * LOADER),
+            **offloaded_parts([settings.role], self.shape, settings.gpus),
+            "loading, at the start": readers * self.shape.parameters() * settings.role.weight_bytes,
+        }
+        return {name: size for name, size in parts.items() if size}
+
+    def checkpoint(self) -> dict[str, int]:
+        """One checkpoint on the disk, by part."""
+        named = checkpoint_parts([self.settings.role], self.shape)
+        return {name.replace("actor's", "model's"): size for name, size in named.items()}
+
+    def tokens(self) -> tuple[float, float]:
+        """Tokens of a step: questions, and answers, which are learned."""
+        return self.settings.rows * self.assumed.prompt, self.settings.rows * self.assumed.reply
+
+    def seconds(self) -> dict[str, float]:
+        """A step's time."""
+        role, total = self.settings.role, sum(self.tokens())
+        passes = update_passes(role)
+        return {"update": pass_seconds(role, passes, self.shape, self.device, self.assumed, total, self.settings.gpus)}

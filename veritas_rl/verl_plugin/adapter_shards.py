@@ -1,0 +1,102 @@
+"""A LoRA adapter inside a module of FSDP 1 or 2: what each rank holds of it, and all of it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import distributed
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+WRAPPERS = ("_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
+"""What FSDP and gradient checkpointing put into names."""
+
+
+def is_adapter(name: str) -> bool:
+    """Whether a weight belongs to a LoRA adapter."""
+    return "lora_" in name
+
+
+def file_name(name: str) -> str:
+    """The name that a parameter of a wrapped PEFT model has in PEFT's files."""
+    for wrapper in WRAPPERS:
+        name = name.replace(wrapper, "")
+    return name.replace(".default", "")
+
+
+def local_shares(module: Any) -> Iterator[tuple[str, torch.Tensor, torch.Tensor | None]]:
+    """What this rank holds of each tensor of the adapter.
+
+    Args:
+        module: A PEFT model that verl has wrapped, on any device.
+
+    Yields:
+        The name in PEFT's files, numbers, and where each of them stands in the whole tensor, None if they are all;
+        both flat.
+    """
+    flat = list(_flat_parameters(module))
+    for name, values, start, shape, _ in flat:
+        part = values.numel() < shape.numel()
+        yield name, values, start + torch.arange(values.numel(), device=values.device) if part else None
+    if flat:
+        return
+    for name, parameter in _parameters(module):
+        local = parameter.to_local().detach() if isinstance(parameter, DTensor) else parameter.detach()
+        if not isinstance(parameter, DTensor) or local.numel() == parameter.numel():
+            yield file_name(name), local.flatten(), None
+            continue
+        shape, offset = compute_local_shape_and_global_offset(
+            parameter.shape, parameter.device_mesh, parameter.placements
+        )
+        places = torch.zeros((), dtype=torch.int64, device=local.device)
+        for size, start, extent in zip(shape, offset, parameter.shape, strict=True):
+            places = places[..., None] * extent + (start + torch.arange(size, device=local.device))
+        yield file_name(name), local.flatten(), places.flatten()
+
+
+def gathered(module: Any) -> dict[str, torch.Tensor]:
+    """All of the adapter on the CPU, by the names in PEFT's files; all ranks call it at once.
+
+    One tensor after the other is made whole, so the base is not gathered with it.
+
+    Args:
+        module: A PEFT model that verl has wrapped.
+    """
+    found: dict[str, torch.Tensor] = {}
+    for name, values, start, shape, group in _flat_parameters(module):
+        whole = values.new_zeros(shape.numel())
+        whole[start : start + values.numel()] = values
+        if group is not None:
+            distributed.all_reduce(whole, group=group)
+        found[name] = whole.view(shape).cpu()
+    if found:
+        return found
+    for name, parameter in _parameters(module):
+        whole = parameter.full_tensor() if isinstance(parameter, DTensor) else parameter
+        found[file_name(name)] = whole.detach().cpu()
+    return found
+
+
+def _parameters(module: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """Of FSDP 2. Its state is divided, where parameters are whole and rounded for as long as a pass needs them."""
+    return ((name, tensor) for name, tensor in module.state_dict().items() if is_adapter(name))
+
+
+def _flat_parameters(module: Any) -> Iterator[tuple[str, torch.Tensor, int, torch.Size, Any]]:
+    """Of FSDP 1: name, this rank's numbers, where they start, the shape, and who has the rest (None: nobody)."""
+    for prefix, unit in module.named_modules():
+        handle = getattr(unit, "_handle", None)
+        if handle is None or not hasattr(handle, "flat_param"):
+            continue
+        flat = handle.flat_param
+        # Before the first pass there is nothing but the part.
+        local = getattr(flat, "_local_shard", flat).detach()
+        for name, shape, shard in zip(flat._fqns, flat._shapes, flat._shard_param_infos, strict=True):
+            full = f"{prefix}.{name}"
+            if not is_adapter(full):
+                continue
+            values, start = local[:0], 0
+            if shard.in_shard:
+                values = local[shard.offset_in_shard : shard.offset_in_shard + shard.numel_in_shard]
+                start = shard.intra_param_start_idx
+            yield file_name(full), values, start, shape, handle.process_group if handle.uses_sharded_strategy else None

@@ -1,0 +1,123 @@
+"""verl's workers for actor and critic in one process, without Ray, for measurements and tests.
+
+The process needs torch's variables of a process group: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from omegaconf import DictConfig
+from tensordict import TensorDict
+from verl.utils import tensordict_utils as tu
+from verl.utils.config import omega_conf_to_dataclass
+from verl.workers.config import TrainingWorkerConfig
+from verl.workers.engine_workers import TrainingWorker
+from verl.workers.utils.losses import ppo_loss, value_loss
+
+ROLES = ("actor", "critic")
+
+
+def worker_of(role: str, configuration: DictConfig) -> TrainingWorker:
+    """verl's worker of a role, as the configuration makes it, with its model loaded and its loss set.
+
+    Args:
+        role: "actor" or "critic".
+        configuration: Resolved, of reinforcement learning.
+    """
+    worker, loss = {"actor": _actor, "critic": _critic}[role](configuration)
+    worker.reset()
+    worker.set_loss_fn(loss)
+    return worker
+
+
+def _actor(configuration: DictConfig) -> tuple[TrainingWorker, Any]:
+    node = configuration.actor_rollout_ref
+    model, config = omega_conf_to_dataclass(node.model), omega_conf_to_dataclass(node.actor)
+    config.model_config = model
+    made = TrainingWorkerConfig(
+        model_type="language_model",
+        model_config=model,
+        engine_config=config.engine,
+        optimizer_config=config.optim,
+        checkpoint_config=config.checkpoint,
+    )
+    made.engine_config.use_dynamic_bsz = True
+    made.engine_config.max_token_len_per_gpu = node.actor.ppo_max_token_len_per_gpu
+    made.engine_config.infer_max_token_len_per_gpu = node.rollout.log_prob_max_token_len_per_gpu
+    return TrainingWorker(made), partial(ppo_loss, config=config)
+
+
+def _critic(configuration: DictConfig) -> tuple[TrainingWorker, Any]:
+    config = omega_conf_to_dataclass(configuration.critic)
+    config.engine.infer_max_token_len_per_gpu = config.ppo_infer_max_token_len_per_gpu
+    config.engine.max_token_len_per_gpu = config.ppo_infer_max_token_len_per_gpu
+    config.engine.use_dynamic_bsz = True
+    made = TrainingWorkerConfig(
+        model_type="value_model",
+        model_config=config.model,
+        engine_config=config.engine,
+        optimizer_config=config.optim,
+        checkpoint_config=config.checkpoint,
+    )
+    return TrainingWorker(made), partial(value_loss, config=config)
+
+
+def infer(role: str, worker: TrainingWorker, rows: TensorDict) -> Any:
+    """A pass without gradients: log-probabilities with entropy, or values."""
+    return worker.infer_batch(_with_settings(rows, calculate_entropy=role == "actor", compute_loss=False))
+
+
+def update(role: str, worker: TrainingWorker, rows: TensorDict, configuration: DictConfig) -> dict[str, Any]:
+    """One step of the optimizer over all rows.
+
+    Returns:
+        verl's metrics of it.
+    """
+    entropy = role == "actor" and configuration.actor_rollout_ref.actor.entropy_coeff != 0
+    settings = {
+        "calculate_entropy": entropy,
+        "global_batch_size": rows.batch_size[0],
+        "mini_batch_size": rows.batch_size[0],
+        "epochs": 1,
+        "dataloader_kwargs": {"shuffle": False},
+    }
+    return tu.get(worker.train_mini_batch(_with_settings(rows, **settings)), "metrics")
+
+
+def random_rows(lengths: Sequence[tuple[int, int]], seed: int = 0) -> TensorDict:
+    """Random sequences as a step has them, with old log-probabilities, advantages, values and returns.
+
+    Args:
+        lengths: Tokens of prompt and reply of each.
+        seed: Of the tokens.
+    """
+    draw = torch.Generator().manual_seed(seed)
+    rows: dict[str, list[torch.Tensor]] = {}
+    for prompt, reply in lengths:
+        ids = torch.randint(4, 250, (prompt + reply,), generator=draw)
+        columns = {
+            "prompts": ids[:prompt].clone(),
+            "responses": ids[prompt:].clone(),
+            "input_ids": ids,
+            "position_ids": torch.arange(prompt + reply),
+            "response_mask": torch.ones(reply, dtype=torch.int64),
+            "loss_mask": torch.ones(reply, dtype=torch.int64),
+            "old_log_probs": torch.full((reply,), -5.5),
+            "advantages": torch.randn(1, generator=draw).expand(reply).contiguous(),
+            "values": torch.zeros(reply),
+            "returns": torch.ones(reply),
+        }
+        for name, column in columns.items():
+            rows.setdefault(name, []).append(column)
+    nested = {name: torch.nested.as_nested_tensor(column, layout=torch.jagged) for name, column in rows.items()}
+    return TensorDict(nested, batch_size=[len(lengths)])
+
+
+def _with_settings(rows: TensorDict, **more: Any) -> TensorDict:
+    """The rows with what the trainer says beside them."""
+    copied = rows.copy()
+    known = {"temperature": 1.0, "distillation_use_topk": False, "distillation_only": False}
+    tu.assign_non_tensor(copied, **known, **more)
+    return copied
