@@ -14,7 +14,7 @@ train/tools/convert_to_parquet.py.
 from pathlib import Path
 
 from veritas_rl.errors import UserError, exit_on_user_error
-from veritas_rl.judging.options import PlayersParser, replies_of
+from veritas_rl.judging.options import PlayersParser, add_reply_options, replies_of
 from veritas_rl.paths import ROOT
 
 OUTPUT = ROOT / "train/outputs/play"
@@ -35,15 +35,8 @@ def main() -> None:
     add("--no_browser", action="store_true", help="open no browser")
     add("--output", type=Path, default=OUTPUT, help="the folder of the games that end")
     add("--seed", type=int, default=42, help="of deals, dice, bots and replies")
-    add("--base", help="the base of an adapter or checkpoint that names none, or whose own is gone")
-    add("--prompt", default="full", help="what a model is shown: full, unlisted or brief; default: full")
     add("--retries", type=int, default=RETRIES, help="how often a model may make a mistake good in a game")
-    add("--temperature", type=float, default=0.0, help="of a model's replies; default: 0")
-    add("--top_p", type=float, default=1.0, help="of a model's replies")
-    add("--enable_thinking", action="store_true", help="let a model of both kinds think before it answers")
-    add("--say_limit", action="store_true", help="say in each prompt how many tokens the reply may have")
-    add("--max_tokens", type=int, default=1024, help="the most tokens of a reply")
-    add("--timeout", type=float, default=600.0, help="the most seconds a server may take for a reply")
+    add_reply_options(parser)
     parser.set_defaults(concurrency=8)
     given = parser.parse_args()
     replies = replies_of(given)

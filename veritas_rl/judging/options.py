@@ -42,6 +42,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--games", "--cases", default="", help="what is played, with commas; default: all cases of the environment")
     add_config(parser)
     add("--seed", type=int, default=42, help="of the deals, the bots and the replies")
+    add_reply_options(parser)
+    add("--concurrency", type=int, default=256, help="how many replies are written at once")
+    add("--max_moves", type=int, default=0, help="a longer game ends as unfinished; default: 0, by game")
+    add("--price_in", type=float, metavar="MONEY", help="what a server takes for a million tokens that it reads")
+    add("--price_out", type=float, metavar="MONEY", help="what it takes for a million tokens that it writes")
+    add("--prices", type=Path, metavar="FILE", help="the prices of several models, with their date, as YAML")
+    add("--budget", type=float, metavar="MONEY", help="the most money that servers may take for this output folder")
+
+
+def add_reply_options(parser: argparse.ArgumentParser) -> None:
+    """Add how a model is asked and how it writes; `replies_of` needs `--seed` and `--concurrency` beside these."""
+    add = parser.add_argument
     add("--base", help="the base of an adapter or checkpoint that names none, or whose own is gone")
     add("--prompt", default="full", help="what a model is shown: full, unlisted or brief; default: full")
     add("--temperature", type=float, default=0.0, help="of a model's replies; default: 0")
@@ -49,13 +61,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--enable_thinking", action="store_true", help="let a model of both kinds think before it answers")
     add("--say_limit", action="store_true", help="say in each prompt how many tokens the reply may have")
     add("--max_tokens", type=int, default=1024, help="the most tokens of a reply")
-    add("--concurrency", type=int, default=256, help="how many replies are written at once")
     add("--timeout", type=float, default=600.0, help="the most seconds a server may take for a reply")
-    add("--max_moves", type=int, default=0, help="a longer game ends as unfinished; default: 0, by game")
-    add("--price_in", type=float, metavar="MONEY", help="what a server takes for a million tokens that it reads")
-    add("--price_out", type=float, metavar="MONEY", help="what it takes for a million tokens that it writes")
-    add("--prices", type=Path, metavar="FILE", help="the prices of several models, with their date, as YAML")
-    add("--budget", type=float, metavar="MONEY", help="the most money that servers may take for this output folder")
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:

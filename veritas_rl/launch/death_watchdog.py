@@ -5,7 +5,7 @@ waits, so a run may hang. Ray's control service (the GCS) knows of each actor th
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from typing import Any
 
@@ -56,7 +56,8 @@ class DeathWatchdog(Deaths):
         with suppress(psutil.NoSuchProcess):
             if psutil.Process(self.driver).status() == psutil.STATUS_ZOMBIE:
                 return None  # the run has ended, and with it all of its processes
-            for name in (*self._dead_daemons(), *self._dead_actors()):
+            family = family_of(self.driver)
+            for name in (*self._dead_daemons(family), *self._dead_actors(family)):
                 self.dead.setdefault(name, now)
         if any(now - since >= self.patience for since in self.dead.values()):
             return f"{self.named()}, and verl waits for it: the same command goes on from the last checkpoint"
@@ -70,9 +71,9 @@ class DeathWatchdog(Deaths):
         more = f" (and {len(others)} more)" if others else ""
         return f"{first} died{more}"
 
-    def _dead_daemons(self) -> Iterator[str]:
+    def _dead_daemons(self, family: Set[int]) -> Iterator[str]:
         running = set()
-        for process in family_of(self.driver):
+        for process in family:
             with suppress(psutil.NoSuchProcess):
                 child = psutil.Process(process)
                 if child.name() in DAEMONS and child.status() != psutil.STATUS_ZOMBIE:
@@ -82,7 +83,7 @@ class DeathWatchdog(Deaths):
             if process not in running:
                 yield f"Ray's {name} (process {process})"
 
-    def _dead_actors(self) -> Iterator[str]:
+    def _dead_actors(self, family: Set[int]) -> Iterator[str]:
         self._address = self._address or own_cluster(self.driver) or running_address(self.ray_init)
         if self._address is None:
             return
@@ -90,7 +91,7 @@ class DeathWatchdog(Deaths):
         unexpected = (reasons.WORKER_DIED, reasons.NODE_DIED)
         try:
             with connected(self._address) as control:
-                job = control.job_of(family_of(self.driver))
+                job = control.job_of(family)
                 for actor in control.actors(job, messages("gcs_pb2").ActorTableData.DEAD) if job is not None else ():
                     cause = actor.death_cause
                     if cause.HasField("oom_context"):

@@ -13,8 +13,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from veritas_rl.envs.answers import answer_text
-from veritas_rl.envs.base import Message, Reason, Reply, Score, Session, Turn
+from veritas_rl.envs.base import Message, Reason, Reply, Score, Turn
 from veritas_rl.envs.openspiel import playing
+from veritas_rl.envs.openspiel.game_session import GameSession
 from veritas_rl.envs.openspiel.games import Game
 from veritas_rl.envs.openspiel.task import OpenSpielTask
 from veritas_rl.envs.openspiel.values import result
@@ -26,7 +27,7 @@ ATTEMPTS = 3
 _NUMBER = re.compile(r"(?<![\w.-])[0-9]{1,9}(?![\w.-]*\w)")
 
 
-class IdSession(Session):
+class IdSession(GameSession):
     """One game.
 
     Args:
@@ -35,22 +36,12 @@ class IdSession(Session):
     """
 
     def __init__(self, task: OpenSpielTask, game: Game) -> None:
-        self.task = task
-        self.game = game
-        self._chance_seed = task.chance_seed
+        super().__init__(task, game, game.spiel.new_initial_state())
         self._most_moves = task.manner.max_moves or game.max_moves
-        self._state = game.spiel.new_initial_state()
         self._chats: dict[int, list[Message]] = {}
         self._left: dict[int, int] = {}
-        self._accepted: dict[int, int] = {}
         self._mistakes = dict.fromkeys(range(game.players), 0)
-        self._moves = 0
-        self._scores: dict[int, Score] | None = None
-        self._turns: tuple[Turn, ...] = ()
         self._advance()
-
-    def turns(self) -> Sequence[Turn]:
-        return self._turns
 
     def step(self, replies: Mapping[int, Reply]) -> None:
         if not self._turns:
@@ -83,17 +74,6 @@ class IdSession(Session):
             self._moves += len(self._accepted)
             self.game.apply(self._state, self._accepted)
             self._advance()
-
-    def scores(self) -> dict[int, Score]:
-        if self._scores is None:
-            raise RuntimeError("the session is not over")
-        return dict(self._scores)
-
-    def board(self, seat: int) -> str:
-        return self.game.position(self._state, seat)
-
-    def role(self, seat: int) -> str:
-        return self.game.role(seat)
 
     def _advance(self) -> None:
         """Go on to the next decision, or to the end."""

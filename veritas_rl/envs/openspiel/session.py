@@ -3,8 +3,9 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from veritas_rl.envs.base import MEASURE, Choice, Hint, Reason, Reply, Score, Session, Turn
+from veritas_rl.envs.base import MEASURE, Choice, Hint, Reason, Reply, Score, Turn
 from veritas_rl.envs.openspiel import playing, positions, text
+from veritas_rl.envs.openspiel.game_session import GameSession
 from veritas_rl.envs.openspiel.games import Decision, Game
 from veritas_rl.envs.openspiel.parsing import read_action
 from veritas_rl.envs.openspiel.task import OpenSpielTask
@@ -15,7 +16,7 @@ QUOTED_CHARACTERS = 2000
 """How much of a mistake is shown to the player who may make it good."""
 
 
-class OpenSpielSession(Session):
+class OpenSpielSession(GameSession):
     """One move, or one game.
 
     A single move pays 1 for being legal in the reward mode "legal". In "outcome" it pays its value, as package `values`
@@ -34,26 +35,17 @@ class OpenSpielSession(Session):
     """
 
     def __init__(self, task: OpenSpielTask, game: Game, decision: Decision | None = None) -> None:
-        self.task = task
-        self._manner, self._pay = task.manner, task.pay
-        self.game = game
-        self._chance_seed = task.chance_seed
         if task.mode == "move":
             asked = decision or positions.decision_of(game.case, task.k, task.seed, task.split, task.parameters.depth)
-            self._state, self._asked = asked[0], (asked[1],)
+            state, self._asked = asked[0], (asked[1],)
         else:
-            self._state, self._asked = game.spiel.new_initial_state(), ()
-        self._scores: dict[int, Score] | None = None
+            state, self._asked = game.spiel.new_initial_state(), ()
+        super().__init__(task, game, state)
+        self._manner, self._pay = task.manner, task.pay
         self._names: dict[int, dict[int, str]] = {}
-        self._accepted: dict[int, int] = {}
-        self._turns: tuple[Turn, ...] = ()
         self._retries = [task.manner.retries] * game.players
         self._mistakes = [0] * game.players
-        self._moves = 0
         self._advance()
-
-    def turns(self) -> Sequence[Turn]:
-        return self._turns
 
     def step(self, replies: Mapping[int, Reply]) -> None:
         if not self._turns:
@@ -83,17 +75,6 @@ class OpenSpielSession(Session):
             self._moves += len(self._accepted)
             self.game.apply(self._state, self._accepted)
         self._advance()
-
-    def scores(self) -> dict[int, Score]:
-        if self._scores is None:
-            raise RuntimeError("the session is not over")
-        return dict(self._scores)
-
-    def board(self, seat: int) -> str:
-        return self.game.position(self._state, seat)
-
-    def role(self, seat: int) -> str:
-        return self.game.role(seat)
 
     def rules(self, seat: int) -> str:
         return f"{self.game.rules()}\n\nYou are {self.game.role(seat)}. {self.game.objective(self._pay.scale)}"
