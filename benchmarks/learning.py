@@ -24,7 +24,7 @@ from rich.table import Table
 
 from veritas_rl.configs import split_list
 from veritas_rl.envs.openspiel.cases import canonical
-from veritas_rl.envs.openspiel.learning_runs import COLUMNS, LearningRun, cells_of, read, write
+from veritas_rl.envs.openspiel.learning_runs import COLUMNS, PATH, LearningRun, cells_of, read, write
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.paths import ROOT
 
@@ -114,7 +114,7 @@ def main() -> int:
     parser.add_argument("--games", help="cases with commas; the ten games by default")
     parser.add_argument("--seeds", help="numbers with commas; three for some games and one for the others by default")
     parser.add_argument("--again", action="store_true", help="train what is in the file already, too")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs/learning.json")
+    parser.add_argument("--output", type=Path, default=PATH)
     given = parser.parse_args()
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
     again = set(wanted(given.games, given.seeds)) if given.again else set()

@@ -228,6 +228,14 @@ class Environment(ABC):
             f"{trainer} data.custom_cls.config.env={self.name} trainer.total_training_steps=200",
         )
 
+    def small_model_warnings(self, cases: Collection[str]) -> Sequence[str]:
+        """A line for each case on which the small model of the CPU settings is known to learn nothing.
+
+        Args:
+            cases: What it would be trained on.
+        """
+        return ()
+
     def read_config(self, values: Mapping[str, Any]) -> Any:
         """The configuration with these values of its fields.
 

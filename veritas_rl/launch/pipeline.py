@@ -139,6 +139,8 @@ def _starting_model(run: Run, judging: Judging, console: Console) -> Path:
         judging.judge(RAW, model)
         return model
     model, tasks = run.folder / "model", run.lessons()
+    for warning in small_model.warnings(tasks):
+        console.print(warning, style="yellow", soft_wrap=True)
     if not model.exists():
         words = small_model.words_of(tasks)
         settings = run.configuration.veritas_rl

@@ -40,6 +40,14 @@ def words_of(tasks: Sequence[Task]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for words in found for word in words))
 
 
+def warnings(tasks: Sequence[Task]) -> list[str]:
+    """A line for each case on which the small model is known to learn nothing."""
+    by_env: dict[str, set[str]] = {}
+    for task in spread(tasks, 1000):
+        by_env.setdefault(task.env, set()).add(task.case)
+    return [line for env, cases in by_env.items() for line in get_environment(env).small_model_warnings(sorted(cases))]
+
+
 def check_size(tasks: Sequence[Task], words: Sequence[str], *, tokens: int, answers: int) -> None:
     """Refuse what the small model cannot learn in minutes.
 

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from veritas_rl.envs.openspiel import learning_runs
+from veritas_rl.envs.openspiel.env import NEXT_CASES, OpenSpielEnvironment
 from veritas_rl.envs.openspiel.learning_runs import COLUMNS, LearningRun, cells_of, read, write
 from veritas_rl.errors import UserError
 
@@ -49,3 +51,21 @@ def test_learning_is_shown_by_legal_replies_and_by_the_intervals() -> None:
     assert run_of(0.1).shows_learning
     assert not run_of(0.01).shows_learning
     assert not run_of(0.1, legal=0.94).shows_learning
+
+
+def test_a_case_on_which_no_training_showed_learning_is_named_before_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning_runs, "PATH", tmp_path / "learning.json")
+    environment = OpenSpielEnvironment()
+    assert not environment.small_model_warnings(["othello"])
+    write(learning_runs.PATH, [run_of(0.01)])
+    (line,) = environment.small_model_warnings(["tic_tac_toe", "othello"])
+    assert line.startswith("othello: ")
+    assert f"GAME_TYPES={NEXT_CASES[0]!r}" in line
+    write(learning_runs.PATH, [run_of(0.01), run_of(0.1)])
+    assert not environment.small_model_warnings(["othello"])
+
+
+def test_the_games_that_are_proposed_next_are_games_that_the_small_model_learns() -> None:
+    assert not OpenSpielEnvironment().small_model_warnings(NEXT_CASES)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from veritas_rl.envs.base import Session, Turn
 from veritas_rl.envs.environment import Environment, PlayerKind
-from veritas_rl.envs.openspiel import ids, positions
+from veritas_rl.envs.openspiel import ids, learning_runs, positions
 from veritas_rl.envs.openspiel.audit import OpenSpielAudit
 from veritas_rl.envs.openspiel.cases import canonical, load
 from veritas_rl.envs.openspiel.catalogue import Catalogue
@@ -88,6 +88,19 @@ class OpenSpielEnvironment(Environment):
         named = others[0] if others else ",".join(NEXT_CASES[:3])
         command = f'GAME_TYPES="{named}" bash train/scripts/openspiel-ppo-trainer.sh'
         return f"{words}, on the same machine or on one with GPUs", command
+
+    def small_model_warnings(self, cases: Collection[str]) -> Sequence[str]:
+        """The measured trainings that did not show learning, see docs/games.md."""
+        runs = learning_runs.read(learning_runs.PATH)
+        shown = {run.case for run in runs if run.shows_learning}
+        failed = {run.case: run for run in runs if run.case not in shown}
+        wanted = dict.fromkeys(canonical(case) for case in cases)
+        return [
+            f"{case}: the small model did not learn to play it better in {failed[case].minutes:.0f} minutes "
+            f"(docs/games.md). It learns GAME_TYPES={NEXT_CASES[0]!r}; AGENT_MODEL_REPO_ID=... trains a model of yours."
+            for case in wanted
+            if case in failed
+        ]
 
     def group(self, task: Task) -> str:
         """The game's short name."""

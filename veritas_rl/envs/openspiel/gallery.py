@@ -28,8 +28,6 @@ from veritas_rl.paths import ROOT
 DOCS = ROOT / "docs"
 PAGE = DOCS / "games.md"
 TEMPLATE = "games.md.jinja"
-RUNS = DOCS / "learning.json"
-"""What `benchmarks/learning.py` has trained; the page has no table of it where it is missing."""
 SIGNAL = DOCS / "learning_signal.json"
 """What `train/tools/learning_signal.py` has measured; the page has no figures where it is missing."""
 
@@ -166,7 +164,7 @@ def render() -> str:
         indexed=ids.INDEXED_GAMES,
         validation=positions.VALIDATION_SHARE,
         signal=_signal() if SIGNAL.is_file() else None,
-        learned=_learned() if RUNS.is_file() else None,
+        learned=_learned() if learning_runs.PATH.is_file() else None,
     )
 
 
@@ -183,7 +181,7 @@ def _signal() -> dict[str, Any]:
 
 def _learned() -> dict[str, Any]:
     """What trainings came to, as words."""
-    runs = learning_runs.read(RUNS)
+    runs = learning_runs.read(learning_runs.PATH)
     return {
         "columns": learning_runs.COLUMNS,
         "rows": [(run.case, *learning_runs.cells_of(run)) for run in runs],

@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from veritas_rl.errors import UserError
+from veritas_rl.paths import ROOT
+
+PATH = ROOT / "docs/learning.json"
+"""The trainings that docs/games.md shows; there may be none."""
 
 COLUMNS: Mapping[str, str] = {
     "seed": "of everything in the run",
