@@ -243,24 +243,6 @@ def test_comments_belong_to_what_stands_below_them(tmp_path: Path) -> None:
     ]
 
 
-def test_check_says_in_one_line_whether_the_page_is_current(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["reference", "--check"])
-    assert reference.main() == 0
-    assert capsys.readouterr().out == ""
-    monkeypatch.setattr(conf, "ROOT", tmp_path)
-    monkeypatch.setattr(reference, "PAGE", tmp_path / "configuration.md")
-    monkeypatch.setattr(reference, "render", lambda: "new")
-    assert reference.main() == 1
-    (line,) = capsys.readouterr().out.splitlines()
-    assert "python -m veritas_rl.launch.reference" in line
-    monkeypatch.setattr("sys.argv", ["reference"])
-    assert reference.main() == 0
-    monkeypatch.setattr("sys.argv", ["reference", "--check"])
-    assert reference.main() == 0
-
-
 # docs/from-other-recipes.md
 
 

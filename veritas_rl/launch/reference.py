@@ -12,7 +12,6 @@ import inspect
 import json
 import os
 import re
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +29,8 @@ from veritas_rl.checkpoints import adapter
 from veritas_rl.curriculum.replay import FailureReplayConfig
 from veritas_rl.curriculum.stages import CurriculumConfig
 from veritas_rl.envs.registry import ENVIRONMENTS, get_environment
-from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.errors import exit_on_user_error
+from veritas_rl.generated_page import page_command
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import recipes
 from veritas_rl.launch.hardware import LONE_GPUS, NODE_SIZES, SMALL_GPU_BYTES, Hardware
@@ -391,19 +391,5 @@ def render() -> str:
     )
 
 
-def main() -> int:
-    """The command line."""
-    if sys.argv[1:] not in ([], ["--check"]):
-        raise UserError(f"{' '.join(sys.argv[1:])} is not understood: nothing, or --check")
-    page = render()
-    if not sys.argv[1:]:
-        PAGE.write_text(page, encoding="utf-8")
-        return 0
-    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page:
-        return 0
-    print(f"{PAGE.relative_to(conf.ROOT)} is not current: python -m veritas_rl.launch.reference writes it")
-    return 1
-
-
 if __name__ == "__main__":
-    exit_on_user_error(main)
+    exit_on_user_error(lambda: page_command("veritas_rl.launch.reference", PAGE, render))

@@ -9,11 +9,11 @@ scale on which `random` has 1000.
 """
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.generated_page import page_command
 from veritas_rl.judging.report import percent
 from veritas_rl.judging.statistics import Estimate
 from veritas_rl.paths import ROOT
@@ -142,19 +142,7 @@ def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def main() -> int:
-    """The command line."""
-    if sys.argv[1:] not in ([], ["--check"]):
-        raise UserError(f"{' '.join(sys.argv[1:])} is not understood: nothing, or --check")
-    page = page_of(read_reports(FOLDER))
-    if not sys.argv[1:]:
-        PAGE.write_text(page, encoding="utf-8")
-        return 0
-    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page:
-        return 0
-    print(f"{PAGE.relative_to(ROOT)} is not current: python -m veritas_rl.rating.leaderboard writes it")
-    return 1
-
-
 if __name__ == "__main__":
-    exit_on_user_error(main)
+    exit_on_user_error(
+        lambda: page_command("veritas_rl.rating.leaderboard", PAGE, lambda: page_of(read_reports(FOLDER)))
+    )

@@ -7,7 +7,6 @@ Each game with what it is, its cases, its variants, how it is scored, who can pl
 it.
 """
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +21,8 @@ from veritas_rl.envs.openspiel.values.equilibrium import has_equilibrium
 from veritas_rl.envs.openspiel.values.minimax import is_exact
 from veritas_rl.envs.openspiel.values.playouts import is_native
 from veritas_rl.envs.registry import make_task
-from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.errors import exit_on_user_error
+from veritas_rl.generated_page import page_command
 from veritas_rl.paths import ROOT
 
 DOCS = ROOT / "docs"
@@ -190,19 +190,5 @@ def _learned() -> dict[str, Any]:
     }
 
 
-def main() -> int:
-    """The command line."""
-    if sys.argv[1:] not in ([], ["--check"]):
-        raise UserError(f"{' '.join(sys.argv[1:])} is not understood: nothing, or --check")
-    page = render()
-    if not sys.argv[1:]:
-        PAGE.write_text(page, encoding="utf-8")
-        return 0
-    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page:
-        return 0
-    print(f"{PAGE.name} is not current: python -m veritas_rl.envs.openspiel.gallery", file=sys.stderr)
-    return 1
-
-
 if __name__ == "__main__":
-    exit_on_user_error(main)
+    exit_on_user_error(lambda: page_command("veritas_rl.envs.openspiel.gallery", PAGE, render))

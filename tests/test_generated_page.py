@@ -1,0 +1,31 @@
+"""A generated page is written, or compared with what would be written."""
+
+from pathlib import Path
+
+import pytest
+
+from veritas_rl import generated_page
+from veritas_rl.errors import UserError
+from veritas_rl.generated_page import page_command
+
+
+def test_check_says_in_one_line_whether_the_page_is_current(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(generated_page, "ROOT", tmp_path)
+    page = tmp_path / "page.md"
+
+    def run(*options: str, text: str = "new") -> int:
+        monkeypatch.setattr("sys.argv", ["module", *options])
+        return page_command("some.module", page, lambda: text)
+
+    assert run("--check") == 1
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "page.md" in line
+    assert "python -m some.module" in line
+    assert run() == 0
+    assert page.read_text() == "new"
+    assert run("--check") == 0
+    assert run("--check", text="newer") == 1
+    with pytest.raises(UserError, match="--chekc"):
+        run("--chekc")
