@@ -68,6 +68,20 @@ def test_the_pages_of_the_repository_are_current(capsys: pytest.CaptureFixture[s
     assert tool().write(only_check=True) == 0, capsys.readouterr().out
 
 
+def test_the_readme_shows_figures_of_kept_runs() -> None:
+    row = r"^\| \[[^]]+\]\(train/recipes/([\w-]+)/README\.md\) \|[^|]+\|([^|]*)\|([^|]*)\|$"
+    rows = re.findall(row, (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(rows) >= 5
+    for name, *cells in rows:
+        kept = [run.figures for run in results_in(FOLDER / name) if run.form == "whole" and not run.departures]
+        for cell in cells:
+            form = "{:.1f}" if "%" in cell else "{:.2f}"
+            scale = 100 if "%" in cell else 1
+            numbers = set(re.findall(r"[\d.]+", cell))
+            found = [{form.format(scale * run[key]["mean"]) for run in kept if key in run} for key in kept[0]]
+            assert any(numbers <= values for values in found), (name, cell)
+
+
 def test_every_recipe_says_what_it_is_and_which_runs_it_rests_on() -> None:
     recipes = pages.read_all(FOLDER)
     assert {folder.name for folder in recipes} == {path.parent.name for path in FOLDER.glob("*/config.yaml")}
@@ -202,7 +216,8 @@ def test_a_readme_shows_seeds_steps_and_what_was_tried(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="its first line must first say"):
         pages.check_first_line("# mine\n", "mine", [tried])
     page = pages.results_page({folder: (description, results_in(folder)), tmp_path / "new": (description, [])})
-    assert "recipe=mine" in page
+    row = "| gain | 0.15 [0.05, 0.25] (seed 1); 0.25 [0.15, 0.35] (seed 2) | [0.1, 0.3] |"
+    assert f"| [mine](../train/recipes/mine/README.md) {row}" in page
     assert page.rstrip().endswith("- [new](../train/recipes/new/README.md): Train it. Well.")
 
 

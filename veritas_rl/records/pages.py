@@ -24,9 +24,17 @@ ROWS = 8
 
 PAGE_HEAD = """# Results
 
-What each recipe came to, seed by seed, from the files that its runs left. `python train/tools/recipes.py write` makes
-this page of `train/recipes/*/results`, and `check NAME` runs a recipe and says whether it comes out as here. A run
-whose command departed from its recipe is shown as such, whatever came of it. 95% intervals in brackets.
+Each recipe is linked to its page, which has the command, the dates, the machine, the minutes, the curves, and what was
+tried with other settings. Values stand beside their seeds, with 95% intervals in brackets. `after RL/optimal` is the
+share of held-out tasks that succeed after RL, `after RL/legal` the share of answers that can be read, and `gain` what
+RL added since the warm-up. A repeated run must reach the *expected* range:
+
+```bash
+python train/tools/recipes.py list             # the recipes and their kept seeds
+python train/tools/recipes.py check NAME       # run a recipe and compare its figures with the expected ranges
+python train/tools/recipes.py write            # write this page and the recipes' pages from train/recipes/*/results
+```
+
 [games.md](games.md#what-two-cores-learn) has the default command on ten games, and [leaderboard.md](leaderboard.md)
 compares players by one suite.
 """
@@ -65,9 +73,8 @@ def readme_part(description: Description, results: Sequence[Result], forecast: s
         forecast: What is forecast of its memory and time; "" for nothing.
     """
     parts: list[str] = [forecast] if forecast else []
-    forms: tuple[Form, ...] = ("whole", "short") if description.short else ("whole",)
-    for form in forms:
-        runs = [result for result in results if result.form == form and not result.departures]
+    for form in _forms(description):
+        runs = _kept(results, form)
         if not runs:
             continue
         if form == "short":
@@ -80,15 +87,26 @@ def readme_part(description: Description, results: Sequence[Result], forecast: s
     return "\n\n".join(parts) if parts else "No run is kept."
 
 
+def _forms(description: Description) -> tuple[Form, ...]:
+    return ("whole", "short") if description.short else ("whole",)
+
+
+def _kept(results: Sequence[Result], form: Form) -> list[Result]:
+    return [result for result in results if result.form == form and not result.departures]
+
+
 def _figures_table(runs: Sequence[Result], bands: Mapping[str, tuple[float, float]], description: Description) -> str:
     names = list(bands) or _all_figures(runs)
     heads = [f"seed {run.seed}{'' if run.follows(description) else ', earlier settings'}" for run in runs]
     lines = [_row(["figure", *heads, "expected"]), _row(["---"] * (len(runs) + 2))]
     for name in names:
         cells = [shown(run.figures[name]) if name in run.figures else "" for run in runs]
-        band = f"[{bands[name][0]:g}, {bands[name][1]:g}]" if name in bands else ""
-        lines.append(_row([name, *cells, band]))
+        lines.append(_row([name, *cells, _band(bands.get(name))]))
     return "\n".join(lines)
+
+
+def _band(ends: tuple[float, float] | None) -> str:
+    return f"[{ends[0]:g}, {ends[1]:g}]" if ends else ""
 
 
 def _all_figures(runs: Sequence[Result]) -> list[str]:
@@ -172,22 +190,20 @@ def check_first_line(readme: str, name: str, results: Sequence[Result]) -> None:
 
 def results_page(recipes: Mapping[Path, tuple[Description, list[Result]]]) -> str:
     """docs/results.md."""
-    parts, waiting = [PAGE_HEAD], []
+    rows, waiting = [], []
     for folder, (description, results) in recipes.items():
-        name = folder.name
-        link = f"../train/recipes/{name}"
-        if not results:
-            waiting.append(f"- [{name}]({link}/README.md): {description.meaning}")
-            continue
-        script = "openspiel-SFT-trainer.sh" if description.trainer == "sft" else "openspiel-ppo-trainer.sh"
-        part = readme_part(description, results).replace(f"]({CURVE})", f"]({link}/{CURVE})").replace("NAME", name)
-        parts.append(
-            f"## [{name}]({link}/README.md)\n\n{description.meaning}\n\n"
-            f"```bash\nbash train/scripts/{script} recipe={name}\n```\n\n{part}\n"
-        )
-    if waiting:
-        parts.append("## Not run yet\n\n" + "\n".join(waiting) + "\n")
-    return "\n".join(parts)
+        link = f"[{folder.name}](../train/recipes/{folder.name}/README.md)"
+        if not has_run(results):
+            waiting.append(f"- {link}: {description.meaning}")
+        for form in _forms(description):
+            runs, bands = _kept(results, form), description.expected_of(form)
+            for name in list(bands) or _all_figures(runs):
+                values = [f"{shown(run.figures[name])} (seed {run.seed})" for run in runs if name in run.figures]
+                short = ", short form" if form == "short" else ""
+                rows += [_row([link, f"{name}{short}", "; ".join(values), _band(bands.get(name))])] if values else []
+    table = "\n".join([_row(["recipe", "figure", "kept runs", "expected"]), _row(["---"] * 4), *rows])
+    missing = ["## Not run yet\n\n" + "\n".join(waiting) + "\n"] if waiting else []
+    return "\n".join([PAGE_HEAD, f"{table}\n", *missing])
 
 
 def draw_curve(path: Path, results: Sequence[Result], description: Description) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import pyspiel
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from veritas_rl.envs.openspiel import cases, ids, learning_runs, positions
+from veritas_rl.envs.openspiel import cases, ids, learning_runs
 from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.openspiel.games import GAMES, Game
 from veritas_rl.envs.openspiel.learning_signal import report
@@ -162,7 +162,6 @@ def render() -> str:
     return template.render(
         exhibits=[exhibit(name) for name in GAMES],
         indexed=ids.INDEXED_GAMES,
-        validation=positions.VALIDATION_SHARE,
         signal=_signal() if SIGNAL.is_file() else None,
         learned=_learned() if learning_runs.PATH.is_file() else None,
     )
