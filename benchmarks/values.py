@@ -40,7 +40,9 @@ def timed(case: str, tasks: int, reward: str, playouts: int | None, visit: int) 
     environment = get_environment("openspiel")
     values = {} if playouts is None else {"playouts": playouts}
     for k in (FAR, *range(tasks)):
-        task = replace(make_task("openspiel", case, k, reward=reward, **values), visit=visit)
+        task = make_task("openspiel", case, k, reward=reward, **values)
+        if visit:  # earlier versions count none
+            task = replace(task, visit=visit)
         started = time.process_time()
         session = environment.start(task)
         turns = session.turns()
