@@ -86,7 +86,7 @@ def test_help_explains_with_a_command(path: str) -> None:
     [
         (["--env", "lgcv2"], "unknown environment 'lgcv2': did you mean lgc-v2"),
         (["--env", "lgc-v2", "--num-samples", "0"], "num-samples must be at least 1, 0 was given"),
-        (["--env", "lgc-v2", "--processes", "0"], "processes must be at least 1, 0 was given"),
+        (["--env", "lgc-v2", "--workers", "0"], "--workers takes auto or a number of at least 1, '0' was given"),
         (["--env", "lgc-v2", "--start-task-id", "123456789012"], "task id 123456789012 is of type 1234"),
         (["--env", "trace", "--config", "reward"], "--config takes KEY=VALUE, 'reward' was given"),
         (["--env", "lgc-v2", "--out-dir", "/dev/null/x"], "/dev/null/x cannot be written"),

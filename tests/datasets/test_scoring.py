@@ -17,13 +17,14 @@ from veritas_rl.envs.registry import get_environment
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.judging.statistics import rate
+from veritas_rl.parallel import Workers
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("data")
     # Brief questions are answered by the bare answer.
-    generate(made, Settings("lgc-v2", 100, prompt="brief", val_ratio=0.4), 1, Console(quiet=True))
+    generate(made, Settings("lgc-v2", 100, prompt="brief", val_ratio=0.4), Workers(1), Console(quiet=True))
     return made
 
 
@@ -189,7 +190,7 @@ def test_the_report_holds_all_that_was_found(data: list[Asked]) -> None:
     ids=["trace", "openspiel"],
 )
 def test_other_environments_are_scored_by_their_sessions(settings: Settings, tmp_path: Path) -> None:
-    generate(tmp_path, settings, 1, Console(quiet=True))
+    generate(tmp_path, settings, Workers(1), Console(quiet=True))
     data = read_data(tmp_path / "val.jsonl")
     answers = {}
     for asked in data:

@@ -12,6 +12,7 @@ from verl.utils.import_utils import load_extern_object
 from veritas_rl.datasets.draw import Settings
 from veritas_rl.datasets.generate import generate
 from veritas_rl.envs.registry import get_environment, task_of
+from veritas_rl.parallel import Workers
 
 
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
@@ -19,7 +20,7 @@ def test_verls_dataset_reads_them_and_the_reward_function_scores_its_rows(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    generate(tmp_path / "data", Settings("lgc-v2", 30), 1, Console(quiet=True))
+    generate(tmp_path / "data", Settings("lgc-v2", 30), Workers(1), Console(quiet=True))
     config = OmegaConf.create({"filter_overlong_prompts": False, "cache_dir": str(tmp_path / "cache")})
     tokenizer: Any = None
     read = RLHFDataset(str(tmp_path / f"data/train.{form}"), tokenizer, config)

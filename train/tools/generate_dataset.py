@@ -5,7 +5,7 @@
     python train/tools/generate_dataset.py --env trace --num-samples 200 --task-types level_1,level_2 \\
         --out-dir train/datasets/trace
 
-The same command gives the same bytes, whatever --processes. Interrupted, it goes on where it stopped when it is typed
+The same command gives the same bytes, whatever --workers. Interrupted, it goes on where it stopped when it is typed
 again. docs/dataset_generation.md has the columns; evaluate_dataset.py scores answers to the questions.
 """
 
@@ -17,8 +17,9 @@ from rich.console import Console
 
 from veritas_rl.datasets.draw import VAL_RATIO, Settings
 from veritas_rl.datasets.generate import generate
-from veritas_rl.errors import UserError, exit_on_user_error
-from veritas_rl.judging.options import add_config, config_of
+from veritas_rl.errors import exit_on_user_error
+from veritas_rl.judging.options import add_config, add_workers, config_of
+from veritas_rl.parallel import read_workers
 
 
 def main() -> None:
@@ -37,11 +38,10 @@ def main() -> None:
     add("--val-ratio", type=float, help=f"share of rows of val, where tasks are drawn (default: {VAL_RATIO})")
     add("--prompt", default="full", help="full, or brief: the bare question, for a small model (default: full)")
     add("--language", default="", help="lgc-v2: language of the questions, en or zh (default: en)")
-    add("--processes", type=int, default=1, help="how many processes draw (default: 1)")
+    add_workers(parser)
     add_config(parser)
     given = parser.parse_args()
-    if given.processes < 1:
-        raise UserError(f"processes must be at least 1, {given.processes} was given")
+    workers = read_workers(given.workers)
     settings = Settings(
         env=given.env,
         number=given.num_samples,
@@ -55,7 +55,8 @@ def main() -> None:
         config=config_of(given),
     )
     console, started = Console(), time.monotonic()
-    report, drawn = generate(given.out_dir, settings, given.processes, console)
+    with workers:
+        report, drawn = generate(given.out_dir, settings, workers, console)
     rows = sum(file["rows"] for name, file in report["files"].items() if name.endswith(".jsonl"))
     if rows < settings.number:
         console.print(f"no more than {rows} of {settings.number}: there are no other questions", highlight=False)

@@ -3,10 +3,10 @@
     python train/tools/learning_signal.py --cases "hex(board_size=5),leduc_poker" --tasks 200 --json signal.json
 
 Without --cases, all default cases are measured. With --json each case is written as soon as it is done, and the same
-command goes on after an interruption. The results do not depend on --processes, but for the times. To bring them into
+command goes on after an interruption. The results do not depend on --workers, but for the times. To bring them into
 docs/games.md:
 
-    python train/tools/learning_signal.py --tasks 100 --moves 16 --processes 2 --json docs/learning_signal.json
+    python train/tools/learning_signal.py --tasks 100 --moves 16 --json docs/learning_signal.json
     python -m veritas_rl.envs.openspiel.gallery
 """
 
@@ -18,7 +18,8 @@ from rich.console import Console
 
 from veritas_rl.configs import split_list
 from veritas_rl.errors import UserError, exit_on_user_error
-from veritas_rl.judging.options import add_config, config_of
+from veritas_rl.judging.options import add_config, add_workers, config_of
+from veritas_rl.parallel import read_workers
 
 
 def main() -> None:
@@ -36,17 +37,16 @@ def main() -> None:
     add("--seed", type=int, default=42, help="the seed of the set of tasks; default: 42")
     add("--nodes", type=int, default=40_000, help="states that a search for true values may visit; default: 40000")
     add_config(parser)
-    add("--processes", type=int, default=1, help="how many processes share the tasks; default: 1")
+    add_workers(parser)
     add("--json", type=Path, help="a file for the results; cases that it has already are not measured again")
     given = parser.parse_args()
-    if given.processes < 1:
-        raise UserError(f"--processes must be at least 1, {given.processes} was given")
+    workers = read_workers(given.workers)
     if given.json and not given.json.parent.is_dir():
         raise UserError(f"--json: there is no folder {given.json.parent}: make it first")
     # Only now: this imports pyspiel and scipy, and a wrong option needs none of them.
     from veritas_rl.checkpoints.folder import write_whole
     from veritas_rl.envs.openspiel.learning_signal import report
-    from veritas_rl.envs.openspiel.learning_signal.summary import Settings, jobs_of, measure_case
+    from veritas_rl.envs.openspiel.learning_signal.summary import Settings, jobs_of, measure
     from veritas_rl.judging.progress import progress
 
     # A game without a description of its own can be measured as well as any.
@@ -67,9 +67,9 @@ def main() -> None:
     shown = Console(stderr=True)
     if len(missing) < len(jobs):
         shown.print(f"{len(jobs) - len(missing)} of {len(jobs)} cases are in {given.json} already", highlight=False)
-    with progress(shown, sum(map(len, missing.values())), 0, "task") as advance:
-        for case, of in missing.items():
-            rows[case] = measure_case(case, of, given.processes, advance)
+    with workers, progress(shown, sum(map(len, missing.values())), 0, "task") as advance:
+        for row in measure(missing, workers, advance):
+            rows[row.case] = row
             if given.json:
                 write_whole(given.json, report.text_of(list(rows.values()), settings))
     report.show([rows[case] for case in jobs], settings, Console())

@@ -21,6 +21,8 @@ from veritas_rl.configs import split_list
 from veritas_rl.envs.lint import lint, report
 from veritas_rl.envs.task import PROMPTS
 from veritas_rl.errors import exit_on_user_error
+from veritas_rl.judging.options import add_workers
+from veritas_rl.parallel import read_workers
 
 QUIET_SECONDS = 5
 """Where there is no terminal, a run that is shorter prints no progress."""
@@ -32,14 +34,15 @@ def main() -> int:
     parser.add_argument("--env", default="openspiel", help="a registered environment, or module:Class")
     parser.add_argument("--cases", default="", help="cases, separated by commas; default: those of its configuration")
     parser.add_argument("--tasks", type=int, default=8, help="tasks of each case")
-    parser.add_argument("--processes", type=int, default=1, help="how many processes share the cases")
+    add_workers(parser)
     parser.add_argument("--prompt", choices=PROMPTS, default="full", help="what the prompts show")
     given = parser.parse_args()
+    workers = read_workers(given.workers)
     # A game without a description of its own is no finding.
     warnings.filterwarnings("ignore", message=".*has no description of its own")
     shown, output = Console(stderr=True), Console()
     started, tenth = time.monotonic(), 0
-    with Progress(
+    bar_of_cases = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
@@ -49,7 +52,8 @@ def main() -> int:
         console=shown,
         transient=True,
         disable=not shown.is_terminal,
-    ) as progress:
+    )
+    with workers, bar_of_cases as progress:
         bar = progress.add_task("starting")
 
         def advance(done: int, of: int, doing: str) -> None:
@@ -61,7 +65,7 @@ def main() -> int:
                 left = seconds / done * (of - done)
                 shown.print(f"{done}/{of}  {doing}  {seconds:.0f} s, about {left:.0f} s left", highlight=False)
 
-        rows = lint(given.env, split_list(given.cases, "cases"), given.tasks, given.prompt, advance, given.processes)
+        rows = lint(given.env, split_list(given.cases, "cases"), given.tasks, given.prompt, advance, workers)
     report.show(rows, output)
     return int(any(row.findings for row in rows))
 

@@ -22,7 +22,7 @@ from veritas_rl.datasets.draw import STALE_DRAWS, Drawn, Settings, Stream, cases
 from veritas_rl.datasets.rows import write_jsonl, write_parquet
 from veritas_rl.errors import UserError
 from veritas_rl.judging.progress import progress
-from veritas_rl.processes import map_in_processes
+from veritas_rl.parallel import Workers
 
 PARTS = ("train", "val")
 REPORT = "dataset.json"
@@ -32,19 +32,19 @@ WRITERS: Mapping[str, Callable[[Path, Sequence[Mapping[str, Any]]], str]] = {
     "parquet": write_parquet,
 }
 BATCH = 32
-"""Draws that one process makes before it sends their rows."""
+"""Draws that one worker makes before it sends their rows."""
 
 LEAST_DRAWS = 64
 """The fewest draws that are made at once where some asked nothing new: the last rows of a small set come seldom."""
 
 
-def generate(folder: Path, settings: Settings, processes: int, console: Console) -> tuple[dict[str, Any], int]:
+def generate(folder: Path, settings: Settings, workers: Workers, console: Console) -> tuple[dict[str, Any], int]:
     """Draw what is missing, and write the files.
 
     Args:
         folder: Where to. It is made.
         settings: What is wanted.
-        processes: How many processes draw; the files do not depend on it.
+        workers: Who draw; the files do not depend on them.
         console: Where to show how far it is.
 
     Returns:
@@ -65,7 +65,7 @@ def generate(folder: Path, settings: Settings, processes: int, console: Console)
             before = len(rows)
             with progress(console, settings.number, before, "row") as advance:
                 for stream in settings.streams():
-                    _draw_all(settings, stream, rows, file, processes, advance)
+                    _draw_all(settings, stream, rows, file, workers, advance)
             report = _write(folder, settings, rows)
             (folder / PARTIAL).unlink()
         return report, len(rows) - before
@@ -78,7 +78,7 @@ def _draw_all(
     stream: Stream,
     rows: list[tuple[str, Drawn]],
     file: IO[bytes],
-    processes: int,
+    workers: Workers,
     advance: Callable[[int], None],
 ) -> None:
     """Draw until a stream has what it wants, or nothing new comes; each new row goes to `rows` and to the file."""
@@ -87,9 +87,9 @@ def _draw_all(
     following = after_last = own[-1].draw + 1 if own else 0
     missing = stream.wanted - len(own)
 
-    def sift(found: Sequence[Sequence[Drawn]]) -> None:
+    def sift(batch: Sequence[Drawn]) -> None:
         nonlocal missing, after_last
-        for drawn in (drawn for batch in found for drawn in batch):
+        for drawn in batch:
             # What is kept depends on the draws alone, and not on how many were made at once or before an interruption.
             if not missing or drawn.draw - after_last >= STALE_DRAWS:
                 return
@@ -109,9 +109,12 @@ def _draw_all(
         count = max(missing, least)
         numbers = range(following, following + count)
         batches = [numbers[start : start + BATCH] for start in range(0, count, BATCH)]
-        made = map_in_processes(partial(draw, settings, stream.split), batches, processes, on_results=sift)
+        made = 0
+        for batch in workers.map(partial(draw, settings, stream.split), batches):
+            sift(batch)
+            made += len(batch)
         following, least = following + count, LEAST_DRAWS
-        if sum(map(len, made)) < count:
+        if made < count:
             return  # the tasks are used up
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from veritas_rl.errors import UserError
+from veritas_rl.parallel import AUTO, PATIENCE
 
 if TYPE_CHECKING:
     from veritas_rl.players.cost import Purse
@@ -73,6 +74,15 @@ def add_config(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="a setting of the environment; may be repeated",
     )
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """Add the option for those who share the work, see `parallel.read_workers`."""
+    help = (
+        "how many share the work, on Ray; 1: this process alone. The results are the same. Default: auto, one for each "
+        f"core once the work has lasted {PATIENCE:g} seconds, or for each CPU of the Ray cluster at RAY_ADDRESS"
+    )
+    parser.add_argument("--workers", default=AUTO, metavar="auto|N", help=help)
 
 
 def config_of(given: argparse.Namespace) -> tuple[tuple[str, Any], ...]:

@@ -220,9 +220,3 @@ def test_the_command_line() -> None:
     done = run_tool("--env", "openspiel", "--cases", "hxe")
     assert done.returncode == 2
     assert re.fullmatch(r"error: unknown game 'hxe': did you mean hex\b.*\n", done.stderr)
-
-
-def test_the_rows_are_the_same_in_any_number_of_processes() -> None:
-    one, two = (lint("openspiel", ["kuhn_poker", "tic_tac_toe"], 1, processes=count) for count in (1, 2))
-    assert one == two
-    assert {row.case for row in two} == {"kuhn_poker", "tic_tac_toe", "all"}

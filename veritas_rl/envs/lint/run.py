@@ -13,7 +13,7 @@ from veritas_rl.envs.lint.findings import Log, NotApplicable, Row, Verdict, name
 from veritas_rl.envs.lint.processes import Item, Twins, open_environment
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, unknown
-from veritas_rl.processes import map_in_processes
+from veritas_rl.parallel import Workers
 
 CHECKS: Mapping[str, checks.Check] = {
     "mistakes pay nothing": checks.mistakes_pay_nothing,
@@ -48,7 +48,7 @@ def lint(
     count: int = 8,
     prompt: str = "full",
     progress: Progress = lambda done, of, doing: None,
-    processes: int = 1,
+    workers: Workers | None = None,
 ) -> list[Row]:
     """Play an environment and look for what misleads a training.
 
@@ -58,8 +58,8 @@ def lint(
         count: Tasks of each case.
         prompt: What the prompts show, where the environment knows several kinds.
         progress: See `Progress`.
-        processes: How many processes share the cases. It changes no row. More than one pays for many cases on many
-            cores, because every case then starts processes of its own to compare with.
+        workers: Who share the cases; None for this process alone. It changes no row. Several pay for many cases on
+            many cores, because every case then starts processes of its own to compare with.
 
     Returns:
         A row for each case and check, case by case, then one for the settings.
@@ -71,14 +71,13 @@ def lint(
         raise UserError(f"a case needs one task at least, {count} was given")
     environment = open_environment(name)
     found = _cases(environment, cases, count, prompt)
-    if processes > 1 and len(found) > 1:
-        parts = map_in_processes(
-            partial(_lint_case, name=name, count=count, prompt=prompt),
-            [case.name for case in found],
-            processes,
-            lambda done, of: progress(done, of, "cases"),
-        )
-        return [*(row for part in parts for row in part), _settings(environment, found)]
+    if workers is not None and workers.several and len(found) > 1:
+        shared: list[Row] = []
+        parts = workers.map(partial(_lint_case, name=name, count=count, prompt=prompt), [case.name for case in found])
+        for done, part in enumerate(parts, 1):
+            shared += part
+            progress(done, len(found), "cases")
+        return [*shared, _settings(environment, found)]
     own = environment.audit().checks
     steps = (len(CHECKS) + len(own) + 2) * len(found) + 1
     rows: list[Row] = []

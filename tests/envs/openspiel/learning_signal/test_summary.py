@@ -6,19 +6,14 @@ from typing import Any
 import pytest
 
 from veritas_rl.envs.openspiel.learning_signal.measure import TaskSignal, measure_task
-from veritas_rl.envs.openspiel.learning_signal.summary import CaseSignal, Settings, jobs_of, measure_case, sum_up
+from veritas_rl.envs.openspiel.learning_signal.summary import CaseSignal, Settings, jobs_of, measure, sum_up
 from veritas_rl.errors import UserError
+from veritas_rl.parallel import Workers
 
 
-def measured(case: str, processes: int = 1, **settings: Any) -> CaseSignal:
-    ((name, jobs),) = jobs_of(Settings(**settings), [case]).items()
-    return measure_case(name, jobs, processes)
-
-
-def without_times(row: CaseSignal) -> CaseSignal:
-    parts = [part and dataclasses.replace(part, seconds=0.0, worst=0.0) for part in (row.whole, *row.thirds)]
-    assert parts[0] is not None
-    return CaseSignal(row.case, parts[0], tuple(parts[1:]))
+def measured(case: str, **settings: Any) -> CaseSignal:
+    (row,) = measure(jobs_of(Settings(**settings), [case]), Workers(1))
+    return row
 
 
 @pytest.mark.filterwarnings("ignore:.*has no description of its own")
@@ -38,13 +33,6 @@ def test_a_move_that_always_wins_is_found_in_every_task(planted_coin: str) -> No
     assert row.spread == pytest.approx((3 / 16) ** 0.5 / 2, abs=0.02)  # 1, and three times 0.5
     assert row.halves is not None
     assert row.halves > 0.9
-
-
-def test_the_results_do_not_depend_on_the_processes() -> None:
-    alone = measured("blackjack", tasks=8, playouts=32)
-    shared = measured("blackjack", processes=2, tasks=8, playouts=32)
-    assert without_times(shared) == without_times(alone)
-    assert alone.whole.tested == 8
 
 
 def test_at_most_so_many_moves_of_a_task_are_measured() -> None:

@@ -2,8 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain, islice
 from typing import Any
 
 from veritas_rl.envs.openspiel.catalogue import Catalogue
@@ -15,7 +16,7 @@ from veritas_rl.envs.openspiel.task import OpenSpielTask
 from veritas_rl.envs.registry import named_settings
 from veritas_rl.envs.task import MODES, check_choice, check_least
 from veritas_rl.errors import UserError
-from veritas_rl.processes import map_in_processes
+from veritas_rl.parallel import Workers
 
 REWARDS = ("outcome", "optimal")
 """The rewards that value a move; "legal" pays the same for all."""
@@ -223,23 +224,20 @@ def jobs_of(settings: Settings, cases: Sequence[str]) -> dict[str, list[Job]]:
     return jobs
 
 
-def measure_case(
-    case: str, jobs: Sequence[Job], processes: int = 1, advance: Callable[[int], None] | None = None
-) -> CaseSignal:
-    """Measure a case: the same in any number of processes, but for the seconds.
+def measure(
+    jobs: Mapping[str, Sequence[Job]], workers: Workers, advance: Callable[[], None] = lambda: None
+) -> Iterator[CaseSignal]:
+    """Measure cases one after the other: the same with any number of workers, but for the seconds.
 
     Args:
-        case: The case.
-        jobs: Its tasks.
-        processes: How many processes share them.
-        advance: Called with how many more tasks are done.
+        jobs: The tasks of each case.
+        workers: Who share all tasks.
+        advance: Called with each task that is done.
     """
-    done = 0
-
-    def progress(now: int, of: int) -> None:
-        nonlocal done
-        if advance is not None:
-            advance(now - done)
-        done = now
-
-    return sum_up(case, map_in_processes(measure_task, jobs, processes, progress))
+    signals = workers.map(measure_task, chain.from_iterable(jobs.values()))
+    for case, of in jobs.items():
+        measured = []
+        for signal in islice(signals, len(of)):
+            measured.append(signal)
+            advance()
+        yield sum_up(case, measured)

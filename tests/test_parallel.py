@@ -1,0 +1,247 @@
+"""One function over many items: the same results and errors with any number of workers, and what a person sees."""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from rich.console import Console
+
+from veritas_rl.datasets import draw
+from veritas_rl.datasets.generate import generate
+from veritas_rl.envs.lint import lint
+from veritas_rl.envs.openspiel.learning_signal import summary
+from veritas_rl.errors import UserError
+from veritas_rl.parallel import AHEAD, Workers, available_cores, read_workers
+from veritas_rl.seeding import generator
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# The workers import these by module and name, which a test module under pytest's importlib mode does not have.
+WORK = """
+import os, signal, time
+from veritas_rl.errors import UserError
+from veritas_rl.seeding import generator
+
+class Awkward(Exception):
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+def drawn(item):
+    return item, generator("item", item).random()
+
+def process(item):
+    time.sleep(0.02)
+    return os.getpid()
+
+def refuses_from_five(item):
+    if item == 5:
+        time.sleep(0.3)
+    if item >= 5:
+        raise UserError(f"no {item}")
+    return item
+
+def awkward(item):
+    raise Awkward(item, item)
+
+def dies(item):
+    if item == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return item
+
+def slow_first(item):
+    time.sleep(0.5 if item == 0 else 0.001)
+    return item
+
+def sleeps(item):
+    open(f"{os.environ['SLEEPING']}/{os.getpid()}", "w").close()
+    time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Callable]]:
+    """The functions of `WORK` by name, from a module that workers can import."""
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "work_of_workers.py").write_text(WORK)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        patch.setenv("PYTHONPATH", f"{folder}:{ROOT}")
+        import work_of_workers  # pyright: ignore[reportMissingImports]
+
+        yield lambda name: getattr(work_of_workers, name)
+
+
+@pytest.fixture(scope="module")
+def three(work: Callable[[str], Callable]) -> Iterator[Workers]:
+    """Three workers of one Ray."""
+    with Workers(3) as workers:
+        yield workers
+
+
+@pytest.fixture(params=[1, 3])
+def workers(request: pytest.FixtureRequest) -> Workers:
+    """One worker, and three."""
+    return Workers(1) if request.param == 1 else request.getfixturevalue("three")
+
+
+def test_the_results_are_the_same_and_in_order(workers: Workers, work: Callable[[str], Callable]) -> None:
+    expected = [(item, generator("item", item).random()) for item in range(3000)]
+    assert list(workers.map(work("drawn"), iter(range(3000)))) == expected
+    assert list(workers.map(work("drawn"), [])) == []
+
+
+def test_several_processes_share_the_work(three: Workers, work: Callable[[str], Callable]) -> None:
+    used = set(three.map(work("process"), range(60)))
+    assert len(used) == 3
+    assert os.getpid() not in used
+    assert set(three.map(work("process"), [1])) == {os.getpid()}  # one item takes as long here
+    assert set(Workers(1).map(work("process"), range(3))) == {os.getpid()}
+
+
+def test_auto_begins_in_this_process_and_goes_on_elsewhere(
+    three: Workers, work: Callable[[str], Callable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("veritas_rl.parallel.PATIENCE", 0.1)
+    auto = Workers(None)
+    assert auto.several == (available_cores() > 1)
+    monkeypatch.setattr(auto, "_count", 3)
+    monkeypatch.setattr(auto, "_start", lambda: monkeypatch.setattr(auto, "_remote", three._remote))
+    used = list(auto.map(work("process"), range(40)))
+    assert set(used[:4]) == {os.getpid()}
+    assert os.getpid() not in used[10:]
+
+
+def test_a_slow_item_holds_up_nobody_and_nothing_is_read_far_ahead(
+    three: Workers, work: Callable[[str], Callable]
+) -> None:
+    read: list[int] = []
+    results = three.map(work("slow_first"), (read.append(item) or item for item in range(10**6)))
+    assert next(results) == 0
+    assert 10 < len(read) < 10_000
+    results.close()
+    assert len(list(three.map(work("drawn"), range(3 * AHEAD)))) == 3 * AHEAD
+
+
+def keep(kept: list[int], results: Iterator[int]) -> None:
+    """Keep results one by one, as a ledger does."""
+    for result in results:
+        kept.append(result)
+
+
+def test_the_first_error_in_order_is_raised_with_its_item(workers: Workers, work: Callable[[str], Callable]) -> None:
+    before: list[int] = []
+    with pytest.raises(UserError, match="no 5") as caught:
+        keep(before, workers.map(work("refuses_from_five"), range(20)))
+    assert "at item 5: 5" in caught.value.__notes__
+    assert before == list(range(5))
+
+
+def test_an_error_that_cannot_be_sent_is_named(three: Workers, work: Callable[[str], Callable]) -> None:
+    with pytest.raises(RuntimeError, match="Awkward: 0 and 0") as caught:
+        list(three.map(work("awkward"), range(4)))
+    assert "at item 0: 0" in caught.value.__notes__
+
+
+def test_a_death_names_its_item_after_all_before_it(three: Workers, work: Callable[[str], Callable]) -> None:
+    before: list[int] = []
+    with pytest.raises(RuntimeError, match="a worker died at item 7: 7"):
+        keep(before, three.map(work("dies"), range(200)))
+    assert before == list(range(7))
+
+
+def test_workers_are_counted_from_one() -> None:
+    with pytest.raises(ValueError, match="at least, 0 was given"):
+        Workers(0)
+    for text in ("0", "-1", "many", ""):
+        with pytest.raises(UserError, match="--workers takes auto or a number of at least 1"):
+            read_workers(text)
+    assert not read_workers("1").several
+    assert read_workers("2").several
+
+
+def test_an_address_without_ray_ends_with_one_line(
+    tmp_path: Path, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "cluster")
+    with pytest.raises(UserError, match="RAY_ADDRESS=cluster is no address of a Ray cluster: HOST:PORT"), Workers(2):
+        pass
+    with Workers(1) as one:
+        assert list(one.map(str, range(2))) == ["0", "1"]
+    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{free_port}")
+    command = ["train/tools/generate_dataset.py", "--env", "lgc-v2", "--num-samples", "5", "--out-dir", str(tmp_path)]
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"error: no Ray answers at RAY_ADDRESS=127.0.0.1:{free_port} ")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_ends_all_workers(tmp_path: Path, work: Callable[[str], Callable]) -> None:
+    script = tmp_path / "main.py"
+    script.write_text(
+        "from veritas_rl.errors import exit_on_user_error\nfrom veritas_rl.parallel import Workers\n"
+        "from work_of_workers import sleeps\n"
+        "def main():\n    with Workers(2) as workers:\n        list(workers.map(sleeps, range(4)))\n"
+        "exit_on_user_error(main)\n"
+    )
+    marks = tmp_path / "sleeping"
+    marks.mkdir()
+    main = subprocess.Popen(
+        [sys.executable, str(script)],
+        env={**os.environ, "SLEEPING": str(marks)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        # A shell starts what runs in its background, such as these tests, with interrupts ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    try:
+        deadline = time.monotonic() + 90
+        while len(asleep := list(marks.iterdir())) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        started = [child.pid for child in psutil.Process(main.pid).children(recursive=True)]
+        os.killpg(main.pid, signal.SIGINT)  # as a terminal does
+        printed, _ = main.communicate(timeout=30)
+    finally:
+        main.kill()
+    assert (main.returncode, printed.decode()) == (130, "interrupted\n")
+    assert {int(mark.name) for mark in asleep} <= set(started)
+    _, alive = psutil.wait_procs([psutil.Process(pid) for pid in started if psutil.pid_exists(pid)], timeout=10)
+    assert not alive
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    """Every file in a folder."""
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def test_the_linter_finds_the_same(three: Workers) -> None:
+    one, shared = (lint("openspiel", ["kuhn_poker", "tic_tac_toe"], 1, workers=each) for each in (None, three))
+    assert shared == one
+    assert {row.case for row in one} == {"kuhn_poker", "tic_tac_toe", "all"}
+
+
+def test_the_signal_is_the_same_but_for_the_times(three: Workers) -> None:
+    jobs = summary.jobs_of(summary.Settings(tasks=8, playouts=32), ["blackjack", "kuhn_poker"])
+
+    def measured(workers: Workers) -> list[summary.CaseSignal]:
+        rows = summary.measure(jobs, workers)
+        whole = [dataclasses.replace(row.whole, seconds=0.0, worst=0.0) for row in rows]
+        return [summary.CaseSignal(case, part, ()) for case, part in zip(jobs, whole, strict=True)]
+
+    assert measured(three) == measured(Workers(1))
+
+
+def test_a_data_set_has_the_same_bytes(three: Workers, tmp_path: Path) -> None:
+    settings = draw.Settings("lgc-v2", 120)
+    for name, workers in {"one": Workers(1), "three": three}.items():
+        generate(tmp_path / name, settings, workers, Console(quiet=True))
+    assert bytes_of(tmp_path / "three") == bytes_of(tmp_path / "one")
