@@ -1,8 +1,12 @@
 """A person's mistake: one clear line, exit code 2, never a traceback."""
 
+import errno
 import sys
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+
+DISK_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+"""What a person has to change about a disk or a folder: a traceback says no more."""
 
 MOST_NAMES = 40
 """How many of the known names an error lists."""
@@ -30,7 +34,8 @@ def unknown(what: str, given: object, known: Iterable[str]) -> UserError:
 def exit_on_user_error(main: Callable[[], int | None]) -> None:
     """Run a command line's `main` and end the process.
 
-    The exit code is 0 on success, 2 with one line on a `UserError`, and 130 with one line after Ctrl-C.
+    The exit code is 0 on success, 2 with one line on a `UserError` or where a disk is full, read-only or not the
+    user's, and 130 with one line after Ctrl-C.
     """
     try:
         code = main()
@@ -39,5 +44,10 @@ def exit_on_user_error(main: Callable[[], int | None]) -> None:
         sys.exit(130)
     except UserError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        if error.errno not in DISK_ERRORS:
+            raise
+        print(f"error: {error.filename or 'a file'} cannot be used ({error.strerror})", file=sys.stderr)
         sys.exit(2)
     sys.exit(code or 0)

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from veritas_rl.launch.death_watchdog import DeathWatchdog
+from veritas_rl.launch.ray_control import actors_here
 from veritas_rl.launch.resource_watchdog import ResourceWatchdog
 
 PATIENCE = 1.0
@@ -142,6 +143,21 @@ def test_on_a_cluster_with_others_only_what_this_run_waits_for_counts(verl: Driv
         message = looked(watching(joined, verl.address), 20)
         assert message is not None
         assert message.startswith("Ray waits for 7 CPU and has ")
+    finally:
+        joined.end()
+
+
+def test_on_a_cluster_with_others_a_run_has_its_own_actors_alone(verl: Driver) -> None:
+    joined = Driver(verl.address)
+    try:
+        verl.do("kept['own'] = Actor.remote(); ray.get(kept['own'].ready.remote())")
+        theirs = child(verl, "ray::Actor").pid
+        joined.do("kept['one'] = Actor.remote(); ray.get(kept['one'].ready.remote())")
+        found = actors_here(joined.process.pid, {"address": verl.address})
+        assert len(found) == 1
+        assert psutil.Process(*found).cmdline()[0].startswith("ray::Actor")
+        assert theirs not in found
+        verl.do("ray.kill(kept.pop('own'))")
     finally:
         joined.end()
 

@@ -67,6 +67,13 @@ def write_whole(path: Path, content: str | bytes) -> None:
         raise
 
 
+def keep_newest_beside(written: Path, most: int) -> None:
+    """Remove the oldest files of the folder of one that was just written, until no more than `most` are left."""
+    others = sorted(set(written.parent.iterdir()) - {written}, key=lambda file: file.stat().st_mtime_ns)
+    for file in others[: max(0, len(others) + 1 - most)]:
+        file.unlink()
+
+
 def save_model_folder(model: Any, tokenizer: Any, folder: Path) -> Path:
     """Write a Hugging Face folder so that it appears whole.
 

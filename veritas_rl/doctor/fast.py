@@ -11,7 +11,6 @@ import shutil
 import socket
 import sys
 import sysconfig
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from veritas_rl.checkpoints.room import cannot_write, nearest_existing
 from veritas_rl.doctor.asked import RAY_FOLDER, Asked
 from veritas_rl.doctor.findings import Finding, ok
 from veritas_rl.paths import ROOT
@@ -178,7 +178,7 @@ def shared_memory(asked: Asked) -> Iterator[Finding]:
         return
     size = shutil.disk_usage(SHARED_MEMORY)
     found = f"{size.free / GIB:.1f} GiB of {size.total / GIB:.1f} free in {SHARED_MEMORY}"
-    if reason := _cannot_write(SHARED_MEMORY):
+    if reason := cannot_write(SHARED_MEMORY):
         yield Finding("shared memory", "fault", reason, f"remove what ended programs left in {SHARED_MEMORY}; {mend}")
     elif size.free < LEAST_SHARED:
         yield Finding("shared memory", "fault", found, f"remove what ended programs left there; {mend}")
@@ -192,8 +192,8 @@ def disk(asked: Asked) -> Iterator[Finding]:
     """Each folder that a run writes to can be written, and its disk is not full."""
     seen = set[int]()
     for setting, folder in asked.folders.items():
-        existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
-        if reason := _cannot_write(existing):
+        existing = nearest_existing(folder)
+        if reason := cannot_write(existing):
             yield Finding("disk", "fault", reason, f"give your user the right to, or set {setting} to another folder")
             continue
         device = existing.stat().st_dev
@@ -210,17 +210,6 @@ def disk(asked: Asked) -> Iterator[Finding]:
     if len(os.fsencode(ray)) > LONGEST_RAY_FOLDER:
         found = f"{ray} is too long a path: Ray's sockets stand below it, and Linux bounds a socket's path"
         yield Finding("disk", "fault", found, f"set {RAY_FOLDER} to a shorter folder, such as /tmp")
-
-
-def _cannot_write(folder: Path) -> str | None:
-    """Why a file cannot be made in a folder; asking for the right to would not see a full or a read-only disk."""
-    try:
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(b"\0" * 4096)
-            file.flush()
-    except OSError as error:
-        return f"{folder} cannot be written ({error.strerror})"
-    return None
 
 
 def open_files() -> Iterator[Finding]:

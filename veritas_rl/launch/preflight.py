@@ -3,7 +3,7 @@
 import dataclasses
 import importlib.metadata
 import importlib.util
-import os
+import math
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TypeVar
 from omegaconf import DictConfig, OmegaConf
 
 from veritas_rl.checkpoints.adapter import base_name
+from veritas_rl.checkpoints.room import cannot_write, nearest_existing
 from veritas_rl.curriculum.mixture import open_sources
 from veritas_rl.envs.registry import spread
 from veritas_rl.envs.task import SPLITS, Task
@@ -19,6 +20,7 @@ from veritas_rl.errors import UserError
 from veritas_rl.launch import attention, quantization
 from veritas_rl.launch.configuration import context_tokens, dataset_settings, group_of, tasks_of
 from veritas_rl.launch.hardware import Hardware
+from veritas_rl.launch.stall_watch import Bound
 from veritas_rl.pins import required_version
 from veritas_rl.planning.compose import plan_of, sft_plan_of, this_machine
 from veritas_rl.planning.devices import DEVICES
@@ -41,9 +43,6 @@ LEAST_GPU_BYTES = 15 << 30
 
 LOOKED_AT = 1000
 """Of how many tasks, spread over a catalogue, the opponents are looked at."""
-
-SPARE_BYTES = 1 << 30
-"""What a run writes besides checkpoints: logs, metrics, curves."""
 
 
 def check_verl() -> None:
@@ -302,17 +301,29 @@ def check_disk(configuration: DictConfig, plan: Forecast | None) -> None:
         UserError: There is not.
     """
     # One checkpoint more than is kept: the oldest goes when the newest is whole.
-    needed = SPARE_BYTES + ((plan.kept + 1) * sum(plan.checkpoint().values()) if plan is not None else 0)
-    folder = Path(configuration.trainer.default_local_dir)
-    existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
-    if not os.access(existing, os.W_OK):
-        raise UserError(f"{existing} cannot be written: set trainer.default_local_dir to a folder that can")
+    kept = (plan.kept + 1) * sum(plan.checkpoint().values()) if plan is not None else 0
+    needed = spare_bytes(configuration) + kept
+    existing = nearest_existing(Path(configuration.trainer.default_local_dir))
     free = shutil.disk_usage(existing).free
     if free < needed:
         raise UserError(
             f"{existing} has {free / 2**30:.1f} GiB free and the checkpoints need {needed / 2**30:.1f}: free some, or "
             "set trainer.default_local_dir to a larger disk"
         )
+    if reason := cannot_write(existing):
+        raise UserError(f"{reason}: set trainer.default_local_dir to a folder that can")
+
+
+def spare_bytes(configuration: DictConfig) -> int:
+    """What a run writes besides checkpoints: logs, metrics, curves.
+
+    Raises:
+        UserError: The setting is no number.
+    """
+    spare = configuration.veritas_rl.spare_disk_gib
+    if isinstance(spare, bool) or not isinstance(spare, int | float) or not 0 <= spare < math.inf:
+        raise UserError(f"veritas_rl.spare_disk_gib={spare} is no size: a number of GiB, such as 1")
+    return int(spare * 2**30)
 
 
 def check_opponents(catalogues: Iterable[Sequence[Task]], device: str) -> None:
@@ -355,6 +366,16 @@ def check_outputs(configuration: DictConfig) -> None:
         raise UserError("trainer.logger must hold file: the progress bar and the learning curve are read from it")
 
 
+def check_watches(configuration: DictConfig) -> None:
+    """What is watched during the run can be.
+
+    Raises:
+        UserError: A setting is not understood.
+    """
+    Bound.read(configuration.veritas_rl.stall)
+    spare_bytes(configuration)
+
+
 def check_trainer(configuration: DictConfig) -> None:
     """The trainer is one of ours: verl's own know nothing of curriculum, replay and whole checkpoints.
 
@@ -391,6 +412,7 @@ def check(configuration: DictConfig, overrides: Sequence[str]) -> None:
         UserError: The first mistake that was found.
     """
     check_outputs(configuration)
+    check_watches(configuration)
     check_trainer(configuration)
     check_games_to_show(configuration)
     check_switches(configuration, overrides)

@@ -5,20 +5,29 @@ import os
 import re
 import signal
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 from rich.console import Console
 
+from veritas_rl.checkpoints.room import lack_of_room
 from veritas_rl.errors import UserError
+from veritas_rl.launch import preflight
 from veritas_rl.launch.known_faults import faults_in
 from veritas_rl.launch.progress import MetricsFile, watch
 from veritas_rl.launch.run import Run
+from veritas_rl.launch.stall_watch import Bound, StallWatch
+from veritas_rl.launch.wandb_sync import check_server, sync_command
 from veritas_rl.paths import ROOT
 
 LOG_TAIL_LINES = 30
 SEARCHED_LINES = 200
 """Of the end of a log, for known errors: runs that resume write to the same one."""
+
+CLOCK_SECONDS = 60.0
+"""By so much a clock jumps. One that is only adjusted drifts by less in the time between two looks."""
 
 DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
@@ -41,6 +50,7 @@ def run_verl(run: Run, console: Console) -> bool:
         UserError: verl ended with an error or before its last step, and the message says where its log is; or Ray has
             too little for it.
     """
+    check_server(run, console)
     stop, asked = run.stop_file, False
 
     def ask(number: int, frame: object) -> None:
@@ -51,6 +61,9 @@ def run_verl(run: Run, console: Console) -> bool:
         assert stop is not None
         stop.touch()
         console.print("asked to stop: a checkpoint is saved after this step; ask again to end at once")
+
+    def show(line: str) -> None:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     if stop is not None:
         stop.unlink(missing_ok=True)
@@ -69,8 +82,13 @@ def run_verl(run: Run, console: Console) -> bool:
         try:
             watchdog, render = run.watchdog(process.pid), run.renderer()
             nodes, deaths = run.node_watch(process.pid), run.deaths(process.pid)
+            stalls, clock = stall_watch(run, process.pid, show), ClockWatch()
 
             def lost() -> str | None:
+                if jumped := clock():
+                    show(jumped)
+                if found := (stalls and stalls()) or full_disk(run):
+                    return found
                 if nodes and (left := nodes()):
                     return left
                 died = deaths()
@@ -84,6 +102,8 @@ def run_verl(run: Run, console: Console) -> bool:
             end(process)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.default_int_handler)
+            if (command := sync_command(run)) is not None:
+                show(f"Weights & Biases has not got all of this run: {command}")
     if code:
         cause = cause_of_end(run.log, code, console, deaths.named())
         raise UserError((nodes.after_end() if nodes else None) or cause)
@@ -93,6 +113,44 @@ def run_verl(run: Run, console: Console) -> bool:
             f"same command resumes; its log is {run.log}"
         )
     return not asked
+
+
+def stall_watch(run: Run, process: int, show: Callable[[str], object]) -> StallWatch | None:
+    """Makes what names a step that does not end, as `veritas_rl.stall` says; None for none."""
+    bound = Bound.read(run.configuration.veritas_rl.stall)
+    if bound is None:
+        return None
+    return StallWatch(bound, run.metrics, run.folder, run.steps, lambda: run.processes(process), show)
+
+
+class ClockWatch:
+    """Says that the clock of this machine was set during a run. Nothing waits by it; names and logs have its time."""
+
+    def __init__(self) -> None:
+        self._ahead = self._offset()
+
+    def __call__(self) -> str | None:
+        """A line for the console after each jump; None otherwise."""
+        by = self._offset() - self._ahead
+        if abs(by) < CLOCK_SECONDS:
+            return None
+        self._ahead += by
+        return f"the clock of this machine has jumped by {by:+.0f} s: the run goes on, and its logs have both times"
+
+    @staticmethod
+    def _offset() -> float:
+        return time.time() - time.monotonic()
+
+
+def full_disk(run: Run) -> str | None:
+    """Why a run has to be ended whose trainer does not look at the disk itself; None while it may go on."""
+    if run.stop_file is not None:
+        return None
+    spare = preflight.spare_bytes(run.configuration)
+    for folder in (run.checkpoints, run.folder):
+        if found := lack_of_room(folder, spare, "what a run writes (veritas_rl.spare_disk_gib)"):
+            return f"{found}: free some, and the same command goes on from the last checkpoint"
+    return None
 
 
 def last_step(metrics: Path) -> int | None:

@@ -12,13 +12,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import TimeRemainingColumn as TimeLeft
 
+from veritas_rl.checkpoints import room
 from veritas_rl.curriculum import stages
 from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin import agreement, truncation
 
 POLL_SECONDS = 0.5
 
-ANNOUNCED = re.compile(f"(?:{stages.ANNOUNCEMENT}|{truncation.ANNOUNCEMENT}|{agreement.ANNOUNCEMENT}).+")
+ANNOUNCED = re.compile(
+    f"(?:{stages.ANNOUNCEMENT}|{truncation.ANNOUNCEMENT}|{agreement.ANNOUNCEMENT}|{room.ANNOUNCEMENT}).+"
+)
 """What a person is shown of verl's log."""
 
 
@@ -98,15 +101,16 @@ def watch(
 
     Args:
         process: verl.
-        log: Where its output goes. What the curriculum announces there is printed, that replies are cut, and
-            that rollout and trainer disagree.
+        log: Where its output goes. What the curriculum announces there is printed, that replies are cut, that
+            rollout and trainer disagree, and that the disk is nearly full.
         metrics: Where its file logger writes.
         steps: How many training steps there will be.
         first: How many of them were trained before.
         console: Where to draw. Where it is no terminal, a line is printed every tenth of the run instead.
         watchdog: Names what the process waits for and will not get. It is asked until the first metrics are there.
         render: Renders a step's metrics on one line; None for those of no step.
-        lost: Names a machine or a process that the run has lost. It is asked all the time.
+        lost: Says why the run has to be ended: a machine or a process that it has lost, a step that does not end, a
+            disk that is full. It is asked all the time.
 
     Returns:
         The exit code of the process.
@@ -136,7 +140,7 @@ def watch(
             code = process.poll()
             for line in output.new():
                 if said := re.search(ANNOUNCED, line.decode(errors="replace")):
-                    progress.console.print(said.group().rstrip(), markup=False, highlight=False)
+                    progress.console.print(said.group().rstrip(), markup=False, highlight=False, soft_wrap=True)
             for step, data in file.new():
                 waiting = False
                 if (line := render(data)) is None:

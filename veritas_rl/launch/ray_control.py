@@ -17,6 +17,7 @@ from ray._private.grpc_utils import init_grpc_channel
 from ray._private.ray_constants import GLOBAL_GRPC_OPTIONS
 from ray._private.utils import read_ray_address
 from ray._raylet import AuthenticationTokenLoader  # pyright: ignore[reportAttributeAccessIssue]
+from ray.exceptions import AuthenticationError
 
 ANSWER_SECONDS = 1.0
 """How long an answer is waited for: the progress bar stands still meanwhile."""
@@ -131,3 +132,21 @@ def running_address(ray_init: Mapping[str, Any]) -> str | None:
         address = read_ray_address(ray_init.get("_temp_dir"))
     # ray:// is Ray's client protocol, behind which there is no control service.
     return None if not address or address == "local" or "://" in address else address
+
+
+def actors_here(driver: int, ray_init: Mapping[str, Any]) -> set[int]:
+    """The ids of the processes of a driver's actors on this machine, where it joins a Ray that runs; empty for none.
+
+    Args:
+        driver: The process id of verl, or of what has started it.
+        ray_init: The arguments of its `ray.init`.
+    """
+    address = running_address(ray_init)
+    if address is None:
+        return set()
+    own = {found.address for addresses in psutil.net_if_addrs().values() for found in addresses}
+    with suppress(grpc.RpcError, AuthenticationError), connected(address) as control:
+        job = control.job_of(family_of(driver))
+        actors = control.actors(job, messages("gcs_pb2").ActorTableData.ALIVE) if job is not None else []
+        return {actor.pid for actor in actors if actor.address.ip_address in own}
+    return set()

@@ -136,6 +136,15 @@ class RlRun(Run):
 
         return DeathWatchdog(process, self.configuration.ray_kwargs.ray_init)
 
+    def processes(self, process: int) -> set[int]:
+        """Those of a Ray that runs without it too, as far as they are the run's."""
+        own = super().processes(process)
+        if self.configuration.ray_kwargs.ray_init.address == "local":
+            return own
+        from veritas_rl.launch.ray_control import actors_here
+
+        return own | actors_here(process, self.configuration.ray_kwargs.ray_init)
+
     def node_watch(self, process: int) -> "NodeWatch | None":
         """Asks Ray for the nodes of the cluster that the run joins."""
         if self.configuration.ray_kwargs.ray_init.address == "local":

@@ -7,10 +7,12 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import psutil
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
@@ -137,6 +139,8 @@ class Run(ABC):
             # Weights & Biases goes on with the run that has this id, or begins it.
             "WANDB_RUN_ID": os.environ.get("WANDB_RUN_ID", self.record.wandb_run_id),
             "WANDB_RESUME": "allow",
+            # How long the end of a run waits for a server that is lost. All of the run stays in its folder.
+            "WANDB_FINISH_TIMEOUT": os.environ.get("WANDB_FINISH_TIMEOUT", "300"),
             "HYDRA_FULL_ERROR": "1",
             "RAY_USAGE_STATS_ENABLED": "0",
             # Ray would give each of its workers one thread.
@@ -191,6 +195,16 @@ class Run(ABC):
             process: The id of verl's process.
         """
         return Deaths()
+
+    def processes(self, process: int) -> set[int]:
+        """The ids of a started run's processes on this machine.
+
+        Args:
+            process: The id of verl's process.
+        """
+        with suppress(psutil.NoSuchProcess):
+            return {process, *(child.pid for child in psutil.Process(process).children(recursive=True))}
+        return set()
 
     def node_watch(self, process: int) -> "NodeWatch | None":
         """Makes what names a machine that a started process has lost; None where it uses one machine.

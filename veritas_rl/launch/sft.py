@@ -199,6 +199,7 @@ def plan(
     overrides = [f"trainer.experiment_name={experiment.name if experiment else new}", *wanted]
     configuration = conf.compose_configuration(overrides, SFT_CONFIG)
     preflight.check_outputs(configuration)
+    preflight.check_watches(configuration)
     try:
         if not dry:
             make_missing(configuration)

@@ -8,6 +8,7 @@ them; `python -m veritas_rl.verl_plugin.patch_list` writes it.
 import functools
 import importlib.metadata
 import inspect
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ from typing import Any
 
 from wrapt import when_imported
 
+from veritas_rl.errors import UserError
 from veritas_rl.pins import required_version
+from veritas_rl.verl_plugin import not_finite
 
 
 class PatchRefused(RuntimeError):
@@ -206,6 +209,29 @@ def padding_waste(module: Any) -> None:
         return loss, output
 
     engine.prepare_model_inputs, engine.forward_step = prepare_model_inputs, forward_step
+
+
+@patch_of("verl.workers.engine.fsdp.transformer_impl")
+def losses_not_finite(module: Any) -> None:
+    """A loss that is no finite number is averaged over ranks, and training goes on: name the rank, or end the run.
+
+    In RL the trainer finds the metric `not_finite/rank_R` among those of the update; fine-tuning has none of ours.
+    """
+    engine = module.FSDPEngineWithLMHead
+    original = engine.forward_step
+    require_fault(original, '"loss": loss.detach().item(),')
+
+    @functools.wraps(original)
+    def forward_step(self: Any, micro_batch: Any, loss_function: Any, forward_only: bool) -> Any:
+        loss, output = original(self, micro_batch, loss_function, forward_only)
+        if not forward_only and not math.isfinite(output["loss"]):
+            rank = self.get_data_parallel_rank()
+            if "response_mask" not in micro_batch:
+                raise UserError(not_finite.report_of_fine_tuning(micro_batch, output["loss"], rank))
+            output["metrics"][f"{not_finite.RANK}{rank}"] = 1.0
+        return loss, output
+
+    engine.forward_step = forward_step
 
 
 @patch_of("verl.utils.tracking")

@@ -7,7 +7,10 @@ add to verl's own:
 - A checkpoint counts once `checkpoint.json` stands in it, which is written last. Old ones are removed after a newer one
   is whole; verl counts only those of its own process, and removes one before the next is written.
 - A request to stop (a file named `stop` beside the checkpoints) ends the run after the step, with a checkpoint.
-- A loss or gradient that is not a finite number ends the run, naming the step and the tasks.
+- A loss or gradient that is not a finite number ends the run, naming the step, the ranks, the tasks and the file of the
+  batch, see `not_finite`.
+- A disk that is nearly full is said on the console; before it is too full for a checkpoint, one is saved and the run
+  ends, see `checkpoints.room`.
 - The estimators `grpo` and `rae` compare whole games, seat by seat, see `advantages`.
 - Replies that are cut at the token limit, many for several steps, are named once on the console.
 - Rollout and trainer that give other probabilities to the same tokens are named once too.
@@ -22,7 +25,6 @@ add to verl's own:
 
 import dataclasses
 import json
-import math
 import os
 from contextlib import nullcontext
 from pathlib import Path
@@ -51,8 +53,9 @@ from veritas_rl.checkpoints.layout import (
     write_info,
 )
 from veritas_rl.checkpoints.prune import keep_newest
+from veritas_rl.checkpoints.room import DiskWatch
 from veritas_rl.errors import UserError
-from veritas_rl.verl_plugin import loop_manager
+from veritas_rl.verl_plugin import loop_manager, not_finite
 from veritas_rl.verl_plugin.advantages import ESTIMATORS, RoleBaselines, group_relative, role_conditioned
 from veritas_rl.verl_plugin.agreement import METRIC, AgreementWatch
 from veritas_rl.verl_plugin.batches import even_mini_batches, moves_of, outcomes
@@ -60,9 +63,6 @@ from veritas_rl.verl_plugin.cpu import room
 from veritas_rl.verl_plugin.sample_key import SampleKey
 from veritas_rl.verl_plugin.truncation import TruncationWatch
 from veritas_rl.viewing.games_page import GAMES_FOLDER, write_games
-
-FINITE = ("loss", "grad_norm")
-"""How the names of those metrics end that must be finite numbers."""
 
 ENGINE_COLUMNS = (
     *("input_ids", "position_ids", "prompts", "responses", "response_mask", "loss_mask"),
@@ -78,9 +78,6 @@ BASELINES = "baselines.json"
 
 BARREN_STEPS = 5
 """After so many steps without one legal answer a run ends."""
-
-NAMED_TASKS = 8
-"""How many tasks an error names; the log has all of them."""
 
 
 class TaskTraining(PPOTrainer):
@@ -102,6 +99,8 @@ class TaskTraining(PPOTrainer):
             config.trainer.max_actor_ckpt_to_keep = None
             config.trainer.max_critic_ckpt_to_keep = None
         self._folder = Path(config.trainer.default_local_dir).absolute()
+        self._disk = DiskWatch(self._folder, (not_finite.logs_folder(),), int(config.veritas_rl.spare_disk_gib * 2**30))
+        self._too_full: str | None = None
         self._saved: int | None = None
         self._baselines = RoleBaselines()
         self._barren_steps = 0
@@ -118,15 +117,28 @@ class TaskTraining(PPOTrainer):
         super().__init__(config)
 
     def on_step_end(self) -> None:
-        """End the run where that was asked for, and send the new weights to the rollout."""
+        """End the run where that was asked for or the disk is nearly full, and send the new weights to the rollout."""
         # Before the rollout wakes and takes its memory back, as verl saves too.
         stop = self._folder / STOP
-        if stop.exists():
+        if line := self._disk.warning():
+            print(line, flush=True)
+        self._too_full = self._disk.too_full()
+        if stop.exists() or self._too_full:
             if self._saved != self.global_steps:
                 self._save_checkpoint()
             self.total_training_steps = self.global_steps
-            stop.unlink()
+            stop.unlink(missing_ok=True)
         super().on_step_end()
+
+    def on_train_end(self) -> None:
+        """Say why the run has ended early, where the disk is the reason; the metrics of its last step are written.
+
+        Raises:
+            UserError: The disk is nearly full.
+        """
+        super().on_train_end()
+        if self._too_full is not None:
+            raise UserError(f"{self._too_full}: {self._disk.advice()}")
 
     def on_validate_end(self) -> None:
         """Write down the games that were recorded, as far as the launcher has said where to."""
@@ -143,18 +155,15 @@ class TaskTraining(PPOTrainer):
         """One training step.
 
         Raises:
-            UserError: A loss or gradient is not a finite number. verl has skipped that update, and would go on.
+            UserError: A loss or gradient is not a finite number. verl has skipped that update, and would go on. Or no
+                reply has been legal for some steps.
         """
         batch = super().step(metrics, timing_raw)
-        broken = [name for name, value in metrics.items() if name.endswith(FINITE) and not math.isfinite(value)]
-        if broken:
-            names = sorted({info["task_id"] for _, info in self._infos()})
-            print(f"step {self.global_steps} trained on: {' '.join(names)}")
-            more = f" and {len(names) - NAMED_TASKS} more, which the log names" if len(names) > NAMED_TASKS else ""
-            numbers = ", ".join(f"{name} is {metrics[name]}" for name in broken)
-            raise UserError(
-                f"step {self.global_steps}: {numbers}; its tasks were {', '.join(names[:NAMED_TASKS])}{more}"
-            )
+        ranks = not_finite.take_ranks(metrics)
+        if broken := not_finite.broken(metrics):
+            of = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1
+            tasks = sorted({info["task_id"] for _, info in self._infos()})
+            raise UserError(not_finite.report(self.global_steps, batch, broken, ranks, of, tasks))
         metrics |= self._record()
         if line := self._truncation.message(metrics.get("task/truncated", 0.0)):
             print(line, flush=True)
@@ -254,6 +263,9 @@ class TaskTraining(PPOTrainer):
         return batch
 
     def _save_checkpoint(self) -> None:
+        if not self._disk.has_room():
+            # Something else has filled the disk during the step. The run ends after it.
+            return
         folder = step_folder(self._folder, self.global_steps)
         remove_info(folder)
         super()._save_checkpoint()

@@ -1,0 +1,86 @@
+"""A disk that is nearly full is named in time, with what a checkpoint takes."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from veritas_rl.checkpoints.layout import CheckpointInfo, write_info
+from veritas_rl.checkpoints.room import DiskWatch, cannot_write, lack_of_room
+
+MIB = 2**20
+
+ON_TMPFS = """
+import sys
+from pathlib import Path
+from veritas_rl.checkpoints.layout import CheckpointInfo, write_info
+from veritas_rl.checkpoints.room import DiskWatch
+MIB = 2**20
+folder = Path(sys.argv[1])
+watch = DiskWatch(folder / "run", (folder / "logs",), 4 * MIB)
+print(watch.warning(), watch.too_full(), watch.has_room())
+for step in (1, 2, 3):
+    saved = folder / f"run/global_step_{step}"
+    saved.mkdir(parents=True)
+    (saved / "weights").write_bytes(bytes(8 * MIB))
+    write_info(saved, CheckpointInfo(step, "base", 1))
+    print(watch.warning(), watch.too_full(), watch.has_room(), sep="|")
+print(watch.advice())
+"""
+
+WRITING = """
+import sys
+from pathlib import Path
+from veritas_rl.checkpoints.room import cannot_write
+print(cannot_write(Path(sys.argv[1])))
+"""
+
+
+def on_tmpfs(options: str, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command where a folder is a file system of its own, which nothing else sees."""
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o {options} tmpfs "$0" && exec "$@"', str(folder), *command],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "unshare:" in done.stderr or "mount:" in done.stderr:
+        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
+    return done
+
+
+def test_a_run_is_warned_and_then_asked_to_leave_while_a_checkpoint_still_fits(tmp_path: Path) -> None:
+    done = on_tmpfs("size=40m", tmp_path, sys.executable, "-c", ON_TMPFS, str(tmp_path))
+    before, first, second, third, advice = done.stdout.splitlines()
+    assert before == "None None True"
+    # 32 MiB are free, and a checkpoint with the spare 4 take 12.4.
+    assert first == "None|None|True"
+    # Of 24 MiB, twice that cannot be had.
+    assert second.startswith("the disk is nearly full: 24 MiB free for ")
+    assert second.endswith("at half of that the run saves a checkpoint and ends|None|True")
+    # 16 MiB are enough for one more, which is what the warning is not repeated for.
+    assert third == "None|None|True"
+    assert advice.startswith("step 3 is saved; free some")
+
+
+def test_what_is_short_is_named(tmp_path: Path) -> None:
+    free = shutil.disk_usage(tmp_path).free
+    watch = DiskWatch(tmp_path / "run", (), 2 * free)
+    assert "free for " in str(watch.too_full())
+    assert "veritas_rl.spare_disk_gib" in str(watch.too_full())
+    assert watch.advice().startswith("no checkpoint was saved yet")
+    assert lack_of_room(tmp_path / "none/yet", 0, "it") is None
+    step = tmp_path / "run/global_step_7"
+    step.mkdir(parents=True)
+    write_info(step, CheckpointInfo(7, "base", 1))
+    assert watch.advice().startswith("step 7 is saved")
+
+
+@pytest.mark.parametrize("options", ["ro", "size=64k,nr_inodes=1"])
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, options: str) -> None:
+    done = on_tmpfs(options, tmp_path, sys.executable, "-c", WRITING, str(tmp_path))
+    reason = "Read-only file system" if options == "ro" else "No space left on device"
+    assert done.stdout.strip() == f"{tmp_path} cannot be written ({reason})"
+    assert cannot_write(tmp_path) is None

@@ -1,0 +1,316 @@
+"""What befalls runs that last: a disk that fills, a step that stalls, a batch with a NaN, a clock that jumps."""
+
+import json
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from veritas_rl.launch.tiny_model import build_tiny_model
+
+ROOT = Path(__file__).resolve().parents[1]
+LAUNCHER = [sys.executable, "-m", "veritas_rl.launch.main"]
+
+FEW = (
+    "veritas_rl.warm_up=null",
+    "veritas_rl.evaluation=null",
+    "data.train_batch_size=16",
+    "veritas_rl.critic_warmup=0",
+)
+"""What makes a run short."""
+
+pytestmark = [pytest.mark.training, pytest.mark.long]
+
+
+def logs(folder: Path) -> Path:
+    """The folder of logs of the run that has its checkpoints in a folder."""
+    return Path(json.loads((folder / "run.json").read_text())["folder"])
+
+
+def steps_of(folder: Path) -> list[int]:
+    """The steps whose metrics the run has written."""
+    file = logs(folder) / "metrics.jsonl" if (folder / "run.json").exists() else None
+    return [json.loads(line)["step"] for line in file.read_text().splitlines()] if file and file.exists() else []
+
+
+def wait_for(reached: Callable[[], bool], run: subprocess.Popen[bytes], log: Path) -> None:
+    while not reached():
+        assert run.poll() is None, log.read_text()
+        time.sleep(0.1)
+
+
+def test_a_run_saves_and_leaves_before_its_disk_is_full_and_goes_on_on_a_larger_one(tmp_path: Path) -> None:
+    """The disk holds two checkpoints, and something else takes the rest."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = [
+        *LAUNCHER,
+        *FEW,
+        f"trainer.default_local_dir={folder}/run",
+        "trainer.total_training_steps=4",
+        "trainer.save_freq=1",
+        "trainer.max_actor_ckpt_to_keep=null",
+        "veritas_rl.spare_disk_gib=0.01",
+    ]
+    script = (
+        'mount -t tmpfs -o size=64m tmpfs "$0" || exit 77; "$@"; echo "code $?"; ls "$0"/run/*/checkpoint.json; '
+        'mount -o remount,size=200m "$0"; "$@"; echo "code $?"; ls "$0"/run/*/checkpoint.json; cat "$0"/run/run.json'
+    )
+    done = subprocess.run(
+        ["unshare", "-m", "bash", "-c", script, str(folder), *command],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 77 or "unshare:" in done.stdout:
+        pytest.skip("no file system can be mounted here")
+    print(done.stdout)
+    first, second = done.stdout.split("code 2\n")
+    assert "the disk is nearly full: " in first
+    (error,) = (line for line in first.splitlines() if line.startswith("error:"))
+    saved = re.findall(r"global_step_(\d+)/checkpoint.json", second.partition("going on")[0])
+    assert saved, "nothing was saved"
+    assert f"step {saved[-1]} is saved; free some" in error
+    assert "type the same command again" in error
+    assert f"going on from step {saved[-1]} of 4" in second
+    assert "code 0" in second
+    assert "global_step_4/checkpoint.json" in second
+
+
+def test_a_step_that_stalls_is_named_with_its_stacks_and_the_run_goes_on(tmp_path: Path) -> None:
+    folder, log = tmp_path / "checkpoints", tmp_path / "printed"
+    command = [
+        *LAUNCHER,
+        *FEW,
+        f"trainer.default_local_dir={folder}",
+        "trainer.total_training_steps=4",
+        "trainer.save_freq=-1",
+        "veritas_rl.stall.seconds=8",
+        "veritas_rl.stall.times=3",
+    ]
+    with log.open("ab") as printed:
+        run = subprocess.Popen(command, cwd=ROOT, stdout=printed, stderr=printed)
+        wait_for(lambda: 2 in steps_of(folder), run, log)
+        (worker,) = (
+            child
+            for child in psutil.Process(run.pid).children(recursive=True)
+            if "ray::TaskLoopWorker" in " ".join(child.cmdline()[:1])
+        )
+        worker.send_signal(signal.SIGSTOP)
+        try:
+            wait_for(lambda: "stopped by a signal" in log.read_text(), run, log)
+        finally:
+            worker.send_signal(signal.SIGCONT)
+        assert run.wait() == 0, log.read_text()
+    (line,) = (line for line in log.read_text().splitlines() if "stopped by a signal" in line)
+    print(line)
+    assert re.match(r"step [34] has not ended for \d+ s, and the last ones took \d+\.\d s: ", line)
+    assert f"ray::TaskLoopWorker.finish (process {worker.pid}) is stopped by a signal" in line.replace(
+        ".play", ".finish"
+    )
+    stacks = next((logs(folder) / "stalls").glob("step_[34].txt")).read_text()
+    # The trainer waits for the worker, and every process is there.
+    for words in ("on_sample_begin", "ray::WorkerDict", "ray::TaskRunnerV1", "ray::TaskLoopWorker", "raylet"):
+        assert words in stacks
+    assert steps_of(folder) == [1, 2, 3, 4]
+
+
+def test_a_batch_with_a_nan_is_saved_and_its_step_named_and_nothing_of_it_is_kept(tmp_path: Path) -> None:
+    command = [
+        *LAUNCHER,
+        *FEW,
+        f"trainer.default_local_dir={tmp_path}",
+        "trainer.total_training_steps=3",
+        "trainer.save_freq=1",
+        "trainer.n_gpus_per_node=2",
+        "actor_rollout_ref.rollout.n=2",
+        "data.custom_cls.config.adapter_config.reward_mode=legal",
+        f"trainer.v1.sampler.custom_sampler.path={ROOT}/tests/nan_batch.py",
+        "trainer.v1.sampler.custom_sampler.name=NanReplayBuffer",
+    ]
+    environment = {**os.environ, "ALGORITHM": "grpo"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stdout + done.stderr
+    (error,) = done.stderr.strip().splitlines()
+    print(error)
+    said = re.match(
+        r"error: step 2: actor/\w+ is nan, .*on ranks? ([\d, ]+) of 2; no finite numbers in its ([\w, ]+); "
+        r"the batch is in (\S+/not_finite/step_2.pt); its tasks were openspiel/",
+        error,
+    )
+    assert said, error
+    batch = torch.load(said[3], weights_only=False)
+    broken = {row for row, scores in enumerate(batch["rm_scores"]) if not scores.isfinite().all()}
+    assert len(broken) == 1
+    # Of the two replies to one task the advantages are none either.
+    lost = {row for row, values in enumerate(batch["advantages"]) if not values.isfinite().all()}
+    assert broken < lost
+    assert len(lost) == 2
+    assert {int(rank) for rank in said[1].split(", ")} == {batch["rank"][row] for row in lost}
+    assert {"advantages", "returns", "rm_scores"} <= set(said[2].split(", "))
+    assert all(math.isnan(value) for value in batch["metrics"].values())
+    # The checkpoint of the step before is whole, and its weights are numbers.
+    (saved,) = tmp_path.glob("global_step_*")
+    assert saved.name == "global_step_1"
+    assert (saved / "checkpoint.json").exists()
+    for shard in saved.glob("actor/model_*.pt"):
+        weights = torch.load(shard, weights_only=False)
+        assert all(getattr(value, "_local_tensor", value).isfinite().all() for value in weights.values())
+
+
+def test_fine_tuning_with_a_loss_that_is_no_number_ends_and_names_the_batch(tmp_path: Path) -> None:
+    """The model has a weight that is no number."""
+    model = build_tiny_model(tmp_path / "model", seed=0)
+    weights = load_file(model / "model.safetensors")
+    next(iter(weights.values())).view(-1)[0] = torch.nan
+    save_file(weights, model / "model.safetensors", {"format": "pt"})
+    demonstrations = [*("--games", "tic_tac_toe", "--prompt", "brief"), *("--num_demonstrations", "200")]
+    tool = [sys.executable, "train/tools/generate_demonstrations.py", *demonstrations, "--output", str(tmp_path)]
+    subprocess.run(tool, cwd=ROOT, check=True)
+    command = [
+        *(sys.executable, "-m", "veritas_rl.launch.sft"),
+        *(f"data.train_files={tmp_path}/train.parquet", "data.val_files=null"),
+        f"trainer.default_local_dir={tmp_path}/checkpoints",
+        "trainer.total_training_steps=4",
+        "trainer.save_freq=-1",
+        "veritas_rl.evaluation=null",
+    ]
+    environment = {**os.environ, "AGENT_MODEL_REPO_ID": str(model)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stdout + done.stderr
+    (error,) = (line for line in done.stderr.splitlines() if line.startswith("error:"))
+    print(error)
+    said = re.match(r"error: the loss on rank 0 is (nan|inf); the batch is in (\S+/not_finite/rank_0.pt);", error)
+    assert said, error
+    batch = torch.load(said[2], weights_only=False)
+    assert len(batch["input_ids"]) == len(batch["loss_mask"]) > 0
+
+
+JUMPING_CLOCK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+static long ahead(void) { return access(getenv("CLOCK_FILE"), F_OK) == 0 ? atol(getenv("CLOCK_JUMP")) : 0; }
+int clock_gettime(clockid_t id, struct timespec *at) {
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
+    int code = real(id, at);
+    if (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE) at->tv_sec += ahead();
+    return code;
+}
+int gettimeofday(struct timeval *restrict at, void *restrict zone) {
+    static int (*real)(struct timeval *, void *);
+    if (!real) real = dlsym(RTLD_NEXT, "gettimeofday");
+    int code = real(at, zone);
+    at->tv_sec += ahead();
+    return code;
+}
+time_t time(time_t *at) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (at) *at = now.tv_sec;
+    return now.tv_sec;
+}
+"""
+"""The wall clock of the processes that load this jumps once a file is there."""
+
+
+@pytest.mark.parametrize("jump", [-86400, 86400])
+def test_a_clock_that_jumps_is_named_and_changes_nothing(jump: int, tmp_path: Path) -> None:
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler is here")
+    source, library, file = tmp_path / "clock.c", tmp_path / "clock.so", tmp_path / "jumped"
+    source.write_text(JUMPING_CLOCK)
+    subprocess.run([compiler, "-shared", "-fPIC", "-O2", "-o", library, source, "-ldl"], check=True)
+    folder, log = tmp_path / "checkpoints", tmp_path / "printed"
+    command = [
+        *LAUNCHER,
+        *FEW,
+        f"trainer.default_local_dir={folder}",
+        "trainer.total_training_steps=5",
+        "trainer.save_freq=2",
+    ]
+    environment = {**os.environ, "LD_PRELOAD": str(library), "CLOCK_FILE": str(file), "CLOCK_JUMP": str(jump)}
+    with log.open("ab") as printed:
+        run = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=printed, stderr=printed)
+        wait_for(lambda: 2 in steps_of(folder), run, log)
+        file.touch()
+        assert run.wait() == 0, log.read_text()
+    (line,) = (line for line in log.read_text().splitlines() if "has jumped by" in line)
+    print(line)
+    assert f"jumped by {jump:+d} s" in line or f"jumped by {jump + 1:+d} s" in line or f"{jump - 1:+d} s" in line
+    assert steps_of(folder) == [1, 2, 3, 4, 5]
+    assert {path.parent.name for path in folder.glob("*/checkpoint.json")} == {
+        f"global_step_{step}" for step in (2, 4, 5)
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "place", "says"),
+    [
+        ("ro", "checkpoints", "cannot be written (Read-only file system): set trainer.default_local_dir to"),
+        ("size=64k", "checkpoints", "GiB free and the checkpoints need 1.0: free some, or set trainer.default_local"),
+        ("ro", "train/outputs", "cannot be used (Read-only file system)"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_named_in_one_line(
+    options: str, place: str, says: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    mounted = folder if place == "checkpoints" else ROOT / place
+    command = [*LAUNCHER, *FEW, f"trainer.default_local_dir={folder}/run"]
+    script = f'mount -t tmpfs -o {options} tmpfs "$0" || exit 77; exec "$@"'
+    done = subprocess.run(
+        ["unshare", "-m", "bash", "-c", script, str(mounted), *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 77 or "unshare:" in done.stderr:
+        pytest.skip("no file system can be mounted here")
+    assert done.returncode == 2, done.stdout + done.stderr
+    (error,) = done.stderr.strip().splitlines()
+    print(error)
+    assert error.startswith("error: ")
+    assert says in error
+
+
+def test_a_run_whose_shared_memory_is_full_trains_or_says_so(tmp_path: Path) -> None:
+    command = [
+        *LAUNCHER,
+        *FEW,
+        f"trainer.default_local_dir={tmp_path}",
+        "trainer.total_training_steps=2",
+        "trainer.save_freq=-1",
+    ]
+    script = 'mount -t tmpfs -o size=1m tmpfs /dev/shm || exit 77; head -c 2m /dev/zero > /dev/shm/left; exec "$@"'
+    done = subprocess.run(
+        ["unshare", "-m", "bash", "-c", script, "bash", *command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode == 77 or "unshare:" in done.stderr:
+        pytest.skip("no file system can be mounted here")
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error:")]
+    print(done.returncode, errors)
+    if done.returncode:
+        assert any("/dev/shm is full" in line for line in errors), done.stdout + done.stderr
+    else:
+        assert steps_of(tmp_path) == [1, 2]
