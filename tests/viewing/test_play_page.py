@@ -1,6 +1,7 @@
 """Whole games in a real browser, played by clicks on boards and cards."""
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -66,11 +67,15 @@ def play_by_clicks(browser: Any, table: Table, selector: str, draw: random.Rando
         ("hex(board_size=3)", ".can", 0),
         ("connect_four(rows=4,columns=4,x_in_row=3)", ".can", 0),
         ("breakthrough(rows=6,columns=3)", ".can", 1),
+        ("y(board_size=4)", ".can", 1),
+        ("havannah(board_size=3)", ".can", 0),
+        ("oware(num_houses_per_player=2,num_seeds_per_house=2)", ".can", 1),
         ("goofspiel(num_cards=5)", ".hold", 0),
         ("leduc_poker", "#moves button", 1),
         pytest.param("othello", ".can, #moves button", 0, marks=pytest.mark.long),
         pytest.param("checkers", ".can", 0, marks=pytest.mark.long),
         pytest.param("go(board_size=5,max_game_length=60)", ".can, #moves button", 0, marks=pytest.mark.long),
+        pytest.param("backgammon", ".can, #moves button", 1, marks=pytest.mark.long),
         pytest.param("dots_and_boxes", ".can", 1, marks=pytest.mark.long),
         pytest.param("hearts", ".hold", 0, marks=pytest.mark.long),
         pytest.param("amazons(board_size=6)", ".can", 0, marks=pytest.mark.long),
@@ -138,6 +143,88 @@ def test_a_game_is_played_by_the_keyboard_alone(browser: Any, start: Start) -> N
     assert table.asked
 
 
+def labels(browser: Any) -> list[str]:
+    return browser.execute_script(
+        "return [...document.querySelectorAll('.picture .cell')].map((cell) => cell.getAttribute('aria-label'))"
+    )
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_a_backgammon_board_shows_what_its_text_says(browser: Any, start: Start, seat: int) -> None:
+    table = start("backgammon", seat=seat)
+    draw = random.Random(2)
+    for _ in range(25):
+        table.wait_for_person()
+        table.choose(draw.randrange(len(table.choices())), table.place)
+    table.wait_for_person()
+    wait(browser, f"return now.place === {table.place!r} && now.asked")
+    lines = table.board().split("\n")
+    expected = {}
+    for numbers, cells in ((lines[0], lines[1]), (lines[4], lines[3])):
+        for point, cell in zip(numbers.replace("|", "").split(), cells.replace("|", "").split(), strict=True):
+            expected[f"point {point}"] = cell
+    for line, place in ((lines[5], "bar of"), (lines[6], "borne off by")):
+        for side, count in re.findall(r"([xo]) (\d+)", line):
+            expected[f"{place} {'black' if side == 'x' else 'white'}"] = f"{side}{count}" if int(count) else "."
+    shown = {}
+    for label in labels(browser):
+        place, what = label.removesuffix(", can be chosen").split(", ")
+        count, colour = (what.split()[0], what.split()[1]) if what != "empty" else ("", "")
+        shown[place] = f"{'x' if colour == 'black' else 'o'}{count}" if count else "."
+    assert shown == expected
+    assert sum(int(cell[1:]) for cell in shown.values() if cell != ".") == 30
+    dice = lines[-1].removeprefix("Your dice: ").split(" (")[0].split(", ")
+    assert len(all_of(browser, ".eye")) == sum(map(int, dice))
+
+
+def test_checkers_move_from_point_to_point(browser: Any, start: Start) -> None:
+    table = start("backgammon")
+    choice = next(choice for choice in table.choices() if len(set(choice.cells)) == 4)
+    place = table.place
+    for point in choice.cells:
+        browser.find_element("css selector", f".cell[aria-label^='point {point},']").click()
+    wait(browser, f"return now.place !== {place!r}")
+    assert browser.execute_script("return now.moves.find((move) => move.seat === 0).action") == choice.name
+
+
+def test_seeds_are_counted_and_houses_chosen_by_the_keyboard(browser: Any, start: Start) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    table = start("oware")
+    browser.find_element("css selector", "[tabindex='0']").send_keys(Keys.ARROW_DOWN)
+    browser.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
+    assert browser.switch_to.active_element.get_attribute("aria-label") == "house B, 4 seeds, can be chosen"
+    browser.switch_to.active_element.send_keys(Keys.ENTER)
+    wait(browser, "return now.moves.length === 2 && now.asked")
+    upper, lower = table.board().split("\n")[1:3]
+    said = [label.split(", ")[1].split()[0] for label in labels(browser)]
+    assert said == upper.split() + lower.split()
+    captured = sum(map(int, re.findall(r": (\d+)", table.board().split("\n")[4])))
+    assert len(all_of(browser, ".seed")) == sum(map(int, said)) + captured == 48
+
+
+def test_the_keyboard_reaches_every_cell_of_a_hexagon(browser: Any, start: Start) -> None:
+    start("havannah(board_size=4)")
+    assert len(all_of(browser, ".picture .cell")) == 37
+    reached = browser.execute_script(
+        """
+        const reached = new Set();
+        const go = (cell) => {
+          if (reached.has(cell)) return;
+          reached.add(cell);
+          for (const key of ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"]) {
+            cell.focus();
+            cell.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+            go(document.activeElement);
+          }
+        };
+        go(document.querySelector(".cell[tabindex='0']"));
+        return reached.size;
+        """
+    )
+    assert reached == 37
+
+
 def test_a_reply_is_only_text(browser: Any, start: Start) -> None:
     class Hostile:
         def act(self, turns: Sequence[Turn]) -> list[Reply]:
@@ -155,7 +242,7 @@ def test_a_reply_is_only_text(browser: Any, start: Start) -> None:
 
 
 def test_a_phone_is_wide_enough(browser: Any, start: Start) -> None:
-    for case in ("hex(board_size=11)", "chess", "hearts", "2048"):
+    for case in ("hex(board_size=11)", "chess", "hearts", "2048", "backgammon", "oware", "y(board_size=19)"):
         start(case)
         browser.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride", {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}

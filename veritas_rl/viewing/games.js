@@ -61,8 +61,8 @@ const isProse = (line) => /[a-z]{4}/i.test(line);
 
 // A board as a picture, or as text, with the signs marked that differ from an earlier one, unless a line was moved or
 // is mostly new.
-function drawn(game, board, before) {
-  const picture = Boards.draw(game, board, { before });
+function drawn(game, board, role, before) {
+  const picture = Boards.draw(game, board, { role, before });
   if (picture) return picture;
   const lines = board.split("\n");
   const old = before === undefined ? [] : before.split("\n");
@@ -92,7 +92,7 @@ function boards(game) {
     const turn = game.turns[at];
     const before = game.turns.slice(0, at).findLast((earlier) => earlier.seat === turn.seat);
     if (turn.board) {
-      const board = drawn(game.game, turn.board, before && before.board);
+      const board = drawn(game.game, turn.board, turn.role, before && before.board);
       const marked = board.querySelector("mark, .halo") ? "; marked: new since its last turn" : "";
       made.push(board, make("p", "caption", `As ${turn.role} sees it${marked}`));
     }
@@ -102,7 +102,7 @@ function boards(game) {
     for (const end of [first, ...others]) {
       if (!end.board) continue;
       const last = game.turns.findLast((turn) => turn.seat === end.seat);
-      made.push(drawn(game.game, end.board, last && last.board));
+      made.push(drawn(game.game, end.board, end.role, last && last.board));
       made.push(make("p", "caption", others.length ? `The end, as ${end.role} sees it` : "The end"));
     }
   }

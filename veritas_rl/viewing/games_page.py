@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from veritas_rl.checkpoints.folder import write_whole
-from veritas_rl.viewing.page import render_page
+from veritas_rl.viewing.page import BOARDS, render_page
 from veritas_rl.viewing.recording import PlayedGame
 
 GAMES_FOLDER = "VERITAS_RL_GAMES_FOLDER"
@@ -46,8 +46,8 @@ def render(games: Iterable[PlayedGame], title: str) -> str:
     """The page as HTML."""
     return render_page(
         "games.html.jinja",
-        scripts=("boards.js", "games.js"),
-        styles=("page.css", "boards.css", "games.css"),
+        scripts=(*BOARDS, "games.js"),
+        styles=("page.css", "boards/boards.css", "games.css"),
         title=title,
         games=[game.to_dict() for game in games],
     )

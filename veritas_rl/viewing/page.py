@@ -7,6 +7,9 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
+BOARDS = ("boards/reading.js", "boards/drawing.js", "boards/boards.js")
+"""The scripts of pages with boards; their style is boards/boards.css."""
+
 
 def render_page(
     template: str, *, scripts: tuple[str, ...], styles: tuple[str, ...], connects: bool = False, **values: Any

@@ -66,7 +66,8 @@ function status(state) {
 
 function board(state) {
   const play = state.asked ? { choices: state.choices, choose } : {};
-  const made = Boards.draw(document.title, state.board, { before, ...play });
+  const { role } = state.seats.find((one) => one.seat === state.you);
+  const made = Boards.draw(document.title, state.board, { role, before, ...play });
   place("board").replaceChildren(made ?? make("pre", "text", state.board));
   place("board").classList.toggle("waiting", !state.asked && !state.over);
   place("words").textContent = state.board;

@@ -11,7 +11,7 @@ from fastapi import Body, FastAPI, Response
 from fastapi.responses import HTMLResponse
 
 from veritas_rl.viewing.local import answer, local_app, serve_locally
-from veritas_rl.viewing.page import render_page
+from veritas_rl.viewing.page import BOARDS, render_page
 from veritas_rl.viewing.play.table import Table
 
 WAIT_SECONDS = 20.0
@@ -26,8 +26,8 @@ def make_app(table: Table) -> FastAPI:
     app = local_app()
     page = render_page(
         "play/play.html.jinja",
-        scripts=("boards.js", "play/play.js"),
-        styles=("page.css", "boards.css", "play/play.css"),
+        scripts=(*BOARDS, "play/play.js"),
+        styles=("page.css", "boards/boards.css", "play/play.css"),
         connects=True,
         case=table.case,
         seats=table.seats,

@@ -79,6 +79,7 @@ class Backgammon(Game):
         upper, lower = range(13, 25), range(12, 0, -1)
         dice = ", ".join(seen["Dice"]) or "none: the game is over"
         again = " (a double; second of two moves)" if seen["Extra turn"] == "1" else ""
+        whose = "The other player's" if state.current_player() == 1 - player else "Your"
         first = " (a double; first of two moves)" if len(seen["Dice"]) > len(set(seen["Dice"])) else ""
         off = self._off(seen)
         return "\n".join(
@@ -91,7 +92,7 @@ class Backgammon(Game):
                 f"On the bar: x {seen['Bar'].count('x')}, o {seen['Bar'].count('o')}",
                 f"Borne off: x {off[0]}, o {off[1]}",
                 f"Turns played so far: {self._turns(state)}",
-                f"Your dice: {dice}{again or first}",
+                f"{whose} dice: {dice}{again or first}",
             ]
         )
 
@@ -124,6 +125,11 @@ class Backgammon(Game):
         if len(parts) == 2 and all("/off" in part for part in parts) and moves[0].num != moves[1].num:
             parts.append(f"({moves[0].num} first)")
         return " ".join(parts) or "pass"
+
+    def cells(self, state: State, player: int, action: int, name: str) -> tuple[str, ...]:
+        """Where each checker starts and where it ends, in the order played."""
+        moves = [part.rstrip("*").split("/") for part in name.split() if "/" in part]
+        return tuple(point for move in moves for point in move)
 
     def notation(self, state: State, player: int) -> Notation:
         return _NOTATION

@@ -75,6 +75,10 @@ class Oware(Game):
     def action_name(self, state: State, player: int, action: int) -> str:
         return self._name(player, action)
 
+    def cells(self, state: State, player: int, action: int, name: str) -> tuple[str, ...]:
+        """The house."""
+        return (name,)
+
     def notation(self, state: State, player: int) -> Notation:
         return _NOTATION
 
