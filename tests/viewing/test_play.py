@@ -1,7 +1,9 @@
 """A person at the board: games to their ends, moves taken back, what stays hidden, and what another site cannot do."""
 
 import importlib.util
+import io
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +25,14 @@ from veritas_rl.viewing.play.table import Table
 from veritas_rl.viewing.play.terminal import play_in_terminal
 
 TOOL = Path(__file__).resolve().parents[2] / "train/tools/play.py"
+
+
+def load_tool() -> Any:
+    """The command line, as a module."""
+    spec: Any = importlib.util.spec_from_file_location("play_tool", TOOL)
+    tool: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    return tool
 
 
 def table_of(case: str, player: Player | str | None = "random", seat: int = 0, folder: Path | None = None) -> Table:
@@ -205,12 +215,14 @@ def test_moves_are_pointed_at_by_their_cells() -> None:
     assert cells("dots_and_boxes")["a1-b1"] == ("a1", "b1")
     assert all(name == f"from {cells[0]}" for name, cells in cells("amazons(board_size=6)").items())
     assert set(cells("kuhn_poker").values()) == {()}
+    assert cells("oware")["C"] == ("C",)
+    assert {name: tuple(re.findall(r"\d+|bar|off", name)) for name in cells("backgammon")} == cells("backgammon")
 
 
 def test_a_game_is_played_by_typing(tmp_path: Path) -> None:
     player = Scripted(*(f"\\boxed{{{cell}}}" for cell in ("a1", "a1", "b1")))
     table = table_of("tic_tac_toe", player, folder=tmp_path)
-    typed = iter(["help", "hint", "said", "b2", "said", "z9", "undo", "b2", "a2", "", "rules", "moves", "c2"])
+    typed = iter(["help", "hint", "said", "b2", "said", "z9", "undo", "b2", "a2", "", "rules", "moves", "c2", "c1"])
     written: list[str] = []
 
     def read(prompt: str) -> str:
@@ -227,7 +239,8 @@ def test_a_game_is_played_by_typing(tmp_path: Path) -> None:
     assert "You are playing tic-tac-toe" in text
     assert "Your moves as x: a1, b1, c1" in text
     assert "o: b1" in text
-    assert "x (you): won, 1.00" in text
+    assert text.count("x (you): won, 1.00") == 1
+    assert "the game is over" in text
     assert f"kept: {tmp_path / 'games.jsonl'}" in text
 
 
@@ -288,6 +301,27 @@ def test_bad_requests_get_an_error_and_change_nothing(client: TestClient, addres
     assert client.get("/games").status_code == 409
 
 
+def test_a_checkpoint_is_played_against_by_typing(
+    tmp_path: Path,
+    tiny_model: Path,
+    save_checkpoint: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    checkpoint = save_checkpoint(tmp_path / "run", tiny_model, 3, 1.0)
+    words = ["--game", "tic_tac_toe", "--opponent", str(checkpoint), "--prompt", "brief", "--max_tokens", "8"]
+    monkeypatch.setattr(sys, "argv", ["play.py", "--terminal", "--output", str(tmp_path / "out"), *words])
+    monkeypatch.setattr(sys, "stdin", io.StringIO("b2\nsaid\nquit\n"))
+    load_tool().main()
+    said = capsys.readouterr().out
+    assert "x: b2\n" in said
+    # The model has random weights: what it writes is no move, and it may try again twice.
+    assert said.count("(a mistake)") == 3
+    assert f"o ({checkpoint}): " in said
+    assert f"[{checkpoint}]\n" in said
+    assert [move.accepted for move in read_games(tmp_path / "out/games.jsonl")[0].turns] == [True, False, False, False]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -303,9 +337,7 @@ def test_bad_requests_get_an_error_and_change_nothing(client: TestClient, addres
 def test_a_mistake_is_one_line(
     words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spec: Any = importlib.util.spec_from_file_location("play_tool", TOOL)
-    tool: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
+    tool = load_tool()
     monkeypatch.setattr(sys, "argv", ["play.py", "--terminal", "--output", str(tmp_path), *words])
     with pytest.raises(SystemExit) as ended:
         exit_on_user_error(tool.main)

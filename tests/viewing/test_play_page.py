@@ -66,7 +66,7 @@ def play_by_clicks(browser: Any, table: Table, selector: str, draw: random.Rando
         ("tic_tac_toe", ".can", 1),
         ("hex(board_size=3)", ".can", 0),
         ("connect_four(rows=4,columns=4,x_in_row=3)", ".can", 0),
-        ("breakthrough(rows=6,columns=3)", ".can", 1),
+        ("breakthrough(rows=6,columns=2)", ".can", 1),
         ("y(board_size=4)", ".can", 1),
         ("havannah(board_size=3)", ".can", 0),
         ("oware(num_houses_per_player=2,num_seeds_per_house=2)", ".can", 1),

@@ -293,6 +293,8 @@ class Table:
             self._step()
 
     def _check(self, place: str) -> None:
+        if self.over:
+            raise UserError("the game is over")
         if place != self.place or not self.asked:
             raise UserError("it is not your turn there: the game went on")
 

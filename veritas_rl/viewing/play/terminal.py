@@ -23,7 +23,7 @@ def play_in_terminal(table: Table, read: Callable[[str], str] = input, write: Ca
         write: Prints a line.
     """
     write(HELP)
-    shown = ""
+    shown = ended = ""
     printed = 0
     while True:
         table.wait_for_person()
@@ -36,12 +36,13 @@ def play_in_terminal(table: Table, read: Callable[[str], str] = input, write: Ca
             write(f"\n{shown}\n")
         if values["error"]:
             write(f"error: {values['error']}")
-        if values["over"]:
+        if values["over"] and ended != values["place"]:
+            ended = values["place"]
             for end in values["over"]:
                 write(f"{end['role']} ({end['player']}): {end['reason']}, {end['value']:.2f}")
             if values["kept"]:
                 write(f"kept: {values['kept']}")
-        elif values["asked"] and len(values["choices"]) <= MOST_MOVES:
+        if values["asked"] and len(values["choices"]) <= MOST_MOVES:
             write(_listed(table))
         prompt = "new, undo or quit> " if values["over"] else "again or quit> " if values["error"] else "move> "
         try:
@@ -53,7 +54,7 @@ def play_in_terminal(table: Table, read: Callable[[str], str] = input, write: Ca
         try:
             if typed in ("new", "undo"):
                 table.new_game((table.you + 1) % table.seats) if typed == "new" else table.undo()
-                shown, printed = "", 0
+                shown, ended, printed = "", "", 0
             else:
                 _do(table, typed, values["place"], write)
         except UserError as error:
