@@ -308,7 +308,7 @@ def test_a_checkpoint_is_played_against_by_typing(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    checkpoint = save_checkpoint(tmp_path / "run", tiny_model, 3, 1.0)
+    checkpoint = save_checkpoint(tmp_path / "run", tiny_model, 3, 2.0)
     words = ["--game", "tic_tac_toe", "--opponent", str(checkpoint), "--prompt", "brief", "--max_tokens", "8"]
     monkeypatch.setattr(sys, "argv", ["play.py", "--terminal", "--output", str(tmp_path / "out"), *words])
     monkeypatch.setattr(sys, "stdin", io.StringIO("b2\nsaid\nquit\n"))

@@ -16,6 +16,8 @@ from veritas_rl.viewing.play.table import Table
 
 Start = Callable[..., Table]
 
+PLAYER = f"/a/folder/{'with_a_long_name_' * 5}/global_step_40"
+
 READY = "return now !== null && (now.asked || now.over !== null)"
 
 
@@ -25,7 +27,7 @@ def start(browser: Any, serve_page: Callable[[Any], str]) -> Start:
 
     def begin(case: str, player: Any = "random", seat: int = 0, folder: Path | None = None) -> Table:
         made = make_bot(player, "openspiel", 1) if isinstance(player, str) else player
-        table = Table(make_task("openspiel", case, 0, mode="episode", retries=1), seat, made, "the player", folder)
+        table = Table(make_task("openspiel", case, 0, mode="episode", retries=1), seat, made, PLAYER, folder)
         browser.set_window_size(1000, 900)
         browser.get(f"{serve_page(make_app(table))}/")
         wait(browser, READY)
@@ -244,6 +246,9 @@ def test_a_reply_is_only_text(browser: Any, start: Start) -> None:
 def test_a_phone_is_wide_enough(browser: Any, start: Start) -> None:
     for case in ("hex(board_size=11)", "chess", "hearts", "2048", "backgammon", "oware", "y(board_size=19)"):
         start(case)
+        for move in all_of(browser, "#played button")[:1]:
+            move.click()
+            wait(browser, "return document.querySelectorAll('#said pre').length > 0")
         browser.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride", {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}
         )

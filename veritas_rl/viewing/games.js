@@ -134,7 +134,7 @@ function said(game) {
   prompt.open = promptOpen;
   prompt.addEventListener("toggle", () => (promptOpen = prompt.open));
   place("said").replaceChildren(
-    make("p", "who", `${named(turn)} ${turn.accepted ? "plays" : "makes a mistake"}`),
+    make("p", "who", `${turn.accepted ? "Move" : "Mistake"} of ${named(turn)}`),
     make("p", turn.accepted ? "action" : "action mistake", turn.action),
     make("p", "label", "Reply"),
     make("pre", "text", turn.reply || "(nothing)"),

@@ -121,9 +121,11 @@ const BoardForms = (() => {
   // A form of boards: `size` of a grid, `at` which point the marks of a cell stand, its `ground`, the `sign` on it, how
   // it is `spoken`, the `names` of rows and columns with their places, and what lies `under` and `over` all cells.
 
+  const left = (grid) => (grid.rows[0].name ? MARGIN : 0);
+
   const squares = {
-    size: (grid) => [MARGIN + grid.columns.length * UNIT, MARGIN + grid.rows.length * UNIT],
-    at: (grid, row, column) => [MARGIN + (column + 0.5) * UNIT, (grid.below ? 0 : MARGIN) + (row + 0.5) * UNIT],
+    size: (grid) => [left(grid) + grid.columns.length * UNIT, MARGIN + grid.rows.length * UNIT],
+    at: (grid, row, column) => [left(grid) + (column + 0.5) * UNIT, (grid.below ? 0 : MARGIN) + (row + 0.5) * UNIT],
     ground(grid, look, row, column) {
       const [x, y] = squares.at(grid, row, column);
       const half = UNIT / 2;
