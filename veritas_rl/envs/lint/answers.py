@@ -15,6 +15,8 @@ MOST_TRIED = 40
 SPELLED_TASKS = 2
 """Tasks of which every spelling of one answer must pay the same by outcome."""
 FEWEST_ESTIMATES = 8
+MOST_ERRORLESS = 0.25
+"""The share of estimated values that may have the error 0."""
 """From so many estimated values on, it is no coincidence that all lie at the ends and in the middle of the scale."""
 CERTAIN = (0.0, 0.5, 1.0)
 """What a single finished game is worth."""
@@ -71,6 +73,7 @@ def values_of_many_playouts(case: Case, log: Log) -> str:
     if case.no_outcome:
         raise NotApplicable(f"legal answers pay alike: {case.no_outcome}")
     values, errors, exact, others = [], {"fine": [], "coarse": []}, 0, set()
+    errorless: list[tuple[str, float]] = []
     for task, turns in case.asked:
         for turn in turns[:1]:
             if not turn.answers:
@@ -92,7 +95,11 @@ def values_of_many_playouts(case: Case, log: Log) -> str:
                 for which, error in zip(errors, errors_of, strict=True):
                     errors[which].append(float(error or 0))
                 if fine.value not in CERTAIN and not errors_of[0]:
-                    log.found(task.id, f"a value of {fine.value:.3g} has the error 0: no mean of playouts")
+                    errorless.append((task.id, fine.value))
+    # Near the end of a game all playouts may come to the same score.
+    if len(errorless) > MOST_ERRORLESS * len(values):
+        for name, value in errorless:
+            log.found(name, f"a value of {value:.3g} has the error 0: no mean of playouts")
     certain = len(values) >= FEWEST_ESTIMATES and all(value in CERTAIN for value in values)
     if certain and not _finer_scale_shows_means(case, log):
         log.found("", f"all {len(values)} estimated values are 0, 1/2 or 1, as of one single playout each")

@@ -1,4 +1,4 @@
-"""Positions: the same in every process, split by symmetry class, distinct, and never a chance node."""
+"""Positions: the same in every process, split by symmetry class, and never a chance node."""
 
 import os
 import subprocess
@@ -44,16 +44,15 @@ def test_no_class_is_on_both_sides_whatever_the_seed(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", DEFAULT_CASES)
-def test_positions_are_distinct_decision_nodes(case: str) -> None:
+def test_positions_leave_a_choice_and_seldom_come_again(case: str) -> None:
     game = load(case)
-    count = positions.BLOCK if game.spiel.max_game_length() < LONG else 8
+    count = 32 if game.spiel.max_game_length() < LONG else 8
     for split in ("train", "val"):
         decisions = [positions.decision_of(case, k, 42, split) for k in range(count)]
         assert all(seat in game.movers(state) for state, seat in decisions)
         assert all(len(state.legal_actions(seat)) > 1 for state, seat in decisions)
-        assert len({game.information_key(state, seat) for state, seat in decisions}) == (
-            12 if case in FEW_CLASSES else count
-        )
+        different = len({game.information_key(state, seat) for state, seat in decisions})
+        assert different >= (12 if case in FEW_CLASSES else 0.6 * count)
 
 
 @pytest.mark.parametrize("case", ["tic_tac_toe", "connect_four"])
@@ -124,7 +123,7 @@ def test_seeds_and_tasks_differ() -> None:
 
 def test_any_order_of_asking_gives_the_same_states() -> None:
     late = positions.decision_of("connect_four", 200, 3, "train")[0].history()
-    tasks._block.cache_clear()
+    tasks._decision.cache_clear()
     in_order = [positions.decision_of("connect_four", k, 3, "train")[0].history() for k in range(190, 201)]
     assert in_order[-1] == late
 

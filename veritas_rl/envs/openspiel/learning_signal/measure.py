@@ -30,8 +30,8 @@ EXACT_SOURCES = ("exact", "solved", "equilibrium")
 """What a reward calls values that are no estimates."""
 LENGTH_GAMES = 8
 """How many games show how long a game goes on."""
-FAR = 10_000 * positions.BLOCK
-"""The number of a task that is not measured: it is drawn without those that are."""
+FAR = 1_000_000
+"""The number of a task that is not measured."""
 SAME = 1e-9
 """Values that differ by less are equal."""
 

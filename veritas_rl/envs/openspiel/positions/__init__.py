@@ -9,7 +9,7 @@ States are split between training and validation by a hash of their symmetry cla
 mirror image, is ever on both sides.
 """
 
-from veritas_rl.envs.openspiel.positions.tasks import BLOCK, VALIDATION_SHARE, count, decision_of, is_split, split_of
+from veritas_rl.envs.openspiel.positions.tasks import VALIDATION_SHARE, count, decision_of, is_split, split_of
 from veritas_rl.envs.openspiel.positions.walks import moves_left, walk
 
-__all__ = ["BLOCK", "VALIDATION_SHARE", "count", "decision_of", "is_split", "moves_left", "split_of", "walk"]
+__all__ = ["VALIDATION_SHARE", "count", "decision_of", "is_split", "moves_left", "split_of", "walk"]

@@ -1,9 +1,8 @@
-"""The position of each task: pools of small games, blocks of walks through larger ones, and their splits."""
+"""The position of each task: from the pool of a small game, or from walks through a larger one; and its split."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from threading import Lock
 
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.enumeration import Position, enumerate_states, states_within
@@ -20,11 +19,11 @@ MIN_CLASSES = 100
 """A game with fewer symmetry classes is not split: training and validation share them."""
 NEAR_STATES = 2_000
 """If a depth leaves more states than this, some belong to each split."""
-BLOCK = 32
-"""So many consecutive tasks have different information states. To draw one of them, those before it are drawn too."""
-MAX_FRUITLESS, MAX_REPEATS, MAX_WALKS = 32, 160, 4_000
-"""After so many walks without a new position a task gives up on its third of the game, on a position of its own, and on
-any position."""
+MAX_FRUITLESS, MAX_FORCED, MAX_WALKS = 32, 160, 4_000
+"""After so many walks without a position that leaves a choice, a task gives up on its third of the game, on a choice,
+and on any position."""
+SHARES = 4
+"""A task asks one of so many shares of a third's information states, so that not all tasks ask its few common ones."""
 PER_WALK = 6
 """How many decisions of one walk are looked at, at most."""
 SCREENED = 3
@@ -54,7 +53,7 @@ def _decision(case: str, k: int, seed: int, split: str, depth: int) -> Decision:
         pool = _pool(case, seed, split, depth)
         found = pool[k % len(pool)]
     else:
-        found = _block(case, seed, split, depth, k // BLOCK).draw(k % BLOCK)
+        found = _drawn(load(case), k, seed, split, depth)
     return replay(load(case), found.history), found.seat
 
 
@@ -146,7 +145,6 @@ class _Search:
         best: The position whose moves differ most surely, of those that were screened.
         score: How surely.
         screened: How many were screened.
-        repeat: A position that another task of the block has.
         forced: A position with one legal action.
         fruitless: How many walks found nothing else.
     """
@@ -154,7 +152,6 @@ class _Search:
     best: Position | None = None
     score: float = -1.0
     screened: int = 0
-    repeat: Position | None = None
     forced: Position | None = None
     fruitless: int = 0
 
@@ -164,74 +161,48 @@ class _Search:
         return self.screened >= SCREENED or self.score >= 1.0
 
 
-@dataclass
-class _Block:
-    """The positions of `BLOCK` consecutive tasks, drawn in order and only as far as they are asked for."""
-
-    case: str
-    seed: int
-    split: str
-    depth: int
-    number: int
-    drawn: list[Position] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)
-    used_up: set[int] = field(default_factory=set)
-    lock: Lock = field(default_factory=Lock)
-
-    def draw(self, index: int) -> Position:
-        with self.lock:  # tasks are drawn in one order, in any thread
-            while len(self.drawn) <= index:
-                self.drawn.append(self._next())
-            return self.drawn[index]
-
-    def _next(self) -> Position:
-        game = load(self.case)
-        k = self.number * BLOCK + len(self.drawn)
-        search, third = _Search(), game.walk_thirds[k % len(game.walk_thirds)]
-        for attempt in range(MAX_WALKS):
-            random = generator("walk", self.case, self.seed, self.split, self.depth, k, attempt)
-            if self.depth >= 0:
-                found = [walk(game, random, self.depth)]
-            else:
-                open_ = [number for number in range(3) if number not in self.used_up] or range(3)
-                wanted = third if third is not None and third in open_ else random.choice(open_)
-                found = candidates(game, random, wanted, PER_WALK)
-            self._look_at(game, found, search)
-            if search.over:
+def _drawn(game: Game, k: int, seed: int, split: str, depth: int) -> Position:
+    """The position of a task of a game with too many positions to list. It depends on no other task."""
+    search, third = _Search(), game.walk_thirds[k % len(game.walk_thirds)]
+    open_ = [0, 1, 2]
+    for attempt in range(MAX_WALKS):
+        random = generator("walk", game.case, seed, split, depth, k, attempt)
+        if depth >= 0:
+            found: Iterable[Decision] = [walk(game, random, depth)]
+        else:
+            found = candidates(game, random, third if third in open_ else random.choice(open_), PER_WALK)
+        share = k // len(game.walk_thirds) % SHARES if third in open_ and depth < 0 else None
+        _look_at(game, found, split, depth, share, search)
+        if search.over:
+            break
+        if search.fruitless >= MAX_FRUITLESS:
+            if search.best or (search.fruitless >= MAX_FORCED and search.forced):
                 break
-            if search.fruitless >= MAX_FRUITLESS:
-                if search.best or (search.fruitless >= MAX_REPEATS and (search.repeat or search.forced)):
-                    break
-                if third is not None:
-                    self.used_up.add(third)
-        found = search.best or search.repeat or search.forced
-        if found is None:
-            raise _too_shallow(self.case, self.split, self.depth) if self.depth >= 0 else _no_choice(self.case)
-        self.seen.add(game.information_key(replay(game, found.history), found.seat))
-        return found
-
-    def _look_at(self, game: Game, found: Iterable[Decision], search: _Search) -> None:
-        """Look at the decisions of a walk in turn, as far as it is of use."""
-        before = search.screened
-        for state, seat in found:
-            forced = len(state.legal_actions(seat)) == 1
-            if (forced and self.depth < 0) or split_of(game, state, seat) != self.split:
-                continue
-            position = Position(tuple(state.history()), seat)
-            if forced:
-                search.forced = search.forced or position
-            elif game.information_key(state, seat) in self.seen:
-                search.repeat = search.repeat or position
-            else:
-                score = screen(game, state, seat) if game.can_resample else 1.0
-                search.screened += 1
-                if score > search.score:
-                    search.best, search.score = position, score
-                if search.over:
-                    return
-        search.fruitless += search.screened == before
+            if third in open_:
+                open_.remove(third)
+    position = search.best or search.forced
+    if position is None:
+        raise _too_shallow(game.case, split, depth) if depth >= 0 else _no_choice(game.case)
+    return position
 
 
-@lru_cache(maxsize=256)
-def _block(case: str, seed: int, split: str, depth: int, number: int) -> _Block:
-    return _Block(case, seed, split, depth, number)
+def _look_at(game: Game, found: Iterable[Decision], split: str, depth: int, share: int | None, search: _Search) -> None:
+    """Look at the decisions of a walk in turn, as far as it is of use."""
+    before = search.screened
+    for state, seat in found:
+        forced = len(state.legal_actions(seat)) == 1
+        if (forced and depth < 0) or split_of(game, state, seat) != split:
+            continue
+        position = Position(tuple(state.history()), seat)
+        if forced:
+            search.forced = search.forced or position
+            continue
+        if share is not None and digest("share", game.information_key(state, seat)) % SHARES != share:
+            continue
+        score = screen(game, state, seat) if game.can_resample else 1.0
+        search.screened += 1
+        if score > search.score:
+            search.best, search.score = position, score
+        if search.over:
+            return
+    search.fruitless += search.screened == before
