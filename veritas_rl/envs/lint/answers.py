@@ -15,9 +15,9 @@ MOST_TRIED = 40
 SPELLED_TASKS = 2
 """Tasks of which every spelling of one answer must pay the same by outcome."""
 FEWEST_ESTIMATES = 8
-MOST_ERRORLESS = 0.25
-"""The share of estimated values that may have the error 0."""
 """From so many estimated values on, it is no coincidence that all lie at the ends and in the middle of the scale."""
+MOST_ERRORLESS = 0.5
+"""The share of estimated values that may have the error 0."""
 CERTAIN = (0.0, 0.5, 1.0)
 """What a single finished game is worth."""
 BOX = "\\boxed{"
