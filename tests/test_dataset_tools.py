@@ -70,7 +70,7 @@ def test_a_data_set_is_made_and_answers_to_it_are_scored(tmp_path: Path) -> None
     assert senseless.returncode == 2
     assert senseless.stderr.splitlines() == [
         "line 1: no task_id",
-        "error: no answer can be scored: 1 bad lines, and none of 20 tasks has an answer",
+        "error: no answer can be scored: the file has 1 bad lines, and no answer to any of 20 tasks",
     ]
 
 
@@ -85,11 +85,11 @@ def test_help_explains_with_a_command(path: str) -> None:
     ("arguments", "message"),
     [
         (["--env", "lgcv2"], "unknown environment 'lgcv2': did you mean lgc-v2"),
-        (["--env", "lgc-v2", "--num-samples", "0"], "num-samples must be at least 1, 0 was given"),
-        (["--env", "lgc-v2", "--workers", "0"], "--workers takes auto or a number of at least 1, '0' was given"),
+        (["--env", "lgc-v2", "--num-samples", "0"], "--num-samples must be at least 1, not 0"),
+        (["--env", "lgc-v2", "--workers", "0"], "--workers must be auto or a number of at least 1, not '0'"),
         (["--env", "lgc-v2", "--start-task-id", "123456789012"], "task id 123456789012 is of type 1234"),
         (["--env", "trace", "--config", "reward"], "--config takes KEY=VALUE, 'reward' was given"),
-        (["--env", "lgc-v2", "--out-dir", "/dev/null/x"], "/dev/null/x cannot be written"),
+        (["--env", "lgc-v2", "--out-dir", "/dev/null/x"], "/dev/null/x is not writable"),
     ],
 )
 def test_a_mistake_ends_with_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -57,7 +57,7 @@ def test_help_explains_with_a_command(path: str) -> None:
     [
         (["--games", "tictactoe"], "unknown game 'tictactoe': did you mean tic_tac_toe or"),
         (["--expert", "alphazero"], "no player 'alphazero'"),
-        (["--val_ratio", "1.5"], "val_ratio must lie in [0, 1), 1.5 was given"),
+        (["--val_ratio", "1.5"], "val_ratio must be in [0, 1), not 1.5"),
         (["--games", "backgammon"], "backgammon cannot be solved by minimax"),
         (["--output", "/dev/null/x", "--num_demonstrations", "5"], "/dev/null/x cannot be written"),
     ],
@@ -98,7 +98,7 @@ def test_a_mistake_in_a_conversion_ends_with_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {tmp_path / 'none'} cannot be read")
     done = tool(CONVERT, "--input", "x", "--output", "out/train.parquet", "--format", "rl")
-    assert (done.returncode, done.stderr.strip()[:34]) == (2, "error: --output is a folder, for t")
+    assert (done.returncode, done.stderr.strip()[:34]) == (2, "error: --output must be a folder for t")
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if "train/tools/" in command])

@@ -81,11 +81,11 @@ def test_a_run_saves_and_leaves_before_its_disk_is_full_and_goes_on_on_a_larger_
     first, second = done.stdout.split("code 2\n")
     assert "the disk is nearly full: " in first
     (error,) = (line for line in first.splitlines() if line.startswith("error:"))
-    saved = re.findall(r"global_step_(\d+)/checkpoint.json", second.partition("going on")[0])
+    saved = re.findall(r"global_step_(\d+)/checkpoint.json", second.partition("resuming")[0])
     assert saved, "nothing was saved"
     assert f"step {saved[-1]} is saved; free some" in error
     assert "type the same command again" in error
-    assert f"going on from step {saved[-1]} of 4" in second
+    assert f"resuming from step {saved[-1]} of 4" in second
     assert "code 0" in second
     assert "global_step_4/checkpoint.json" in second
 
@@ -265,8 +265,8 @@ def test_a_clock_that_jumps_is_named_and_changes_nothing(jump: int, tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "place", "says"),
     [
-        ("ro", "checkpoints", "cannot be written (Read-only file system): set trainer.default_local_dir to"),
-        ("size=64k", "checkpoints", "GiB free and the checkpoints need 1.0: free some, or set trainer.default_local"),
+        ("ro", "checkpoints", "is not writable (Read-only file system): set trainer.default_local_dir to"),
+        ("size=64k", "checkpoints", "GiB free, and the checkpoints need 1.0 GiB: free some space, or"),
         ("ro", "train/outputs", "cannot be used (Read-only file system)"),
     ],
 )

@@ -160,7 +160,7 @@ def test_workers_are_counted_from_one() -> None:
     with pytest.raises(ValueError, match="at least, 0 was given"):
         Workers(0)
     for text in ("0", "-1", "many", ""):
-        with pytest.raises(UserError, match="--workers takes auto or a number of at least 1"):
+        with pytest.raises(UserError, match="--workers must be auto or a number of at least 1"):
             read_workers(text)
     assert not read_workers("1").several
     assert read_workers("2").several
@@ -170,7 +170,7 @@ def test_an_address_without_ray_ends_with_one_line(
     tmp_path: Path, free_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "cluster")
-    with pytest.raises(UserError, match="RAY_ADDRESS=cluster is no address of a Ray cluster: HOST:PORT"), Workers(2):
+    with pytest.raises(UserError, match="RAY_ADDRESS=cluster is not the address of a Ray cluster"), Workers(2):
         pass
     with Workers(1) as one:
         assert list(one.map(str, range(2))) == ["0", "1"]
@@ -179,7 +179,7 @@ def test_an_address_without_ray_ends_with_one_line(
     done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"error: no Ray answers at RAY_ADDRESS=127.0.0.1:{free_port} ")
+    assert line.startswith(f"error: no Ray cluster answers at RAY_ADDRESS=127.0.0.1:{free_port} ")
     assert not list(tmp_path.iterdir())
 
 

@@ -108,9 +108,9 @@ def test_what_users_switch_reaches_verl(backend: str) -> None:
     if lora:
         assert (made.model.lora_rank, made.model.lora_alpha, made.model.target_modules) == (32, 32, "all-linear")
         assert (made.actor.optim.lr, made.rollout.load_format) == (6e-5, "safetensors")
-    assert (
-        done.stderr.strip()
-        == "note: here it would not run: 2 GPUs are wanted and 0 are here: hardware=cpu fits this machine"
+    assert done.stderr.strip() == (
+        "note: this machine cannot start the run: the configuration needs 2 GPUs, and this machine has 0: "
+        "use hardware=cpu"
     )
 
 
@@ -129,7 +129,7 @@ def test_sourced_it_leaves_the_shell_alone(tmp_path: Path) -> None:
     ("variables", "message"),
     [
         ({"GAME_TYPES": "nonsense"}, "nonsense"),
-        ({"AGENT_MODEL_REPO_ID": "/no/such/model"}, "/no/such/model is no model"),
+        ({"AGENT_MODEL_REPO_ID": "/no/such/model"}, "the model /no/such/model cannot be read"),
     ],
 )
 def test_a_mistake_ends_at_once_with_one_line(variables: dict[str, str], message: str) -> None:
@@ -240,4 +240,6 @@ def test_one_recipe_of_supervised_fine_tuning_has_two_names(name: str, tmp_path:
     done = bash(f". {script} data.train_files=/none/train.parquet; echo $?", cwd=tmp_path)
     assert done.stdout.strip() == "2"
     (line,) = done.stderr.strip().splitlines()
-    assert line.startswith("error: there is no /none/train.parquet: python train/tools/generate_demonstrations.py")
+    assert line.startswith(
+        "error: /none/train.parquet does not exist: make it with python train/tools/generate_demonstrations.py"
+    )

@@ -71,7 +71,7 @@ def test_an_old_driver_is_named(machine: Path, tmp_path: Path) -> None:
     driver(machine, "550.54.15")
     said = setup(machine, tmp_path, python(tmp_path / "python"))
     assert said == (
-        "error: the NVIDIA driver is 550.54.15 and CUDA 13 needs 580 or newer: update the driver of this machine"
+        "error: the NVIDIA driver is 550.54.15, but CUDA 13 needs 580 or newer: update the driver of this machine"
     )
 
 
@@ -82,7 +82,7 @@ def test_a_missing_compiler_is_named(machine: Path, tmp_path: Path) -> None:
 
 def test_missing_headers_are_named(machine: Path, tmp_path: Path) -> None:
     said = setup(machine, tmp_path, python(tmp_path / "python", f"{tmp_path}/include"))
-    assert f"Triton needs {tmp_path}/include/Python.h, which is not there: apt-get install python3-dev" in said
+    assert f"Triton needs {tmp_path}/include/Python.h, which is missing: run apt-get install python3-dev" in said
 
 
 @pytest.mark.parametrize(("gpu", "needed"), [(True, 20), (False, 3)])
@@ -94,7 +94,8 @@ def test_a_full_disk_is_named(machine: Path, tmp_path: Path, gpu: bool, needed: 
         (machine / "nvidia-smi").unlink()
     said = setup(machine, tmp_path, python(tmp_path / "python", str(tmp_path)))
     assert said == (
-        f"error: {tmp_path} has 2 GiB free and {needed} are needed: free some, or set VENV to a folder on a larger disk"
+        f"error: {tmp_path} has 2 GiB free, and {needed} GiB are needed: free some space, or set VENV to a folder on a "
+        "larger disk"
     )
 
 

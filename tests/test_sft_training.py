@@ -123,7 +123,7 @@ def test_a_killed_run_on_two_ranks_goes_on_as_if_it_had_not_been(tmp_path: Path,
     assert not psutil.wait_procs(ranks, 10)[1]
 
     again = run(*command, AGENT_MODEL_REPO_ID=str(model))
-    assert "going on from step 3 of 6" in again or "going on from step 6 of 6" in again
+    assert "resuming from step 3 of 6" in again or "resuming from step 6 of 6" in again
     assert losses(cut) == pytest.approx(losses(whole), abs=1e-6)
     assert len(list((whole / "global_step_6").glob("model_world_size_2_rank_*.pt"))) == 2
     trained = logs(cut) / "trained-model-global_step_6"

@@ -272,7 +272,7 @@ def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path
     assert not psutil.wait_procs(naming(str(folder)), 30)[1]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "going on from step 3 of 6" in done.stdout
+    assert "resuming from step 3 of 6" in done.stdout
 
     assert [record["step"] for record in metrics(folder)] == [1, 2, 3, 4, 5, 6]
     events = EventAccumulator(str(logs(folder) / "tensorboard")).Reload()

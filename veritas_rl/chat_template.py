@@ -1,19 +1,19 @@
-"""The prompt of a chat model: the one way in which this package turns messages into tokens."""
+"""Turn messages into the tokens of a chat model's prompt. The whole package uses these functions."""
 
 from collections.abc import Sequence
 from typing import Any
 
 WORDS_PER_TOKEN = 0.75
-"""Of English text, as tokenizers of language models cut it."""
+"""Words per token of English text with common tokenizers."""
 
 
 def with_limit(messages: Sequence[dict[str, str]], tokens: int, *, together: bool = False) -> list[dict[str, str]]:
-    """The messages with a sentence at their end that says how long the reply may be.
+    """Append a sentence with the token limit of the reply to the messages.
 
     Args:
-        messages: Chat messages; the last one is the user's.
-        tokens: The most tokens of the reply.
-        together: Whether the limit is that of all replies of a conversation, and of what is said between them.
+        messages: Chat messages, the last one from the user.
+        tokens: The limit in tokens.
+        together: Whether the limit covers all replies of a conversation and the messages between them.
     """
     *before, last = messages
     limit = f"{tokens} tokens, about {max(1, int(tokens * WORDS_PER_TOKEN))} words"
@@ -26,12 +26,12 @@ def with_limit(messages: Sequence[dict[str, str]], tokens: int, *, together: boo
 
 
 def prompt_ids(tokenizer: Any, messages: Sequence[dict[str, str]], *, enable_thinking: bool = False) -> list[int]:
-    """The tokens that a model is shown before it answers these messages.
+    """The tokens of the prompt for these messages.
 
     Args:
         tokenizer: A tokenizer of transformers with a chat template.
         messages: Chat messages, each {"role": ..., "content": ...}.
-        enable_thinking: Whether a model of both kinds thinks before it answers; other templates do not read it.
+        enable_thinking: Whether a hybrid model thinks before it answers. Other templates ignore it.
     """
     return tokenizer.apply_chat_template(
         list(messages),

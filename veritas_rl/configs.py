@@ -13,10 +13,10 @@ def make_config(config_type: type, values: Mapping[str, Any], what: str) -> Any:
     Args:
         config_type: A dataclass that validates itself.
         values: Some of its fields.
-        what: What the mapping is called where a person sets it, such as "curriculum".
+        what: The mapping's name in the settings, such as "curriculum".
 
     Raises:
-        UserError: A key is unknown (the known ones are listed), or a value is refused by the configuration itself.
+        UserError: A key is unknown (the message lists the known ones), or the dataclass refuses a value.
     """
     known = {field.name for field in dataclasses.fields(config_type)}
     for key in values:
@@ -26,19 +26,19 @@ def make_config(config_type: type, values: Mapping[str, Any], what: str) -> Any:
 
 
 def split_list(value: Any, what: str = "list") -> tuple[str, ...]:
-    """Names from a list, or from a string with commas; a comma inside parentheses separates nothing.
+    """Names from a list, or from a string with commas. Commas inside parentheses do not separate.
 
     Raises:
-        UserError: `value` is neither, holds something that is no string, or its parentheses do not match.
+        UserError: `value` is neither, contains something that is not a string, or its parentheses do not match.
     """
     if value is None:
         return ()
     if not isinstance(value, str):
         if isinstance(value, Mapping) or not isinstance(value, Iterable):
-            raise UserError(f"{what} must be a list or a string with commas, {value!r} was given")
+            raise UserError(f"{what} must be a list or a string with commas, not {value!r}")
         items = list(value)
         if wrong := [item for item in items if not isinstance(item, str)]:
-            raise UserError(f"{what} must hold names, {wrong[0]!r} was given")
+            raise UserError(f"{what} must contain names, not {wrong[0]!r}")
         return tuple(name for item in items for name in split_list(item, what))
     names, depth = [""], 0
     for char in value:

@@ -1,4 +1,4 @@
-"""A person's mistake: one clear line, exit code 2, never a traceback."""
+"""User errors: one clear line and exit code 2, without a traceback."""
 
 import errno
 import sys
@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 
 DISK_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
-"""What a person has to change about a disk or a folder: a traceback says no more."""
+"""Errors of a disk or a folder that the user must fix. They need no traceback."""
 
 MOST_NAMES = 40
-"""How many of the known names an error lists."""
+"""How many known names an error lists."""
 
 
 class UserError(ValueError):
-    """What a person typed cannot work. The message is one line: what is wrong, what was given, what to type instead."""
+    """A user's mistake. The message is one line: what is wrong, what was given, what to type instead."""
 
 
 def unknown(what: str, given: object, known: Iterable[str]) -> UserError:
     """Make the error for a name that is not in a list, with the nearest names first.
 
     Args:
-        what: What kind of thing was named, such as "game".
-        given: What the person typed.
-        known: The names that exist.
+        what: The kind of thing, such as "game".
+        given: The user's input.
+        known: The existing names.
     """
     names = sorted(known)
     near = get_close_matches(str(given), names, n=3)

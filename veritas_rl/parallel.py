@@ -1,12 +1,12 @@
-"""One function over many items, in this process or on Ray: the same results in order, with any number of workers.
+"""Apply a function to many items in this process or on Ray. The results do not depend on the number of workers.
 
     with Workers(4) as workers:
         for length in workers.map(solve, tasks):
             ...
 
-The function and the items must be picklable. Every item's randomness has to come from the item itself, see
-`veritas_rl.seeding`. Ray is started on this machine, with as many CPUs as there are workers, and ended with `Workers`;
-where `RAY_ADDRESS` names a cluster, it is joined. What the workers print goes to Ray's logs alone.
+The function and the items must be picklable. Every item's randomness must come from the item itself, see
+`veritas_rl.seeding`. Ray is started on this machine, with one CPU per worker, and ends with `Workers`. If `RAY_ADDRESS`
+names a cluster, the workers join it. Output of the workers only goes to Ray's logs.
 """
 
 import logging
@@ -30,53 +30,54 @@ AUTO = "auto"
 ADDRESS = "RAY_ADDRESS"
 
 PATIENCE = 10.0
-"""How many seconds `auto` works in this process before it starts Ray, which itself takes some."""
+"""Seconds that `auto` works in this process before it starts Ray, whose start also takes time."""
 
 LEAST_CHUNK = 0.1
-"""The least seconds for which a worker is given items, by what earlier ones took."""
+"""The minimum expected time of a chunk, in seconds."""
 
 DRIVER_SECONDS = 0.002
-"""What a chunk of items may take of the driver: the more workers there are, the larger are their chunks."""
+"""The driver's time per chunk, in seconds. With more workers the chunks are larger."""
 
 MOST_IN_A_CHUNK = 256
 AHEAD = 16
-"""So many chunks of each worker may wait for an earlier one, so that one slow item holds up nobody."""
+"""The number of finished chunks per worker that may wait for an earlier one, so that a slow item does not block
+others."""
 
 RETRIES = 1
-"""How often Ray repeats a chunk whose worker died, as with the node that it was on."""
+"""How often Ray repeats a chunk whose worker died."""
 
 OBJECT_STORE = 512 * 2**20
-"""Bytes of the memory through which Ray's own processes on this machine share what is large."""
+"""The size of Ray's object store on this machine, in bytes."""
 
 CONNECT_SECONDS = 5.0
 SHOWN_CHARACTERS = 200
-"""How much of an item is quoted in an error."""
+"""How many characters of an item an error quotes."""
 
 
 def available_cores() -> int:
-    """How many CPU cores this process may run on."""
+    """The number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def read_workers(text: str) -> "Workers":
-    """The workers that a person asked for.
+    """Parse the option --workers.
 
     Raises:
-        UserError: It is neither "auto" nor a number of at least 1.
+        UserError: The text is neither "auto" nor a number of at least 1.
     """
     if text == AUTO:
         return Workers(None)
     if not text.isdecimal() or not int(text):
-        raise UserError(f"--workers takes {AUTO} or a number of at least 1, {text!r} was given")
+        raise UserError(f"--workers must be {AUTO} or a number of at least 1, not {text!r}")
     return Workers(int(text))
 
 
 class Workers:
-    """Those who share work. A context: what was started for them ends with it.
+    """Workers that share work. A context manager, at whose end the started processes end.
 
     Args:
-        count: How many; 1 works in this process and needs no Ray. None: one for each core of this machine, once the
-            work has taken `PATIENCE` seconds in this process, or one for each CPU of the cluster at `RAY_ADDRESS`.
+        count: The number of workers; 1 works in this process without Ray. None: one per core of this machine after
+            `PATIENCE` seconds of work in this process, or one per CPU of the cluster at `RAY_ADDRESS`.
 
     Raises:
         ValueError: `count` is less than 1.
@@ -84,16 +85,16 @@ class Workers:
 
     def __init__(self, count: int | None = 1) -> None:
         if count is not None and count < 1:
-            raise ValueError(f"there is one worker at least, {count} was given")
+            raise ValueError(f"the number of workers must be at least 1, not {count}")
         self._count = count
         self._patience = PATIENCE if count is None else 0.0
         self._remote: Any = None
 
     def __enter__(self) -> "Workers":
-        """Join the cluster, where one is named.
+        """Join the cluster, if one is named.
 
         Raises:
-            UserError: There is none at `RAY_ADDRESS`.
+            UserError: No cluster answers at `RAY_ADDRESS`.
         """
         if os.environ.get(ADDRESS, "local") != "local" and self._count != 1:
             self._start()
@@ -116,19 +117,19 @@ class Workers:
 
         Args:
             function: A function of a module, or a partial of one.
-            items: What it is applied to. They are read as they are needed, a little ahead of the results.
+            items: The items. They are read lazily, a little ahead of the results.
 
         Yields:
             The results in the order of the items.
 
         Raises:
-            Exception: What the function raised, after the results of all items before. A note names the item.
-            RuntimeError: A worker died, for example for lack of memory; the message names the item.
+            Exception: The function's exception, after the results of all earlier items. A note names the item.
+            RuntimeError: A worker died, for example because memory ran out. The message names the item.
             UserError: Ray cannot be started, or its workers cannot run this code.
         """
         numbered = enumerate(items)
         while head := list(islice(numbered, 2)):
-            # One item alone takes as long here.
+            # A single item does not gain from another process.
             if len(head) == 2 and self.several and self._patience <= 0:
                 if self._remote is None:
                     self._start()
@@ -158,7 +159,7 @@ class Workers:
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
             self._count = self._count or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        except Exception as error:  # whatever Ray raises, of which there is much
+        except Exception as error:  # Ray raises many types of errors
             ray.shutdown()
             where = "start" if address == "local" else f"let itself be joined at {ADDRESS}={address}"
             raise UserError(f"Ray does not {where} ({_last_line(error)}): --workers 1 works without it") from error
@@ -166,33 +167,35 @@ class Workers:
 
 
 def _check_address(address: str) -> None:
-    """Refuse an address at which nobody listens: Ray would ask there for a long time.
+    """Refuse an address without a listener, which Ray would try for a long time.
 
     Raises:
-        UserError: It has another form, or there is nobody.
+        UserError: The address is malformed, or nothing listens there.
     """
     if address == "auto":
         return
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if not host or not port.isdecimal():
-        raise UserError(f"{ADDRESS}={address} is no address of a Ray cluster: HOST:PORT, such as 10.0.0.1:6379")
+        raise UserError(
+            f"{ADDRESS}={address} is not the address of a Ray cluster: use HOST:PORT, such as 10.0.0.1:6379"
+        )
     try:
         socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise UserError(
-            f"no Ray answers at {ADDRESS}={address} ({error}): start its head with bash train/scripts/ray-cluster.sh "
-            f"head, or unset {ADDRESS} to work on this machine"
+            f"no Ray cluster answers at {ADDRESS}={address} ({error}): start its head with bash "
+            f"train/scripts/ray-cluster.sh head, or unset {ADDRESS} to work on this machine"
         ) from None
 
 
 @dataclass
 class _Done:
-    """What a worker made of a chunk.
+    """A worker's results of a chunk.
 
     Attributes:
-        results: Those of its items, up to the first that failed.
-        failure: What that one raised.
-        seconds: How long it took.
+        results: The results of its items, up to the first failure.
+        failure: The exception of the first failure.
+        seconds: The time of the chunk.
     """
 
     results: list[Any]
@@ -201,7 +204,7 @@ class _Done:
 
 
 class _Shared:
-    """One call of `Workers.map` on Ray: each worker has one chunk at a time, and the driver puts them in order."""
+    """One call of `Workers.map` on Ray. Each worker has one chunk at a time, and the driver orders the results."""
 
     def __init__(
         self, remote: Any, count: int, function: Callable[[Any], Any], items: Iterator[tuple[int, Any]]
@@ -213,10 +216,10 @@ class _Shared:
         self._function = ray.put(function)
         self._items = items
         self._again: list[list[tuple[int, Any]]] = []
-        """What is given out once more, an item at a time, because a worker died of a chunk with it."""
+        """Items of a chunk whose worker died. They are repeated one at a time."""
         self._working: dict[Any, list[tuple[int, Any]]] = {}
         self._done: dict[int, tuple[list[tuple[int, Any]], _Done]] = {}
-        """What waits for earlier items, by where it starts."""
+        """Results that wait for earlier items, by their start."""
         self._seconds, self._number = 0.0, 0
         self._stopped = False
 
@@ -282,8 +285,8 @@ class _Shared:
             done = _Done([], RuntimeError(f"a worker died {_named(*chunk[0])} ({_last_line(error)})"), 0.0)
         except ray.exceptions.RayError as error:
             raise UserError(
-                f"a worker cannot run this code ({_last_line(error)}): each node needs the same checkout under the "
-                "same path, and bash train/scripts/setup.sh"
+                f"a worker cannot run this code ({_last_line(error)}): use the same checkout under the same path on "
+                "each node, and run bash train/scripts/setup.sh"
             ) from error
         self._stopped |= done.failure is not None
         self._number += len(done.results)
@@ -304,7 +307,7 @@ def _work(function: Callable[[Any], Any], items: Sequence[Any]) -> _Done:
 
 
 def _portable(error: Exception) -> Exception:
-    """An exception that survives the way to another process, with its traceback as a note."""
+    """An exception that can be pickled, with its traceback as a note."""
     error.add_note("".join(traceback.format_exception(error)).rstrip())
     try:
         pickle.loads(pickle.dumps(error))

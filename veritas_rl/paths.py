@@ -1,4 +1,4 @@
-"""Where the checkout is: verl loads files of train/ by path, so the package works from a checkout only."""
+"""Paths of the checkout. verl loads files of train/ by path, so the package only works from a checkout."""
 
 from datetime import datetime
 from pathlib import Path
@@ -8,10 +8,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def experiment_name(recipe: str, now: datetime) -> str:
-    """What a run of a recipe is called that begins now. A sweep may start several in the same second."""
+    """The name of a run of a recipe that starts now. It has milliseconds, because a sweep may start several per
+    second."""
     return f"{recipe}-{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}"
 
 
 def outputs_folder(now: datetime) -> Path:
-    """Where a run that begins now writes its logs and reports."""
+    """The folder of logs and reports of a run that starts now."""
     return ROOT / "train/outputs" / f"{now:%Y-%m-%d}" / f"{now:%H-%M-%S}-{now.microsecond // 1000:03d}"

@@ -1,7 +1,7 @@
-"""A seeded permutation of a range that costs nothing to open, whatever its length.
+"""A seeded permutation of a range that needs constant time and memory to open.
 
 A balanced Feistel network over the next power of four, with cycle walking (Black and Rogaway, "Ciphers with arbitrary
-finite domains", 2002). Not for secrets: for an order that looks random and needs no list.
+finite domains", 2002). It gives a pseudo-random order without a list, and is not for cryptography.
 """
 
 from veritas_rl.seeding import digest
@@ -13,13 +13,13 @@ class Permutation:
     """A bijection of range(length), chosen by `words`.
 
     Args:
-        length: How many numbers are permuted.
-        words: What the permutation depends on, such as a seed and a purpose.
+        length: The length of the range.
+        words: The seed: any values, such as a number and a purpose.
     """
 
     def __init__(self, length: int, *words: object) -> None:
         if length < 1:
-            raise ValueError(f"nothing to permute: length {length}")
+            raise ValueError(f"the length of a permutation must be at least 1, not {length}")
         self.length = length
         self._half = max(1, ((length - 1).bit_length() + 1) // 2)
         self._keys = [digest("permutation", round_, *words) for round_ in range(ROUNDS)]
@@ -30,7 +30,7 @@ class Permutation:
     def __getitem__(self, index: int) -> int:
         if not 0 <= index < self.length:
             raise IndexError(index)
-        # The network permutes at most four times the range, so a walk takes few steps on average.
+        # The network's domain is at most four times the range, so a walk takes few steps on average.
         index = self._encrypt(index)
         while index >= self.length:
             index = self._encrypt(index)

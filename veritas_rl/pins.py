@@ -6,22 +6,22 @@ from packaging.requirements import Requirement
 
 
 def required_version(package: str) -> str:
-    """The version of a package that this one pins (train/verl/*.txt, read through the metadata).
+    """The pinned version of a package (train/verl/*.txt, read through the metadata).
 
     Raises:
-        LookupError: The installed metadata does not name it.
+        LookupError: The installed metadata does not pin the package.
     """
     for requirement in requirements("veritas-rl"):
         if requirement.name == package:
             return str(requirement.specifier).removeprefix("==")
-    raise LookupError(f"the installed veritas-rl names no {package}: install it again, with pip install -e .")
+    raise LookupError(f"the installed veritas-rl does not pin {package}: run pip install -e . again")
 
 
 def requirements(package: str, extra: str = "") -> list[Requirement]:
-    """What an installed package asks for here, with one of its extras.
+    """The requirements of an installed package in this environment, with one of its extras.
 
     Raises:
-        importlib.metadata.PackageNotFoundError: It is not installed.
+        importlib.metadata.PackageNotFoundError: The package is not installed.
     """
     asked = map(Requirement, importlib.metadata.requires(package) or [])
     return [one for one in asked if one.marker is None or one.marker.evaluate({"extra": extra})]

@@ -1,6 +1,6 @@
 """Random generators seeded by names, without global state.
 
-The same words give the same generator in any process, on any machine, under any PYTHONHASHSEED.
+Equal words give the same generator in any process, on any machine, and with any PYTHONHASHSEED.
 """
 
 import hashlib
@@ -8,7 +8,7 @@ from random import Random
 
 
 def digest(*words: object) -> int:
-    """A 64-bit number made from the printed form of `words` alone, by SHA-256: near words give unrelated numbers."""
+    """A 64-bit SHA-256 hash of the printed form of `words`."""
     text = "\x1f".join(map(str, words))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
@@ -19,5 +19,5 @@ def generator(*words: object) -> Random:
 
 
 def uniform(*words: object) -> float:
-    """A number in [0, 1) made from `digest(*words)`, with 53 random bits: one draw without the cost of a generator."""
+    """A number in [0, 1) with 53 bits of `digest(*words)`. Cheaper than a generator for one draw."""
     return (digest(*words) >> 11) * 2.0**-53

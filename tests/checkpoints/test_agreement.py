@@ -87,5 +87,5 @@ def test_another_model_is_distinguished(merged: Path, games: Path, tiny_model: P
 def test_what_cannot_be_compared(merged: Path, tiny_model: Path, games: Path) -> None:
     with pytest.raises(UserError, match="has no lora_adapter"):
         compare_on(tiny_model, asked_in(read_games(games)))
-    with pytest.raises(UserError, match="hold no prompt of a model"):
+    with pytest.raises(UserError, match="have no prompt of a model"):
         compare_on(merged, [])

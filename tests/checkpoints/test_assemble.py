@@ -188,7 +188,7 @@ def test_settings_of_the_adapter_that_training_went_on_from_hold(
     for key, tensor in load_file(tmp_path / "merged/model.safetensors").items():
         torch.testing.assert_close(tensor, by_hand[key], rtol=0, atol=1e-6)
     shutil.rmtree(began)
-    with pytest.raises(UserError, match=r"the adapter .*began that training went on from cannot be read"):
+    with pytest.raises(UserError, match=r"the adapter .*began, from which training continued, cannot be read"):
         merge_checkpoint(checkpoint, tmp_path / "again")
 
 
@@ -202,8 +202,8 @@ def test_without_a_base_nothing_is_compared_and_that_is_said(checkpoints: Checkp
 @pytest.mark.parametrize(
     ("name", "base", "message"),
     [
-        ("full-still-2", "plain", "nothing was trained: all 47 tensors are those of"),
-        ("lora-zero-2", "plain", "nothing was merged: all 47 tensors are those of"),
+        ("full-still-2", "plain", "training changed nothing: all 47 tensors equal those of"),
+        ("lora-zero-2", "plain", "nothing was merged, because all 47 tensors equal those of"),
         ("lora-faint-2", "tied", "rounding to bfloat16 lost"),
     ],
 )
@@ -244,7 +244,7 @@ def and_the_norm_too(model: LoraModel) -> Any:
         (not_at_all, "nothing was merged"),
         (by_a_hundredth_too_much, "does not answer as"),
         (but_for_one_layer, "does not answer as"),
-        (and_the_norm_too, "model.norm.weight changed in the merge, and it has no adapter"),
+        (and_the_norm_too, "model.norm.weight changed in the merge although it has no adapter"),
     ],
 )
 def test_a_wrong_merge_never_appears(
@@ -286,9 +286,9 @@ def not_a_number(checkpoint: Path) -> None:
     ("damage", "message"),
     [
         (zero_alpha, "nothing was merged"),
-        (no_alpha, r"there is no .*lora_train_meta\.json: without its alpha"),
+        (no_alpha, r"lora_train_meta\.json is missing, and without its alpha"),
         (no_config, r"does not load as the model of .*huggingface/config\.json"),
-        (not_a_number, "are not finite numbers"),
+        (not_a_number, "are not finite"),
     ],
 )
 def test_a_checkpoint_that_lacks_something(
@@ -307,7 +307,7 @@ def test_what_stands_in_the_checkpoint_must_be_its_shards(checkpoints: Checkpoin
     tensors = load_file(weights)
     tensors["model.norm.weight"][5] += 1e-3
     save_file(tensors, weights, metadata={"format": "pt"})
-    with pytest.raises(UserError, match="are not the model that was saved beside them"):
+    with pytest.raises(UserError, match="differ from the model that was saved beside them"):
         merge_checkpoint(checkpoint, tmp_path / "merged")
 
 
@@ -317,7 +317,7 @@ def test_another_base_is_refused(checkpoints: Checkpoints, bases: dict[str, Path
         merge_checkpoint(checkpoints["lora-whole-2"], tmp_path / "merged", str(other))
     checkpoint = copied(checkpoints["lora-1"], tmp_path)
     write_info(checkpoint, CheckpointInfo(7, str(other), 1, None, weights_fingerprint(bases["plain"])))
-    with pytest.raises(UserError, match=r"the weights in .*other are not those of .* on which .* began"):
+    with pytest.raises(UserError, match=r"the weights in .*other differ from those of .*, the base of"):
         merge_checkpoint(checkpoint, tmp_path / "merged")
     merge_checkpoint(checkpoints["lora-1"], tmp_path / "merged", str(bases["plain"]))
     with pytest.raises(UserError, match="is an adapter for another base"):
@@ -328,7 +328,9 @@ def test_another_base_is_refused(checkpoints: Checkpoints, bases: dict[str, Path
 def test_a_base_that_is_gone(checkpoints: Checkpoints, bases: dict[str, Path], tmp_path: Path) -> None:
     checkpoint = copied(checkpoints["lora-1"], tmp_path)
     write_info(checkpoint, CheckpointInfo(7, "/gone/base", 1, None, weights_fingerprint(bases["plain"])))
-    with pytest.raises(UserError, match=r"/gone/base cannot be read: there is no such folder; set AGENT_MODEL_REPO_ID"):
+    with pytest.raises(
+        UserError, match=r"/gone/base cannot be read: the folder does not exist; set AGENT_MODEL_REPO_ID"
+    ):
         merge_checkpoint(checkpoint, tmp_path / "merged")
     with pytest.raises(UserError, match="the base Qwen/no-such-model cannot be read"):
         merge_adapter("Qwen/no-such-model", checkpoint, tmp_path / "merged")

@@ -37,7 +37,7 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
     for taken in (tmp_path, tmp_path / "file"):
         with pytest.raises(UserError, match="is not empty"), whole_folder(taken):
             pass
-    with pytest.raises(UserError, match="cannot be made"), whole_folder(tmp_path / "file/model"):
+    with pytest.raises(UserError, match="cannot be created"), whole_folder(tmp_path / "file/model"):
         pass
     assert (tmp_path / "file").read_text() == "mine"
     (tmp_path / "empty").mkdir()

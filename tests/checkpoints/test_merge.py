@@ -23,7 +23,7 @@ def copied(checkpoint: Path, folder: Path) -> Path:
 
 def test_the_newest_whole_checkpoint_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "EXPERIMENTS", tmp_path)
-    with pytest.raises(UserError, match="no whole checkpoint is under"):
+    with pytest.raises(UserError, match="has no complete checkpoint"):
         find_checkpoint("", "")
     for age, name in ((300, "b/global_step_90"), (200, "a/global_step_50"), (100, "a/global_step_100")):
         (tmp_path / name).mkdir(parents=True)
@@ -35,9 +35,9 @@ def test_the_newest_whole_checkpoint_is_meant(tmp_path: Path, monkeypatch: pytes
     assert find_checkpoint("", "50") == tmp_path / "a/global_step_50"
     assert find_checkpoint(str(tmp_path / "b"), "") == tmp_path / "b/global_step_90"
     assert find_checkpoint(str(tmp_path / "a"), "150") == tmp_path / "a/global_step_150"
-    with pytest.raises(UserError, match=r"GLOBAL_STEP=60 is not in .*: the steps there are 50, 100, 150"):
+    with pytest.raises(UserError, match=r"GLOBAL_STEP=60 is not in .*: use one of 50, 100, 150"):
         find_checkpoint(str(tmp_path / "a"), "60")
-    with pytest.raises(UserError, match="holds no checkpoints, no global_step_N; it holds the experiments a, b"):
+    with pytest.raises(UserError, match="has no folder global_step_N; set it to one of its experiments: a, b"):
         find_checkpoint(str(tmp_path), "")
 
 
@@ -69,9 +69,9 @@ def test_the_script_is_sourced_with_folders_from_where_one_stands(
     ("variables", "message"),
     [
         ({"GLOBAL_STEP": "8"}, "GLOBAL_STEP=8 is not in"),
-        ({"CHECKPOINT_BASE": "nowhere"}, "holds no checkpoints"),
+        ({"CHECKPOINT_BASE": "nowhere"}, "has no folder global_step_N"),
         ({"TARGET_DIR": "experiment"}, "experiment is not empty"),
-        ({}, "lacks a shard: there is no"),
+        ({}, "lacks the shard"),
     ],
 )
 def test_a_mistake_ends_at_once_with_one_line(

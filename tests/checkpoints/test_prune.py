@@ -152,7 +152,7 @@ def test_the_tool_only_reports_without_the_option_to_delete(experiment: Path) ->
     before = steps(experiment)
     done = tool("--checkpoints", str(experiment), "--keep", "2")
     assert done.returncode == 0, done.stderr
-    assert "3 would go" in done.stdout
+    assert "3 checkpoints would be removed" in done.stdout
     assert steps(experiment) == before
     done = tool("--checkpoints", str(experiment), "--keep", "2", "--yes")
     assert done.returncode == 0, done.stderr
@@ -162,9 +162,9 @@ def test_the_tool_only_reports_without_the_option_to_delete(experiment: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--keep", "0"], "--keep 0 would leave no checkpoint"),
-        (["--max_gib", "0"], "--max_gib 0.0 is no size"),
-        ([], "holds no checkpoints, no global_step_N; it holds the experiments run"),
+        (["--keep", "0"], "--keep must be at least 1, not 0"),
+        (["--max_gib", "0"], "--max_gib must be more than 0, not 0.0"),
+        ([], "has no folder global_step_N; set it to one of its experiments: run"),
     ],
 )
 def test_a_mistake_is_one_line(experiment: Path, arguments: list[str], message: str) -> None:

@@ -132,7 +132,7 @@ def test_the_report_of_a_run_and_of_an_evaluation(model: Path, tmp_path: Path) -
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"rows": []}', '{"rows": [3]}', '{"a": {"legal": 0.5}}'])
 def test_what_is_no_report_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "report.json").write_text(text)
-    with pytest.raises(UserError, match=r"report\.json (is no report|holds no mean)"):
+    with pytest.raises(UserError, match=r"report\.json (cannot be read|has no mean)"):
         read_results(tmp_path / "report.json")
 
 
@@ -148,7 +148,7 @@ def test_a_card_that_a_person_wrote_is_kept(model: Path, tmp_path: Path) -> None
     assert (made.own_card, made.card) == (True, "# mine\n")
     report = tmp_path / "report.json"
     report.write_text(json.dumps({"after RL": {"legal": estimate(0.9)}}))
-    with pytest.raises(UserError, match=r"README\.md is there already"):
+    with pytest.raises(UserError, match=r"README\.md already exists"):
         prepare(model, "me/tiny", report)
 
 
@@ -156,42 +156,42 @@ def test_a_raw_checkpoint_is_refused(model: Path, tmp_path: Path) -> None:
     step = tmp_path / "run/global_step_5"
     (step / "actor").mkdir(parents=True)
     for folder in (step, step.parent):
-        with pytest.raises(UserError, match="is a raw checkpoint: merge first"):
+        with pytest.raises(UserError, match="is a raw checkpoint: merge it"):
             prepare(folder, "me/tiny")
     write_info(model, CheckpointInfo(5, "base", 1))
-    with pytest.raises(UserError, match="is a raw checkpoint: merge first"):
+    with pytest.raises(UserError, match="is a raw checkpoint: merge it"):
         prepare(model, "me/tiny")
 
 
 def test_what_is_no_model_is_refused(model: Path, adapter: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is an adapter alone: merge first"):
+    with pytest.raises(UserError, match="contains only an adapter: merge it"):
         prepare(adapter, "me/tiny")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"is no model: there is no config\.json"):
+    with pytest.raises(UserError, match=r"is not a model: it has no config\.json"):
         prepare(tmp_path / "empty", "me/tiny")
-    with pytest.raises(UserError, match="there is no folder"):
+    with pytest.raises(UserError, match="does not exist"):
         prepare(tmp_path / "nothing", "me/tiny")
     (model / "model.safetensors").unlink()
-    with pytest.raises(UserError, match="holds no weights"):
+    with pytest.raises(UserError, match="has no weights"):
         prepare(model, "me/tiny")
 
 
 def test_a_model_that_is_its_base_is_refused(model: Path, bases: dict[str, Path]) -> None:
     # Its merge.json still describes the merge that made it.
     shutil.copyfile(bases["plain"] / "model.safetensors", model / "model.safetensors")
-    with pytest.raises(UserError, match="is its base: all 47 tensors are those of"):
+    with pytest.raises(UserError, match="equals its base: all 47 tensors are those of"):
         prepare(model, "me/tiny")
 
 
 def test_a_base_must_be_known_and_be_the_one(model: Path, bases: dict[str, Path], tmp_path: Path) -> None:
     other = build_tiny_model(tmp_path / "other", seed=9)
-    with pytest.raises(UserError, match="are not those of"):
+    with pytest.raises(UserError, match="differ from those of"):
         prepare(model, "me/tiny", base_name=str(other))
     change(model, base="/gone/base")
-    with pytest.raises(UserError, match="--base_model names where it is now"):
+    with pytest.raises(UserError, match="set --base_model to its current folder"):
         prepare(model, "me/tiny")
     (model / "merge.json").unlink()
-    with pytest.raises(UserError, match="name --base_model"):
+    with pytest.raises(UserError, match="set --base_model"):
         prepare(model, "me/tiny")
     assert "settings of its training are not known" in prepare(model, "me/tiny", base_name=str(bases["plain"])).card
 
@@ -256,7 +256,7 @@ def test_what_is_sent_is_the_folder(model: Path, hub: Any) -> None:
     hub.files.clear()
     done = tool(*typed, **online)
     assert done.returncode == 2
-    assert "me/tiny is there and public" in done.stderr
+    assert "me/tiny already exists and is public" in done.stderr
     assert not hub.files
 
 

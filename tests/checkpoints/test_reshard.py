@@ -107,5 +107,5 @@ def test_no_number_changes_and_the_old_files_stay(
 def test_a_damaged_shard_is_named(made: tuple[Path, dict[str, torch.Tensor]]) -> None:
     damaged = made[0] / "actor/optim_world_size_1_rank_0.pt"
     damaged.write_bytes(damaged.read_bytes()[:-200])
-    with pytest.raises(UserError, match=r"optim_world_size_1_rank_0\.pt is no shard that can be read"):
+    with pytest.raises(UserError, match=r"optim_world_size_1_rank_0\.pt cannot be read"):
         reshard(made[0], 2, {"actor": -1})

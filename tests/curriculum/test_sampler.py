@@ -256,11 +256,11 @@ def test_the_cost_does_not_grow_with_the_tasks() -> None:
         ({"curriculum": {"stages": [{"name": "a", "treshold": 0.3}]}}, "unknown key of stage a 'treshold': did you"),
         ({"curriculum": {"stages": [{"name": "a", "cases": "hexx"}]}}, "stage a: unknown game 'hexx'"),
         ({"curriculum": {"stages": [{"name": "a", "opponent": "nobody"}]}}, "stage a: "),
-        ({"curriculum": 3}, "curriculum must be null or a mapping, such as {} for its defaults; 3 was given"),
+        ({"curriculum": 3}, "curriculum must be null or a mapping, such as {} for the defaults, not 3"),
         ({"failure_replay": True}, "failure_replay must be null or a mapping"),
         (
             {"curriculum": {"stages": STAGES, "past_share": 0.8}, "failure_replay": {}},
-            "curriculum.past_share=0.8 and failure_replay.probability=0.3 leave no fresh game",
+            "curriculum.past_share=0.8 and failure_replay.probability=0.3 leave no fresh games",
         ),
     ],
 )

@@ -163,13 +163,13 @@ def test_the_same_command_finds_its_data_set_and_another_is_refused(tmp_path: Pa
         make(tmp_path, Settings("lgc-v2", 61))
     assert bytes_of(tmp_path) == before
     (tmp_path / "val.jsonl").write_text("changed")
-    with pytest.raises(UserError, match=r"val\.jsonl is not as it was written"):
+    with pytest.raises(UserError, match=r"val\.jsonl has changed since it was written"):
         make(tmp_path, settings)
 
 
 def test_files_of_another_tool_are_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "train.parquet").write_text("mine")
-    with pytest.raises(UserError, match=r"train\.parquet is there already"):
+    with pytest.raises(UserError, match=r"train\.parquet already exists"):
         make(tmp_path, SMALL["lgc-v2"])
     assert bytes_of(tmp_path) == {"train.parquet": b"mine"}
 
@@ -243,27 +243,27 @@ def test_without_a_share_for_validation_there_is_one_part(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"number": 0}, "num-samples must be at least 1, 0 was given"),
-        ({"val_ratio": 1.0}, r"val_ratio must lie in \[0, 1\), 1 was given"),
+        ({"number": 0}, "--num-samples must be at least 1, not 0"),
+        ({"val_ratio": 1.0}, r"val_ratio must be in \[0, 1\), not 1"),
         ({"env": "lgc"}, "unknown environment 'lgc': did you mean lgc-v2"),
         ({"task_types": "sudokus_of_letters"}, "unknown case 'sudokus_of_letters'"),
         ({"levels": "6"}, "levels are 1"),
         ({"language": "tlh"}, "unknown language 'tlh'"),
         ({"prompt": "long"}, "unknown prompt 'long'"),
-        ({"start_task_id": -1}, "start-task-id must be at least 0, -1 was given"),
+        ({"start_task_id": -1}, "--start-task-id must be at least 0, not -1"),
         ({"start_task_id": 99 * SEEDS}, "is of type 99, which does not exist"),
         ({"start_task_id": task_id_of(KIND, SEEDS - 5)}, "leaves 5, not 10"),
-        ({"start_task_id": task_id_of(KIND, 0), "val_ratio": 0.1}, "leave val-ratio out"),
-        ({"start_task_id": task_id_of(KIND, 0), "levels": "1"}, "leave levels out"),
+        ({"start_task_id": task_id_of(KIND, 0), "val_ratio": 0.1}, "leave --val-ratio out"),
+        ({"start_task_id": task_id_of(KIND, 0), "levels": "1"}, "leave --levels out"),
         (
             {"start_task_id": task_id_of(KIND, 0), "task_types": "other"},
-            f"is of {KIND.name}: give task-types={KIND.name}",
+            f"belongs to {KIND.name}: set --task-types={KIND.name}",
         ),
         ({"env": "trace", "start_task_id": 0}, "tasks of trace have no numbers: leave --start-task-id out"),
         ({"env": "trace", "language": "en"}, "unknown trace setting 'language'"),
         ({"env": "openspiel", "levels": "1"}, "unknown openspiel setting 'levels'"),
         ({"env": "openspiel", "config": (("mode", "episode"),)}, "leave mode=episode out"),
-        ({"env": "openspiel", "task_types": "tic_tac_toe,kuhn_poker"}, "every question of kuhn_poker"),
+        ({"env": "openspiel", "task_types": "tic_tac_toe,kuhn_poker"}, "kuhn_poker is too small"),
     ],
 )
 def test_what_cannot_work_is_one_line_and_leaves_no_folder(tmp_path: Path, changes: dict, message: str) -> None:

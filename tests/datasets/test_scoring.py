@@ -121,13 +121,13 @@ def test_bad_lines_are_named_and_the_rest_is_scored(tmp_path: Path, data: list[A
     assert answers == {name: ["a", "o", "24", ""]}
     assert [line.number for line in bad] == [2, 3, 5, 6, 9, 10, 11, 12]
     reasons = [line.why for line in bad]
-    assert reasons[0].startswith("no JSON (Unterminated string")
+    assert reasons[0].startswith("not JSON (Unterminated string")
     assert reasons[1:4] == [
         "no task_id",
-        "the data have no task_id 3",
-        f"no answer to {name}: one of answer, response, completion, output",
+        "the data set has no task_id 3",
+        f"no answer to {name}: add one of the fields answer, response, completion, output",
     ]
-    assert reasons[4:6] == ["answer is no text, but list", "no JSON object, but list"]
+    assert reasons[4:6] == ["answer is not text but list", "not a JSON object but list"]
     assert score(data, answers, bad).bad == tuple(bad)
 
 
@@ -139,7 +139,9 @@ def test_hostile_answers_are_wrong_and_not_errors(data: list[Asked]) -> None:
 
 
 def test_without_an_answer_nothing_can_be_scored(data: list[Asked]) -> None:
-    with pytest.raises(UserError, match="no answer can be scored: 0 bad lines, and none of 40 tasks has an answer"):
+    with pytest.raises(
+        UserError, match="no answer can be scored: the file has 0 bad lines, and no answer to any of 40 tasks"
+    ):
         score(data, {})
 
 
@@ -147,12 +149,12 @@ def test_without_an_answer_nothing_can_be_scored(data: list[Asked]) -> None:
     ("name", "text", "message"),
     [
         ("none.parquet", None, "cannot be read"),
-        ("none.jsonl", None, "--data names a JSONL file"),
-        ("val.csv", "x", r"--data names a \.parquet or \.jsonl file"),
+        ("none.jsonl", None, "set --data to a JSONL file"),
+        ("val.csv", "x", r"--data must be a \.parquet or \.jsonl file"),
         ("val.parquet", "x", "cannot be read"),
         ("val.jsonl", '{"task_id"', "line 1: no JSON"),
         ("val.jsonl", '{"task_id": 1}', "row 1: no extra_info or no task_id"),
-        ("val.jsonl", "\n", "holds no task"),
+        ("val.jsonl", "\n", "has no task"),
         ("val.jsonl", '{"task_id": 1, "extra_info": {"env": "chess"}}', "unknown environment 'chess'"),
     ],
 )

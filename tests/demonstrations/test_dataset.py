@@ -104,5 +104,5 @@ def test_without_a_validation_share_an_older_file_of_it_is_removed(tmp_path: Pat
 
 
 def test_a_share_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"val_ratio must lie in \[0, 1\), 1 was given"):
+    with pytest.raises(UserError, match=r"val_ratio must be in \[0, 1\), not 1"):
         write(tmp_path, SFT, [of_task(SFT.catalogue("train")[0])], Counts(), 1.0)

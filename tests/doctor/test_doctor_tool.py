@@ -44,14 +44,14 @@ def test_a_trainer_script_ends_with_one_line_for_each_fault(script: str, free_po
     )
     assert (done.returncode, done.stdout) == (2, "")
     lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert lines[0].startswith("error: disk: /proc cannot be written (")
+    assert lines[0].startswith("error: disk: /proc is not writable (")
     # Supervised fine-tuning has no Ray.
     assert len(lines) == 2 - ("SFT" in script)
     assert lines[1:] in (
         [],
         [
             f"error: Ray's address: the run names 127.0.0.1:{free_port}, where nothing answers (Connection refused): "
-            "set RAY_ADDRESS to a head that runs"
+            "set RAY_ADDRESS to a running head"
         ],
     )
 

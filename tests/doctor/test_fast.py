@@ -37,7 +37,7 @@ def test_this_machine_has_no_fault() -> None:
 def test_another_python_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 10, 4))
     found = one("Python")
-    assert (found.state, "3.10.4, and" in found.found) == ("fault", True)
+    assert (found.state, "3.10.4 is not supported" in found.found) == ("fault", True)
     assert "setup.sh" in found.mend
 
 
@@ -50,7 +50,7 @@ def test_another_version_than_the_pinned_one_is_named(
     installed(name, version)
     found = next(found for found in many("packages") if found.check == name)
     assert found.state == state
-    assert found.found.startswith(f"{version}, and ")
+    assert found.found.startswith(f"{version} is installed, ")
     assert found.mend.startswith(f"pip install '{name}==")
 
 
@@ -58,7 +58,7 @@ def test_transformers_that_verl_excludes_is_a_fault(installed: Callable[[str, st
     installed("transformers", "4.56.1")
     found = [found for found in many("packages") if found.check == "transformers"]
     assert [one.state for one in found] == ["warning", "fault"]
-    assert "verl asks for" in found[-1].found
+    assert "verl requires" in found[-1].found
 
 
 @pytest.mark.parametrize("backend", ["vllm", "sglang"])
@@ -84,7 +84,7 @@ def test_an_old_driver_and_no_driver_are_named(gpus: Callable[..., None]) -> Non
     gpus(140_000, driver="550.54.15")
     found = one("driver", Asked([], {}))
     assert (found.state, found.mend) == ("fault", "update the driver of this machine")
-    assert found.found == "550.54.15, and CUDA 13 needs 580 or newer"
+    assert found.found == "550.54.15 is too old, CUDA 13 needs 580 or newer"
     gpus(140_000, 140_000)
     assert one("driver", Asked([], {})).found == "580.65.06; 2 x NVIDIA H200, 140 GiB"
 
@@ -96,7 +96,7 @@ def test_the_driver_is_the_one_that_the_set_up_asks_for() -> None:
 
 def test_a_compiler_that_is_missing_is_named(gpus: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     gpus(140_000)
-    assert one("compiler", Asked([], {"CC": "/no/such/gcc"})).found.startswith("/no/such/gcc is not there")
+    assert one("compiler", Asked([], {"CC": "/no/such/gcc"})).found.startswith("/no/such/gcc is missing")
     assert one("compiler", Asked([], {})).state == "ok"
     monkeypatch.setattr(fast.sysconfig, "get_path", lambda name: "/no/such/include")
     assert "/no/such/include/Python.h" in one("compiler", Asked([], {})).found
@@ -128,7 +128,7 @@ def test_no_shared_memory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_folder_that_cannot_be_written_is_named() -> None:
     # Nobody makes a file there, root included.
     found = many("disk", Asked(["hardware=cpu", "trainer.default_local_dir=/proc/checkpoints"], {}))[0]
-    assert (found.state, found.found.startswith("/proc cannot be written (")) == ("fault", True)
+    assert (found.state, found.found.startswith("/proc is not writable (")) == ("fault", True)
     assert "trainer.default_local_dir" in found.mend
 
 
@@ -139,7 +139,7 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         "disk",
         "fault",
         f"0.0 GiB free for {tmp_path}",
-        "free some, or set trainer.default_local_dir to a folder on a larger disk",
+        "free some space, or set trainer.default_local_dir to a folder on a larger disk",
     )
 
 
@@ -162,12 +162,12 @@ def test_few_open_files_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_address_of_ray_where_nothing_answers_is_named(free_port: int) -> None:
     asked = Asked(["hardware=multinode"], {"RAY_ADDRESS": f"127.0.0.1:{free_port}"})
     found = one("Ray's address", asked)
-    assert (found.state, found.mend) == ("fault", "set RAY_ADDRESS to a head that runs")
+    assert (found.state, found.mend) == ("fault", "set RAY_ADDRESS to a running head")
     assert f"127.0.0.1:{free_port}, where nothing answers (Connection refused)" in found.found
     with socket.create_server(("127.0.0.1", free_port)):
         assert one("Ray's address", asked).state == "ok"
     named = Asked(["hardware=cpu", "ray_kwargs.ray_init.address=head"], dict(asked.environment))
-    assert one("Ray's address", named).found.endswith("no host:port")
+    assert one("Ray's address", named).found.endswith("is not HOST:PORT")
     # A run on one node has a Ray of its own, whatever the variable says.
     assert one("Ray's address", Asked(["hardware=h200x8"], dict(asked.environment))).state == "ok"
 
@@ -179,7 +179,7 @@ def test_a_cluster_whose_head_is_gone_is_named(tmp_path: Path, free_port: int) -
     assert (found.state, found.mend) == ("fault", "ray stop --force, and start the head again")
     assert str(tmp_path / "ray/ray_current_cluster") in found.found
     empty = Asked(["hardware=multinode"], {"RAY_TMPDIR": str(tmp_path / "none"), "RAY_ADDRESS": "auto"})
-    assert one("Ray's address", empty).found == "the run joins a Ray cluster, and none runs here"
+    assert one("Ray's address", empty).found == "the run joins a Ray cluster, but none runs on this machine"
 
 
 def test_no_key_for_wandb_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,5 +204,5 @@ def test_a_check_that_fails_says_so_and_the_others_go_on() -> None:
         raise RuntimeError("no such thing")
 
     found = list(collect([("first", crash), ("Python", fast.python)]))
-    assert found[0] == Finding("first", "warning", "this could not be checked (RuntimeError: no such thing)")
+    assert found[0] == Finding("first", "warning", "the check failed (RuntimeError: no such thing)")
     assert found[1].state == "ok"

@@ -57,7 +57,7 @@ def test_a_flash_attn_of_another_torch_is_found(fake: Callable[[str, str], None]
     (found,) = examined("flash_attn", "hardware=cpu")
     assert found.state == "fault"
     assert symbol in found.found
-    assert found.mend.startswith("pip uninstall -y flash-attn")
+    assert found.mend.startswith("run pip uninstall -y flash-attn")
 
 
 def test_an_sglang_that_verl_does_not_fit_is_found(fake: Callable[[str, str], None]) -> None:
@@ -77,14 +77,14 @@ def test_a_patch_of_torch_that_does_not_fit_is_found(index: int, state: str, fak
     (found,) = examined("SGLang's patch", "hardware=h200x1", "rollout=sglang")
     assert found.state == state
     if state == "fault":
-        assert "place 14 of what torch sends, and it is at 6" in found.found
-        assert found.mend.startswith("ROLLOUT_BACKEND=vllm")
+        assert "index 14 of torch's arguments, but it is at 6" in found.found
+        assert found.mend.startswith("set ROLLOUT_BACKEND=vllm")
 
 
 def test_a_rollout_that_is_not_there_is_found() -> None:
     (found,) = examined("configuration", "hardware=h200x1", "rollout=vllm")
-    assert (found.state, found.found) == ("fault", "1 GPUs are wanted and 0 are here")
-    assert found.mend == "hardware=cpu fits this machine"
+    assert (found.state, found.found) == ("fault", "the configuration needs 1 GPUs, and this machine has 0")
+    assert found.mend == "use hardware=cpu"
 
 
 def test_a_probe_that_does_not_end_is_a_fault(
@@ -93,7 +93,7 @@ def test_a_probe_that_does_not_end_is_a_fault(
     monkeypatch.setattr(thorough, "PROBE_SECONDS", 1)
     fake("pyspiel", "import time; time.sleep(60)")
     (found,) = examined("OpenSpiel")
-    assert (found.state, found.found) == ("fault", "it did not end in 1 s")
+    assert (found.state, found.found) == ("fault", "the check did not end within 1 s")
 
 
 def test_openspiel_that_is_not_there_is_found(fake: Callable[[str, str], None]) -> None:
@@ -114,7 +114,7 @@ def test_weights_with_other_names_are_found(tiny_model: Path, tmp_path: Path) ->
     assert found.state == "fault"
     assert "vllm ends with \"There is no module or parameter named 'block' in Qwen3ForCausalLM\"" in found.found
     (found,) = examined("weight names", "hardware=cpu", "lora=off", "rollout=transformers", model=folder)
-    assert "transformers would make random weights" in found.found
+    assert "transformers would use random weights" in found.found
 
 
 def test_a_class_that_the_rollout_does_not_know_is_found(tiny_model: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_gpu_that_others_use_is_found(gpus: Callable[..., None]) -> None:
     gpus(143_000, 20_000, total=143_771)
     (found,) = examined("free GPU memory", "hardware=h200x2")
     assert found.state == "fault"
-    assert found.found.startswith("GPU 1 has 19.5 of 140.4 GiB free, and the rollout takes ")
+    assert found.found.startswith("GPU 1 has 19.5 of 140.4 GiB free, and the rollout needs ")
     assert "nvidia-smi" in found.mend
     (other,) = examined("free GPU memory", "hardware=h200x1", CUDA_VISIBLE_DEVICES="0")
     assert other.state == "ok"
@@ -151,7 +151,7 @@ def test_supervised_fine_tuning_is_planned_too() -> None:
     examination = Examination(asked, "Qwen/Qwen2.5-72B-Instruct")
     found = {one.check: one for one in collect([(name, run) for name, run in examination.checks() if name in SFT])}
     assert {name: found[name].state for name in SFT} == SFT
-    assert found["configuration"].mend == "hardware=cpu fits this machine"
+    assert found["configuration"].mend == "use hardware=cpu"
 
 
 SFT = {
@@ -218,7 +218,7 @@ CHECKED = f"/api/models/{MODEL}/auth-check"
     [
         ((200, {}, "{}"), "ok", "may be downloaded; no token is set"),
         ((403, {"X-Error-Code": "GatedRepo"}, "{}"), "fault", "some/model is gated, and no token is set"),
-        ((404, {"X-Error-Code": "RepoNotFound"}, "{}"), "fault", "the hub has no some/model that you may read"),
+        ((404, {"X-Error-Code": "RepoNotFound"}, "{}"), "fault", "the hub has no model some/model that you may read"),
         ((503, {}, "{}"), "fault", "does not answer"),
     ],
 )
@@ -269,7 +269,7 @@ def test_layers_of_the_sandbox_that_are_missing_are_named(monkeypatch: pytest.Mo
         return found
 
     assert without("network", "user").state == "ok"
-    assert without("network", "seccomp").found == "nothing keeps programs of Trace from the network"
+    assert without("network", "seccomp").found == "no layer of the sandbox keeps Trace's programs from the network"
     assert without("root", "landlock").state == "fault"
 
 
@@ -280,5 +280,5 @@ def test_engines_are_listed_with_how_they_are_installed(monkeypatch: pytest.Monk
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     (found,) = examined("engines")
-    there, _, missing = found.found.partition("; not here: ")
+    there, _, missing = found.found.partition("; not installed: ")
     assert ("gtp:gnugo" in there, "uci:stockfish" in missing, "apt-get install stockfish" in found.mend) == (True,) * 3

@@ -136,7 +136,7 @@ def test_every_checkpoint_of_an_experiment_is_judged(
         (["--games", "hex(board_size=5)"], "too large to be judged exactly: it has more than 1e9 lines of play"),
         (["--games", "pig"], "pig cannot be judged exactly"),
         (["--games", "nonsense"], "nonsense"),
-        (["--games", "kuhn_poker", "--opponent", "mcts"], "--exact plays no games: leave out --opponent"),
+        (["--games", "kuhn_poker", "--opponent", "mcts"], "--opponent has no effect with --exact"),
         (["--games", "kuhn_poker", "--relabelled"], "leave out --relabelled"),
         (["--games", "kuhn_poker", "--samples", "0"], "one sample at least"),
         (["--games", "kuhn_poker", "--compare", "random"], "compared with itself"),
@@ -158,4 +158,4 @@ def test_a_mistake_is_one_line(run: Run, tmp_path: Path, words: list[str], messa
 def test_without_exact_its_options_say_nothing(option: list[str], evaluate: Run) -> None:
     code, _, err = evaluate("--checkpoint", "random", *option)
     assert code == 2
-    assert f"{option[0]} is for --exact" in err
+    assert f"{option[0]} needs --exact" in err

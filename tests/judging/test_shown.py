@@ -83,5 +83,5 @@ def test_what_cannot_be_shown_is_said_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="games_to_show=-1 is no number of games"):
         judge(tmp_path, -1)
     (tmp_path / "shown.jsonl").write_text("{}\n")
-    with pytest.raises(UserError, match=r"shown\.jsonl cannot be read as recorded games"):
+    with pytest.raises(UserError, match=r"shown\.jsonl is not a file of recorded games"):
         judge(tmp_path, 1)

@@ -184,7 +184,7 @@ def test_puzzles_are_reported_by_type_and_level_and_a_server_is_compared_on_the_
         (["--checkpoint", "random"], "the player random cannot play this: the answers of its tasks cannot be listed"),
         (["--checkpoint", "exact"], "no player 'exact'"),
         (["--env", "quizz"], "unknown environment 'quizz': did you mean quiz"),
-        (["--exact"], "--exact plays no games: leave out --env"),
+        (["--exact"], "--env has no effect with --exact"),
     ],
 )
 def test_a_mistake_is_one_line(run: Run, tmp_path: Path, words: list[str], message: str) -> None:

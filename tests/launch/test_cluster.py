@@ -116,12 +116,14 @@ def test_its_token_is_for_its_owner_alone_and_is_not_printed(cluster: Cluster) -
     assert token.stat().st_mode & 0o077 == 0
     assert token.read_text() not in cluster.type("status").stdout
     said = cluster.refused("status", RAY_AUTH_TOKEN="0" * 64)
-    assert said.startswith(f"error: the Ray at {cluster.address} asks for another token: copy ~/.ray/auth_token")
+    assert said.startswith(
+        f"error: the Ray cluster at {cluster.address} requires another token: copy ~/.ray/auth_token"
+    )
 
 
 def test_nodes_that_are_missing_are_counted(cluster: Cluster) -> None:
     said = cluster.refused("submit", "--nodes", "3", "true")
-    assert said == f"error: 3 nodes are wanted, and the Ray at {cluster.address} has 2"
+    assert said.startswith(f"error: the Ray cluster at {cluster.address} has 2 of 3 nodes")
 
 
 def test_a_command_gets_the_cluster(cluster: Cluster) -> None:
@@ -132,12 +134,12 @@ def test_a_command_gets_the_cluster(cluster: Cluster) -> None:
 def test_a_port_that_is_taken_and_an_address_where_nobody_is_are_named(cluster: Cluster) -> None:
     assert cluster.refused("head", f"--port={cluster.port}").startswith(f"error: port {cluster.port} cannot be used")
     said = cluster.refused("status", RAY_ADDRESS="127.0.0.1:1")
-    assert said.startswith("error: no Ray answers at 127.0.0.1:1: start its head")
+    assert said.startswith("error: no Ray cluster answers at 127.0.0.1:1: start its head")
 
 
 def test_a_worker_with_another_version_is_refused_by_name(cluster: Cluster, tmp_path: Path) -> None:
     said = cluster.refused("worker", cluster.address, PYTHONPATH=other_torch(tmp_path))
-    assert f"has not what the head {cluster.address} has: torch 9.9.9 instead of " in said
+    assert f"differs from the head {cluster.address} (torch 9.9.9 instead of " in said
 
 
 @pytest.mark.long
@@ -148,7 +150,7 @@ def test_a_node_that_joined_without_being_asked_is_found_before_a_run(cluster: C
     subprocess.run(command, env=environment, check=True, capture_output=True)
     try:
         said = cluster.refused("submit", "--nodes", "3", "--wait", "30", "true")
-        assert "has not what this node has: torch 9.9.9 instead of " in said
+        assert "differs from this node (torch 9.9.9 instead of " in said
     finally:
         for process in cluster.processes():
             if process.pid not in before:
@@ -179,7 +181,7 @@ def test_a_node_that_leaves_during_a_run_is_named(cluster: Cluster, monkeypatch:
             said = watch()
             time.sleep(0.1)
         assert said is not None
-        assert re.match(rf"node \S+ left the Ray cluster {cluster.address} during the run: join again", said)
+        assert re.match(rf"node \S+ left the Ray cluster {cluster.address} during the run: join it again", said)
         driver.kill()
     assert "left" in cluster.type("status").stdout
 
@@ -235,8 +237,8 @@ def test_a_run_on_two_nodes_loses_one_and_goes_on_with_other_ranks(cluster: Clus
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        assert f"going on from step {last} of {last + 1}" in done.stdout
-        assert ("2 ranks wrote the checkpoint: dividing it among 1" in done.stdout) == (ranks == 1)
+        assert f"resuming from step {last} of {last + 1}" in done.stdout
+        assert ("2 ranks wrote the checkpoint: resharding it for 1" in done.stdout) == (ranks == 1)
         shards = sorted(path.name for path in (place / f"global_step_{last + 1}/actor").glob("model_*.pt"))
         assert shards == [f"model_world_size_{ranks}_rank_{rank}.pt" for rank in range(ranks)]
     assert {file.name: file.read_bytes() for file in (start / "actor").glob("*_world_size_2_*")} == before
@@ -255,6 +257,6 @@ def test_a_run_on_two_nodes_loses_one_and_goes_on_with_other_ranks(cluster: Clus
 
 def test_stopping_leaves_nothing_of_it(cluster: Cluster) -> None:
     done = cluster.type("stop")
-    assert re.fullmatch(rf"\d+ processes of the cluster {cluster.address} were ended on this machine\n", done.stdout)
+    assert re.fullmatch(rf"ended \d+ processes of the cluster {cluster.address} on this machine\n", done.stdout)
     assert not cluster.processes()
-    assert "no Ray answers" in cluster.refused("status")
+    assert "no Ray cluster answers" in cluster.refused("status")

@@ -247,19 +247,19 @@ def test_every_group_composes(group: str, algorithm: str) -> None:
         ([], {"GAME_TYPES": "hexx"}, "did you mean"),
         ([], {"GAME_TYPES": "tic_tac_toe,nonsense"}, "nonsense"),
         ([f"{ADAPTER}.cases=['hex(board_size=99)']"], {}, "99"),
-        ([f"{ADAPTER}.cases=[hex(board_size=5)]"], {}, r"quotes of its own, such as .*\['hex\(board_size=5\)'\]"),
+        ([f"{ADAPTER}.cases=[hex(board_size=5)]"], {}, r"its own quotes, such as .*\['hex\(board_size=5\)'\]"),
         ([f"{ADAPTER}.reward_mode=winning"], {}, "outcome"),
         (["data.custom_cls.config.env=chesss"], {}, "known: lgc-v2, openspiel, trace"),
-        (["data.train_batch_size=100", "actor_rollout_ref.actor.ppo_mini_batch_size=32"], {}, "no multiple"),
-        (["trainer.logger=[console]"], {}, "must hold file"),
+        (["data.train_batch_size=100", "actor_rollout_ref.actor.ppo_mini_batch_size=32"], {}, "must be a multiple of"),
+        (["trainer.logger=[console]"], {}, "must include file"),
         ([f"{ADAPTER}.opponent=mcts"], {}, "opponent=mcts needs mode=episode"),
         (["episode", f"{ADAPTER}.gamma=1.5"], {}, r"gamma must lie in \(0, 1\], 1.5 was given"),
-        (["data.train_batch_size="], {}, "no whole number"),
-        (["hardware=h200x1", "hardware=rtx24g"], {}, "hardware=h200x1 and hardware=rtx24g are both given"),
+        (["data.train_batch_size="], {}, "must be a positive integer"),
+        (["hardware=h200x1", "hardware=rtx24g"], {}, "hardware=h200x1 and hardware=rtx24g exclude each other"),
         (
             ["hardware=h200x2", "actor_rollout_ref.rollout.tensor_model_parallel_size=4"],
             {},
-            "size=4 does not divide the 2 GPUs of a node: set it to 2",
+            "size=4 must divide the 2 GPUs of a node: set it to 2",
         ),
     ],
 )
@@ -272,9 +272,13 @@ def test_a_mistake_is_one_clear_line(typed: list[str], environment: dict[str, st
 @pytest.mark.parametrize(
     ("typed", "environment", "message"),
     [
-        (["hardware=h200x4"], {}, "4 GPUs are wanted and 0 are here"),
+        (["hardware=h200x4"], {}, "needs 4 GPUs, and this machine has 0"),
         ([], {"ROLLOUT_BACKEND": "vllm"}, "rollout=vllm needs a GPU"),
-        (["hardware=h200x1"], {"ROLLOUT_BACKEND": "sglang", "ENABLE_LORA": "0"}, "1 GPUs are wanted and 0 are here"),
+        (
+            ["hardware=h200x1"],
+            {"ROLLOUT_BACKEND": "sglang", "ENABLE_LORA": "0"},
+            "needs 1 GPUs, and this machine has 0",
+        ),
     ],
 )
 def test_what_this_machine_lacks_is_named(typed: list[str], environment: dict[str, str], message: str) -> None:
@@ -290,9 +294,7 @@ def test_a_rollout_that_is_not_installed_is_named(
     (tmp_path / installed).mkdir()
     (tmp_path / installed / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
-    said = (
-        f"rollout=sglang needs sglang, which is not installed here: ROLLOUT_BACKEND={used} is, or make an environment"
-    )
+    said = f"rollout=sglang needs sglang, which is not installed: set ROLLOUT_BACKEND={used}"
     with pytest.raises(UserError, match=said):
         check_devices(configured(hardware=ONE_GPU, ROLLOUT_BACKEND="sglang", ENABLE_LORA="0"), ONE_GPU)
 
@@ -317,9 +319,9 @@ def test_a_flash_attn_that_was_built_for_another_torch_is_named(
 @pytest.mark.parametrize(
     ("gib", "group", "message"),
     [
-        (24, "h200x1", "of the 24.0 of this GPU, most of it for .*; hardware=rtx24g is for this machine; train/tools"),
-        (48, "h200x1", "of the 48.0 of this GPU.*; hardware=rtx24g is for this machine"),
-        (8, "rtx16g", "of the 8.0 of this GPU.*; hardware=cpu trains a small model"),
+        (24, "h200x1", "of the 24.0 of this GPU, most of it for .*; set hardware=rtx24g for this machine; train/tools"),
+        (48, "h200x1", "of the 48.0 of this GPU.*; set hardware=rtx24g for this machine"),
+        (8, "rtx16g", "of the 8.0 of this GPU.*; set hardware=cpu to train a small model"),
         (141, "h200x1", "of the 141.0 of this GPU.*; with .*gpu_memory_utilization=0[.0-9]* it fits"),
     ],
 )
@@ -506,8 +508,8 @@ main()
     ("given", "message"),
     [
         ("tracer", "unknown recipe 'tracer': did you mean trace"),
-        ("{folder}/none", "there is no recipe in .*/none: its folder needs a config.yaml"),
-        ("{folder}/algorithm", "a recipe's folder cannot be named algorithm"),
+        ("{folder}/none", "/none is not a recipe: it has no config.yaml"),
+        ("{folder}/algorithm", "algorithm is not allowed as the name of a recipe's folder"),
     ],
 )
 def test_a_recipe_that_cannot_be_loaded_is_named(given: str, message: str, tmp_path: Path) -> None:

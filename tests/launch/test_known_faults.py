@@ -59,5 +59,5 @@ def test_a_run_that_ends_with_one_says_what_mends_it(tmp_path: Path) -> None:
     log.write_text(f"Traceback\n{PRINTED['free GPU memory']}\n")
     message = cause_of_end(log, 1, Console(quiet=True))
     assert message.startswith("verl ended with ValueError: Free memory on device cuda:0 (7.34/15.49 GiB)")
-    assert message.endswith("end them (nvidia-smi lists them), or GPU_MEMORY_UTILIZATION=0.3")
+    assert message.endswith("(nvidia-smi lists them), or set GPU_MEMORY_UTILIZATION=0.3")
     assert str(log) in message

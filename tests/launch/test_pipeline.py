@@ -162,7 +162,7 @@ def test_what_ended_verl_is_named_without_what_torchrun_adds(tmp_path: Path) -> 
     assert cause_of_end(log, 1, console) == f"verl ended with ValueError: too few: its log is {log}"
     log.write_text("lost\n")
     assert cause_of_end(log, 7, console) == f"verl ended with exit code 7: its log is {log}"
-    hint = "(the kernel sends it where memory runs out: see dmesg)"
+    hint = "(the kernel sends it if memory runs out: see dmesg)"
     assert cause_of_end(log, -9, console) == f"verl ended with SIGKILL {hint}: its log is {log}"
     assert cause_of_end(log, -9, console, "the actor A died") == (
         f"verl ended with SIGKILL after the actor A died: its log is {log}"

@@ -40,12 +40,12 @@ def test_another_verl_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     other.mkdir()
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: verl\nVersion: 0.8.0\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    with pytest.raises(UserError, match=r"verl 0\.8\.0 is installed, 0\.9\.1 is needed"):
+    with pytest.raises(UserError, match=r"verl 0\.8\.0 is installed, but 0\.9\.1 is required"):
         preflight.check_verl()
 
 
 def test_a_folder_without_a_model_is_no_model(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is no model that can be read") as caught:
+    with pytest.raises(UserError, match="cannot be read") as caught:
         preflight.check_model(str(tmp_path))
     assert "\n" not in str(caught.value)
 
@@ -59,7 +59,7 @@ def test_a_model_that_reads_too_little_is_named(tmp_path: Path) -> None:
     limit = AutoConfig.from_pretrained(folder).max_position_embeddings
     preflight.check_model(str(folder), limit)
     with pytest.raises(
-        UserError, match=rf"reads {limit} tokens and {limit + 1} are wanted: set data.max_prompt_length"
+        UserError, match=rf"a context of {limit} tokens, and the run needs {limit + 1}: set data.max_prompt_length"
     ):
         preflight.check_model(str(folder), limit + 1)
 
@@ -67,7 +67,7 @@ def test_a_model_that_reads_too_little_is_named(tmp_path: Path) -> None:
 def test_a_full_disk_is_named(run: RlRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     preflight.check_disk(run.configuration, None)
     monkeypatch.setattr(preflight.shutil, "disk_usage", lambda path: Usage(10 << 30, 10 << 30, 100 << 20))
-    with pytest.raises(UserError, match=r"0\.1 GiB free and the checkpoints need 1\.0"):
+    with pytest.raises(UserError, match=r"0\.1 GiB free, and the checkpoints need 1\.0"):
         preflight.check_disk(run.configuration, None)
 
 
@@ -126,28 +126,36 @@ def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monke
 @pytest.mark.parametrize(
     ("variables", "typed", "said"),
     [
-        ({"LAYERED_SUMMON": "1"}, [], "LAYERED_SUMMON=1 sends adapters, and there are none"),
-        ({"LAYERED_SUMMON": "1", "ENABLE_LORA": "1"}, [], "is for rollout=vllm"),
-        ({"ROLLOUT_BACKEND": "sglang", "ENABLE_LORA": "1"}, [], "cannot send adapters to the SGLang 0.5.12"),
-        ({"ENABLE_LORA": "1"}, ["actor_rollout_ref.model.lora.merge=true"], "garbled replies are known"),
-        ({"GPU_MEMORY_UTILIZATION": "0.5"}, [], "is for rollout=vllm and rollout=sglang"),
+        ({"LAYERED_SUMMON": "1"}, [], "LAYERED_SUMMON=1 needs adapters"),
+        ({"LAYERED_SUMMON": "1", "ENABLE_LORA": "1"}, [], "LAYERED_SUMMON=1 needs rollout=vllm"),
+        ({"ROLLOUT_BACKEND": "sglang", "ENABLE_LORA": "1"}, [], "cannot send adapters to its pinned SGLang 0.5.12"),
+        (
+            {"ENABLE_LORA": "1"},
+            ["actor_rollout_ref.model.lora.merge=true"],
+            "actor_rollout_ref.model.lora.merge=true is not supported",
+        ),
+        ({"GPU_MEMORY_UTILIZATION": "0.5"}, [], "GPU_MEMORY_UTILIZATION has no effect with rollout=transformers"),
         ({"FSDP_STRATEGY": "fsdp"}, [], "needs a GPU"),
-        ({"ALGORITHM": "foo"}, [], "ALGORITHM=foo is not understood: one of ppo, grpo"),
-        ({"ENABLE_LORA": "maybe"}, [], "ENABLE_LORA=maybe is not understood"),
-        ({"LORA_ADAPTER_PATH": "/no/such/adapter", "ENABLE_LORA": "1"}, [], "/no/such/adapter is no adapter"),
-        ({"RESUME_FROM": "/no/such/global_step_3"}, [], "there is no checkpoint /no/such/global_step_3"),
-        ({}, ["data.train_batch_size=10", "actor_rollout_ref.actor.ppo_mini_batch_size=4"], "is no multiple of"),
-        ({}, ["trainer.n_gpus_per_node=3"], "does not divide into 3 ranks"),
+        ({"ALGORITHM": "foo"}, [], "ALGORITHM=foo is not supported: set it to one of ppo, grpo"),
+        ({"ENABLE_LORA": "maybe"}, [], "ENABLE_LORA=maybe is not supported"),
+        ({"LORA_ADAPTER_PATH": "/no/such/adapter", "ENABLE_LORA": "1"}, [], "/no/such/adapter is not an adapter"),
+        ({"RESUME_FROM": "/no/such/global_step_3"}, [], "the checkpoint /no/such/global_step_3 does not exist"),
+        ({}, ["data.train_batch_size=10", "actor_rollout_ref.actor.ppo_mini_batch_size=4"], "must be a multiple of"),
+        ({}, ["trainer.n_gpus_per_node=3"], "is not divisible into 3 ranks"),
         (
             {},
             ["data.max_response_length=40000"],
-            "actor.ppo_max_token_len_per_gpu=32768 is less than one prompt and reply",
+            "actor.ppo_max_token_len_per_gpu=32768 is too small for one prompt and reply",
         ),
-        ({}, ["actor_rollout_ref.rollout.max_model_len=1000"], "max_model_len=1000 is less than one prompt and reply"),
-        ({}, ["critic.ppo_max_token_len_per_gpu=9"], "critic.ppo_max_token_len_per_gpu=9 is less than one prompt"),
-        ({}, ["trainer.total_training_steps=null"], "trainer.total_training_steps=None is no whole number above 0"),
-        ({"ALGORITHM": "grpo"}, ["actor_rollout_ref.rollout.n=1"], "compares several games of one task"),
-        ({"ALGORITHM": "rae"}, ["algorithm.use_kl_in_reward=true"], "use_kl_in_reward is for ALGORITHM=ppo"),
+        (
+            {},
+            ["actor_rollout_ref.rollout.max_model_len=1000"],
+            "max_model_len=1000 is too small for one prompt and reply",
+        ),
+        ({}, ["critic.ppo_max_token_len_per_gpu=9"], "critic.ppo_max_token_len_per_gpu=9 is too small for one prompt"),
+        ({}, ["trainer.total_training_steps=null"], "trainer.total_training_steps=None must be a positive integer"),
+        ({"ALGORITHM": "grpo"}, ["actor_rollout_ref.rollout.n=1"], "ALGORITHM=grpo compares several samples"),
+        ({"ALGORITHM": "rae"}, ["algorithm.use_kl_in_reward=true"], "use_kl_in_reward needs ALGORITHM=ppo"),
         (
             {},
             ["episode", "+data.custom_cls.config.curriculum.stages=[{name: a, opponent: mtcs}]"],
@@ -169,10 +177,10 @@ def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monke
             ["+data.custom_cls.config.curriculum.stages=[{name: a, cases: []}]"],
             "stage a has no task: set cases or game_list",
         ),
-        ({}, ["veritas_rl.games_to_show=-1"], "veritas_rl.games_to_show=-1 is no whole number: 0 shows none"),
+        ({}, ["veritas_rl.games_to_show=-1"], "veritas_rl.games_to_show=-1 must be an integer"),
         # Every stage names its own opponent, and validation meets this one.
         ({}, ["episode", "data.custom_cls.config.adapter_config.opponent=bananas"], "unknown player 'bananas'"),
-        ({}, ["trainer.resume_mode=maybe"], "trainer.resume_mode=maybe is not understood: auto, disable or"),
+        ({}, ["trainer.resume_mode=maybe"], "trainer.resume_mode=maybe is not supported: set it to auto, disable or"),
     ],
 )
 def test_what_cannot_work_is_refused(variables: dict[str, str], typed: list[str], said: str) -> None:
@@ -184,7 +192,9 @@ def test_a_trainer_of_verls_own_is_refused(run: RlRun) -> None:
     for mode in ("colocate_async", "sync"):
         with open_dict(run.configuration):
             run.configuration.trainer.v1.trainer_mode = mode
-        with pytest.raises(UserError, match=rf"trainer_mode={mode} is none .* game_async \(verl's colocate_async\)"):
+        with pytest.raises(
+            UserError, match=rf"trainer_mode={mode} cannot play games: .* game_async \(verl's colocate_async\)"
+        ):
             preflight.check_trainer(run.configuration)
 
 
@@ -193,5 +203,5 @@ def test_games_are_not_thrown_away(run: RlRun) -> None:
         run.configuration.trainer.v1.trainer_mode = "game_async"
         preflight.check_trainer(run.configuration)
         run.configuration.trainer.v1.sampler.max_off_policy_strategy = "drop"
-    with pytest.raises(UserError, match="max_off_policy_strategy=drop would throw games away"):
+    with pytest.raises(UserError, match="max_off_policy_strategy=drop would drop games"):
         preflight.check_trainer(run.configuration)

@@ -64,8 +64,8 @@ def test_actor_and_critic_learn_of_it(configuration: DictConfig) -> None:
         ),
         ("critic.checkpoint.save_lora_only", False, "set critic.checkpoint.save_lora_only=true"),
         ("actor_rollout_ref.model.lora.merge", True, "set actor_rollout_ref.model.lora.merge=false"),
-        ("algorithm.rollout_correction.bypass_mode", True, "nothing would correct for it: leave out"),
-        ("algorithm.rollout_correction.rollout_is", None, "nothing would correct for it: leave out"),
+        ("algorithm.rollout_correction.bypass_mode", True, "needs a correction: leave out"),
+        ("algorithm.rollout_correction.rollout_is", None, "needs a correction: leave out"),
     ],
 )
 def test_a_mistake_ends_in_one_line(configuration: DictConfig, key: str, value: object, said: str) -> None:
@@ -83,5 +83,5 @@ def test_a_package_that_is_missing_is_named(configuration: DictConfig, monkeypat
 
 def test_the_launcher_refuses_4_bit_without_adapters(tmp_path: Path) -> None:
     typed = [f"trainer.default_local_dir={tmp_path}", "veritas_rl.quantization=nf4"]
-    with pytest.raises(UserError, match="on which nothing but adapters can be trained"):
+    with pytest.raises(UserError, match="quantization=nf4 needs LoRA"):
         plan(typed, {}, Hardware(cores=2, gpus=0, gpu_bytes=0), datetime(2026, 1, 2, 3, 4, 5))

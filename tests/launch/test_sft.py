@@ -69,21 +69,21 @@ def test_a_run_has_as_many_steps_as_its_epochs_have_or_as_are_typed(files: list[
 @pytest.mark.parametrize(
     ("typed", "variables", "message"),
     [
-        (["data.train_files=/no/train.parquet"], {}, "generate_demonstrations.py --output /no makes it"),
-        (["data.messages_key=talk"], {}, "has no column talk, but data_source, prompt"),
+        (["data.train_files=/no/train.parquet"], {}, "generate_demonstrations.py --output /no,"),
+        (["data.messages_key=talk"], {}, "has no column talk, only data_source, prompt"),
         (["data.train_batch_size=71"], {}, "data.val_files has 70 rows, less than a batch of 71"),
         (["data.train_batch_size=512"], {}, "data.train_files has 300 rows, less than a batch of 512"),
-        (["trainer.n_gpus_per_node=3"], {}, "data.train_batch_size=64 does not divide into 3 ranks"),
-        (["data.use_dynamic_bsz=false", "data.micro_batch_size_per_gpu=24"], {}, "do not divide into micro-batches"),
-        (["trainer.total_epochs=0"], {}, "trainer.total_epochs=0 is no whole number above 0"),
-        (["trainer.logger=[console]"], {}, "trainer.logger must hold file"),
-        (["algorithm=grpo"], {}, "algorithm=grpo is for RL"),
-        (["hardware=multinode"], {}, "hardware=multinode is not there"),
+        (["trainer.n_gpus_per_node=3"], {}, "data.train_batch_size=64 must be a multiple of the 3 ranks"),
+        (["data.use_dynamic_bsz=false", "data.micro_batch_size_per_gpu=24"], {}, "is not divisible into micro-batches"),
+        (["trainer.total_epochs=0"], {}, "trainer.total_epochs=0 must be a positive integer"),
+        (["trainer.logger=[console]"], {}, "trainer.logger must include file"),
+        (["algorithm=grpo"], {}, "algorithm=grpo works only with RL"),
+        (["hardware=multinode"], {}, "hardware=multinode does not exist"),
         (["no_such_key=1"], {}, "unknown configuration key no_such_key"),
         ([], {"ENABLE_LORA": "1"}, "trains every parameter"),
         ([], {"LORA_ADAPTER_PATH": "adapter"}, "trains every parameter"),
-        ([], {"FSDP_STRATEGY": "ddp"}, "FSDP_STRATEGY=ddp is not understood"),
-        ([], {"RESUME_FROM": "none/global_step_3"}, "there is no checkpoint none/global_step_3"),
+        ([], {"FSDP_STRATEGY": "ddp"}, "FSDP_STRATEGY=ddp is not supported"),
+        ([], {"RESUME_FROM": "none/global_step_3"}, "the checkpoint none/global_step_3 does not exist"),
     ],
 )
 def test_what_cannot_work_is_one_line(
@@ -103,7 +103,7 @@ def test_variables_of_rl_that_sft_has_no_use_for_change_nothing(files: list[str]
 
 def test_a_dry_run_needs_no_files(capsys: pytest.CaptureFixture[str]) -> None:
     run = plan(["data.train_files=/no/train.parquet", "hardware=h200x4"], GPUS, dry=True)
-    assert "there is no /no/train.parquet" in capsys.readouterr().err
+    assert "/no/train.parquet does not exist" in capsys.readouterr().err
     assert run.configuration.trainer.n_gpus_per_node == 4
 
 
@@ -118,7 +118,7 @@ def test_demonstrations_of_puzzles_are_made_where_there_are_none(
     assert not (tmp_path / "made").exists()
     run = plan(few)
     assert (run.data.train_rows, run.data.val_rows) == (72, 8)
-    assert "making 80 demonstrations of lgc-v2" in capsys.readouterr().err
+    assert "generating 80 demonstrations of lgc-v2" in capsys.readouterr().err
     assert {row["env"] for row in run.data.column("extra_info")} == {"lgc-v2"}
     assert {row["prompt"] for row in run.data.column("extra_info")} == {"brief"}
     made = (tmp_path / "made/train.parquet").read_bytes()
@@ -126,16 +126,16 @@ def test_demonstrations_of_puzzles_are_made_where_there_are_none(
     assert (tmp_path / "made/train.parquet").read_bytes() == made
     assert capsys.readouterr().err == ""
     assert plan([*few, "veritas_rl.demonstrations.env=trace"]).data.train_rows == 72
-    assert f"note: {tmp_path}/made/train.parquet has rows of lgc-v2, and none of trace" in capsys.readouterr().err
+    assert f"note: {tmp_path}/made/train.parquet has rows of lgc-v2, but none of trace" in capsys.readouterr().err
     own = f"data.train_files={tmp_path}/own/mine.parquet"
-    with pytest.raises(UserError, match=r"generate_demonstrations\.py --env lgc-v2 --output .*/own makes it"):
+    with pytest.raises(UserError, match=r"generate_demonstrations\.py --env lgc-v2 --output .*/own"):
         plan([*typed, own])
 
 
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        (["hardware=h200x4"], "4 GPUs are wanted and 2 are here: hardware=h200x2 fits"),
+        (["hardware=h200x4"], "needs 4 GPUs, and this machine has 2: use hardware=h200x2"),
         (["trainer.nnodes=2"], "this launcher starts one machine"),
         (["hardware=cpu", "engine.strategy=fsdp"], "FSDP_STRATEGY=fsdp needs a GPU"),
     ],
@@ -156,7 +156,7 @@ def test_a_checkpoint_is_gone_on_from_or_refused(files: list[str], tmp_path: Pat
     assert f"trainer.resume_from_path='{step}'" in run.overrides
     with pytest.raises(UserError, match="holds checkpoints of an earlier run"):
         plan([*files, "trainer.resume_mode=disable"])
-    with pytest.raises(UserError, match="on 2 ranks"):
+    with pytest.raises(UserError, match="with 2 ranks"):
         plan([*files, "trainer.n_gpus_per_node=2"])
     other = f"trainer.default_local_dir={tmp_path}/other"
     assert plan([*files, other], CPU, {"RESUME_FROM": str(step)}).start == step
@@ -165,5 +165,5 @@ def test_a_checkpoint_is_gone_on_from_or_refused(files: list[str], tmp_path: Pat
 def test_a_row_that_is_too_long_is_found_before_training(files: list[str]) -> None:
     data = plan(files).data
     check_lengths(data, byte_tokenizer(), 60)
-    with pytest.raises(UserError, match=r"a demonstration has 60 tokens, and data.max_length is 59"):
+    with pytest.raises(UserError, match=r"a demonstration has 60 tokens, more than data.max_length=59"):
         check_lengths(data, byte_tokenizer(), 59)

@@ -93,6 +93,5 @@ def test_why_a_warm_up_ended_is_said() -> None:
     for change, bound in (({"steps": 100.0}, "steps=100"), ({"seconds": 59.0}, "seconds=60")):
         line = small_model.described(found | change | {"measured": 0.6}, exam, **limits)
         assert line.endswith(
-            f"60.0% legal moves of 4 held-out replies; it ended at veritas_rl.warm_up.{bound}, before "
-            "the 98% that are wanted"
+            f"60.0% legal moves of 4 held-out replies; it ended at veritas_rl.warm_up.{bound}, before the goal of 98%"
         )

@@ -102,7 +102,7 @@ def test_the_run_is_ended_where_the_setting_says_so(tmp_path: Path, worker: subp
     line = asked_for(watch, 3)
     assert line is not None
     assert line.startswith("step 1 has not ended for 0 s: ")
-    assert "the same command goes on from the last checkpoint" in line
+    assert "type the same command to resume from the last checkpoint" in line
 
 
 def test_without_the_right_to_read_the_line_says_what_gives_it(

@@ -123,7 +123,7 @@ def test_the_learning_rate_rises_then_falls() -> None:
 def test_what_cannot_work_is_said(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no model at"):
         run(tmp_path / "nowhere", tmp_path / "out")
-    with pytest.raises(UserError, match="no example of the warm-up fits: the model's context holds 2048 tokens"):
+    with pytest.raises(UserError, match="no example of the warm-up fits into the model's context of 2048 tokens"):
         warm_up(
             folder,
             tmp_path / "out",

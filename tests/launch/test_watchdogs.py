@@ -111,8 +111,8 @@ def test_an_actor_that_finds_no_cpu_is_named_and_those_that_start_slowly_are_not
     verl.do("kept['third'] = Actor.remote()")
     started = time.monotonic()
     assert looked(watching(verl), 20) == (
-        "Ray waits for 1 CPU and has none left (2 of 2 in use): set ray_kwargs.ray_init.num_cpus to a larger number "
-        "(they are logical: 64 costs nothing)"
+        "Ray waits for 1 CPU and has none left (2 of 2 in use): set ray_kwargs.ray_init.num_cpus to a larger number, "
+        "such as 64 (Ray's CPUs are logical and cost nothing)"
     )
     assert PATIENCE <= time.monotonic() - started < PATIENCE + 5
     # Once it has its CPU, nothing is short.
@@ -138,7 +138,9 @@ def test_on_a_cluster_with_others_only_what_this_run_waits_for_counts(verl: Driv
         joined.do("kept['pg'] = placement_group([{'GPU': 4}])")
         message = looked(watching(joined, verl.address), 20)
         assert message is not None
-        assert message.startswith("Ray waits for 4 GPU and has 1 left (0 of 1 in use): ask for less, wait until others")
+        assert message.startswith(
+            "Ray waits for 4 GPU and has 1 left (0 of 1 in use): request less, wait until other jobs"
+        )
         joined.do("remove_placement_group(kept.pop('pg')); kept['big'] = Actor.options(num_cpus=7).remote()")
         message = looked(watching(joined, verl.address), 20)
         assert message is not None
@@ -197,8 +199,8 @@ def test_an_actor_that_is_killed_is_named_and_one_that_the_driver_ends_is_not(mo
     process = child(mortal, "ray::Actor")
     process.send_signal(signal.SIGKILL)
     assert looked(watchdog, 20) == (
-        f"the actor Actor (process {process.pid}) died, and verl waits for it: the same command goes on from the last "
-        "checkpoint"
+        f"the actor Actor (process {process.pid}) died, and verl waits for it: type the same command "
+        "to resume from the last checkpoint"
     )
 
 

@@ -77,9 +77,9 @@ def test_a_folder_comes_before_the_table(tmp_path: Path) -> None:
 
 
 def test_what_is_not_known_is_said_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UnknownShape, match="no folder, not in the hub's cache and not in the table"):
+    with pytest.raises(UnknownShape, match="not a folder, not in the hub's cache and not in the table"):
         find_shape("nobody/nothing-4B", ask_hub=False)
-    with pytest.raises(UnknownShape, match="has no config"):
+    with pytest.raises(UnknownShape, match="has no readable config"):
         find_shape(str(tmp_path))
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "mamba"}))
     with pytest.raises(UnknownShape, match="family 'mamba'"):

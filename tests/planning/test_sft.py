@@ -60,7 +60,7 @@ def test_what_does_not_fit_is_refused_with_what_fits() -> None:
     machine = Hardware(cores=16, gpus=1, gpu_bytes=40 << 30)
     typed = sft.overrides_for(["hardware=h200x1"], {}, machine)
     configuration = compose_configuration(typed, sft.SFT_CONFIG)
-    said = r"update needs about .* of the 40\.0 of this GPU.*; hardware=rtx24g is for this machine"
+    said = r"update needs about .* of the 40\.0 of this GPU.*; set hardware=rtx24g for this machine"
     with pytest.raises(UserError, match=said):
         check_memory(configuration, sft_forecast(configuration, "h200x1", machine), machine)
 

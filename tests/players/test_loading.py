@@ -138,7 +138,7 @@ def test_a_folder_of_something_else(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="it lacks weights"):
         open_player(str(tmp_path), "openspiel", SETTINGS, tmp_path)
     (tmp_path / "experiment/global_step_1/actor").mkdir(parents=True)
-    with pytest.raises(UserError, match="holds no checkpoint of verl's FSDP"):
+    with pytest.raises(UserError, match="is not a checkpoint of verl's FSDP"):
         open_player(str(tmp_path / "experiment"), "openspiel", SETTINGS, tmp_path)
 
 

@@ -188,7 +188,7 @@ def test_the_command_line_serves_a_model_alone(tiny_model: Path) -> None:
 def test_wrong_options_are_one_line(tiny_model: Path, tmp_path: Path) -> None:
     for arguments, says in (
         (["--model", str(tmp_path)], "is no checkpoint"),
-        (["--adapter", "a=b"], "are for --model"),
+        (["--adapter", "a=b"], "need --model"),
         (["--model", str(tiny_model), "--adapter", "a"], "NAME=FOLDER"),
         (["--model", str(tiny_model), "--games", "hex"], "of one environment"),
     ):

@@ -209,9 +209,9 @@ def test_the_command_line_serves_and_ends(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--host", "0.0.0.0"], "give a --token_file"),
+        (["--host", "0.0.0.0"], "add --token_file"),
         (["--token_file", "missing"], "cannot be read"),
-        (["--env", "all", "--games", "hex"], "of one environment"),
+        (["--env", "all", "--games", "hex"], "need one environment"),
         (["--sessions", "0"], "more than 0"),
         (["--env", "opnspiel"], "unknown environment"),
     ],

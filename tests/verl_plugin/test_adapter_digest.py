@@ -63,7 +63,7 @@ def test_the_line_says_what_is_the_same_or_what_is_not() -> None:
     )
     none = Comparison(trained, {})
     assert not none.is_same
-    assert "does not hold the trainer's adapter: it holds none (digests" in none.line()
+    assert "does not hold the trainer's adapter: it holds no adapter (digests" in none.line()
     line = Comparison(trained, {"a": 1, "b": 9, "c": 9, "e": 5}).line()
-    for said in ("1 of 4 tensors are missing: d;", "1 of 4 tensors are not the trainer's: e;", "numbers: b, c ("):
+    for said in ("1 of 4 tensors are missing: d;", "1 of 4 tensors are not the trainer's: e;", "values: b, c ("):
         assert said in line

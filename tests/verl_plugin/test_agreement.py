@@ -12,7 +12,7 @@ def test_it_is_said_once_after_several_steps_in_a_row() -> None:
     assert place == STEPS + 1 + STEPS - 1
     line = said[place]
     assert line is not None
-    assert f"is {more:.3f} and was over {BOUND}" in line
+    assert f"is {more:.3f} and exceeded {BOUND}" in line
     found = ANNOUNCED.search(f"(TaskRunner pid=1) {line}")
     assert found is not None
     assert found.group() == line

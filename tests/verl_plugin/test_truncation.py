@@ -15,6 +15,6 @@ def test_it_is_said_once_after_ten_such_steps_in_a_row() -> None:
     line = said[STEPS - 1]
     assert line is not None
     assert "\n" not in line
-    assert "21% have 1024 tokens and no end" in line
+    assert "21% end at the limit of 1024 tokens" in line
     # The launcher finds it behind what Ray writes before a line.
     assert re.search(ANNOUNCED, f"(TaskRunner pid=1) {line}")

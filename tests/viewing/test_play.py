@@ -326,10 +326,10 @@ def test_a_checkpoint_is_played_against_by_typing(
     ("words", "message"),
     [
         (["--game", "hexx"], "hexx"),
-        (["--game", "hex,chess"], "one game is played at a time"),
+        (["--game", "hex,chess"], "names 2 games: name one"),
         (["--game", "tic_tac_toe", "--seat", "2"], "the seats 0 to 1"),
         (["--game", "tic_tac_toe", "--opponent", "nobody-there"], "no player 'nobody-there'"),
-        (["--game", "tic_tac_toe", "--port", "70000"], "a port lies between"),
+        (["--game", "tic_tac_toe", "--port", "70000"], "--port must be between"),
         (["--game", "chess", "--opponent", "uci:"], "uci"),
         (["--env", "trace", "--game", "level_1"], "mode"),
     ],

@@ -87,9 +87,9 @@ def test_a_person_answers_in_a_terminal(checkout: Path) -> None:
     answer("Curriculum", "none")
     answer("Algorithm", "")
     answer("Logging", "wandb")
-    answer("Weights & Biases: online", "online")
-    answer("Weights & Biases: project", "games")
-    answer("Weights & Biases: key", "secret-key")
+    answer("Weights & Biases mode: online", "online")
+    answer("Weights & Biases project", "games")
+    answer("Weights & Biases key", "secret-key")
     child.expect_exact("bash train/scripts/openspiel-ppo-trainer.sh recipe=poker")
     child.expect(pexpect.EOF)
     child.close()
@@ -161,11 +161,11 @@ def test_a_recipe_that_is_there_stays_unless_it_is_meant(checkout: Path) -> None
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"name": "../up"}, "a recipe cannot be named"),
+        ({"name": "../up"}, "the recipe name"),
         ({"hardware": "h300"}, "unknown hardware 'h300': did you mean"),
         ({"model": "/no/such/folder"}, "is neither a folder nor a hub id"),
         ({"games": "hexx"}, "did you mean hex"),
-        ({"environments": "trace", "games": "hex"}, "--games=hex does not apply here: leave it out"),
+        ({"environments": "trace", "games": "hex"}, "--games=hex has no effect with the other answers: leave it out"),
         ({"play": "episode", "opponent": "champion"}, "unknown player 'champion'"),
         ({"algorithm": "dpo"}, "unknown algorithm 'dpo'"),
     ],
@@ -189,7 +189,7 @@ def test_a_variable_that_wins_is_named_and_a_large_model_says_that_it_does_not_f
     done = configure(checkout, *typed.split(), GAME_TYPES="chess")
     assert done.returncode == 1, done.stderr
     assert "does not fit" in done.stdout
-    assert "note: GAME_TYPES=chess is set in this shell and wins over what was written: unset GAME_TYPES" in done.stdout
+    assert "note: GAME_TYPES=chess is set in this shell and overrides" in done.stdout
 
 
 @pytest.mark.long
@@ -198,7 +198,7 @@ def test_a_folder_that_cannot_be_written_is_named(checkout: Path) -> None:
     (checkout / "train/recipes/taken").write_text("")
     done = configure(checkout, "--name", "taken", "--force")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "train/recipes/taken cannot be written (" in done.stderr
+    assert "train/recipes/taken is not writable (" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@
 #   JOURNEY_GAMES="hex(board_size=5)" JOURNEY_EXPERT=mcts:200 JOURNEY_FOLDER=my-folder bash train/scripts/journey.sh
 #   DRY_RUN=1 bash train/scripts/journey.sh          # print the commands
 #
-# Each stage prints its command and how long it took. The same command again goes on where it was interrupted: what is
-# there whole is not made again. AGENT_MODEL_REPO_ID names the model; without it and without a GPU a small one is made.
-# Every argument goes to Hydra for RL. docs/tutorial.md walks through it, and has all variables.
+# Each stage prints its command and its time. The same command resumes an interrupted run and skips complete stages.
+# AGENT_MODEL_REPO_ID names the model. Without it and without a GPU the launcher makes a small one. Every argument goes
+# to Hydra for RL. docs/tutorial.md explains each stage and lists all variables.
 if (return 0 2>/dev/null); then
-    # Sourced: run in a child, and leave this shell, its options and its variables alone.
+    # Sourced: run in a child process, so that this shell does not change.
     bash "${BASH_SOURCE[0]}" "$@"
     return
 fi
@@ -24,7 +24,7 @@ fail() {
 python=$(bash "$root/train/scripts/setup.sh")
 folder=$(realpath -m -- "${JOURNEY_FOLDER:-$root/train/outputs/journey}")
 folder=${folder#"$root"/}
-# A variable of the shell or else of .env, as the launchers read it.
+# A variable of the shell, or else of .env, as the launchers read it.
 reader='import dotenv, os, sys; dotenv.load_dotenv(sys.argv[1]); print(os.environ.get(sys.argv[2], "").strip())'
 named() { "$python" -c "$reader" "$root/.env" "$1"; }
 model=$(named AGENT_MODEL_REPO_ID)
@@ -40,33 +40,33 @@ steps=${JOURNEY_RL_STEPS:-60}
 opponents=${JOURNEY_OPPONENTS:-random,mcts:50}
 episodes=${JOURNEY_EPISODES:-400}
 shown=${JOURNEY_GAMES_TO_SHOW:-100}
-# What the small model reads and writes is short: it has a byte tokenizer.
+# The small model has a byte tokenizer, so its prompts and replies must be short.
 prompt=${JOURNEY_PROMPT:-${small:+brief}}
 prompt=${prompt:-full}
 tokens=${JOURNEY_REPLY_TOKENS:-${small:+16}}
 tokens=${tokens:-1024}
-# In whole games each seat's running mean is a baseline that costs nothing; a critic would take as long as the model.
+# In whole games each seat's running mean is a free baseline. A critic would take as long as the model.
 algorithm=$(named ALGORITHM)
 algorithm=${algorithm:-rae}
-# Adapters of a small model learn at a higher rate than its own parameters; on GPUs the recipe has one for them.
+# Adapters of a small model need a higher learning rate than full training. On GPUs lora=on sets one.
 rl=(${small:+actor_rollout_ref.actor.optim.lr=0.001} "$@")
 
 dry=${DRY_RUN:-}
 if [ "$dry" = 0 ]; then dry=; fi
-# What was set for another run, also in .env, is not for this one. An empty variable is an unset one.
+# Ignore variables of other runs, also those in .env. An empty variable counts as unset.
 export DRY_RUN='' GAME_TYPES='' ENABLE_LORA='' LORA_ADAPTER_PATH='' RESUME_FROM='' CHECKPOINT_BASE='' GLOBAL_STEP='' TARGET_DIR=''
 
 settings=$(printf '%s\n' "model=$model" "games=$games" "expert=$expert" "demonstrations=$demonstrations" \
     "epochs=$epochs" "steps=$steps" "opponents=$opponents" "episodes=$episodes" "shown=$shown" \
     "prompt=$prompt" "tokens=$tokens" "algorithm=$algorithm" "rl=${rl[*]}")
 if [ -z "$dry" ]; then
-    mkdir -p "$folder" || fail "$folder cannot be made: set JOURNEY_FOLDER to another"
+    mkdir -p "$folder" || fail "$folder cannot be created: set JOURNEY_FOLDER to another folder"
     if [ ! -e "$folder/settings.txt" ]; then printf '%s\n' "$settings" >"$folder/settings.txt"; fi
     changed=$(diff "$folder/settings.txt" - <<<"$settings" | sed -n 's/^> //p') || true
-    [ -z "$changed" ] || fail "$folder was started with different settings (${changed//$'\n'/, }): set JOURNEY_FOLDER to another"
+    [ -z "$changed" ] || fail "$folder was started with different settings (${changed//$'\n'/, }): set JOURNEY_FOLDER to another folder"
 fi
 
-# A file that is written last shows that a stage is over; the record of a run says so itself.
+# A stage is complete if its last file exists, or if the record of its run says so.
 whole() {
     case $1 in
         */run.json) grep -qs '"finished": true' "$1" ;;
@@ -74,7 +74,7 @@ whole() {
     esac
 }
 
-# Bash handles a signal only when the command in the foreground has ended: a stage runs in the background, and gets it.
+# Bash handles signals only between foreground commands. Stages run in the background, and the handler forwards signals.
 running=
 stop() {
     if [ -n "$running" ]; then
@@ -86,7 +86,7 @@ stop() {
 trap 'stop 143' TERM
 trap 'stop 130' INT
 
-# stage NAME RESULT COMMAND...: run the command, unless its result is there whole.
+# stage NAME RESULT COMMAND...: run the command unless its result is complete.
 stage() {
     local name=$1 result=$2 began=$SECONDS words
     shift 2
@@ -97,14 +97,14 @@ stage() {
     printf '%s\n' "${words% }"
     if [ -n "$dry" ]; then return; fi
     if whole "$result"; then
-        printf '%s: there already: %s\n' "$name" "$result"
+        printf '%s: already complete: %s\n' "$name" "$result"
         return
     fi
     env -- "$@" &
     running=$!
     wait "$running"
     running=
-    whole "$result" || fail "$name left no $result"
+    whole "$result" || fail "$name did not write $result"
     printf '%s: %d min %d s\n' "$name" $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60))
 }
 
@@ -121,7 +121,7 @@ if [ -z "$dry" ]; then
     ln -sfn -- "$logs"/trained-model-global_step_* "$folder/sft-model"
 fi
 
-# Half of the games stay with weaker players: against the strongest alone a model forgets how to beat them.
+# Half of the games are against weaker players, because a model that meets only the strongest forgets how to beat them.
 stage RL "$folder/rl/run.json" \
     AGENT_MODEL_REPO_ID="$folder/sft-model" GAME_TYPES="$games" ENABLE_LORA=1 ALGORITHM="$algorithm" \
     bash train/scripts/openspiel-ppo-trainer.sh episode "trainer.total_training_steps=$steps" \
@@ -153,6 +153,6 @@ printf '\n==== verdicts, after %d min %d s ====\n' $((SECONDS / 60)) $((SECONDS 
 printf '\n'
 printf '%24s  %s\n' \
     demonstrations "$folder/demonstrations" "model after SFT" "$folder/sft-model" "checkpoints of RL" "$folder/rl" \
-    "RL against SFT" "$folder/evaluation/report.html" "games to look at" "$folder/evaluation/shown.html" \
+    "RL against SFT" "$folder/evaluation/report.html" "recorded games" "$folder/evaluation/shown.html" \
     "merged model" "$folder/merged" "its adapter" "$folder/merged/lora_adapter" \
     "merged against adapter" "$folder/merged-evaluation/report.html" "its logits" "$folder/agreement.json"

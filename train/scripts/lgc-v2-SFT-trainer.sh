@@ -5,12 +5,12 @@
 #   bash train/scripts/lgc-v2-SFT-trainer.sh data.train_files=mine/train.parquet data.val_files=mine/val.parquet
 #   DRY_RUN=1 bash train/scripts/lgc-v2-SFT-trainer.sh             # print the command and the configuration
 #
-# It reads train/parquet/{train,val}.parquet, and makes them where they are not there:
-# train/recipes/lgc-v2-sft/README.md. It can be sourced too.
+# It reads train/parquet/{train,val}.parquet, and generates them if they do not exist, see
+# train/recipes/lgc-v2-sft/README.md. It can also be sourced.
 if (return 0 2>/dev/null); then
-    # Sourced: run in a child, and leave this shell, its options and its variables alone.
+    # Sourced: run in a child process, so that this shell does not change.
     bash "${BASH_SOURCE[0]}" "$@"
     return
 fi
-# In place of this shell, so that a signal to it reaches the run.
+# exec, so that a signal to this shell reaches the run.
 exec bash "$(dirname -- "${BASH_SOURCE[0]}")/openspiel-SFT-trainer.sh" recipe=lgc-v2-sft "$@"

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Make a Hugging Face model folder of a training checkpoint, and prove that something was merged.
+# Merge a training checkpoint into a Hugging Face model folder, and check the result.
 #
-#   bash train/scripts/merge-ppo.sh               # the newest whole checkpoint, into train/models
+#   bash train/scripts/merge-ppo.sh               # the newest complete checkpoint, into train/models
 #   CHECKPOINT_BASE=train/artifacts/RL/checkpoints/<experiment> GLOBAL_STEP=50 TARGET_DIR=/some/folder \
 #       bash train/scripts/merge-ppo.sh
 #
-# The target appears whole, with merge.json, or not at all; under LoRA lora_adapter/ is the adapter alone. The variables
-# stand in .env.example, and .env is loaded. AGENT_MODEL_REPO_ID names the base where the checkpoint does not.
+# The target is written atomically, with merge.json, and under LoRA with the adapter in lora_adapter/. .env.example lists
+# the variables, and .env is loaded. AGENT_MODEL_REPO_ID names the base if the checkpoint does not.
 if (return 0 2>/dev/null); then
-    # Sourced: run in a child, and leave this shell, its options and its variables alone.
+    # Sourced: run in a child process, so that this shell does not change.
     bash "${BASH_SOURCE[0]}" "$@"
     return
 fi

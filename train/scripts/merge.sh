@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# merge-ppo.sh by another name; it can be sourced too.
+# merge-ppo.sh under another name. It can also be sourced.
 if (return 0 2>/dev/null); then
-    # Sourced: run in a child, and leave this shell, its options and its variables alone.
+    # Sourced: run in a child process, so that this shell does not change.
     bash "${BASH_SOURCE[0]}" "$@"
     return
 fi
-# In place of this shell, so that a signal to it reaches the run.
+# exec, so that a signal to this shell reaches the run.
 exec bash "$(dirname -- "${BASH_SOURCE[0]}")/merge-ppo.sh" "$@"

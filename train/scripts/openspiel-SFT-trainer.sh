@@ -5,17 +5,17 @@
 #   bash train/scripts/openspiel-SFT-trainer.sh
 #   DRY_RUN=1 bash train/scripts/openspiel-SFT-trainer.sh          # print the command and the configuration
 #
-# It reads train/parquet/{train,val}.parquet and sets up what is missing. Without a GPU it trains a small model in
-# minutes, through the same verl. Every argument goes to Hydra; the variables that are read stand in .env.example.
+# It reads train/parquet/{train,val}.parquet and installs missing packages. Without a GPU it trains a small model in
+# minutes with the same verl. Every argument goes to Hydra. .env.example lists the variables.
 if (return 0 2>/dev/null); then
-    # Sourced: run in a child, and leave this shell, its options and its variables alone.
+    # Sourced: run in a child process, so that this shell does not change.
     bash "${BASH_SOURCE[0]}" "$@"
     return
 fi
 set -euo pipefail
 python=$(bash "$(dirname -- "${BASH_SOURCE[0]}")/setup.sh")
 "$python" "$(dirname -- "${BASH_SOURCE[0]}")/../tools/doctor.py" --fast --sft -- "$@"
-# Threads that wait for each other spin for about a millisecond, and then sleep: on a busy machine spinning costs a
-# factor of ten, and a thread that sleeps at once is slow to wake.
+# Waiting threads spin for about a millisecond, and then sleep. On a busy machine spinning longer costs a factor of ten,
+# and threads that sleep at once wake slowly.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE} GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-30000}
 exec "$python" -m veritas_rl.launch.sft "$@"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Check that each set of packages, with bitsandbytes for a base in 4 bit, can be installed together on Linux with glibc
-# 2.34 or newer. Nothing is installed, and no GPU is needed.
+# Check that each set of packages, with bitsandbytes for a 4-bit base, can be installed together on Linux with glibc 2.34
+# or newer. Nothing is installed, and no GPU is needed.
 #
 #   bash train/scripts/resolve.sh            # cpu, gpu and sglang; some seconds each the first time
 #   bash train/scripts/resolve.sh sglang
@@ -9,7 +9,7 @@ root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
 python=$(bash "$root/train/scripts/setup.sh" dev)
 cd "$root"
 if ! "$python" -m uv pip compile --quiet - <<<packaging >/dev/null 2>&1; then
-    echo "skipped: no package index answers, so nothing can be resolved"
+    echo "skipped: no package index answers"
     exit 0
 fi
 if [ $# -eq 0 ]; then set -- cpu gpu sglang; fi

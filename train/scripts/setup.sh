@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Set up what is missing, and print the path of the Python that has it all.
+# Install missing packages, and print the path of the Python that has them all.
 #
-#   bash train/scripts/setup.sh          # what training needs
-#   bash train/scripts/setup.sh dev      # and what the tests need
-#   bash train/scripts/setup.sh nf4      # and what a base in 4 bit needs, see docs/low-memory.md
+#   bash train/scripts/setup.sh          # packages for training
+#   bash train/scripts/setup.sh dev      # and for the tests
+#   bash train/scripts/setup.sh nf4      # and for a 4-bit base, see docs/low-memory.md
 #
-# An active environment that has the pinned verl is used as it is. Otherwise a virtual environment is made in .venv
-# (VENV=folder makes it elsewhere, PYTHON=interpreter makes it with another Python); where that interpreter has vLLM or
-# SGLang already, as in verl's container images, the environment is laid over it and keeps its torch. On GPUs vLLM is
-# installed, or SGLang with ROLLOUT_BACKEND=sglang. Driver, compiler, headers and disk are looked at before anything is
-# downloaded. Everything but the path goes to standard error. Run again at will: it is quick when nothing is missing.
+# An active environment with the pinned verl is used. Otherwise a virtual environment is created in .venv (VENV=folder
+# sets another folder, PYTHON=interpreter another Python). If that interpreter already has vLLM or SGLang, as in verl's
+# container images, the environment is layered over it and keeps its torch. On GPUs vLLM is installed, or SGLang with
+# ROLLOUT_BACKEND=sglang. Driver, compiler, headers and disk are checked before any download. All output except the path
+# goes to standard error. The script is quick when nothing is missing.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -29,7 +29,7 @@ version_of() { "$1" -c "import importlib.metadata as m; print(m.version('$2'))" 
 
 if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then hardware=gpu; else hardware=cpu; fi
 
-# What generates in an environment that is there: vllm, sglang or nothing.
+# The rollout backend of an existing environment: vllm, sglang or nothing.
 backend_of() {
     for backend in vllm sglang; do
         if [ -n "$(version_of "$1" $backend)" ]; then
@@ -41,31 +41,31 @@ backend_of() {
 
 # CUDA 13, which torch 2.11 and vLLM 0.24 are built for, needs this driver.
 least_driver=580
-# What an installation takes, in GiB: with CUDA's libraries, and laid over an image that has them.
+# The size of an installation in GiB: with CUDA's libraries, or without.
 disk_of() { if [ "$1" = gpu ] || [ "$1" = sglang ]; then echo 20; else echo 3; fi; }
 
-# Whatever would fail after gigabytes of downloads, or in the first step of a training.
+# Find faults that would otherwise appear after gigabytes of downloads, or in the first training step.
 check_machine() { # interpreter, folder, what is installed
     if [ "$hardware" != cpu ]; then
         driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1)
         if [[ $driver =~ ^[0-9]+ ]] && [ "${BASH_REMATCH[0]}" -lt $least_driver ]; then
-            fail "the NVIDIA driver is $driver and CUDA 13 needs $least_driver or newer: update the driver of this machine"
+            fail "the NVIDIA driver is $driver, but CUDA 13 needs $least_driver or newer: update the driver of this machine"
         fi
         if [ -z "${CC:-}" ] && ! command -v gcc >/dev/null && ! command -v clang >/dev/null; then
-            fail "Triton needs a C compiler and there is none: apt-get install gcc, or set CC=/path/to/compiler"
+            fail "Triton needs a C compiler, and none is installed: run apt-get install gcc, or set CC=/path/to/compiler"
         fi
         headers=$("$1" -c 'import sysconfig; print(sysconfig.get_path("include"))')
         [ -f "$headers/Python.h" ] ||
-            fail "Triton needs $headers/Python.h, which is not there: apt-get install python3-dev, or set PYTHON=/path/to/python with headers"
+            fail "Triton needs $headers/Python.h, which is missing: run apt-get install python3-dev, or set PYTHON=/path/to/python with headers"
     fi
     place=$2
     while [ ! -d "$place" ]; do place=$(dirname "$place"); done
     free=$(df -Pk "$place" | awk 'END { print int($4 / 1048576) }')
     needed=$(disk_of "$3")
-    [ "$free" -ge "$needed" ] || fail "$place has $free GiB free and $needed are needed: free some, or set VENV to a folder on a larger disk"
+    [ "$free" -ge "$needed" ] || fail "$place has $free GiB free, and $needed GiB are needed: free some space, or set VENV to a folder on a larger disk"
 }
 
-# Where an environment was made: what is compiled for one system does not run on another, such as the container's.
+# The system of an environment. Compiled packages do not run on another system, such as a container's.
 system() {
     (
         # shellcheck source=/dev/null
@@ -74,8 +74,8 @@ system() {
     )
 }
 
-# What was installed is remembered as a hash of the pins, one line for each extra. Laid over an image it is the same with
-# a GPU and without, as where an image is built.
+# An installation is recorded as a hash of the pins, one line per extra. For a layered environment the hash does not
+# depend on a GPU, because images are built without one.
 kind_of() { if grep -qs '^include-system-site-packages = true' "${venv:-}/pyvenv.cfg"; then echo layered; else echo "$hardware"; fi; }
 stamp_of() { printf '%s %s' "$(kind_of)" "$1" | cat - pyproject.toml train/verl/*.txt | sha256sum | cut -d' ' -f1; }
 
@@ -96,7 +96,7 @@ else
     if [ "$hardware" = gpu ] && [ "${ROLLOUT_BACKEND:-}" = sglang ]; then
         hardware=sglang
         if [ -x "$venv/bin/python" ] && [ "$(backend_of "$venv/bin/python")" = vllm ]; then
-            fail "$venv has vLLM, beside which SGLang does not fit: set VENV to another folder, such as VENV=$venv-sglang"
+            fail "$venv has vLLM, with which SGLang cannot be installed: set VENV to another folder, such as VENV=$venv-sglang"
         fi
     fi
     if [ ! -x "$venv/bin/python" ]; then
@@ -109,24 +109,24 @@ else
         done
         [ -n "$maker" ] || fail "Python 3.11 or 3.12 is needed and neither was found: install one, or set PYTHON=/path/to/python"
         layered=()
-        # Nothing can be laid over an environment that is a virtual one itself.
+        # An environment cannot be layered over a virtual environment.
         if [ -n "$(backend_of "$maker")" ] && "$maker" -c 'import sys; sys.exit(sys.prefix != sys.base_prefix)'; then
             layered=(--system-site-packages)
-            # The images have pip, and not what venv would make another from.
+            # The images have pip, but not ensurepip, which venv needs to install pip.
             "$maker" -c 'import ensurepip' 2>/dev/null || layered+=(--without-pip)
         fi
         check_machine "$maker" "$venv" "$(if [ ${#layered[@]} -gt 0 ]; then echo layered; else echo $hardware; fi)"
-        say "making a virtual environment in $venv"
-        "$maker" -m venv "${layered[@]}" "$venv" || fail "$maker could not make a virtual environment in $venv"
+        say "creating a virtual environment in $venv"
+        "$maker" -m venv "${layered[@]}" "$venv" || fail "$maker could not create a virtual environment in $venv"
         system >"$venv/.system"
     fi
     python=$venv/bin/python
     stamp=$venv/.installed
     if [ "$hardware" = gpu ] && [ "$(backend_of "$python")" = sglang ]; then hardware=sglang; fi
     install() {
-        say "installing verl $required and what it needs ($hardware): some minutes the first time"
+        say "installing verl $required and its requirements ($hardware), which takes some minutes the first time"
         if [ "$(kind_of)" = layered ]; then
-            # The image's torch and rollout stay: neither is asked for, and torch is held at its version.
+            # The image's torch and rollout stay: they are not requested, and torch is constrained to its version.
             held=$(mktemp)
             printf 'torch==%s\n' "$(version_of "$python" torch)" | sed '/==$/d' >"$held"
             "$python" -m pip install --editable ".${extra:+[$extra]}" --requirement train/verl/overrides.txt --constraint "$held"
@@ -141,12 +141,12 @@ else
 fi
 
 if ! grep -qxF "$(stamp_of "$extra")" "$stamp" 2>/dev/null; then
-    install || fail "the installation failed: its last lines are above; run the same command again to go on"
-    "$python" -c 'import pyspiel' 2>/dev/null || fail "OpenSpiel cannot be imported (import pyspiel): pip install open_spiel, or build it from source"
+    install || fail "the installation failed, see its last lines above: run the same command again to continue"
+    "$python" -c 'import pyspiel' 2>/dev/null || fail "OpenSpiel cannot be imported (import pyspiel): run pip install open_spiel, or build it from source"
     if [ "$hardware" != cpu ]; then
-        "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' || fail "there is a GPU, but this torch cannot use it: the driver and torch's CUDA do not fit"
+        "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' || fail "this torch cannot use the GPU, because the driver and torch's CUDA do not match: update the driver, or install a torch for it"
     fi
-    # What serves the tests serves training too.
+    # An environment for the tests is also one for training.
     { stamp_of ""; stamp_of "$extra"; } >"$stamp"
 fi
 printf '%s\n' "$python"

@@ -3,7 +3,7 @@
 #
 #   bash train/scripts/test.sh                      # what CI runs: all but the tests marked "long"
 #   bash train/scripts/test.sh --all                # everything
-#   bash train/scripts/test.sh -m "not training"    # without the runs through verl; a -m of your own wins
+#   bash train/scripts/test.sh -m "not training"    # without the runs through verl; your own -m wins
 set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
 selection=(-m "not long")
@@ -13,5 +13,5 @@ for argument in "$@"; do
 done
 python=$(bash "$root/train/scripts/setup.sh" dev)
 cd "$root"
-# A run through verl leaves half of two cores idle: two tests at a time take a little more than half of the time.
+# A run through verl uses one of two cores, so two tests run at a time.
 exec "$python" -m pytest -n 2 --dist worksteal --durations=15 "${selection[@]}" "${arguments[@]}"

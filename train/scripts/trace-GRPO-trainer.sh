@@ -6,11 +6,11 @@
 #   ALGORITHM=ppo bash train/scripts/trace-GRPO-trainer.sh         # PPO with a critic instead
 #   DRY_RUN=1 bash train/scripts/trace-GRPO-trainer.sh             # print the command and the configuration
 #
-# train/recipes/trace/README.md says what to expect. GAME_TYPES names games, so it is not read. It can be sourced too.
+# train/recipes/trace/README.md says what to expect. GAME_TYPES is not read. It can also be sourced.
 if (return 0 2>/dev/null); then
-    # Sourced: run in a child, and leave this shell, its options and its variables alone.
+    # Sourced: run in a child process, so that this shell does not change.
     bash "${BASH_SOURCE[0]}" "$@"
     return
 fi
-# In place of this shell, so that a signal to it reaches the run.
+# exec, so that a signal to this shell reaches the run.
 GAME_TYPES='' exec bash "$(dirname -- "${BASH_SOURCE[0]}")/openspiel-ppo-trainer.sh" recipe=trace "$@"

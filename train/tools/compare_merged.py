@@ -29,13 +29,15 @@ def main() -> None:
     try:
         games = read_games(given.games)
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise UserError(f"{given.games} cannot be read as recorded games ({error}): name a shown.jsonl") from error
+        raise UserError(
+            f"{given.games} is not a file of recorded games ({error}): set --games to a shown.jsonl"
+        ) from error
     models.quiet()
     found = agreement.compare_on(given.merged.resolve(), asked_in(games))
     try:
         write_whole(given.output, found.to_json())
     except OSError as error:
-        raise UserError(f"{given.output} cannot be written ({error}): give another --output") from error
+        raise UserError(f"{given.output} cannot be written ({error}): choose another --output") from error
     print(of_agreement(given.output))
 
 

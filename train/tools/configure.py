@@ -34,7 +34,7 @@ def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for question in QUESTIONS:
         parser.add_argument(f"--{question.field.replace('_', '-')}", help=question.text.replace("%", "%%"))
-    parser.add_argument("--force", action="store_true", help="write over a recipe of that name")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing recipe")
     return parser.parse_args(typed)
 
 
@@ -52,39 +52,41 @@ def main() -> int:
         answers = asking.answers
         run = asking.try_out()
         if answers.folder.exists() and not force:
-            again = f"{answers.folder.relative_to(ROOT)} is there already"
+            again = f"{answers.folder.relative_to(ROOT)} already exists"
             if not terminal:
-                raise UserError(f"{again}: type --force to write over it, or another --name")
-            if not Confirm.ask(f"{again}. Write over it?", console=console, default=False):
-                raise UserError(f"{again}, and stays as it is: type another --name")
+                raise UserError(f"{again}: type --force to overwrite it, or choose another --name")
+            if not Confirm.ask(f"{again}. Overwrite it?", console=console, default=False):
+                raise UserError(f"{again}, and was not changed: choose another --name")
         secrets = _ask_key(answers, asking.environment, console) if terminal else {}
     except EOFError:
         raise KeyboardInterrupt from None
     _write(answers, secrets, console)
     for name, value in answers.variables().items():
         if caller.get(name, value or "") != (value or ""):
-            print(f"note: {name}={caller[name]} is set in this shell and wins over what was written: unset {name}")
+            print(
+                f"note: {name}={caller[name]} is set in this shell and overrides the written value: type unset {name}"
+            )
     fits = True
     try:
         plan = plan_of(run.configuration, answers.hardware) if run.model else None
     except UnknownShape as error:
-        print(f"note: what it takes is not known: {error}")
+        print(f"note: no forecast is possible: {error}")
         plan = None
     if plan is not None:
         print_plan(plan, console)
         fits = plan.fits
     elif not run.model:
-        print("A small model is made, warmed up and trained in minutes; no forecast is made for it.")
-    print(f"\nlook at this machine: python train/tools/doctor.py recipe={answers.name}")
-    print(f"start the run:        {answers.command}")
+        print("The launcher makes a small model, warms it up and trains it in minutes. No forecast is made for it.")
+    print(f"\ncheck this machine: python train/tools/doctor.py recipe={answers.name}")
+    print(f"start the run:      {answers.command}")
     return 0 if fits else 1
 
 
 def _ask_key(answers: Answers, environment: Mapping[str, str], console: Console) -> dict[str, str]:
-    """The key that the run needs, where the environment has none; an empty answer is none."""
+    """Ask for the key that the run needs, unless the environment has it. An empty answer means none."""
     if "wandb" not in answers.loggers or answers.wandb_mode != "online" or environment.get(KEY):
         return {}
-    text = "Weights & Biases: key, from https://wandb.ai/authorize; it is not shown"
+    text = "Weights & Biases key, from https://wandb.ai/authorize (hidden)"
     given = Prompt.ask(text, console=console, password=True, default="", show_default=False).strip()
     return {KEY: given} if given else {}
 
@@ -93,9 +95,7 @@ def _write(answers: Answers, secrets: Mapping[str, str], console: Console) -> No
     try:
         recipe = answers.write_recipe(answers.folder)
     except OSError as error:
-        raise UserError(
-            f"{answers.folder} cannot be written ({error.strerror}): write into a checkout of your own"
-        ) from error
+        raise UserError(f"{answers.folder} is not writable ({error.strerror}): use a checkout of your own") from error
     try:
         there = dotenv_values(ENV) if ENV.exists() else {}
         for name, value in {**answers.variables(), **secrets}.items():
@@ -104,10 +104,10 @@ def _write(answers: Answers, secrets: Mapping[str, str], console: Console) -> No
             elif name in there:
                 unset_key(ENV, name)
         if ENV.exists():
-            # It holds keys, or will.
+            # The file contains keys.
             ENV.chmod(0o600)
     except OSError as error:
-        raise UserError(f"{ENV} cannot be written ({error.strerror}): give your user the right to") from error
+        raise UserError(f"{ENV} is not writable ({error.strerror}): give your user write permission") from error
     for path in (recipe, ENV):
         if path.exists():
             console.print(f"wrote {path.relative_to(ROOT)}", highlight=False)

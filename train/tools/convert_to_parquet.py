@@ -38,14 +38,16 @@ def main() -> None:
     given = parser.parse_args()
     check_share(given.val_ratio)
     if given.output.suffix == ".parquet":
-        raise UserError(f"--output is a folder, for train.parquet and val.parquet: --output {given.output.parent}")
+        raise UserError(
+            f"--output must be a folder for train.parquet and val.parquet: type --output {given.output.parent}"
+        )
     rows, bad = convert.read(given.input, given.format, given.seed)
     for line in bad[:SHOWN]:
         print(line, file=sys.stderr)
     if bad and not given.skip_bad:
-        raise UserError(f"{len(bad)} bad lines in {given.input}: correct them, or leave them out with --skip-bad")
+        raise UserError(f"{given.input} has {len(bad)} bad lines: correct them, or leave them out with --skip-bad")
     if not rows:
-        raise UserError(f"{given.input} holds no line that can be used")
+        raise UserError(f"{given.input} has no usable line")
     if given.shuffle:
         generator("shuffle", given.seed).shuffle(rows)
     # Lines with one question stay together: an answer is not learned and asked for.

@@ -31,7 +31,8 @@ try:
     from veritas_rl.paths import ROOT
 except ImportError as error:
     print(
-        f"error: {sys.executable} cannot be used ({error}): bash train/scripts/setup.sh prints one that can",
+        f"error: {sys.executable} lacks a package ({error}): run bash train/scripts/setup.sh, which prints a suitable "
+        "Python",
         file=sys.stderr,
     )
     sys.exit(2)
@@ -40,15 +41,19 @@ except ImportError as error:
 def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
     """What was typed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hardware", help="the hardware group to look for, such as h200x2; otherwise what suits here")
-    parser.add_argument("--model", help="a folder or a hub id; otherwise AGENT_MODEL_REPO_ID or that of the settings")
+    parser.add_argument("--hardware", help="the hardware group, such as h200x2; default: the group for this machine")
+    parser.add_argument(
+        "--model", help="a folder or a hub id; default: AGENT_MODEL_REPO_ID, or the model of the settings"
+    )
     parser.add_argument("--sft", action="store_true", help="supervised fine-tuning instead of reinforcement learning")
-    parser.add_argument("--fast", action="store_true", help="what takes no time, and faults only, one line each")
-    parser.add_argument("--log", type=Path, help="what verl printed: look for known errors in it, and nowhere else")
+    parser.add_argument(
+        "--fast", action="store_true", help="run only the fast checks, and print only faults, one line each"
+    )
+    parser.add_argument("--log", type=Path, help="search only this log of verl for known errors")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, such as lora=off")
     given = list(sys.argv[1:] if typed is None else typed)
-    # What stands after -- is for Hydra, whatever it looks like.
+    # All arguments after -- are Hydra overrides.
     place = given.index("--") if "--" in given else len(given)
     read = parser.parse_intermixed_args(given[:place])
     read.overrides += given[place + 1 :]
@@ -71,7 +76,7 @@ def _examine(typed: argparse.Namespace, asked: Asked) -> Iterator[Finding]:
 def _read(log: Path) -> Iterator[Finding]:
     """The known errors in a log."""
     if not log.is_file():
-        raise UserError(f"there is no file {log}: name the verl.log of a run")
+        raise UserError(f"{log} does not exist: set --log to the verl.log of a run")
     found = list(faults_in(log.read_text(errors="replace")))
     yield from (Finding(fault.name, "fault", f"{line}: {fault.cause}", fault.mend) for fault, line in found)
     if not found:

@@ -72,17 +72,17 @@ def main() -> None:
     given = parser.parse_args()
     for name in OF_GAMES:
         if given.exact and getattr(given, name) != parser.get_default(name):
-            raise UserError(f"--exact plays no games: leave out --{name}")
+            raise UserError(f"--{name} has no effect with --exact, which plays no games: leave it out")
     if given.suite is not None:
         for name in OF_OTHERS:
             if getattr(given, name) != parser.get_default(name):
-                raise UserError(f"--suite {given.suite} says itself what is played: leave out --{name}")
+                raise UserError(f"--{name} has no effect with --suite {given.suite}, which sets it: leave it out")
     elif given.cost:
-        raise UserError("--cost is for --suite: leave it out")
+        raise UserError("--cost needs --suite: leave it out, or add --suite")
     if given.samples is not None and not given.exact:
-        raise UserError("--samples is for --exact: games are counted by --num_episodes")
+        raise UserError("--samples needs --exact: set the number of games with --num_episodes")
     if given.every_step and not given.exact:
-        raise UserError("--every_step is for --exact: name one checkpoint")
+        raise UserError("--every_step needs --exact: name one checkpoint")
     if given.temperature is None:
         given.temperature = float(given.exact)
     # What follows imports pyspiel, scipy and matplotlib: a wrong option needs none of them.
@@ -163,7 +163,7 @@ def _make_folder(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{folder} cannot be made ({error}): give another --output") from error
+        raise UserError(f"{folder} cannot be created ({error}): choose another --output") from error
     return folder
 
 

@@ -5,8 +5,8 @@
     python train/tools/generate_dataset.py --env trace --num-samples 200 --task-types level_1,level_2 \\
         --out-dir train/datasets/trace
 
-The same command gives the same bytes, whatever --workers. Interrupted, it goes on where it stopped when it is typed
-again. docs/dataset_generation.md has the columns; evaluate_dataset.py scores answers to the questions.
+The same command gives the same bytes with any --workers. It also resumes an interrupted run. docs/dataset_generation.md
+has the columns; evaluate_dataset.py scores answers to the questions.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def main() -> None:
         report, drawn = generate(given.out_dir, settings, workers, console)
     rows = sum(file["rows"] for name, file in report["files"].items() if name.endswith(".jsonl"))
     if rows < settings.number:
-        console.print(f"no more than {rows} of {settings.number}: there are no other questions", highlight=False)
+        console.print(f"only {rows} of {settings.number} rows were made: there are no other questions", highlight=False)
     for name, file in report["files"].items():
         console.print(f"{file['rows']:>8} rows  {given.out_dir / name}", soft_wrap=True, highlight=False)
     there = f", {rows - drawn} were there already" if rows > drawn else ""

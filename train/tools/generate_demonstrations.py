@@ -39,7 +39,7 @@ def arguments() -> PlayersParser:
     add(
         "--min_value", type=float, default=0.0, help="drop answers with a lower value, in [0, 1]; 1 keeps only the best"
     )
-    add("--max_random_steps", type=int, help="games: at most so many random moves before a position (default: any)")
+    add("--max_random_steps", type=int, help="games: at most this many random moves before a position (default: any)")
     add("--val_ratio", type=float, default=0.1, help="share of val.parquet (default: %(default)s)")
     add("--seed", type=int, default=42, help="seeds tasks and players (default: %(default)s)")
     return parser
@@ -73,7 +73,9 @@ def main() -> None:
         progress.console.print("writing and checking", highlight=False)
         report = dataset.write(given.output, settings, made, counts, given.val_ratio)
     if counts.kept < settings.number:
-        console.print(f"no more than {counts.kept} of {settings.number}: there are no other questions", highlight=False)
+        console.print(
+            f"only {counts.kept} of {settings.number} rows were made: there are no other questions", highlight=False
+        )
     for name, file in report["files"].items():
         console.print(f"{file['rows']:>8} rows  {given.output / name}", soft_wrap=True, highlight=False)
     console.print(

@@ -3,7 +3,7 @@
     python train/tools/learning_signal.py --cases "hex(board_size=5),leduc_poker" --tasks 200 --json signal.json
 
 Without --cases, all default cases are measured. With --json each case is written as soon as it is done, and the same
-command goes on after an interruption. The results do not depend on --workers, but for the times. To bring them into
+command resumes an interrupted run. The results do not depend on --workers, except for the times. To bring them into
 docs/games.md:
 
     python train/tools/learning_signal.py --tasks 100 --moves 16 --json docs/learning_signal.json
@@ -28,21 +28,21 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     add = parser.add_argument
-    add("--cases", "--games", default="", help="what is measured, with commas; default: all default cases")
+    add("--cases", "--games", default="", help="cases, separated by commas; default: all default cases")
     add("--tasks", type=int, default=200, help="tasks of each case; default: 200")
     add("--playouts", type=int, default=128, help="fresh playouts of each move, a multiple of 16; default: 128")
-    add("--moves", type=int, help="measure at most so many moves of a task, evenly spread; default: all")
+    add("--moves", type=int, help="measure at most this many moves of a task, evenly spread; default: all")
     add("--reward", default="outcome", help="outcome or optimal; default: outcome")
     add("--mode", default="move", help="move, or episode for decisions of random whole games; default: move")
     add("--seed", type=int, default=42, help="the seed of the set of tasks; default: 42")
     add("--nodes", type=int, default=40_000, help="states that a search for true values may visit; default: 40000")
     add_config(parser)
     add_workers(parser)
-    add("--json", type=Path, help="a file for the results; cases that it has already are not measured again")
+    add("--json", type=Path, help="the file of the results; cases that it already contains are skipped")
     given = parser.parse_args()
     workers = read_workers(given.workers)
     if given.json and not given.json.parent.is_dir():
-        raise UserError(f"--json: there is no folder {given.json.parent}: make it first")
+        raise UserError(f"--json: the folder {given.json.parent} does not exist: create it first")
     # Only now: this imports pyspiel and scipy, and a wrong option needs none of them.
     from veritas_rl.checkpoints.folder import write_whole
     from veritas_rl.envs.openspiel.learning_signal import report
@@ -66,7 +66,7 @@ def main() -> None:
     missing = {case: of for case, of in jobs.items() if case not in rows}
     shown = Console(stderr=True)
     if len(missing) < len(jobs):
-        shown.print(f"{len(jobs) - len(missing)} of {len(jobs)} cases are in {given.json} already", highlight=False)
+        shown.print(f"{len(jobs) - len(missing)} of {len(jobs)} cases are already in {given.json}", highlight=False)
     with workers, progress(shown, sum(map(len, missing.values())), 0, "task") as advance:
         for row in measure(missing, workers, advance):
             rows[row.case] = row

@@ -2,9 +2,8 @@
 
     python train/tools/plan.py --model Qwen/Qwen3-4B-Instruct-2507 --hardware h200x2 lora=off algorithm=grpo
 
-What stands at the end are the Hydra overrides of `openspiel-ppo-trainer.sh`, and with --sft those of
-`openspiel-SFT-trainer.sh`. The exit code is 0 if the run fits and 1
-if it does not. docs/planning.md says what each number is made of.
+The last arguments are the Hydra overrides of `openspiel-ppo-trainer.sh`, with --sft of `openspiel-SFT-trainer.sh`. The
+exit code is 0 if the run fits, else 1. docs/planning.md explains each number.
 """
 
 import argparse
@@ -36,11 +35,13 @@ ASSUMPTIONS = {
 def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
     """What was typed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", help="a folder or a hub id; otherwise that of the settings")
+    parser.add_argument("--model", help="a folder or a hub id; default: the model of the settings")
     parser.add_argument("--hardware", default="h200x1", help="the hardware group, such as h200x2 (default: h200x1)")
     parser.add_argument("--sft", action="store_true", help="supervised fine-tuning instead of reinforcement learning")
-    parser.add_argument("--gpu", help=f"the GPU, where the group's own is not meant: {', '.join(DEVICES)}")
-    parser.add_argument("--memory", type=float, help="GiB of a GPU, or of the machine under --hardware cpu")
+    parser.add_argument("--gpu", help=f"the GPU; default: that of the hardware group. One of {', '.join(DEVICES)}")
+    parser.add_argument(
+        "--memory", type=float, help="the memory of a GPU in GiB, or of the machine with --hardware cpu"
+    )
     for name, meaning in ASSUMPTIONS.items():
         parser.add_argument(f"--{name}", type=float, help=meaning)
     parser.add_argument("--json", action="store_true", help="print one JSON object")

@@ -41,7 +41,7 @@ def main() -> None:
     given = parser.parse_args()
     replies = replies_of(given)
     if not 0 <= given.port < 65536:
-        raise UserError(f"a port lies between 0 and 65535, {given.port} was given")
+        raise UserError(f"--port must be between 0 and 65535, not {given.port}")
     # What follows imports pyspiel: a wrong option needs none of it.
     from veritas_rl.envs.registry import get_environment, make_task
     from veritas_rl.players.loading import open_player
@@ -51,7 +51,7 @@ def main() -> None:
     environment = get_environment(given.env)
     cases = environment.read_config({environment.cases_key: given.game, "mode": "episode"}).cases
     if len({case.partition("(")[0] for case in cases}) != 1:
-        raise UserError(f"one game is played at a time, --game {given.game} names {len(cases)}")
+        raise UserError(f"--game {given.game} names {len(cases)} games: name one")
     values = {"mode": "episode", "seed": given.seed, "prompt": given.prompt, "retries": given.retries}
     task = make_task(given.env, cases[0], 0, **values)
     player = None

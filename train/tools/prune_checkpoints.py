@@ -31,14 +31,14 @@ def main() -> None:
     parser.add_argument("--yes", action="store_true", help="remove them")
     given = parser.parse_args()
     if given.keep is not None and given.keep < 1:
-        raise UserError(f"--keep {given.keep} would leave no checkpoint: 1 or more")
+        raise UserError(f"--keep must be at least 1, not {given.keep}")
     if given.max_gib is not None and not given.max_gib > 0:
-        raise UserError(f"--max_gib {given.max_gib} is no size: more than 0")
+        raise UserError(f"--max_gib must be more than 0, not {given.max_gib}")
     folder = given.checkpoints.expanduser().resolve()
     if not step_folders(folder):
         below = sorted({path.parent.name for path in folder.glob("*/global_step_*")})
         hint = f"; it holds the experiments {', '.join(below)}" if below else ""
-        raise UserError(f"{folder} holds no checkpoints, no global_step_N{hint}")
+        raise UserError(f"{folder} has no folder global_step_N{hint}")
     found = verdicts(folder, given.keep, None if given.max_gib is None else int(given.max_gib * GIB))
     console, table = Console(), Table(title=str(folder), title_justify="left")
     table.add_column("checkpoint")
@@ -51,11 +51,14 @@ def main() -> None:
         )
     console.print(table)
     if not any(verdict.reason is Reason.NEWEST for verdict in found):
-        console.print("none of them says that it is whole, so nothing is removed")
+        console.print("no checkpoint is complete, so nothing is removed")
     going = [verdict for verdict in found if verdict.goes]
     if not given.yes:
         freed = sum(verdict.size for verdict in going)
-        console.print(f"{len(going)} would go, {freed / GIB:.2f} GiB: --yes removes them", highlight=False)
+        console.print(
+            f"{len(going)} checkpoints would be removed, {freed / GIB:.2f} GiB: add --yes to remove them",
+            highlight=False,
+        )
         return
     removed = 0
     for verdict in track(going, "removing", console=console, transient=True):
@@ -63,10 +66,10 @@ def main() -> None:
             if remove(verdict.checkpoint):
                 removed += verdict.size
             else:
-                console.print(f"{verdict.checkpoint.name} stays: it is being read now", highlight=False)
+                console.print(f"{verdict.checkpoint.name} stays, because another process reads it", highlight=False)
         except OSError as error:
             raise UserError(f"{verdict.checkpoint} cannot be removed ({error})") from error
-    console.print(f"{removed / GIB:.2f} GiB were freed", highlight=False)
+    console.print(f"{removed / GIB:.2f} GiB freed", highlight=False)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def main() -> None:
     token = os.environ.get("HF_TOKEN", "").strip()
     if given.yes and not token:
         raise UserError(
-            "HF_TOKEN is not set: set it to a token that may write, see https://huggingface.co/settings/tokens"
+            "HF_TOKEN is not set: set it to a token with write access, see https://huggingface.co/settings/tokens"
         )
     # These import torch: a mistake above is reported at once.
     from veritas_rl.checkpoints import models, publish
@@ -46,15 +46,17 @@ def main() -> None:
         table.add_row(path.relative_to(made.folder).as_posix(), f"{path.stat().st_size:,}")
     table.add_row(publish.CARD, f"{len(made.card.encode()):,}")
     console.print(table)
-    console.print(f"{publish.CARD}{', as it stands in the folder' if made.own_card else ''}:\n", highlight=False)
+    console.print(f"{publish.CARD}{', unchanged from the folder' if made.own_card else ''}:\n", highlight=False)
     console.print(made.card, markup=False, highlight=False, soft_wrap=True)
     for name in made.naming_folders():
         console.print(
-            f"note: {name} names a folder of this machine, which others will see", highlight=False, soft_wrap=True
+            f"note: {name} contains a folder of this machine, which others will see", highlight=False, soft_wrap=True
         )
     if not given.yes:
         who = "private" if given.private else "public"
-        console.print(f"nothing was sent: --yes sends it to {made.repo_id} ({who})", highlight=False, soft_wrap=True)
+        console.print(
+            f"nothing was sent: add --yes to send it to {made.repo_id} ({who})", highlight=False, soft_wrap=True
+        )
         return
     console.print(f"sent to {publish.push(made, token, given.private)}", highlight=False, soft_wrap=True)
 

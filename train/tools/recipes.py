@@ -1,4 +1,4 @@
-"""List recipes, run one and see whether it comes out as it should, keep what runs came to, and write the pages of it.
+"""List recipes, run one and check its figures, keep results, and write the recipes' pages.
 
     python train/tools/recipes.py list
     python train/tools/recipes.py check NAME [--seed N] [--short] [Hydra overrides]
@@ -7,7 +7,7 @@
     python train/tools/recipes.py write [--check]                   # README.md of each recipe, docs/results.md
 
 The exit code of `check` is 0 if all figures lie in their bands, and 1 if one does not, or if the command contradicts
-the recipe. FOLDER is the folder that a run of a recipe names at its end.
+the recipe. A run of a recipe prints FOLDER at its end.
 """
 
 import argparse
@@ -36,19 +36,19 @@ def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
     """What was typed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True, metavar="list | check | keep | write")
-    commands.add_parser("list", help="all recipes, and what each came to")
-    check = commands.add_parser("check", help="run a recipe, and compare what came out with its bands")
+    commands.add_parser("list", help="list all recipes with their results")
+    check = commands.add_parser("check", help="run a recipe, and compare its figures with its bands")
     check.add_argument("name", help="the recipe")
-    check.add_argument("--seed", type=int, help="veritas_rl.seed; default: that of the settings")
-    check.add_argument("--short", action="store_true", help="its form of minutes")
+    check.add_argument("--seed", type=int, help="veritas_rl.seed; default: the seed of the settings")
+    check.add_argument("--short", action="store_true", help="run the short form, which takes minutes")
     check.add_argument("--result", type=Path, help="the folder or file of a finished run, instead of running it")
     kept = commands.add_parser("keep", help="keep the result of a run in its recipe's folder")
     kept.add_argument("folder", type=Path, help="the run's folder, or its result.json")
     kept.add_argument("--note", default="", help="what a reader must know")
     write = commands.add_parser("write", help="write the pages")
-    write.add_argument("--check", action="store_true", help="write nothing, and fail where a page is not current")
+    write.add_argument("--check", action="store_true", help="write nothing, and fail if a page is out of date")
     given, others = parser.parse_known_args(typed)
-    # argparse takes what stands between options for no list of its own.
+    # argparse does not collect positional arguments between options into a list.
     given.overrides = [word for word in others if not word.startswith("-")]
     if others and (given.command != "check" or given.overrides != others):
         parser.error(f"unrecognized arguments: {' '.join(others)}")
@@ -66,7 +66,7 @@ def find(name: str) -> tuple[Path, Description]:
         raise unknown("recipe", name, (path.parent.name for path in FOLDER.glob("*/config.yaml")))
     description = read_description(folder)
     if description is None:
-        raise UserError(f"recipe {name} says nothing of itself: add veritas_rl.recipe to its config.yaml")
+        raise UserError(f"recipe {name} has no description: add veritas_rl.recipe to its config.yaml")
     check_bands(name, description, results_in(folder))
     return folder, description
 
@@ -91,7 +91,7 @@ def check(given: argparse.Namespace) -> int:
             raise UserError("--result judges a finished run: leave out --seed, --short and overrides")
         result = read_result(given.result)
         if result.recipe != given.name:
-            raise UserError(f"{given.result} is a result of the recipe {result.recipe}, and not of {given.name}")
+            raise UserError(f"{given.result} is a result of the recipe {result.recipe}, not of {given.name}")
         verdict = judge(result, description, results_in(folder))
         print("\n".join(verdict.lines))
         return 0 if verdict.confirmed else 1
@@ -145,7 +145,7 @@ def write(*, only_check: bool) -> int:
     for folder, (description, results) in recipes.items():
         file = folder / "README.md"
         if not file.is_file():
-            raise UserError(f"there is no {file}: say there what the recipe is, and what failure looks like")
+            raise UserError(f"{file} is missing: write there what the recipe is, and what failure looks like")
         text = file.read_text(encoding="utf-8")
         pages.check_first_line(text, folder.name, results)
         part = pages.readme_part(description, results, forecast_of(folder, description)).replace("NAME", folder.name)
@@ -154,7 +154,7 @@ def write(*, only_check: bool) -> int:
             pages.draw_curve(folder / pages.CURVE, results, description)
     _write(RESULTS_PAGE, pages.results_page(recipes), stale, only_check=only_check)
     for path in stale if only_check else ():
-        print(f"{path.relative_to(ROOT)} is not current: python train/tools/recipes.py write")
+        print(f"{path.relative_to(ROOT)} is out of date: run python train/tools/recipes.py write")
     return 1 if only_check and stale else 0
 
 

@@ -67,7 +67,7 @@ def main() -> None:
     add("--model", help="a model's folder, a checkpoint, an adapter or a hub id, to be served")
     add("--model_name", default="", help="by which clients name it; default: the last part of its path")
     add("--adapter", action="append", default=[], metavar="NAME=FOLDER", help="an adapter on it; may be repeated")
-    add("--base", help="the base of an adapter or checkpoint that names none, or whose own is gone")
+    add("--base", help="the base of an adapter or checkpoint that names none, or whose base is missing")
     add("--concurrency", type=int, default=32, help="how many replies our own engine writes at once; default: 32")
     engine = "what writes: own, vllm, or auto (vllm where there is a GPU and it is installed); default: auto"
     add("--engine", choices=("auto", "own", "vllm"), default="auto", help=engine)
@@ -85,22 +85,20 @@ def main() -> None:
     given = parser.parse_args()
     token = _token(given.token_file)
     if given.host not in LOOPBACK and not token:
-        raise UserError(f"--host {given.host} lets other machines in: give a --token_file, or serve this machine alone")
+        raise UserError(f"--host {given.host} admits other machines: add --token_file, or leave --host out")
     limits = Limits(sessions=given.sessions, idle=given.idle, seconds=given.seconds, evaluations=given.evaluations)
     env = given.env or ("" if given.model else "openspiel")
     names = list(ENVIRONMENTS) if env == "all" else split_list(env, "env")
     if len(names) != 1 and (given.games or given.config or given.opponents or given.ids):
-        raise UserError(
-            "--games, --config, --opponents and --ids are of one environment: name it with --env, and no other"
-        )
+        raise UserError("--games, --config, --opponents and --ids need one environment: name it with --env")
     if not given.model and (given.adapter or given.model_name or given.print or given.engine != "auto"):
-        raise UserError("--adapter, --model_name, --engine and --print are for --model: name one")
+        raise UserError("--adapter, --model_name, --engine and --print need --model: add it")
     models: dict[str, ServedModel] = {}
     if given.model:
         files = _model_files(given)
         if given.print or _takes_vllm(given.engine):
             if names:
-                raise UserError("vLLM serves no environment: serve --env by a second command, on a port of its own")
+                raise UserError("vLLM cannot serve environments: serve --env with a second command and another --port")
             _run_vllm(given, files, token)
             return
         models = _load(files, given.concurrency)
@@ -150,11 +148,13 @@ def _model_files(given: argparse.Namespace) -> dict[str, "ModelFiles"]:
     for text in given.adapter:
         name, separator, place = text.partition("=")
         if not name or not separator or not place:
-            raise UserError(f"--adapter takes NAME=FOLDER, {text!r} was given")
+            raise UserError(f"--adapter must be NAME=FOLDER, not {text!r}")
         if name in found:
-            raise UserError(f"two models are named {name}: give another name")
+            raise UserError(f"two models have the name {name}: choose another name")
         if main.adapter is not None:
-            raise UserError(f"{given.model} is an adapter itself: give its base as --model, and both as --adapter")
+            raise UserError(
+                f"{given.model} is an adapter: set --model to its base, and add both adapters with --adapter"
+            )
         folder = Path(place).expanduser().resolve()
         check_adapter(folder, main.folder)
         found[name] = ModelFiles(main.folder, folder)
@@ -180,7 +180,9 @@ def _run_vllm(given: argparse.Namespace, files: dict[str, "ModelFiles"], token: 
     if given.print:
         return
     if shutil.which("vllm") is None:
-        raise UserError("--engine vllm needs vllm: bash train/scripts/setup.sh gpu, or --engine own")
+        raise UserError(
+            "--engine vllm needs vLLM, which is not installed: run bash train/scripts/setup.sh gpu, or use --engine own"
+        )
     if token:
         # Not an argument: everybody on the machine reads those.
         os.environ["VLLM_API_KEY"] = token
@@ -192,7 +194,7 @@ def _load(files: dict[str, "ModelFiles"], concurrency: int) -> dict[str, "Served
     from veritas_rl.serving.chat import ServedModel
 
     if concurrency < 1:
-        raise UserError(f"--concurrency must be at least 1, {concurrency} was given")
+        raise UserError(f"--concurrency must be at least 1, not {concurrency}")
     return {name: ServedModel(load_model(one, REPLY_TOKENS, concurrency)) for name, one in files.items()}
 
 
@@ -205,7 +207,8 @@ def _token(file: Path | None) -> str:
         raise UserError(f"--token_file {file} cannot be read ({error})") from error
     if len(token) < LEAST_TOKEN or len(token.split()) != 1:
         raise UserError(
-            f"--token_file {file} must hold one word of {LEAST_TOKEN} characters at least, as of openssl rand -hex 16"
+            f"--token_file {file} must contain one word of at least {LEAST_TOKEN} characters, such as from openssl "
+            "rand -hex 16"
         )
     return token
 
@@ -219,7 +222,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.listen(2048)
     except (OSError, OverflowError) as error:
         listening.close()
-        raise UserError(f"cannot listen at {host}, port {port} ({error}): give another --port") from error
+        raise UserError(f"cannot listen at {host}, port {port} ({error}): choose another --port") from error
     return listening
 
 

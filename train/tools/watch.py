@@ -3,8 +3,8 @@
     python train/tools/watch.py                      # all runs below train/outputs
     python train/tools/watch.py FOLDER               # one run, or all below another folder
 
-The page reads the files that runs leave, needs no service, and changes nothing. It goes on while a run is written. A
-run on another machine is watched through a copy that rsync makes, see docs/play.md.
+The page reads the files that runs leave, needs no service, and changes nothing. It updates while a run is written. To
+watch a run on another machine, copy its files with rsync, see docs/play.md.
 """
 
 import argparse
@@ -28,11 +28,11 @@ def main() -> None:
     parser.add_argument("--price_hour", type=float, metavar="MONEY", help="what an hour of the machine costs")
     given = parser.parse_args()
     if not given.run.is_dir():
-        raise UserError(f"{given.run} is no folder: give that of a run, or one above it")
+        raise UserError(f"{given.run} is not a folder: name the folder of a run, or one above it")
     if not 0 <= given.port < 65536:
-        raise UserError(f"a port lies between 0 and 65535, {given.port} was given")
+        raise UserError(f"--port must be between 0 and 65535, not {given.port}")
     if given.price_hour is not None and not 0 <= given.price_hour < float("inf"):
-        raise UserError(f"a price is a number of at least 0, {given.price_hour} was given")
+        raise UserError(f"--price_hour must be a number of at least 0, not {given.price_hour}")
     from veritas_rl.viewing.watch.server import serve
 
     serve(given.run, given.port, not given.no_browser, given.price_hour)

@@ -1,7 +1,7 @@
-"""A LoRA adapter and the base that it was trained on. Weights are known by their safetensors headers, without torch.
+"""Check that a LoRA adapter belongs to a base. Only safetensors headers are read, without torch.
 
-Beside an adapter that we write stands `base_model.json`, which says what its base was and the base's fingerprint. An
-adapter on another base of the same shapes loads without a word and plays nonsense.
+A merge writes `base_model.json` beside the adapter, with the base's name and fingerprint. An adapter loads without an
+error on another base with the same shapes, and then plays nonsense.
 """
 
 import hashlib
@@ -17,21 +17,22 @@ from veritas_rl.errors import UserError
 WEIGHTS, SETTINGS, BASE = "adapter_model.safetensors", "adapter_config.json", "base_model.json"
 
 SAMPLE_BYTES = 1024
-"""How much of each tensor a fingerprint reads: training moves every tensor, and a whole model takes minutes to read."""
+"""How many bytes of each tensor a fingerprint reads. Training changes every tensor, and reading a whole model takes
+minutes."""
 
 _FACTOR = re.compile(r"(?:base_model\.model\.)?(.+)\.lora_(?:embedding_)?([AB])(?:\.default)?(?:\.weight)?")
 
 
 @dataclass(frozen=True)
 class Header:
-    """Where a tensor of a safetensors file is, and what.
+    """The header entry of a tensor in a safetensors file.
 
     Attributes:
         file: The file.
-        dtype: As safetensors writes it: F32, BF16, F16, ...
-        shape: Its sizes.
-        start: Its first byte in the file.
-        size: Its bytes.
+        dtype: The safetensors name: F32, BF16, F16, ...
+        shape: The shape.
+        start: The offset of its first byte in the file.
+        size: Its size in bytes.
     """
 
     file: Path
@@ -47,7 +48,7 @@ def headers(folder: Path) -> dict[str, Header]:
     The format: https://huggingface.co/docs/safetensors/index#format
 
     Raises:
-        UserError: There is no safetensors file, or one cannot be read.
+        UserError: The folder has no safetensors file, or one cannot be read.
     """
     index = folder / "model.safetensors.index.json"
     try:
@@ -59,15 +60,16 @@ def headers(folder: Path) -> dict[str, Header]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{index} cannot be read ({error})") from error
     if not files:
-        raise UserError(f"{folder} holds no weights: there is no *.safetensors in it")
+        raise UserError(f"{folder} has no weights: it has no *.safetensors file")
     found = {name: header for file in files for name, header in _headers_of(file).items()}
     if not found:
-        raise UserError(f"{folder} holds no weights: its safetensors files are empty")
+        raise UserError(f"{folder} has no weights: its safetensors files are empty")
     return found
 
 
 def weights_fingerprint(folder: Path) -> str:
-    """SHA-256 over every tensor's name, dtype, shape and first bytes, by name: the same however the files are cut.
+    """SHA-256 over every tensor's name, dtype, shape and first bytes, sorted by name. The division into files does not
+    matter.
 
     Raises:
         UserError: The folder's weights cannot be read.
@@ -82,12 +84,12 @@ def weights_fingerprint(folder: Path) -> str:
 
 
 def record_base(adapter: Path, name: str, base: Path) -> None:
-    """Write down beside an adapter what its base is.
+    """Record an adapter's base beside the adapter.
 
     Args:
         adapter: The adapter's folder.
-        name: What the base is called: a hub id or a folder.
-        base: Where its weights are.
+        name: The base's hub id or folder.
+        base: The folder of the base's weights.
     """
     values = {"name": name, "fingerprint": weights_fingerprint(base)}
     write_whole(adapter / BASE, json.dumps(values, indent=2) + "\n")
@@ -96,47 +98,47 @@ def record_base(adapter: Path, name: str, base: Path) -> None:
 def check_adapter(adapter: Path, base: Path) -> None:
     """Refuse an adapter on a base that it was not trained on.
 
-    Where `base_model.json` records a fingerprint, that decides. Otherwise the names do, by their last part: an adapter
-    for Qwen/Qwen3-4B goes with any folder Qwen3-4B and with the hub's cache of it. The shapes must fit in any case.
+    A fingerprint in `base_model.json` decides. Without one, the last parts of the names must be equal: an adapter for
+    Qwen/Qwen3-4B fits any folder Qwen3-4B and the hub's cache of it. The shapes must always match.
 
     Args:
         adapter: The folder with adapter_config.json and adapter_model.safetensors.
         base: The folder of the base.
 
     Raises:
-        UserError: It is for another base, or one of the two cannot be read.
+        UserError: The adapter is for another base, or one of the two cannot be read.
     """
-    settings = _read_json(adapter / SETTINGS, f"{adapter} is no adapter")
+    settings = _read_json(adapter / SETTINGS, f"{adapter} is not an adapter")
     refused = f"{adapter} is an adapter for another base"
     weights = headers(base)
     for module, shape in adapted_modules(adapter).items():
         weight = weights.get(f"{module}.weight")
         if weight is None:
             raise UserError(f"{refused}: {base} has no {module}")
-        # Some layers keep their weight transposed.
+        # Some layers store their weight transposed.
         if sorted(weight.shape) != sorted(shape):
-            raise UserError(f"{refused}: its {module} is {_by(shape)}, in {base} that is {_by(weight.shape)}")
+            raise UserError(f"{refused}: its {module} is {_by(shape)}, but that of {base} is {_by(weight.shape)}")
     record = adapter / BASE
     if record.is_file():
         recorded = _read_json(record, f"{record} is damaged")
         if recorded.get("fingerprint") != weights_fingerprint(base):
             raise UserError(
-                f"{refused}: it was trained on {recorded.get('name')}, whose weights are not those in {base}"
+                f"{refused}: it was trained on {recorded.get('name')}, whose weights differ from those in {base}"
             )
         return
     named = settings.get("base_model_name_or_path")
     if named and _last_part(named) != _last_part(str(base)):
         raise UserError(
-            f"{refused}: it was trained on {named}, and not on {base}; if these are the same weights, say so with "
-            f"base_model_name_or_path in {adapter / SETTINGS}"
+            f"{refused}: it was trained on {named}, not on {base}; if the weights are the same, set "
+            f"base_model_name_or_path in {adapter / SETTINGS} to {base}"
         )
 
 
 def adapted_modules(adapter: Path) -> dict[str, tuple[int, int]]:
-    """The modules that a LoRA adapter changes, by their names in the base, with the (out, in) sizes it is made for.
+    """The modules that a LoRA adapter changes, by their names in the base, with their (out, in) sizes.
 
     Raises:
-        UserError: The folder holds no whole LoRA adapter.
+        UserError: The folder has no complete LoRA adapter.
     """
     sizes: dict[str, dict[str, int]] = {}
     for name, header in _headers_of(adapter / WEIGHTS).items():
@@ -145,35 +147,35 @@ def adapted_modules(adapter: Path) -> dict[str, tuple[int, int]]:
             # A is rank x in, B is out x rank.
             sizes.setdefault(factor[1], {})[factor[2]] = header.shape[1 if factor[2] == "A" else 0]
     if not sizes or any(len(factors) != 2 for factors in sizes.values()):
-        raise UserError(f"{adapter / WEIGHTS} holds no LoRA adapter, or only a part of one")
+        raise UserError(f"{adapter / WEIGHTS} is not a complete LoRA adapter")
     return {module: (factors["B"], factors["A"]) for module, factors in sizes.items()}
 
 
 def rank_and_alpha(adapter: Path) -> tuple[int, int]:
-    """The rank of an adapter, and its alpha.
+    """The rank and alpha of an adapter.
 
     Raises:
-        UserError: The folder holds no whole LoRA adapter.
+        UserError: The folder has no complete LoRA adapter.
     """
-    settings = _read_json(adapter / SETTINGS, f"{adapter} is no adapter")
+    settings = _read_json(adapter / SETTINGS, f"{adapter} is not an adapter")
     adapted_modules(adapter)
     try:
         return int(settings["r"]), int(settings["lora_alpha"])
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{adapter / SETTINGS} names no rank and alpha ({error})") from error
+        raise UserError(f"{adapter / SETTINGS} has no valid rank and alpha ({error})") from error
 
 
 def public_name(model: str) -> str:
-    """What other people call a model: its hub id where it is a folder of the hub's cache, or else what it is."""
+    """A model's hub id if it is a folder of the hub's cache, else the name unchanged."""
     cached = [part for part in Path(model).parts if part.startswith("models--")]
     return cached[-1].removeprefix("models--").replace("--", "/") if cached else model
 
 
 def base_name(adapter: Path) -> str:
-    """What an adapter says its base is: a hub id or a folder."""
+    """The base that an adapter records: a hub id or a folder."""
     if (adapter / BASE).is_file():
         return str(_read_json(adapter / BASE, f"{adapter / BASE} is damaged").get("name"))
-    return str(_read_json(adapter / SETTINGS, f"{adapter} is no adapter").get("base_model_name_or_path"))
+    return str(_read_json(adapter / SETTINGS, f"{adapter} is not an adapter").get("base_model_name_or_path"))
 
 
 def _headers_of(file: Path) -> dict[str, Header]:
@@ -188,11 +190,11 @@ def _headers_of(file: Path) -> dict[str, Header]:
             for first, last in [entry["data_offsets"]]
         }
         if file.stat().st_size < max((header.start + header.size for header in found.values()), default=0):
-            raise ValueError("it was cut off")
+            raise ValueError("it is truncated")
     except FileNotFoundError as error:
-        raise UserError(f"there is no {file}") from error
+        raise UserError(f"{file} does not exist") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError, MemoryError, OverflowError) as error:
-        raise UserError(f"{file} is no whole safetensors file ({error})") from error
+        raise UserError(f"{file} is not a complete safetensors file ({error})") from error
     return found
 
 
@@ -200,7 +202,7 @@ def _read_json(file: Path, wrong: str) -> dict[str, Any]:
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(values, dict):
-            raise ValueError("it holds no JSON object")
+            raise ValueError("it is not a JSON object")
     except (OSError, ValueError) as error:
         raise UserError(f"{wrong}: {file} cannot be read ({error})") from error
     return values

@@ -1,7 +1,7 @@
 """Compares a merged model with its base and unmerged adapter on recorded prompts and replies of games.
 
-The merge itself compares both on a few questions (`compare.py`). Here they read the prompts of recorded games, each
-with the reply that was given, and both find the next token at every place.
+The merge itself compares both on a few questions (`compare.py`). This module compares the next-token predictions at
+every place of recorded prompts and replies.
 """
 
 import dataclasses
@@ -27,12 +27,12 @@ Asked = tuple[tuple[tuple[str, str], ...], str]
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A prompt at one of whose places the two find another token likeliest.
+    """A prompt and reply for which the most likely token differs.
 
     Attributes:
         messages: The prompt's messages.
-        reply: The reply that was given.
-        places: At how many places of both they do.
+        reply: The recorded reply.
+        places: The number of places where it differs.
     """
 
     messages: tuple[dict[str, str], ...]
@@ -42,17 +42,17 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How a merged model answers, compared with its base and adapter.
+    """The comparison of a merged model with its base and adapter.
 
     Attributes:
         merged: The merged model's folder.
-        dtype: Of its weights; logits are computed in float32.
-        prompts: How many different prompts, with their replies, were read.
-        places: How many tokens they have together.
-        agreeing: At how many places both find the same token likeliest.
+        dtype: The dtype of its weights. Logits are computed in float32.
+        prompts: The number of different prompts with replies.
+        places: Their total number of tokens.
+        agreeing: The number of places with the same most likely token.
         largest: The largest absolute difference of two logits.
-        tolerance: What rounding to `dtype` may make of it: `compare.LOGIT_TOLERANCE` of the largest logit.
-        disagreeing: Where they find another token likeliest.
+        tolerance: The tolerance for rounding to `dtype`: `compare.LOGIT_TOLERANCE` times the largest logit.
+        disagreeing: The prompts for which the most likely token differs.
     """
 
     merged: str
@@ -70,30 +70,30 @@ class Agreement:
         return self.largest <= self.tolerance and self.agreeing >= AGREEMENT * self.places
 
     def to_json(self) -> str:
-        """As it is kept."""
+        """The comparison as JSON."""
         return json.dumps({**dataclasses.asdict(self), "wanted": AGREEMENT, "holds": self.holds}, indent=2) + "\n"
 
 
 @torch.no_grad()
 def compare_on(merged: Path, asked: Sequence[Asked]) -> Agreement:
-    """Let a merged model and its base with the adapter read prompts and replies, and compare their logits.
+    """Compare the logits of a merged model and of its base with the adapter on prompts and replies.
 
-    Both are held in float32 at once, on the GPU if there is one.
+    Both models are in memory at once in float32, on the GPU if there is one.
 
     Args:
-        merged: A folder that a merge has made, with `lora_adapter` in it.
-        asked: What is read.
+        merged: A merged model's folder that contains `lora_adapter`.
+        asked: The prompts with replies.
 
     Raises:
-        UserError: There is no adapter, or not its base, or nothing to read.
+        UserError: The adapter or its base is missing, or `asked` is empty.
     """
     adapter = merged / ADAPTER
     if not adapter.is_dir():
-        raise UserError(
-            f"{merged} has no {ADAPTER}: only a model that was merged of an adapter can be compared with it"
-        )
+        raise UserError(f"{merged} has no {ADAPTER}: choose a model that was merged from an adapter")
     if not asked:
-        raise UserError("the games hold no prompt of a model: evaluate.py --games_to_show keeps some")
+        raise UserError(
+            "the recorded games have no prompt of a model: run evaluate.py with --games_to_show to record some"
+        )
     base = Base.find(base_name(adapter)).folder
     check_adapter(adapter, base)
     device = "cuda" if torch.cuda.is_available() else "cpu"

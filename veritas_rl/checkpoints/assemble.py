@@ -1,7 +1,7 @@
-"""Merges shards, or an adapter into its base by peft, and then compares the result.
+"""Merge shards, or an adapter into its base with peft, and then compare the result.
 
-A target folder appears after the comparison, or not at all. All of it runs on the CPU, and needs memory for the model
-in float32 and half as much again.
+The target folder is written only if the comparison succeeds. Everything runs on the CPU, and needs 1.5 times the memory
+of the model in float32.
 """
 
 import dataclasses
@@ -51,19 +51,19 @@ ADAPTER, REPORT = "lora_adapter", "merge.json"
 
 
 class NothingTrained(UserError):
-    """A checkpoint's model is its base."""
+    """A checkpoint's model is identical to its base."""
 
 
 def merge_checkpoint(checkpoint: Path, target: Path, base_name: str | None = None) -> compare.Proof:
-    """Make a Hugging Face folder of a checkpoint. It appears whole, and only if the comparison finds it right.
+    """Merge a checkpoint into a Hugging Face folder, which is written atomically and only if the comparison succeeds.
 
     Args:
         checkpoint: `.../global_step_N`.
-        target: The folder to make. It must not exist yet, or be empty.
-        base_name: The base, where the checkpoint records none, or the folder that it records is gone.
+        target: The new folder, which must be missing or empty.
+        base_name: The base, if the checkpoint records none or its recorded folder is missing.
 
     Raises:
-        UserError: Something is missing, damaged or does not fit, or nothing was merged.
+        UserError: A file is missing, damaged or does not fit, or the model equals its base.
     """
     check_empty(target)
     with reading(checkpoint):
@@ -82,7 +82,9 @@ def _merge_checkpoint(checkpoint: Path, target: Path, base_name: str | None) -> 
             origin = origin_of(checkpoint, info, None, base.folder if base else None)
             proof = _write_state(state, beside, own, base, str(checkpoint), origin)
         elif base is None:
-            raise UserError(f"{checkpoint} holds an adapter, and not what its base is: set AGENT_MODEL_REPO_ID to it")
+            raise UserError(
+                f"{checkpoint} contains an adapter but does not record its base: set AGENT_MODEL_REPO_ID to the base"
+            )
         else:
             _check_frozen(state, base)
             del state
@@ -93,17 +95,17 @@ def _merge_checkpoint(checkpoint: Path, target: Path, base_name: str | None) -> 
 
 
 def merge_adapter(base_name: str, adapter: Path, target: Path, *, trust_remote_code: bool = False) -> compare.Proof:
-    """Merge an adapter into its base. As `merge_checkpoint`.
+    """Merge an adapter into its base; see `merge_checkpoint`.
 
     Args:
         base_name: A folder or a hub id.
-        adapter: The adapter's folder, or a merged one with `lora_adapter` in it, whose configuration and tokenizer are
-            taken then.
-        target: The folder to make. It must not exist yet, or be empty.
-        trust_remote_code: Whether code that stands in the model's folder may be run.
+        adapter: The adapter's folder, or a merged model's folder with `lora_adapter` in it, whose configuration and
+            tokenizer are then used.
+        target: The new folder, which must be missing or empty.
+        trust_remote_code: Whether code in the model's folder may be run.
 
     Raises:
-        UserError: Something is missing, damaged or does not fit, or nothing was merged.
+        UserError: A file is missing, damaged or does not fit, or the model equals its base.
     """
     check_empty(target)
     base = Base.find(base_name)
@@ -124,10 +126,10 @@ def merge_adapter(base_name: str, adapter: Path, target: Path, *, trust_remote_c
 
 
 def read_origin(report: Path) -> Origin:
-    """What a merge.json says of its model's training.
+    """The origin in a merge.json.
 
     Raises:
-        UserError: It cannot be understood.
+        UserError: The file is damaged.
     """
     try:
         return Origin.from_values(json.loads(report.read_text(encoding="utf-8")).get("origin", {}))
@@ -142,27 +144,28 @@ def _lora_of(adapter: Path) -> LoraInfo:
 
 
 def _base_of(checkpoint: Path, info: CheckpointInfo | None, named: str | None) -> Base | None:
-    """The base that the checkpoint records, or else the one that the person names."""
     if info is None:
         return Base.find(named) if named else None
     try:
         base = Base.find(_from_root(info.base_model))
     except UserError as error:
         if not named:
-            raise UserError(f"{error}; set AGENT_MODEL_REPO_ID to the folder or hub id where it is now") from error
+            raise UserError(f"{error}; set AGENT_MODEL_REPO_ID to its current folder or hub id") from error
         base = Base.find(named)
     if info.base_fingerprint not in (None, weights_fingerprint(base.folder)):
-        raise UserError(f"the weights in {base.folder} are not those of {info.base_model} on which {checkpoint} began")
+        raise UserError(
+            f"the weights in {base.folder} differ from those of {info.base_model}, the base of {checkpoint}: set "
+            "AGENT_MODEL_REPO_ID to the right base"
+        )
     return base
 
 
 def _from_root(name: str) -> str:
-    """A folder as training saw it, which runs in the checkout; or the hub id that it is."""
+    """Resolve a folder relative to the checkout. Hub ids stay as they are."""
     return str(ROOT / name) if (ROOT / name).is_dir() else name
 
 
 def _check_frozen(state: Mapping[str, torch.Tensor], base: Base) -> None:
-    """Where a LoRA checkpoint holds the frozen weights too, they must be the base's."""
     there = headers(base.folder)
     for name, tensor in state.items():
         plain = name.removeprefix("base_model.model.").replace(".base_layer.", ".")
@@ -175,12 +178,11 @@ def _check_frozen(state: Mapping[str, torch.Tensor], base: Base) -> None:
 def _write_adapter(
     lora: Mapping[str, torch.Tensor], folder: Path, checkpoint: Path, info: CheckpointInfo | None, base: Base
 ) -> None:
-    """Write the adapter as peft would, and look that it is for this base."""
     folder.mkdir()
     settings = _settings_of(checkpoint, info)
     settings.base_model_name_or_path = base.name
     settings.inference_mode = True
-    # In a model the names of an adapter's tensors hold its own name, "default"; in a file they do not.
+    # In a model the tensor names include the adapter's name, "default". In a file they do not.
     save_file(
         {re.sub(r"(\.lora_\w+)\.default", r"\1", name): tensor.contiguous() for name, tensor in lora.items()},
         folder / WEIGHTS,
@@ -192,7 +194,8 @@ def _write_adapter(
 
 
 def _settings_of(checkpoint: Path, info: CheckpointInfo | None) -> Any:
-    """The adapter's settings: of the adapter that training went on from, or verl's record, or ours."""
+    """The adapter's settings: from the adapter that training continued from, from verl's record, or from
+    checkpoint.json."""
     record = checkpoint / "actor/lora_train_meta.json"
     began = info.lora.adapter_path if info is not None and info.lora is not None else None
     try:
@@ -200,20 +203,20 @@ def _settings_of(checkpoint: Path, info: CheckpointInfo | None) -> Any:
         if began is not None:
             settings: Any = LoraConfig.from_pretrained(_from_root(began))
             if trained and (settings.r, settings.lora_alpha) != (trained["r"], trained["lora_alpha"]):
-                raise ValueError(f"its rank and alpha are not those in {record}")
+                raise ValueError(f"its rank and alpha differ from those in {record}")
             return settings
         if trained:
             return LoraConfig(r=trained["r"], lora_alpha=trained["lora_alpha"], task_type="CAUSAL_LM")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        what = f"the adapter {began} that training went on from" if began else str(record)
-        raise UserError(f"{what} cannot be read ({error}): its settings are needed") from error
+        what = f"the adapter {began}, from which training continued," if began else str(record)
+        raise UserError(f"{what} cannot be read ({error}): restore it, because its settings are needed") from error
     if info is None or info.lora is None:
-        raise UserError(f"there is no {record}: without its alpha an adapter cannot be scaled")
+        raise UserError(f"{record} is missing, and without its alpha the adapter cannot be scaled: restore the file")
     return LoraConfig(r=info.lora.rank, lora_alpha=info.lora.alpha, task_type="CAUSAL_LM")
 
 
 def _shortest(modules: set[str], base: Base) -> list[str]:
-    """Names that mean just these modules: a last part where every module of the base with it has an adapter."""
+    """Short names for exactly these modules: the last part if all modules of the base with it have an adapter."""
     every = {name.rpartition(".")[0] for name in headers(base.folder)} - modules
     spared = {module.rpartition(".")[2] for module in every}
     return sorted({last if (last := module.rpartition(".")[2]) not in spared else module for module in modules})
@@ -222,23 +225,24 @@ def _shortest(modules: set[str], base: Base) -> list[str]:
 def _write_merged(
     beside: Path, own: Path, base: Base, source: str, origin: Origin, trust_remote_code: bool = False
 ) -> compare.Proof:
-    """Merge the adapter that stands in `beside` already, write the model around it, and prove it."""
     adapter, dtype = beside / ADAPTER, saved_dtype(base.folder)
     record_base(adapter, base.name, base.folder)
     model = load_adapter(load_model(base.folder, own, dtype, trust_remote_code), adapter)
     model.merge_and_unload().save_pretrained(beside)
     del model
-    gc.collect()  # a peft model holds itself in circles, and two models may be more than the memory holds
+    gc.collect()  # a peft model has reference cycles, and memory may be too small for two models
     copy_own_files(own, beside, dtype)
     weights = compare.compare_weights(beside, base.folder)
     if not weights.differing:
         raise UserError(
-            f"nothing was merged: all {weights.compared} tensors are those of {base.name}. The adapter is zero, or its "
-            f"changes are too small for {dtype_name(dtype)}"
+            f"nothing was merged, because all {weights.compared} tensors equal those of {base.name}: the adapter is "
+            f"zero, or its changes are too small for {dtype_name(dtype)}"
         )
     modules = adapted_modules(adapter)
     if foreign := set(weights.differing) - {f"{module}.weight" for module in modules}:
-        raise UserError(f"{min(foreign)} changed in the merge, and it has no adapter")
+        raise UserError(
+            f"{min(foreign)} changed in the merge although it has no adapter: check that {base.name} is the right base"
+        )
     asked = compare.prompts(
         AutoTokenizer.from_pretrained(beside, local_files_only=True, trust_remote_code=trust_remote_code)
     )
@@ -268,11 +272,10 @@ def _write_merged(
 def _write_state(
     state: Mapping[str, torch.Tensor], beside: Path, own: Path, base: Base | None, source: str, origin: Origin
 ) -> compare.Proof:
-    """Write the whole model of the shards, and prove that it is theirs and not the base."""
     try:
         config: Any = AutoConfig.from_pretrained(own, local_files_only=True)
     except (OSError, ValueError) as error:
-        raise UserError(f"{own} holds no configuration that transformers can read ({error})") from error
+        raise UserError(f"transformers cannot read the configuration in {own} ({error})") from error
     dtype = saved_dtype(base.folder) if base else config.dtype or next(iter(state.values())).dtype
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, dtype=dtype)
@@ -282,18 +285,20 @@ def _write_state(
     model.tie_weights()
     lacking = [name for name, parameter in model.named_parameters() if parameter.is_meta]
     if lacking or loading.unexpected_keys:
-        raise UserError(f"the shards are not of the model in {own}: {[*lacking, *loading.unexpected_keys][0]}")
+        raise UserError(
+            f"the shards do not belong to the model in {own}: {[*lacking, *loading.unexpected_keys][0]} differs"
+        )
     model.save_pretrained(beside)
     del model
     copy_own_files(own, beside, dtype)
     equal = compare.compare_state(load_model(beside, beside, dtype).state_dict(), state)
     if any(own.glob("*.safetensors")) and compare.compare_weights(beside, own).differing:
-        # With the checkpoint contents "hf_model", verl has put the model together itself.
-        raise UserError(f"the shards are not the model that was saved beside them in {own}")
+        # With the checkpoint contents "hf_model", verl has also saved the whole model.
+        raise UserError(f"the shards differ from the model that was saved beside them in {own}: use another step")
     weights = compare.compare_weights(beside, base.folder) if base else None
     if base and weights and not weights.differing:
         raise NothingTrained(
-            f"nothing was trained: all {weights.compared} tensors are those of {base.name}, when rounded to "
+            f"training changed nothing: all {weights.compared} tensors equal those of {base.name}, rounded to "
             f"{dtype_name(dtype)}"
         )
     proof = compare.Proof(
@@ -317,4 +322,4 @@ def _written(target: Path) -> Iterator[Path]:
         with whole_folder(target) as beside:
             yield beside
     except (OSError, SafetensorError) as error:
-        raise UserError(f"{target} cannot be written ({error}): name another folder, or make room") from error
+        raise UserError(f"{target} cannot be written ({error}): choose another folder, or free some space") from error

@@ -22,40 +22,40 @@ QUESTIONS = (
     "Name a prime number between 20 and 30, and say in one sentence why it is prime.",
     "1, 1, 2, 3, 5, 8: what comes next? Answer in \\boxed{}.",
 )
-"""What both models are asked when their logits are compared."""
+"""The prompts for the comparison of logits."""
 
 LOGIT_TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 1e-1, torch.float16: 2e-2}
-"""By the dtype of the weights: how far a logit may move when an adapter is merged, as a share of the largest logit.
+"""The tolerance for logits after a merge as a share of the largest logit, by the dtype of the weights.
 
-Merging rounds each weight once to its dtype, and that alone moves logits; they are computed in float32. On models of
-random weights with 4 and 28 layers the largest share was 7e-6 in float32, 3e-2 in bfloat16 and 4e-3 in float16.
+Merging rounds each weight once to its dtype, which moves logits. The logits are computed in float32. On models with
+random weights and 4 or 28 layers the largest share was 7e-6 in float32, 3e-2 in bfloat16 and 4e-3 in float16.
 """
 
 MOST_LOST, MUCH_LOST = 0.9, 0.25
-"""Which share of an adapter's effect a merge may lose by rounding, and from which share on people are warned.
+"""The share of an adapter's effect that rounding in a merge may lose, and the share from which a warning is printed.
 
-A merge without effect loses 1. In bfloat16 a weight moves in steps of 1/256 of itself, which is more than a short
-training moves it: on the same models a lora_B with entries of 1e-4 lost 0.8 to 0.95, of 1e-3 0.1 to 0.6, and of 1e-2
+A merge without effect loses 1. A bfloat16 weight changes in steps of 1/256 of its value, which is more than the change
+by a short training. On the same models a lora_B with entries of 1e-4 lost 0.8 to 0.95, of 1e-3 0.1 to 0.6, and of 1e-2
 less than 0.1.
 """
 
 
 AGREEMENT = 0.999
-"""At which share of places the merged model and the base with its adapter should find the same token likeliest.
+"""The share of places at which the merged model and the base with its adapter should agree on the most likely token.
 
-People are warned below it, and nothing is refused: where two tokens are nearly as likely, rounding decides.
+A lower share prints a warning and is not an error, because rounding decides between nearly equal tokens.
 """
 
 
 @dataclass(frozen=True)
 class WeightDifference:
-    """How the tensors of two folders differ.
+    """The difference between the tensors of two folders.
 
     Attributes:
-        compared: How many tensors have the same name in both.
-        differing: The names of those that are not equal, bit for bit.
+        compared: The number of tensors with the same name in both.
+        differing: The names of tensors that are not bitwise equal.
         largest: The largest absolute difference of two values.
-        unmatched: Names that only one of the two has.
+        unmatched: Names that only one folder has.
     """
 
     compared: int
@@ -66,18 +66,18 @@ class WeightDifference:
 
 @dataclass(frozen=True)
 class LogitDifference:
-    """How the logits of a merged model differ from those of the base with its adapter.
+    """The difference between the logits of a merged model and of the base with its adapter.
 
     Attributes:
         largest: The largest absolute difference.
-        tolerance: The most that it may be.
-        adapter: The largest absolute difference between the base with its adapter and without.
-        lost: The root mean square of the differences, over that of the adapter's own: 0 for a merge that is exact, 1
-            for one without effect.
-        prompts: How many prompts were asked.
-        places: How many tokens they have together.
-        agreeing: At how many places both find the same token likeliest.
-        disagreeing: The prompts in which they do not everywhere, by their numbers in `QUESTIONS`, from 0.
+        tolerance: The limit of `largest`.
+        adapter: The largest absolute difference between the base with and without its adapter.
+        lost: The root mean square of the differences, divided by that of the adapter's effect: 0 for an exact merge, 1
+            for a merge without effect.
+        prompts: The number of prompts.
+        places: Their total number of tokens.
+        agreeing: The number of places with the same most likely token.
+        disagreeing: The prompts with a different most likely token, as indices of `QUESTIONS`.
     """
 
     largest: float
@@ -91,24 +91,23 @@ class LogitDifference:
 
     @property
     def agreement(self) -> float:
-        """The share of places with the same likeliest token."""
         return self.agreeing / self.places
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What was merged, and how it compares. This is what merge.json holds.
+    """The report of a merge, as stored in merge.json.
 
     Attributes:
         source: The folder of the checkpoint or of the adapter.
-        base: The base's name; None if none is known, and then nothing could be compared with it.
+        base: The base's name; None if unknown, so that nothing was compared with it.
         base_fingerprint: `adapter.weights_fingerprint` of the base.
-        dtype: Of the merged weights, as config.json names it.
-        weights: Against the base.
-        adapted: How many tensors have an adapter; None if every parameter was trained.
-        logits: Against the base with its adapter, not merged; None if every parameter was trained.
-        shard_tensors: How many tensors are bit for bit those of the shards; None for an adapter.
-        origin: Of what training it comes.
+        dtype: The dtype of the merged weights, as config.json names it.
+        weights: The comparison with the base's weights.
+        adapted: The number of tensors with an adapter; None if every parameter was trained.
+        logits: The comparison with the base and its unmerged adapter; None if every parameter was trained.
+        shard_tensors: The number of tensors that are bitwise equal to the shards; None for an adapter.
+        origin: The model's training.
     """
 
     source: str
@@ -122,7 +121,7 @@ class Proof:
     origin: Origin
 
     def to_json(self) -> str:
-        """As it stands in merge.json, with the number of differing tensors instead of their names."""
+        """The contents of merge.json, with the number of differing tensors instead of their names."""
         values = dataclasses.asdict(self)
         if self.weights is not None:
             values["weights"]["differing"] = len(self.weights.differing)
@@ -130,80 +129,84 @@ class Proof:
 
 
 def table_of(proof: Proof) -> Table:
-    """The proof, for people."""
-    table = Table(title="what was merged, and how it compares", show_header=False)
+    """The report as a printed table."""
+    table = Table(title="merge report", show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     table.add_row("from", proof.source)
-    table.add_row("base", proof.base or "unknown, so nothing was compared with it: AGENT_MODEL_REPO_ID names it")
+    table.add_row("base", proof.base or "unknown: set AGENT_MODEL_REPO_ID to compare with it")
     table.add_row("weights", proof.dtype)
     if proof.shard_tensors is not None:
-        table.add_row("tensors equal to the shards, bit for bit", f"all {proof.shard_tensors}")
+        table.add_row("tensors bitwise equal to the shards", f"all {proof.shard_tensors}")
     if proof.weights is not None:
         table.add_row(
             "tensors that differ from the base", f"{len(proof.weights.differing)} of {proof.weights.compared}"
         )
-        table.add_row("largest difference of a weight", f"{proof.weights.largest:.3g}")
+        table.add_row("largest weight difference", f"{proof.weights.largest:.3g}")
         if proof.weights.unmatched:
-            table.add_row("tensors that only one of the two has", f"{len(proof.weights.unmatched)}")
+            table.add_row("tensors that only one of them has", f"{len(proof.weights.unmatched)}")
     if proof.logits is not None:
-        table.add_row("logits: merged against base with adapter", f"{proof.logits.largest:.3g}")
-        table.add_row("logits: what rounding may make of it", f"{proof.logits.tolerance:.3g}")
-        table.add_row("logits: what the adapter changes", f"{proof.logits.adapter:.3g}")
-        table.add_row("share of that which rounding lost", f"{proof.logits.lost:.1%}")
+        table.add_row("logits: merged model vs base with adapter", f"{proof.logits.largest:.3g}")
+        table.add_row("logits: tolerance for rounding", f"{proof.logits.tolerance:.3g}")
+        table.add_row("logits: effect of the adapter", f"{proof.logits.adapter:.3g}")
+        table.add_row("share of the effect lost by rounding", f"{proof.logits.lost:.1%}")
         table.add_row(
-            "places where both find the same token likeliest",
+            "places with the same most likely token",
             f"{proof.logits.agreeing} of {proof.logits.places} ({proof.logits.agreement:.2%})",
         )
         if proof.logits.disagreeing:
-            table.add_row("prompts in which they do not", "\n".join(map(_shown, proof.logits.disagreeing)))
+            table.add_row(
+                "prompts with a different most likely token", "\n".join(map(_shown, proof.logits.disagreeing))
+            )
     return table
 
 
 def print_proof(proof: Proof, target: Path) -> None:
-    """Print the proof, what is to be known of it, and where the model is."""
+    """Print the report, its warnings, and the model's folder."""
     console = Console()
     console.print(table_of(proof))
     if proof.logits is not None and proof.logits.lost > MUCH_LOST:
         console.print(
-            f"rounding to {proof.dtype} lost {proof.logits.lost:.0%} of what the adapter does: nearer to what was "
-            f"trained is the base with the adapter in {target / 'lora_adapter'}",
+            f"rounding to {proof.dtype} lost {proof.logits.lost:.0%} of the adapter's effect: to avoid this loss, use "
+            f"the base with the adapter in {target / 'lora_adapter'}",
             soft_wrap=True,
             style="yellow",
         )
     if proof.logits is not None and proof.logits.agreement < AGREEMENT:
         console.print(
-            f"the merged model and the base with its adapter find the same token likeliest at {proof.logits.agreeing} "
-            f"of {proof.logits.places} places, and {AGREEMENT:.1%} are wanted: compare how both play",
+            "the merged model and the base with its adapter have the same most likely token at "
+            f"{proof.logits.agreeing} of {proof.logits.places} places, less than {AGREEMENT:.1%}: compare how both "
+            "play",
             soft_wrap=True,
             style="yellow",
         )
-    console.print(f"the merged model: {target}", soft_wrap=True, highlight=False)
+    console.print(f"merged model: {target}", soft_wrap=True, highlight=False)
 
 
 def compare_weights(merged: Path, base: Path) -> WeightDifference:
-    """Compare two folders of safetensors, a tensor at a time.
+    """Compare two folders of safetensors, tensor by tensor.
 
-    Both are taken in the dtype of `merged`, so that a base that was only rounded counts as unchanged.
+    The base is cast to the dtype of `merged`, so that rounding does not count as a change.
 
     Raises:
-        UserError: A tensor has another shape in the base, or a value in `merged` is not a finite number.
+        UserError: The folders have no common tensor name, a shape differs, or a value in `merged` is not finite.
     """
     ours, theirs = headers(merged), headers(base)
     names = sorted(ours.keys() & theirs.keys())
     if not names:
-        raise UserError(f"{base} is not the base: none of its tensors has the name of a merged one")
+        raise UserError(f"{base} is not the base: it shares no tensor name with the merged model")
     differing: list[str] = []
     largest = 0.0
     for name in names:
         if ours[name].shape != theirs[name].shape:
             raise UserError(
-                f"{base} is not the base: {name} is {theirs[name].shape} there, and {ours[name].shape} here"
+                f"{base} is not the base: {name} has shape {theirs[name].shape} there, and {ours[name].shape} in the "
+                "merged model"
             )
         here = _tensor(ours[name].file, name)
         there = _tensor(theirs[name].file, name).to(here.dtype)
         if not here.isfinite().all():
-            raise UserError(f"{name} holds values that are not finite numbers: use an earlier step")
+            raise UserError(f"{name} contains values that are not finite: use an earlier step")
         if not torch.equal(here, there):
             differing.append(name)
             largest = max(largest, (here.float() - there.float()).abs().max().item())
@@ -211,16 +214,18 @@ def compare_weights(merged: Path, base: Path) -> WeightDifference:
 
 
 def compare_state(model: Mapping[str, torch.Tensor], shards: Mapping[str, torch.Tensor]) -> int:
-    """How many tensors a model has, each of which is bit for bit the shards' in the model's dtype.
+    """Check that a model's tensors are bitwise equal to the shards' in the model's dtype, and return their number.
 
     Raises:
-        UserError: One is not, or one of the two has a tensor that the other has not.
+        UserError: A tensor differs, or exists only on one side.
     """
     for name in sorted(model.keys() | shards.keys()):
         if name not in model or name not in shards:
-            raise UserError(f"{name} is in {'the shards' if name in shards else 'the merged model'} alone")
+            raise UserError(
+                f"only {'the shards have' if name in shards else 'the merged model has'} {name}: merge again"
+            )
         if not torch.equal(model[name], shards[name].to(model[name].dtype)):
-            raise UserError(f"{name} of the merged model is not what the shards hold")
+            raise UserError(f"{name} of the merged model differs from the shards: merge again")
     return len(model)
 
 
@@ -233,17 +238,20 @@ def prompts(tokenizer: Any) -> list[list[int]]:
 
 @torch.no_grad()
 def logits_of(model: Any, asked: Sequence[Sequence[int]]) -> list[torch.Tensor]:
-    """The logits at each place of each prompt: a (tokens, vocabulary) tensor of float32 for each."""
+    """The logits of each prompt as a float32 tensor (tokens, vocabulary)."""
     return [model(input_ids=torch.tensor([list(ids)])).logits[0].float() for ids in asked]
 
 
 def compare_logits(
     merged: Sequence[torch.Tensor], adapted: Sequence[torch.Tensor], base: Sequence[torch.Tensor], dtype: torch.dtype
 ) -> LogitDifference:
-    """Compare what `logits_of` gave for the merged model, the base with its adapter, and the base alone.
+    """Compare the logits of the merged model, the base with its adapter, and the base.
 
     Args:
-        dtype: Of the merged weights.
+        merged: `logits_of` the merged model.
+        adapted: `logits_of` the base with its adapter.
+        base: `logits_of` the base.
+        dtype: The dtype of the merged weights.
     """
     error, effect = _differences(merged, adapted), _differences(base, adapted)
     same = [one.argmax(dim=-1) == other.argmax(dim=-1) for one, other in zip(merged, adapted, strict=True)]
@@ -260,27 +268,26 @@ def compare_logits(
 
 
 def check_logits(proof: Proof) -> None:
-    """Refuse a merge that does not answer as the base with its adapter does.
+    """Refuse a merged model whose logits differ from those of the base with its adapter.
 
     Raises:
-        UserError: It answers otherwise, or as the base does.
+        UserError: The logits differ by more than rounding, or rounding lost the adapter's effect.
     """
     logits = proof.logits
     assert logits is not None
     if not logits.largest <= logits.tolerance:
         raise UserError(
-            f"the merged model does not answer as {proof.base} with its adapter: logits differ by {logits.largest:.3g} "
-            f"and rounding to {proof.dtype} makes at most {logits.tolerance:.3g}"
+            f"the merged model does not answer as {proof.base} with its adapter: logits differ by "
+            f"{logits.largest:.3g}, more than the {logits.tolerance:.3g} that rounding to {proof.dtype} explains"
         )
     if not logits.lost <= MOST_LOST:
         raise UserError(
-            f"the merged model answers as {proof.base} does: rounding to {proof.dtype} lost {logits.lost:.0%} of what "
-            "the adapter does; train longer"
+            f"the merged model answers like {proof.base}, because rounding to {proof.dtype} lost {logits.lost:.0%} of "
+            "the adapter's effect: train longer"
         )
 
 
 def _shown(number: int) -> str:
-    """A question of which only the first line is shown."""
     return f"{number}: {QUESTIONS[number].splitlines()[0]}"
 
 

@@ -12,36 +12,36 @@ from veritas_rl.errors import UserError
 
 
 def check_empty(folder: Path) -> None:
-    """Refuse a place for a model where there is something already.
+    """Refuse to write a model into a folder that is not empty.
 
     Raises:
-        UserError: There is.
+        UserError: The folder is not empty.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} is not empty: a model is never written over another; remove it or name a new folder")
+        raise UserError(f"{folder} is not empty, and models are never overwritten: remove it, or choose a new folder")
 
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """A folder to write into, which becomes `folder` at the end of the block, or vanishes if the block raises.
+    """Yield a temporary folder that is renamed to `folder` at the end of the block, or removed if the block raises.
 
     Args:
-        folder: It must not exist yet, or be empty. Its parents are made.
+        folder: The new folder, which must be missing or empty. Its parents are created.
 
     Raises:
-        UserError: There is something in `folder` already, or it cannot be made.
+        UserError: `folder` is not empty, or cannot be created.
     """
     check_empty(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     except OSError as error:
-        raise UserError(f"{folder} cannot be made ({error}): name another folder") from error
+        raise UserError(f"{folder} cannot be created ({error}): choose another folder") from error
     try:
         yield beside
         paths = [*beside.rglob("*"), beside]
         for path in paths:
-            # mkdtemp and safetensors make them private, which would hide the model from other users of the machine.
+            # mkdtemp and safetensors create private files, which other users of the machine could not read.
             path.chmod(0o755 if path.is_dir() else 0o644)
         _flush(paths)
         beside.replace(folder)
@@ -52,7 +52,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that a reader meets the old one or the new one, never a part."""
+    """Write a file atomically: readers see the old or the new contents."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     beside = Path(name)
     try:
@@ -75,18 +75,18 @@ def keep_newest_beside(written: Path, most: int) -> None:
 
 
 def save_model_folder(model: Any, tokenizer: Any, folder: Path) -> Path:
-    """Write a Hugging Face folder so that it appears whole.
+    """Write a Hugging Face folder atomically.
 
     Args:
         model: A transformers model.
         tokenizer: A transformers tokenizer.
-        folder: Where to. It must not exist yet, or be empty.
+        folder: The new folder, which must be missing or empty.
 
     Returns:
         `folder`.
 
     Raises:
-        UserError: There is something in `folder` already.
+        UserError: `folder` is not empty.
     """
     with whole_folder(folder) as beside:
         model.save_pretrained(beside)

@@ -1,16 +1,17 @@
-"""Where a checkpoint's parts are, and whether all of them are there. Imports without torch.
+"""The files of a checkpoint, and checks that it is complete. Imports without torch.
 
     <experiment>/global_step_N/actor/{model,optim,extra_state}_world_size_W_rank_R.pt    a shard for each rank
     <experiment>/global_step_N/actor/huggingface/                                        config and tokenizer
     <experiment>/global_step_N/critic/..., data.pt
     <experiment>/global_step_N/checkpoint.json                                           what this module writes
 
-Supervised fine-tuning has one model, and no folder for its role: what is in actor/ above lies in global_step_N itself.
+Supervised fine-tuning has one model and no role folder: the files of actor/ are in global_step_N itself.
 
-verl writes the first three. `checkpoint.json` is written after them, whole, so a step folder that has one is whole.
+verl writes the first three. `checkpoint.json` is written last and atomically, so a step folder with this file is
+complete.
 
-Who reads a checkpoint holds a shared lock on that file (`reading`), and who removes one holds it alone (`removing`).
-The kernel lets go of both with the process, however it ends.
+A reader holds a shared lock on that file (`reading`), and a remover an exclusive lock (`removing`). The kernel releases
+both when the process ends.
 """
 
 import dataclasses
@@ -33,10 +34,10 @@ EXPERIMENTS = ROOT / "train/artifacts/RL/checkpoints"
 """The default folder of experiments."""
 
 INFO, RECORD = "checkpoint.json", "run.json"
-"""What a step folder says of itself, and what the run says that wrote it, beside its step folders."""
+"""The record in a step folder, and the record of the run beside its step folders."""
 
 STOP = "stop"
-"""A file of this name in an experiment's folder asks the training that writes there to save and end."""
+"""A file with this name in an experiment's folder asks the training to save and end."""
 
 _STEP = re.compile(r"global_step_(\d+)")
 _SHARD = re.compile(r"model_world_size_(\d+)_rank_\d+\.pt")
@@ -44,13 +45,13 @@ _SHARD = re.compile(r"model_world_size_(\d+)_rank_\d+\.pt")
 
 @dataclass(frozen=True)
 class LoraInfo:
-    """The adapter that was trained.
+    """The trained adapter.
 
     Attributes:
         rank: Its rank.
-        alpha: Its scaling is alpha / rank.
-        target_modules: Which modules have one, as verl was configured: "all-linear", or names.
-        adapter_path: The adapter folder that training went on from, whose settings hold then; None for a fresh one.
+        alpha: Its alpha. The scaling is alpha / rank.
+        target_modules: verl's setting of the adapted modules: "all-linear", or names.
+        adapter_path: The adapter folder from which training continued, whose settings apply; None for a new adapter.
     """
 
     rank: int
@@ -61,15 +62,15 @@ class LoraInfo:
 
 @dataclass(frozen=True)
 class CheckpointInfo:
-    """What `checkpoint.json` says.
+    """The contents of `checkpoint.json`.
 
     Attributes:
         global_step: The training step after which the checkpoint was written.
-        base_model: What training began from: a folder or a hub id.
-        world_size: How many ranks wrote a shard each.
+        base_model: The start model: a folder or a hub id.
+        world_size: The number of ranks, each of which wrote a shard.
         lora: The adapter; None if every parameter was trained.
-        base_fingerprint: `adapter.weights_fingerprint` of the base; None if nobody took it.
-        device: verl's `trainer.device`, which its shards name; None if nobody wrote it down.
+        base_fingerprint: `adapter.weights_fingerprint` of the base; None if not recorded.
+        device: verl's `trainer.device`, which its shards name; None if not recorded.
     """
 
     global_step: int
@@ -80,15 +81,15 @@ class CheckpointInfo:
     device: str | None = None
 
     def to_json(self) -> str:
-        """As it stands in the file."""
+        """The contents of the file."""
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> "CheckpointInfo":
-        """The opposite of `to_json`. Keys that this version does not know are left out.
+        """The inverse of `to_json`. Unknown keys are ignored.
 
         Raises:
-            ValueError: It is no JSON object, or lacks a key.
+            ValueError: The text is not a JSON object, or lacks a key.
         """
         values = json.loads(text)
         try:
@@ -106,73 +107,74 @@ def step_of(folder: Path) -> int:
     """
     named = _STEP.fullmatch(folder.name)
     if named is None:
-        raise UserError(f"{folder} is no checkpoint: a checkpoint is a folder global_step_N")
+        raise UserError(f"{folder} is not a checkpoint: name a folder global_step_N")
     return int(named.group(1))
 
 
 def step_folder(experiment_folder: Path, step: int) -> Path:
-    """Where an experiment's checkpoint of a step is, or would be."""
+    """The folder of an experiment's checkpoint of a step, which may not exist."""
     return experiment_folder / f"global_step_{step}"
 
 
 def step_folders(experiment_folder: Path) -> list[Path]:
-    """Every `global_step_N` of an experiment, whole or not, by ascending N; empty if there is no such experiment."""
+    """Every `global_step_N` of an experiment, complete or not, by ascending N; empty if the experiment does not
+    exist."""
     if not experiment_folder.is_dir():
         return []
     return sorted((path for path in experiment_folder.iterdir() if _STEP.fullmatch(path.name)), key=step_of)
 
 
 def whole_checkpoints(experiment_folder: Path) -> list[Path]:
-    """The step folders that were written to the end, by ascending step."""
+    """The complete step folders, by ascending step."""
     return [folder for folder in step_folders(experiment_folder) if (folder / INFO).is_file()]
 
 
 def find_checkpoint(experiment: str, step: str) -> Path:
-    """The checkpoint that is meant.
+    """Find the checkpoint that the user names.
 
     Args:
-        experiment: CHECKPOINT_BASE; empty for the experiment with the newest whole checkpoint.
-        step: GLOBAL_STEP; empty for the newest whole one. One of plain verl, which never says that it is whole, counts
-            where no other does.
+        experiment: CHECKPOINT_BASE; empty for the experiment with the newest complete checkpoint.
+        step: GLOBAL_STEP; empty for the newest complete one. Checkpoints of plain verl, which are never marked as
+            complete, count if there are no others.
 
     Raises:
-        UserError: There is none; the message lists those that there are.
+        UserError: The checkpoint does not exist. The message lists the existing ones.
     """
     if experiment:
         folder = Path(experiment).expanduser().resolve()
     else:
         whole = [path for folder in EXPERIMENTS.glob("*") for path in whole_checkpoints(folder)]
         if not whole:
-            raise UserError(f"no whole checkpoint is under {EXPERIMENTS}: train first, or set CHECKPOINT_BASE")
+            raise UserError(f"{EXPERIMENTS} has no complete checkpoint: train first, or set CHECKPOINT_BASE")
         folder = max(whole, key=lambda path: (path / INFO).stat().st_mtime).parent
     there = step_folders(folder)
     if not there:
         below = sorted({path.parent.name for path in folder.glob("*/global_step_*")})
-        hint = f"; it holds the experiments {', '.join(below)}" if below else ""
-        raise UserError(f"CHECKPOINT_BASE={folder} holds no checkpoints, no global_step_N{hint}")
+        hint = f"; set it to one of its experiments: {', '.join(below)}" if below else ""
+        raise UserError(f"CHECKPOINT_BASE={folder} has no folder global_step_N{hint}")
     if not step:
         return (whole_checkpoints(folder) or there)[-1]
     if not step.isdecimal() or step_folder(folder, int(step)) not in there:
         known = ", ".join(str(step_of(path)) for path in there)
-        raise UserError(f"GLOBAL_STEP={step} is not in {folder}: the steps there are {known}")
+        raise UserError(f"GLOBAL_STEP={step} is not in {folder}: use one of {known}")
     return step_folder(folder, int(step))
 
 
 def write_info(checkpoint: Path, info: CheckpointInfo) -> None:
-    """Say that a checkpoint is whole. Call it last; the file appears whole."""
+    """Mark a checkpoint as complete. Call this last. The file is written atomically."""
     write_whole(checkpoint / INFO, info.to_json())
 
 
 def remove_info(checkpoint: Path) -> None:
-    """Say that a checkpoint is no longer whole: before it is overwritten or removed. There may be none."""
+    """Mark a checkpoint as incomplete, before it is overwritten or removed. It may not exist."""
     (checkpoint / INFO).unlink(missing_ok=True)
 
 
 def read_info(checkpoint: Path) -> CheckpointInfo | None:
-    """What a checkpoint says of itself; None if it says nothing, as one of plain verl or one that was cut off.
+    """A checkpoint's record; None for incomplete checkpoints and those of plain verl.
 
     Raises:
-        UserError: The file is there and cannot be understood.
+        UserError: The record is damaged.
     """
     path = checkpoint / INFO
     try:
@@ -185,10 +187,10 @@ def read_info(checkpoint: Path) -> CheckpointInfo | None:
 
 @contextmanager
 def reading(checkpoint: Path) -> Iterator[None]:
-    """Keep a checkpoint from being removed while it is read. Several may read it at once.
+    """Protect a checkpoint from removal while it is read. Several processes may read it.
 
     Raises:
-        UserError: It is not there, or is being removed.
+        UserError: The checkpoint does not exist, or is being removed.
     """
     with _locked(checkpoint, fcntl.LOCK_SH) as free:
         if not free:
@@ -198,7 +200,7 @@ def reading(checkpoint: Path) -> Iterator[None]:
 
 @contextmanager
 def removing(checkpoint: Path) -> Iterator[bool]:
-    """Keep a checkpoint from being read while it is removed; False if somebody reads it now, and it must stay."""
+    """Lock a checkpoint for removal. Yields False if it is in use and must stay."""
     with _locked(checkpoint, fcntl.LOCK_EX) as free:
         yield free
 
@@ -207,16 +209,16 @@ def removing(checkpoint: Path) -> Iterator[bool]:
 def _locked(checkpoint: Path, kind: int) -> Iterator[bool]:
     file = checkpoint / INFO
     try:
-        # Over NFS, only what is open for writing can be locked alone.
+        # Over NFS, an exclusive lock needs a file that is open for writing.
         descriptor = os.open(file, os.O_RDONLY if kind == fcntl.LOCK_SH else os.O_RDWR)
     except FileNotFoundError:
-        # One that does not say that it is whole can be read too, as one of plain verl.
+        # Checkpoints of plain verl have no such file and can be read too.
         try:
             descriptor = os.open(checkpoint, os.O_RDONLY)
         except FileNotFoundError:
-            raise UserError(f"there is no {checkpoint}") from None
+            raise UserError(f"{checkpoint} does not exist") from None
     except PermissionError as error:
-        raise UserError(f"{checkpoint} belongs to somebody else ({error})") from error
+        raise UserError(f"{checkpoint} is not accessible ({error})") from error
     try:
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
@@ -229,12 +231,12 @@ def _locked(checkpoint: Path, kind: int) -> Iterator[bool]:
 
 
 def role_folder(checkpoint: Path, role: str = "actor") -> Path:
-    """Where the parts of a role are: the checkpoint itself where supervised fine-tuning wrote it."""
+    """The folder of a role's files: the checkpoint itself after supervised fine-tuning."""
     return checkpoint if (checkpoint / "fsdp_config.json").is_file() else checkpoint / role
 
 
 def shard_files(checkpoint: Path, role: str = "actor", kind: str = "model") -> list[Path]:
-    """The files of a checkpoint's shards in the order of their ranks, whether they are there or not.
+    """The paths of a checkpoint's shards by rank. The files may be missing.
 
     Args:
         checkpoint: `.../global_step_N`.
@@ -242,7 +244,7 @@ def shard_files(checkpoint: Path, role: str = "actor", kind: str = "model") -> l
         kind: `model`, `optim` or `extra_state`.
 
     Raises:
-        UserError: Nothing says how many ranks there were.
+        UserError: The number of ranks is unknown.
     """
     folder = role_folder(checkpoint, role)
     size = _world_size(checkpoint, folder)
@@ -250,9 +252,9 @@ def shard_files(checkpoint: Path, role: str = "actor", kind: str = "model") -> l
 
 
 def check_shards(checkpoint: Path, role: str = "actor", kinds: Sequence[str] = ("model",)) -> None:
-    """Refuse a checkpoint that lacks a shard, or has one that was cut off.
+    """Refuse a checkpoint with a missing or truncated shard.
 
-    torch writes a zip file, whose directory comes last: a file that was cut off is no zip file.
+    torch writes zip files, whose directory is at the end, so a truncated file is not a valid zip file.
 
     Args:
         checkpoint: `.../global_step_N`.
@@ -260,18 +262,18 @@ def check_shards(checkpoint: Path, role: str = "actor", kinds: Sequence[str] = (
         kinds: Which of `model`, `optim` and `extra_state` are needed: `model` to merge, all of them to resume.
 
     Raises:
-        UserError: It names the first shard that is missing or damaged.
+        UserError: A shard is missing or damaged. The message names the first one.
     """
     for kind in kinds:
         for path in shard_files(checkpoint, role, kind):
             if not path.is_file():
-                raise UserError(f"{checkpoint.name} lacks a shard: there is no {path}; use another step")
+                raise UserError(f"{checkpoint.name} lacks the shard {path}: use another step")
             if not zipfile.is_zipfile(path):
-                raise UserError(f"{checkpoint.name} has a damaged shard: {path} was cut off; use another step")
+                raise UserError(f"{checkpoint.name} has a truncated shard, {path}: use another step")
 
 
 def fsdp_version(checkpoint: Path, role: str = "actor") -> int | None:
-    """1 or 2: which FSDP wrote a checkpoint's shards; None if nothing says it."""
+    """The FSDP version (1 or 2) that wrote a checkpoint's shards; None if unknown."""
     try:
         return int(json.loads((role_folder(checkpoint, role) / "fsdp_config.json").read_text())["FSDP_version"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -288,7 +290,7 @@ def _world_size(checkpoint: Path, folder: Path) -> int:
         pass
     sizes = {int(named.group(1)) for path in folder.glob("*.pt") if (named := _SHARD.fullmatch(path.name))}
     if len(sizes) != 1:
-        raise UserError(f"{folder} holds no checkpoint of verl's FSDP: it has no model_world_size_W_rank_R.pt")
+        raise UserError(f"{folder} is not a checkpoint of verl's FSDP: it has no model_world_size_W_rank_R.pt")
     return sizes.pop()
 
 

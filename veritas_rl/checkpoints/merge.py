@@ -1,9 +1,9 @@
-"""From a checkpoint to a Hugging Face folder, with proof that something was merged.
+"""Merge a checkpoint into a Hugging Face folder, and check the result.
 
     CHECKPOINT_BASE=<experiment folder> GLOBAL_STEP=<N> TARGET_DIR=<folder> python -m veritas_rl.checkpoints.merge
 
-is what `bash train/scripts/merge-ppo.sh` calls. Without CHECKPOINT_BASE and GLOBAL_STEP it takes the newest whole
-checkpoint. `assemble.py` merges, `compare.py` proves. A mistake in what was typed ends before torch is imported.
+`bash train/scripts/merge-ppo.sh` calls it. Without CHECKPOINT_BASE and GLOBAL_STEP it merges the newest complete
+checkpoint. `assemble.py` merges and `compare.py` compares. Mistakes in the settings are found before torch is imported.
 """
 
 import os
@@ -21,10 +21,9 @@ VARIABLES = ("CHECKPOINT_BASE", "GLOBAL_STEP", "TARGET_DIR", "AGENT_MODEL_REPO_I
 
 
 def main() -> None:
-    """The command line."""
     load_dotenv(ROOT / ".env")
     if sys.argv[1:]:
-        raise UserError(f"{sys.argv[1]} is not understood: set {', '.join(VARIABLES)} instead")
+        raise UserError(f"{sys.argv[1]} is not supported: set {', '.join(VARIABLES)} instead")
     experiment, step, named, base = (os.environ.get(name, "").strip() for name in VARIABLES)
     checkpoint = find_checkpoint(experiment, step)
     default = ROOT / "train/models" / f"{checkpoint.parent.name}-step-{step_of(checkpoint)}"

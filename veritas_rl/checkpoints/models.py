@@ -1,4 +1,4 @@
-"""Model folders as merging needs them: found, loaded whole or not at all, and written with what belongs to them."""
+"""Find, load and complete model folders for a merge."""
 
 import json
 import shutil
@@ -20,19 +20,19 @@ from veritas_rl.checkpoints.adapter import WEIGHTS, headers, public_name
 from veritas_rl.errors import UserError
 
 DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
-"""The dtypes of weights that can be merged, by the names that safetensors gives them."""
+"""The dtypes that can be merged, by their safetensors names."""
 
 OWN_FILES = (".json", ".jinja", ".model", ".py", ".tiktoken", ".txt")
-"""How the files end that belong to a model beside its weights: configurations, tokenizers, code."""
+"""The suffixes of a model's other files: configurations, tokenizers, code."""
 
 
 @dataclass(frozen=True)
 class Base:
-    """The model that training began from.
+    """The start model of a training.
 
     Attributes:
-        name: What other people call it: a hub id, or a folder.
-        folder: Where its files are.
+        name: Its hub id, or its folder.
+        folder: The folder of its files.
     """
 
     name: str
@@ -45,19 +45,19 @@ class Base:
 
     @classmethod
     def find(cls, name: str) -> "Base":
-        """Where a model is. What is on the hub and not on the disk is downloaded.
+        """Find a model, and download it from the hub if necessary.
 
         Args:
             name: A folder or a hub id.
 
         Raises:
-            UserError: There is no such model.
+            UserError: The model does not exist.
         """
         folder, public = Path(name).expanduser(), public_name(name)
         if folder.is_dir():
             return cls(public, folder.resolve())
         if public.startswith(("/", ".", "~")) or public.count("/") > 1:
-            raise UserError(f"the base {name} cannot be read: there is no such folder")
+            raise UserError(f"the base {name} cannot be read: the folder does not exist")
         try:
             return cls(public, Path(snapshot_download(public)))
         except (OSError, ValueError) as error:
@@ -66,7 +66,7 @@ class Base:
 
 
 def quiet() -> None:
-    """Leave the terminal to what is said here: transformers draws a bar for each file, and warns of what is checked."""
+    """Silence the progress bars and warnings of transformers. This package checks the same itself."""
     disable_progress_bar()
     set_verbosity_error()
 
@@ -75,19 +75,19 @@ def saved_dtype(folder: Path) -> torch.dtype:
     """The dtype of most of a folder's weights, by size.
 
     Raises:
-        UserError: They cannot be read, or are of a kind that cannot be merged, such as quantized ones.
+        UserError: The weights cannot be read, or have a dtype that cannot be merged, such as a quantized one.
     """
     sizes: Counter[str] = Counter()
     for header in headers(folder).values():
         sizes[header.dtype] += header.size
     ((name, _),) = sizes.most_common(1)
     if name not in DTYPES:
-        raise UserError(f"the weights in {folder} are {name}: use the model in {', '.join(DTYPES)}")
+        raise UserError(f"the weights in {folder} have dtype {name}: use the model in one of {', '.join(DTYPES)}")
     return DTYPES[name]
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """As config.json names it: float32, bfloat16, ..."""
+    """A dtype's name in config.json, such as float32."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -97,11 +97,12 @@ def load_model(weights: Path, own: Path, dtype: torch.dtype, trust_remote_code: 
     Args:
         weights: The folder of the weights.
         own: The folder of config.json.
-        dtype: Of its parameters.
-        trust_remote_code: Whether code that stands in `own` may be run.
+        dtype: The dtype of its parameters.
+        trust_remote_code: Whether code in `own` may be run.
 
     Raises:
-        UserError: It does not load, or the weights lack a tensor, which transformers would fill with random values.
+        UserError: The model does not load, or the weights lack a tensor, which transformers would fill with random
+            values.
     """
     try:
         config = AutoConfig.from_pretrained(own, local_files_only=True, trust_remote_code=trust_remote_code)
@@ -114,53 +115,55 @@ def load_model(weights: Path, own: Path, dtype: torch.dtype, trust_remote_code: 
             trust_remote_code=trust_remote_code,
         )
         model, loading = loaded
-    except Exception as error:  # whatever a damaged or foreign file makes transformers or safetensors raise
+    except Exception as error:  # transformers and safetensors raise many types of errors for a damaged file
         first = next(iter(str(error).strip().splitlines()), "")
         raise UserError(
             f"{weights} does not load as the model of {own / 'config.json'} ({type(error).__name__}: {first})"
         ) from error
     if loading["missing_keys"]:
         lacking = sorted(loading["missing_keys"])
-        raise UserError(f"{weights} lacks {lacking[0]} and so is not the model of {own / 'config.json'}")
+        raise UserError(f"{weights} lacks {lacking[0]}, so it is not the model of {own / 'config.json'}")
     return model.eval()
 
 
 def load_adapter(model: Any, adapter: Path) -> Any:
-    """A peft model around `model`, with every tensor of the adapter in it.
+    """A peft model around `model`, with every tensor of the adapter.
 
     Raises:
-        UserError: The adapter does not load, or not all of it, of which peft would only warn.
+        UserError: The adapter does not load completely. peft would only warn.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             adapted = PeftModel.from_pretrained(model, str(adapter)).eval()
-    except Exception as error:  # whatever a damaged or foreign file makes peft, torch or safetensors raise
+    except Exception as error:  # peft, torch and safetensors raise many types of errors for a damaged file
         first = next(iter(str(error).strip().splitlines()), "")
         raise UserError(f"{adapter} does not load on its base ({type(error).__name__}: {first})") from error
     saved = load_file(adapter / WEIGHTS)
     loaded = get_peft_model_state_dict(adapted, save_embedding_layers=False)
     if foreign := saved.keys() ^ loaded.keys():
-        raise UserError(f"peft does not load {adapter} as it stands: {min(foreign)} is in one of the two alone")
+        raise UserError(
+            f"peft does not load {adapter} completely: {min(foreign)} is only in the file or only in the model"
+        )
     for name, tensor in saved.items():
         if not torch.allclose(loaded[name], tensor.to(loaded[name].dtype), rtol=0, atol=0, equal_nan=True):
-            raise UserError(f"peft does not load {adapter} as it stands: {name} differs")
+            raise UserError(f"peft changes {adapter} when it loads it: {name} differs")
     return adapted
 
 
 def copy_own_files(own: Path, folder: Path, dtype: torch.dtype) -> None:
-    """Give a folder the configuration, tokenizer and code of a model, over what is there.
+    """Copy a model's configuration, tokenizer and code into a folder, and overwrite existing files.
 
     Args:
-        own: Whose they are. Weights, and what says where they are, are left.
-        folder: Where to.
-        dtype: What config.json shall say of the weights.
+        own: The model's folder. Weights and weight indexes are not copied.
+        folder: The target folder.
+        dtype: The dtype that config.json shall state.
     """
     for file in sorted(own.iterdir()):
         if file.is_file() and file.suffix in OWN_FILES and not file.name.endswith(".index.json"):
             shutil.copyfile(file, folder / file.name)
     config = folder / "config.json"
     values = json.loads(config.read_text(encoding="utf-8"))
-    values.pop("torch_dtype", None)  # the name of before transformers 5
+    values.pop("torch_dtype", None)  # the name before transformers 5
     values["dtype"] = dtype_name(dtype)
     config.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")

@@ -15,7 +15,7 @@ from yaml import YAMLError
 from veritas_rl.checkpoints.layout import RECORD, CheckpointInfo, LoraInfo, step_of
 
 PACKAGES = ("veritas-rl", "verl", "torch", "transformers", "peft", "open_spiel")
-"""Whose versions are kept."""
+"""The packages whose versions are stored."""
 
 SETTINGS = (
     "algorithm.adv_estimator",
@@ -43,23 +43,23 @@ SETTINGS = (
     "veritas_rl.quantization",
     "veritas_rl.seed",
 )
-"""The settings of a run that are kept, by the names that the command line takes; those that a recipe has."""
+"""The settings of a run that are stored, as command-line keys."""
 
 TASKS = "data.custom_cls.config"
-"""Where a run's tasks are set: `environments`, or `env` and `adapter_config`; `defaults` where they say nothing."""
+"""The node of a run's tasks: `environments`, or `env` and `adapter_config`. `defaults` fills missing keys."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a model comes from.
+    """The origin of a model.
 
     Attributes:
-        step: The training step of its checkpoint; None where it is not known.
-        lora: The adapter that was merged; None if every parameter was trained.
-        on_hub: Whether the base's name is a hub id, and no folder of the machine on which it was merged.
-        licence: What the base's card says of its licence: license, license_name and license_link, as far as it does.
-        recipe: The settings of its training by name; empty where the run's folder is gone.
-        versions: What it was merged with, by package.
+        step: The training step of its checkpoint; None if unknown.
+        lora: The merged adapter; None if every parameter was trained.
+        on_hub: Whether the base's name is a hub id and not a local folder.
+        licence: The fields license, license_name and license_link of the base's card, if present.
+        recipe: The settings of its training by name; empty if the run's folder is missing.
+        versions: The versions at the merge, by package.
     """
 
     step: int | None = None
@@ -71,22 +71,22 @@ class Origin:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> "Origin":
-        """Out of what merge.json holds.
+        """Create the origin from merge.json.
 
         Raises:
-            TypeError: It is something else.
+            TypeError: The values have another structure.
         """
         lora = values.get("lora")
         return cls(**{**values, "lora": None if lora is None else LoraInfo(**lora)})
 
 
 def origin_of(checkpoint: Path, info: CheckpointInfo | None, lora: LoraInfo | None, base: Path | None) -> Origin:
-    """The origin of a model that is made of a checkpoint.
+    """The origin of a model that is merged from a checkpoint.
 
     Args:
         checkpoint: `.../global_step_N`.
-        info: What it says of itself.
-        lora: The adapter in it.
+        info: The checkpoint's record.
+        lora: The checkpoint's adapter.
         base: The base's folder.
     """
     return Origin(
@@ -99,7 +99,7 @@ def origin_of(checkpoint: Path, info: CheckpointInfo | None, lora: LoraInfo | No
 
 
 def versions() -> dict[str, str]:
-    """The versions of what trains and merges, as far as it is installed."""
+    """The versions of the installed packages that train and merge."""
     found: dict[str, str] = {}
     for package in PACKAGES:
         try:
@@ -110,13 +110,13 @@ def versions() -> dict[str, str]:
 
 
 def licence_of(model: Path) -> dict[str, str]:
-    """What the card in a model's folder says of its licence, or else its config.json; empty if neither does."""
+    """The licence fields of a model's card, or else of its config.json; empty if both lack them."""
     names = ("license", "license_name", "license_link")
     for read in (_card_of, _configuration_of):
         try:
             said = read(model)
             found = {name: str(said[name]) for name in names if said.get(name)}
-        except (OSError, ValueError, AttributeError, YAMLError):  # none is there, or it cannot be understood
+        except (OSError, ValueError, AttributeError, YAMLError):  # the file is missing or damaged
             continue
         if found:
             return found
@@ -124,10 +124,10 @@ def licence_of(model: Path) -> dict[str, str]:
 
 
 def recipe_of(experiment: Path) -> dict[str, Any]:
-    """The settings of the run that writes to a folder of checkpoints. Paths are left out.
+    """The settings of a run, without paths.
 
     Args:
-        experiment: Where `run.json` stands, which names the run's folder, in which Hydra kept the configuration.
+        experiment: The run's checkpoint folder. Its `run.json` names the folder of the Hydra configuration.
     """
     try:
         folder = Path(json.loads((experiment / RECORD).read_text(encoding="utf-8"))["folder"])
@@ -143,7 +143,6 @@ def recipe_of(experiment: Path) -> dict[str, Any]:
 
 
 def _tasks_of(settings: Any) -> dict[str, Any]:
-    """What is set of each environment, by names such as "openspiel.cases"."""
     nodes = settings.get("environments") or {settings["env"]: {"config": settings.get("adapter_config")}}
     found: dict[str, Any] = {"environments": list(nodes)}
     for env, node in nodes.items():
@@ -165,7 +164,7 @@ def _configuration_of(model: Path) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A number, a word or a list of them; None for anything else."""
+    """A number, a string that is not a path, or a list of them; None for anything else."""
     if isinstance(value, (list, tuple)) or OmegaConf.is_list(value):
         parts = [_plain(part) for part in value]
         return parts if parts and None not in parts else None

@@ -1,7 +1,7 @@
-"""Chooses checkpoints of an experiment for removal, and removes them. Imports without torch.
+"""Choose checkpoints of an experiment for removal, and remove them. Imports without torch.
 
-Never removed are the newest whole one, those that are newer and not whole (one may be in the writing), and those that
-somebody reads. The trainer keeps its last few by the same rules, and never removes what does not say that it is whole.
+Three kinds are never removed: the newest complete checkpoint, newer incomplete ones (which may be in progress), and
+those in use. The trainer keeps its last checkpoints by the same rules, and never removes incomplete ones.
 """
 
 import shutil
@@ -13,29 +13,29 @@ from veritas_rl.checkpoints.layout import INFO, remove_info, removing, step_fold
 
 
 class Reason(StrEnum):
-    """Why a checkpoint stays or goes."""
+    """Why a checkpoint is kept or removed."""
 
-    NEWEST = "the newest whole one"
-    UNFINISHED = "not whole, and newer than every whole one"
-    WANTED = "to be kept"
-    READ = "is being read"
-    PARTIAL = "not whole, and older than the newest whole one"
-    BEYOND = "older than those to be kept"
-    OVER = "over the size"
+    NEWEST = "newest complete checkpoint"
+    UNFINISHED = "incomplete, and newer than every complete one"
+    WANTED = "kept"
+    READ = "in use"
+    PARTIAL = "incomplete, and older than the newest complete one"
+    BEYOND = "older than the kept ones"
+    OVER = "over the size limit"
 
 
 GOING = (Reason.PARTIAL, Reason.BEYOND, Reason.OVER)
-"""The reasons for which one goes."""
+"""The reasons for removal."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What shall become of one checkpoint.
+    """The decision about one checkpoint.
 
     Attributes:
         checkpoint: `.../global_step_N`.
-        size: Bytes of its files.
-        reason: Why it stays or goes.
+        size: The size of its files in bytes.
+        reason: Why it is kept or removed.
     """
 
     checkpoint: Path
@@ -49,12 +49,13 @@ class Verdict:
 
 
 def verdicts(experiment: Path, keep: int | None = None, most_bytes: int | None = None) -> list[Verdict]:
-    """What shall become of each checkpoint, by ascending step. Nothing is changed.
+    """Decide about each checkpoint, by ascending step. Nothing is changed.
 
     Args:
-        experiment: The folder of the step folders. Links in it are left alone.
-        keep: How many of the newest whole ones stay; None for all.
-        most_bytes: The oldest whole ones go until all that stay take no more; None for no limit.
+        experiment: The folder of the step folders. Links in it are ignored.
+        keep: The number of newest complete checkpoints to keep; None for all.
+        most_bytes: The size limit of all kept checkpoints, for which the oldest complete ones are removed; None for no
+            limit.
     """
     steps = [path for path in step_folders(experiment) if path.is_dir() and not path.is_symlink()]
     whole = [path for path in whole_checkpoints(experiment) if path in steps]
@@ -83,28 +84,28 @@ def verdicts(experiment: Path, keep: int | None = None, most_bytes: int | None =
 
 
 def remove(checkpoint: Path) -> bool:
-    """Remove a checkpoint, unless somebody reads it; whether it was removed.
+    """Remove a checkpoint unless it is in use, and return whether it was removed.
 
     Raises:
-        OSError: It cannot be removed, or not all of it; it counts as whole no more.
+        OSError: The checkpoint cannot be removed completely. It then counts as incomplete.
     """
     with removing(checkpoint) as free:
         if free:
-            # First of all it is whole no more: the process may be killed while it is removed.
+            # Mark it as incomplete first, because the process may be killed during the removal.
             remove_info(checkpoint)
             shutil.rmtree(checkpoint)
         return free
 
 
 def keep_newest(experiment: Path, keep: int) -> None:
-    """Remove the whole checkpoints but the newest `keep`: what a trainer does after it has saved one."""
+    """Remove all complete checkpoints except the newest `keep`. Trainers call it after each save."""
     for verdict in verdicts(experiment, keep):
         if verdict.goes and (verdict.checkpoint / INFO).is_file():
             remove(verdict.checkpoint)
 
 
 def size_of(folder: Path) -> int:
-    """The bytes of all files in a folder. One that vanishes meanwhile counts nothing."""
+    """The size of all files in a folder, in bytes. Files that vanish meanwhile are ignored."""
     total = 0
     for path in folder.rglob("*"):
         try:

@@ -1,7 +1,7 @@
-"""Publishing a merged model on the Hugging Face hub: what is sent, with the card that says where it comes from.
+"""Publish a merged model with its model card on the Hugging Face hub.
 
-`train/tools/push_to_hub.py` calls it. Nothing is sent that was not compared with its base first, and the card names no
-folder of this machine.
+`train/tools/push_to_hub.py` calls this module. A model is compared with its base before it is sent. The card contains
+no folder of this machine.
 """
 
 import json
@@ -28,10 +28,10 @@ from veritas_rl.errors import UserError
 CARD, TEMPLATE = "README.md", Path(__file__).with_name("model_card.md.jinja")
 
 METHODS = {"gae": "PPO with a critic", "grpo": "GRPO", "rae": "role-conditioned advantages"}
-"""What verl's advantage estimators are called."""
+"""Display names of verl's advantage estimators."""
 
 _FOLDERS = re.compile(r"(?<![\w.:/])~?/(?:[^\s/:,;|]+/)*([^\s/:,;|]+)")
-"""A path of this machine; its last part is what others may see."""
+"""A path of this machine, of which only the last part is published."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Results:
     """The table of an evaluation.
 
     Attributes:
-        columns: Its head.
-        rows: A cell for each column.
-        notes: What the evaluation says of itself.
+        columns: The headings.
+        rows: The rows, with a cell for each column.
+        notes: The evaluation's notes.
     """
 
     columns: list[str]
@@ -51,14 +51,14 @@ class Results:
 
 @dataclass(frozen=True)
 class Publication:
-    """What would be sent.
+    """A model that is ready to be sent.
 
     Attributes:
         folder: The model's folder.
-        repo_id: Where to: user/name.
-        files: What is sent beside the card, in order.
+        repo_id: The hub repository, user/name.
+        files: The files to send beside the card, in order.
         card: The text of README.md.
-        own_card: Whether a person wrote that, and it is sent as it stands.
+        own_card: Whether the user wrote README.md, which is then sent unchanged.
     """
 
     folder: Path
@@ -68,7 +68,7 @@ class Publication:
     own_card: bool
 
     def naming_folders(self) -> list[str]:
-        """The JSON files that name a folder of this machine, which others will see."""
+        """The JSON files that contain a folder of this machine, and would publish it."""
         return [
             path.relative_to(self.folder).as_posix()
             for path in self.files
@@ -79,16 +79,16 @@ class Publication:
 
 
 def prepare(folder: Path, repo_id: str, report: Path | None = None, base_name: str | None = None) -> Publication:
-    """Check a model, compare it with its base and write its card; nothing is changed on disk or hub.
+    """Check a model, compare it with its base and render its card. Nothing changes on disk or on the hub.
 
     Args:
         folder: A merged model.
         repo_id: user/name.
         report: The report.json of an evaluation or of a run.
-        base_name: The base, where merge.json names none, or the folder that it names is gone.
+        base_name: The base, if merge.json names none or its folder is missing.
 
     Raises:
-        UserError: It is no model, a raw checkpoint or an adapter, or equal to its base; or something cannot be read.
+        UserError: The folder is not a merged model, equals its base, or cannot be read.
     """
     check_repo_id(repo_id)
     _check_model(folder)
@@ -96,26 +96,27 @@ def prepare(folder: Path, repo_id: str, report: Path | None = None, base_name: s
     origin = _origin_of(folder, merge)
     named = base_name or merge.get("base")
     if not named:
-        raise UserError(f"{folder} does not say what its base is, and nothing shows that it learned: name --base_model")
+        raise UserError(f"{folder} does not record its base, with which it must be compared: set --base_model")
     try:
         base = Base.find(str(named))
     except UserError as error:
-        raise UserError(f"{error}; --base_model names where it is now") from error
+        raise UserError(f"{error}; set --base_model to its current folder or hub id") from error
     if merge.get("base_fingerprint") not in (None, weights_fingerprint(base.folder)):
         raise UserError(
-            f"the weights in {base.folder} are not those of {merge.get('base')}, of which {folder} was made"
+            f"the weights in {base.folder} differ from those of {merge.get('base')}, the base of {folder}: set "
+            "--base_model to the right base"
         )
     weights = compare.compare_weights(folder, base.folder)
     if not weights.differing:
-        raise UserError(f"{folder} is its base: all {weights.compared} tensors are those of {base.name}")
+        raise UserError(f"{folder} equals its base: all {weights.compared} tensors are those of {base.name}")
     results = read_results(report) if report is not None else None
-    # By another name, but with the same weights, it is the base that the merge had.
+    # A base under another name with the same weights is the base of the merge.
     name, on_hub = (str(merge["base"]), origin.on_hub) if merge.get("base") else (base.name, base.on_hub)
     card = card_of(folder, repo_id, name, on_hub, origin, merge, weights, results)
     written = folder / CARD
     own = written.is_file() and written.read_text(encoding="utf-8") != card
     if own and report is not None:
-        raise UserError(f"{written} is there already, and the report would not be in it: remove it for a new card")
+        raise UserError(f"{written} already exists without this report: delete it to get a new card")
     files = tuple(
         path
         for path in sorted(folder.rglob("*"))
@@ -130,12 +131,12 @@ def push(publication: Publication, token: str, private: bool) -> str:
     """Write the card into the folder, and send everything in one commit.
 
     Args:
-        publication: What to send.
-        token: A token of the hub that may write. It is in no message.
-        private: Whether nobody else may see it. A repository that is public already is refused then.
+        publication: The model to send.
+        token: A hub token with write access. No message contains it.
+        private: Whether the repository must be private. An existing public repository is then refused.
 
     Returns:
-        Where it is.
+        The repository's address.
 
     Raises:
         UserError: The hub refuses, or cannot be reached.
@@ -148,7 +149,7 @@ def push(publication: Publication, token: str, private: bool) -> str:
         where = api.create_repo(publication.repo_id, private=private or None, exist_ok=True)
         if private and not api.model_info(publication.repo_id).private:
             raise UserError(
-                f"{publication.repo_id} is there and public: name another --repo_id, or leave --private out"
+                f"{publication.repo_id} already exists and is public: choose another --repo_id, or leave --private out"
             )
         api.create_commit(
             publication.repo_id,
@@ -158,24 +159,24 @@ def push(publication: Publication, token: str, private: bool) -> str:
     except UserError:
         raise
     except (OSError, ValueError, LookupError, RuntimeError, httpx.HTTPError) as error:
-        # A hub's answer may run over many lines, and quote the request.
+        # The hub's answer may have many lines and quote the request.
         said = " ".join(str(error).split()).replace(token, "***")[:300]
         raise UserError(f"{publication.repo_id} was not published ({type(error).__name__}: {said})") from None
     return str(where)
 
 
 def check_repo_id(repo_id: str) -> None:
-    """Refuse what the hub would refuse.
+    """Check a repository id as the hub would.
 
     Raises:
-        UserError: It is no user/name.
+        UserError: The id is not user/name.
     """
     try:
         validate_repo_id(repo_id)
     except ValueError as error:
-        raise UserError(f"--repo_id {repo_id!r} is not understood: user/name ({error})") from error
+        raise UserError(f"--repo_id {repo_id!r} is not a repository id: use user/name ({error})") from error
     if repo_id.count("/") != 1:
-        raise UserError(f"--repo_id {repo_id!r} names no user or organisation: user/name")
+        raise UserError(f"--repo_id {repo_id!r} has no user or organisation: use user/name")
 
 
 def card_of(
@@ -188,17 +189,17 @@ def card_of(
     weights: compare.WeightDifference,
     results: Results | None,
 ) -> str:
-    """The model card: metadata that the hub reads, then what people read.
+    """The model card: metadata for the hub, and the text.
 
     Args:
         folder: The model's folder.
-        repo_id: Where it will be.
+        repo_id: The hub repository.
         base: The base's name.
-        on_hub: Whether that is a hub id.
-        origin: Of what training the model comes.
-        merge: What merge.json holds; empty if there is none.
+        on_hub: Whether the base's name is a hub id.
+        origin: The model's training.
+        merge: The contents of merge.json; empty if it is missing.
         weights: The comparison with the base.
-        results: Its evaluation.
+        results: The model's evaluation.
     """
     metadata = ModelCardData(
         base_model=base if on_hub else None,
@@ -240,7 +241,7 @@ def read_results(report: Path) -> Results:
     """The table of a report: a row for each player and game, or for each model that a run judged.
 
     Raises:
-        UserError: It cannot be read, or holds no mean with an interval.
+        UserError: The report cannot be read, or has no mean with an interval.
     """
     try:
         values = json.loads(report.read_text(encoding="utf-8"))
@@ -251,10 +252,10 @@ def read_results(report: Path) -> Results:
             rows = [{"model": name, **_measures(found)} for name, found in values.items() if isinstance(found, dict)]
             notes = []
     except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise UserError(f"{report} is no report that can be read ({error})") from error
+        raise UserError(f"the report {report} cannot be read ({error})") from error
     rows = [row for row in rows if any(map(_is_estimate, row.values()))]
     if not rows:
-        raise UserError(f"{report} holds no mean with an interval: name the report.json of an evaluation or of a run")
+        raise UserError(f"{report} has no mean with an interval: choose the report.json of an evaluation or of a run")
     words = [key for key in rows[0] if key != "seat" and isinstance(rows[0][key], str)]
     measures = list(dict.fromkeys(key for row in rows for key, value in row.items() if _is_estimate(value)))
     cells = [
@@ -264,31 +265,26 @@ def read_results(report: Path) -> Results:
 
 
 def cell(value: Any) -> str:
-    """A value as it may stand in a table of Markdown, without folders of this machine."""
+    """A value as text for a Markdown table cell, without folders of this machine."""
     text = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
     return " ".join(_without_folders(text).split()).replace("|", "\\|").replace("<", "&lt;")
 
 
 def _check_model(folder: Path) -> None:
-    """Refuse what is no whole model.
-
-    Raises:
-        UserError: It says what it is, and what to type.
-    """
     if not folder.is_dir():
-        raise UserError(f"there is no folder {folder}")
+        raise UserError(f"the folder {folder} does not exist")
     if (folder / INFO).is_file() or folder.name.startswith("global_step_") or any(folder.glob("global_step_*")):
         raise UserError(
-            f"{folder} is a raw checkpoint: merge first, CHECKPOINT_BASE=<experiment> GLOBAL_STEP=<N> "
-            "bash train/scripts/merge-ppo.sh"
+            f"{folder} is a raw checkpoint: merge it with CHECKPOINT_BASE=<experiment> GLOBAL_STEP=<N> bash "
+            "train/scripts/merge-ppo.sh"
         )
     if not (folder / "config.json").is_file():
         if (folder / SETTINGS).is_file():
             raise UserError(
-                f"{folder} is an adapter alone: merge first, python train/tools/merge_adapter_into_base.py "
+                f"{folder} contains only an adapter: merge it with python train/tools/merge_adapter_into_base.py "
                 f"--base_model <base> --adapter_model {folder} --output_dir <folder>"
             )
-        raise UserError(f"{folder} is no model: there is no config.json in it")
+        raise UserError(f"{folder} is not a model: it has no config.json")
     headers(folder)
 
 
@@ -297,7 +293,7 @@ def _merge_report(folder: Path) -> dict[str, Any]:
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(values, dict):
-            raise ValueError("it holds no JSON object")
+            raise ValueError("it is not a JSON object")
         return values
     except FileNotFoundError:
         return {}
@@ -313,7 +309,6 @@ def _origin_of(folder: Path, merge: Mapping[str, Any]) -> Origin:
 
 
 def _measures(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A single estimate is the measure itself, as the gain of a run."""
     return {"gain": found} if _is_estimate(found) else found
 
 

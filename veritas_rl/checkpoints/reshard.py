@@ -1,7 +1,7 @@
-"""A checkpoint that N ranks wrote, made readable for M: a node was lost, or one was added.
+"""Reshard a checkpoint from N to M ranks, for example after a node was lost or added.
 
-verl reads `..._world_size_M_rank_R.pt` and nothing else. These files are written beside those of the N ranks, which
-stay: the checkpoint is still theirs too. Numbers are only cut elsewhere; none changes.
+verl reads only `..._world_size_M_rank_R.pt`. These files are written beside those of the N ranks, which remain usable.
+Values are only divided differently, and none changes.
 """
 
 import shutil
@@ -26,16 +26,16 @@ KINDS = ("extra_state", "optim", "model")
 
 
 def reshard(checkpoint: Path, ranks: int, roles: Mapping[str, int]) -> None:
-    """Write the files of another number of ranks.
+    """Write the files for another number of ranks.
 
     Args:
         checkpoint: `.../global_step_N` with the files of the ranks that wrote it.
-        ranks: How many are to read it.
-        roles: The size of the group of ranks that divide each role's weights, as verl's `fsdp_size`, by role: `actor`
-            and perhaps `critic`. -1, or `ranks` and more, for all ranks.
+        ranks: The new number of ranks.
+        roles: verl's `fsdp_size`, the number of ranks that share a role's weights, for `actor` and optionally `critic`.
+            -1, or `ranks` and more, stands for all ranks.
 
     Raises:
-        UserError: A file is damaged; FSDP1 wrote them; or the disk is full.
+        UserError: A file is damaged or was written by FSDP1, or the disk is full.
     """
     with reading(checkpoint):
         for role, size in roles.items():
@@ -47,7 +47,7 @@ def _reshard(files: Sequence[Path], ranks: int, size: int) -> None:
     folder, kind = files[0].parent, files[0].name.partition("_world_size_")[0]
     targets = [folder / f"{kind}_world_size_{ranks}_rank_{rank}.pt" for rank in range(ranks)]
     if kind == "extra_state":
-        # The schedule of the learning rate is the same in all; each has a state of random generators of its own.
+        # The learning rate schedule is the same in all files. Each has its own random state.
         for rank, target in enumerate(targets):
             _write(target, partial(shutil.copyfile, files[rank % len(files)]))
         return
@@ -58,17 +58,20 @@ def _reshard(files: Sequence[Path], ranks: int, size: int) -> None:
 
 
 def _divided(parts: Sequence[Any], ranks: int, size: int, files: Sequence[Path], name: str = "") -> Any:
-    """What the present rank holds of something that every old rank holds a part of."""
+    """The current rank's part of a value, made from the parts of all old ranks."""
     first = parts[0]
     if isinstance(first, dict):
         if any(part.keys() != first.keys() for part in parts):
-            raise UserError(f"the shards in {files[0].parent} do not belong together: they hold different tensors")
+            raise UserError(
+                f"the shards in {files[0].parent} do not belong together, because their tensors differ: use another "
+                "step"
+            )
         below = {key: [part[key] for part in parts] for key in first}
         return {key: _divided(held, ranks, size, files, f"{name}.{key}") for key, held in below.items()}
     if isinstance(first, DTensor):
         whole = put_together(name, parts, files)
         mesh, placements = _mesh(first.device_mesh.device_type, ranks, size), _placements(first, ranks, size)
-        # Without a rank that has the data, each cuts its part out of its own copy.
+        # Without a source rank, each rank cuts its part from its own copy.
         cut = distribute_tensor(whole, mesh, placements, src_data_rank=None)
         return DTensor.from_local(
             cut.to_local().clone(), mesh, placements, run_check=False, shape=whole.shape, stride=whole.stride()
@@ -97,7 +100,7 @@ def _mesh(device: str, ranks: int, size: int) -> DeviceMesh:
 
 @contextmanager
 def _as_rank(rank: int, ranks: int) -> Iterator[None]:
-    """Be one of several ranks that exchange nothing."""
+    """Act as one of several ranks that do not communicate."""
     distributed.init_process_group("fake", rank=rank, world_size=ranks, store=FakeStore())
     try:
         yield
@@ -106,7 +109,6 @@ def _as_rank(rank: int, ranks: int) -> Iterator[None]:
 
 
 def _write(target: Path, write: Callable[[Path], object]) -> None:
-    """Write a file beside its place, and rename it: it appears whole."""
     beside = target.with_name(f".{target.name}")
     try:
         write(beside)

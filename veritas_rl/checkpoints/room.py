@@ -1,4 +1,4 @@
-"""The free space where a run writes: a run saves and ends while there is still room for a checkpoint. Without torch."""
+"""Check the free disk space of a run, which saves and ends while a checkpoint still fits. Imports without torch."""
 
 import shutil
 import tempfile
@@ -9,47 +9,47 @@ from veritas_rl.checkpoints.layout import step_of, whole_checkpoints
 from veritas_rl.checkpoints.prune import size_of
 
 ANNOUNCEMENT = "the disk is nearly full: "
-"""How the warning begins, by which the launcher finds it in verl's log."""
+"""The start of the warning, by which the launcher finds it in verl's log."""
 
 MARGIN = 1.05
-"""A checkpoint may be larger than the last one by so much: it holds the state of the data too."""
+"""The margin of a checkpoint's size over the last one, because it also contains the data's state."""
 
 
 def nearest_existing(folder: Path) -> Path:
-    """The folder, or the nearest above it that exists."""
+    """The folder, or its nearest existing parent."""
     return next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
 
 
 def cannot_write(folder: Path) -> str | None:
-    """Why a file cannot be made in a folder; asking for the right to would not see a full or a read-only disk."""
+    """Why a folder is not writable. Tries to write a file, which also detects full and read-only disks."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"\0" * 4096)
             file.flush()
     except OSError as error:
-        return f"{folder} cannot be written ({error.strerror})"
+        return f"{folder} is not writable ({error.strerror})"
     return None
 
 
 def lack_of_room(folder: Path, needed: int, whose: str) -> str | None:
-    """What the disk of a folder lacks, in a clause; None if it has enough.
+    """The missing disk space of a folder as a clause; None if there is enough.
 
     Args:
-        folder: It need not exist yet.
-        needed: Bytes.
-        whose: What needs them.
+        folder: The folder, which may not exist yet.
+        needed: The required space in bytes.
+        whose: What needs it.
     """
     free = shutil.disk_usage(nearest_existing(folder)).free
     return None if free >= needed else f"{_size(free)} free for {folder}, and {whose} need {_size(needed)}"
 
 
 class DiskWatch:
-    """Says when the disks that a run writes to are nearly full.
+    """Checks whether the disks of a run are nearly full.
 
     Args:
-        experiment: The folder of the run's checkpoints: one more has to fit there.
-        others: Folders where the run writes little.
-        spare: Bytes that have to be free beside that.
+        experiment: The run's checkpoint folder, in which one more checkpoint must fit.
+        others: Folders with small files of the run.
+        spare: The additional free space in bytes.
     """
 
     def __init__(self, experiment: Path, others: Sequence[Path], spare: int) -> None:
@@ -58,13 +58,13 @@ class DiskWatch:
         self._warned = False
 
     def warning(self) -> str | None:
-        """A line for the console the first time that less is free than twice of what is needed, and None otherwise."""
+        """A line the first time that less than twice the required space is free, else None."""
         found = None if self._warned else next(self._short_of(2), None)
         self._warned = self._warned or found is not None
         return f"{ANNOUNCEMENT}{found}; at half of that the run saves a checkpoint and ends" if found else None
 
     def too_full(self) -> str | None:
-        """Which disk has too little for a run to go on, in a clause; None if each has enough."""
+        """The disk with too little space for the run, as a clause; None if all have enough."""
         return next(self._short_of(1), None)
 
     def has_room(self) -> bool:
@@ -72,16 +72,19 @@ class DiskWatch:
         return shutil.disk_usage(nearest_existing(self._experiment)).free >= self._checkpoint_bytes()
 
     def advice(self) -> str:
-        """With what the run goes on, and what to type."""
+        """The checkpoint from which the run resumes, and what to type."""
         newest = self._newest()
         kept = f"step {step_of(newest)} is saved" if newest else "no checkpoint was saved yet"
-        return f"{kept}; free some (train/tools/prune_checkpoints.py removes old ones), and type the same command again"
+        return (
+            f"{kept}; free some space (train/tools/prune_checkpoints.py removes old checkpoints), and type the same "
+            "command again"
+        )
 
     def _newest(self) -> Path | None:
         return next(reversed(whole_checkpoints(self._experiment)), None)
 
     def _checkpoint_bytes(self) -> int:
-        """What a checkpoint takes: the newest whole one with a margin; 0 where there is none yet."""
+        """The size of the newest complete checkpoint with a margin; 0 if there is none."""
         newest = self._newest()
         if newest is None:
             return 0

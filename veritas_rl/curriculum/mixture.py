@@ -1,4 +1,4 @@
-"""The tasks of a training run in one or several environments, each with a curriculum and a replay of its own."""
+"""The tasks of a training run in one or several environments, each with its own curriculum and failure replay."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,13 +13,13 @@ from veritas_rl.errors import UserError
 
 
 class MixedSource:
-    """Draws tasks from several sources in the proportion of their weights, and learns of their outcomes.
+    """Draws tasks from several sources in proportion to their weights, and records their outcomes.
 
-    The draws of all sources are numbered together: number n of source i is `n * len(sources) + i`.
+    Draw n of source i has the number `n * len(sources) + i`.
 
     Args:
-        sources: By the name of the environment.
-        weights: Of each source, in the same order.
+        sources: The sources by environment name.
+        weights: The weight of each source, in the same order.
     """
 
     def __init__(self, sources: Mapping[str, TaskSource], weights: Sequence[float]) -> None:
@@ -32,7 +32,6 @@ class MixedSource:
         self._in_play: set[int] = set()
 
     def __len__(self) -> int:
-        """How many tasks there are."""
         return sum(map(len, self._in_order))
 
     def next(self) -> Draw:
@@ -50,19 +49,18 @@ class MixedSource:
         return replace(draw, number=draw.number * len(self._in_order) + which)
 
     def record(self, number: int, score: float, success: float) -> str | None:
-        """Take in how a task was played; see `TaskSource.record`."""
+        """Record the outcome of a task; see `TaskSource.record`."""
         del self._waiting[number]
         own, which = divmod(number, len(self._in_order))
         said = self._in_order[which].record(own, score, success)
         return f"{said} ({list(self.sources)[which]})" if said and len(self.sources) > 1 else said
 
     def prepare(self, count: int) -> None:
-        """Let each environment make ahead what starting its share of the next draws takes, as far as they are known."""
+        """Let each environment prepare its share of the next draws, as far as they are known."""
         for weight, (name, source) in zip(self._weights, self.sources.items(), strict=True):
             get_environment(name).prepare(source.upcoming(ceil(count * weight / sum(self._weights))))
 
     def metrics(self) -> dict[str, float]:
-        """Those of each source; of several, under the environment's name."""
         if len(self.sources) == 1:
             return self._in_order[0].metrics()
         return {
@@ -72,7 +70,6 @@ class MixedSource:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next draws depend on, as plain values."""
         return {
             "schedule": self._schedule.state_dict(),
             "waiting": list(self._waiting),
@@ -80,16 +77,16 @@ class MixedSource:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was called; see `TaskSource.load_state_dict`.
+        """Continue from the state that `state_dict` returned; see `TaskSource.load_state_dict`.
 
         Raises:
-            UserError: The state is of other environments or stages; the message says what differs.
+            UserError: The state has other environments or stages. The message names the difference.
         """
         before, now = list(state["sources"]), list(self.sources)
         if before != now:
             raise UserError(
                 f"the checkpoint has the environments {', '.join(before)}, and this run has {', '.join(now)}: keep "
-                "them to go on, or begin a new run"
+                "them to resume, or start a new run"
             )
         self._schedule.load_state_dict(state["schedule"])
         for name, source in self.sources.items():
@@ -98,7 +95,7 @@ class MixedSource:
         self._again = deque(state["waiting"])
 
     def go_on_with(self, numbers: Iterable[int]) -> None:
-        """The draws of these numbers are still being played: after `load_state_dict` they do not come once more."""
+        """Mark draws as still being played, so that `load_state_dict` does not draw them again."""
         numbers = set(numbers)
         self._in_play |= numbers
         for which, source in enumerate(self._in_order):
@@ -111,12 +108,12 @@ def open_sources(settings: Mapping[str, Any], seed: object = 42, limit: int = -1
     """The tasks of a training run.
 
     Args:
-        settings: What `parts_of` takes.
+        settings: The settings of `parts_of`.
         seed: Seeds every order and every draw.
-        limit: At most this many tasks of each stage; -1 for all.
+        limit: The maximum number of tasks of each stage; -1 for all.
 
     Raises:
-        UserError: A key or a value is wrong.
+        UserError: A key or a value is invalid.
     """
     parts = parts_of(settings)
     sources = {part.env: open_source(part.settings, seed, limit) for part in parts}

@@ -1,7 +1,7 @@
-"""Failures that are asked again until they are mastered.
+"""Replay of failed tasks until they are mastered.
 
-After prioritized experience replay (Schaul et al., 2016), with tasks in the place of transitions: the worse the newest
-score of a task, the more often it comes back.
+As in prioritized experience replay (Schaul et al., 2016), but with tasks instead of transitions: the lower the newest
+score of a task, the more often it is drawn.
 """
 
 from collections import OrderedDict
@@ -15,10 +15,11 @@ from veritas_rl.envs.registry import task_from_dict
 from veritas_rl.envs.task import Task
 
 MASTERED_AFTER = 2
-"""How many successes in a row a task leaves after."""
+"""A task is mastered after this many successes in a row."""
 
 LEAST_PRIORITY = 0.1
-"""Of a task that was solved once: at 0 it would not be asked a second time. It also bounds the tries of a draw."""
+"""The priority of a task that was solved once. With 0 it would not be drawn again. It also bounds the tries of a
+draw."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,9 @@ class FailureReplayConfig:
     """The keys of `failure_replay`.
 
     Attributes:
-        failure_threshold: A task that scores below it is a failure.
-        capacity: How many failures are kept, the latest of them.
-        probability: How often a task is drawn from them.
+        failure_threshold: A task with a lower score is a failure.
+        capacity: The maximum number of stored failures. The latest ones are kept.
+        probability: The probability that a task is drawn from the failures.
 
     Raises:
         UserError: A value cannot work; the message says which, and what would.
@@ -49,11 +50,11 @@ class Failure:
     """A task that failed.
 
     Attributes:
-        task: It, with the number of its latest visit.
-        stage: From which stage it was drawn when it failed.
-        score: Its newest, in [0, 1].
-        solved: How many times in a row, up to now.
-        place: Where it stands among those that may be drawn; -1 while it is being played.
+        task: The task, with the number of its latest visit.
+        stage: The stage from which it was drawn when it failed.
+        score: Its newest score, in [0, 1].
+        solved: The current number of successes in a row.
+        place: Its index among the tasks that may be drawn; -1 while it is being played.
     """
 
     task: Task
@@ -64,18 +65,18 @@ class Failure:
 
     @property
     def priority(self) -> float:
-        """How often it is drawn, beside others."""
+        """The weight of the task in a draw."""
         return max(1.0 - self.score, LEAST_PRIORITY)
 
 
 class FailureBuffer:
-    """The latest failures, by task key. Every operation costs the same, however many there are.
+    """The latest failures, by task key. Every operation takes constant time.
 
-    A task that was drawn is not drawn again until its outcome is known: a batch would else hold a few tasks many times
-    over, and two successes of the same moment would count as two in a row.
+    A task is not drawn again until its outcome is known. Otherwise a batch could contain a few tasks many times,
+    and simultaneous successes would count as successes in a row.
 
     Args:
-        config: Its settings.
+        config: The settings.
     """
 
     def __init__(self, config: FailureReplayConfig) -> None:
@@ -83,20 +84,19 @@ class FailureBuffer:
         self.mastered = 0
         self.come_back = 0
         self._failures: OrderedDict[str, Failure] = OrderedDict()
-        """By task key, the one that failed longest ago first."""
+        """Failures by task key, the oldest failure first."""
         self._ready: list[Failure] = []
-        """Those that may be drawn."""
+        """Failures that may be drawn."""
         self._left: OrderedDict[str, None] = OrderedDict()
-        """The keys of the latest that were mastered, as many as are kept of failures."""
+        """The keys of the latest mastered tasks, at most `capacity`."""
 
     def __len__(self) -> int:
         return len(self._failures)
 
     def draw(self, random: Random) -> Failure | None:
-        """A task with a chance in proportion to its priority, or None if none may be drawn.
+        """Draw a task with a probability proportional to its priority; None if no task may be drawn.
 
-        By rejection: a place is chosen evenly and taken with the probability of its priority, which needs no sums. It
-        takes `1 / LEAST_PRIORITY` tries on average at most.
+        Uses rejection sampling, which needs at most `1 / LEAST_PRIORITY` tries on average.
         """
         if not self._ready:
             return None
@@ -107,13 +107,13 @@ class FailureBuffer:
                 return failure
 
     def record(self, task: Task, stage: str, score: float, solved: bool) -> None:
-        """Take in how a task was played, whether it was drawn here or not.
+        """Record the outcome of a task from any source.
 
         Args:
-            task: It.
-            stage: From which stage it was drawn.
-            score: In [0, 1].
-            solved: Whether that counts as a success.
+            task: The task.
+            stage: The stage from which it was drawn.
+            score: Its score in [0, 1].
+            solved: Whether the outcome is a success.
         """
         failed = score < self.config.failure_threshold
         failure = self._failures.get(task.key)
@@ -143,7 +143,7 @@ class FailureBuffer:
             self._remove(next(iter(self._failures)))
 
     def metrics(self) -> dict[str, float]:
-        """How many there are, and how many were mastered and came back since the run began."""
+        """The number of failures, and how many tasks were mastered and failed again since the run started."""
         return {
             "failure_replay/size": len(self),
             "failure_replay/mastered": self.mastered,
@@ -151,7 +151,7 @@ class FailureBuffer:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """All that it holds, as plain values."""
+        """The state as plain values."""
         return {
             "mastered": self.mastered,
             "come_back": self.come_back,
@@ -169,7 +169,7 @@ class FailureBuffer:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Hold what a state holds; of more than the capacity, the latest."""
+        """Load a state. If it exceeds the capacity, the latest failures are kept."""
         self.mastered, self.come_back = state["mastered"], state["come_back"]
         self._left = OrderedDict.fromkeys(state["left"])
         failures = [Failure(**{**values, "task": task_from_dict(values["task"])}) for values in state["failures"]]
@@ -184,7 +184,7 @@ class FailureBuffer:
             self._withdraw(failure)
 
     def _withdraw(self, failure: Failure) -> None:
-        """Take a failure out of those that may be drawn; the last of them takes its place."""
+        """Remove a failure from `_ready` by moving the last one to its index."""
         last = self._ready.pop()
         if last is not failure:
             self._ready[failure.place] = last

@@ -1,7 +1,7 @@
 """The source of training tasks: the current stage, failed tasks, and earlier stages.
 
-A run without a curriculum is one stage that is never passed, so there is one way to a task. What is drawn depends on
-the seed, on how many were drawn before, and on the outcomes that were recorded; on nothing else.
+A run without a curriculum has one stage that is never passed. A draw depends only on the seed, the number of earlier
+draws, and the recorded outcomes.
 """
 
 import dataclasses
@@ -21,18 +21,18 @@ from veritas_rl.seeding import generator
 
 FRESH, REPLAY, PAST = "fresh", "replay", "past"
 ORIGINS = (FRESH, REPLAY, PAST)
-"""Where a task comes from: the present stage's own order, the failures, or a stage before."""
+"""The origin of a task: the current stage, the failures, or an earlier stage."""
 
 
 @dataclass(frozen=True)
 class Draw:
-    """A task that was drawn.
+    """A drawn task.
 
     Attributes:
-        number: How many were drawn before it. By it its outcome is recorded.
-        task: It.
+        number: The number of earlier draws, under which the outcome is recorded.
+        task: The task.
         origin: One of `ORIGINS`.
-        stage: The name of the stage that it belongs to.
+        stage: The name of its stage.
     """
 
     number: int
@@ -42,21 +42,21 @@ class Draw:
 
 
 class TaskSource:
-    """Draws tasks and learns of their outcomes. Both cost the same, however many tasks there are.
+    """Draws tasks and records their outcomes, both in constant time.
 
-    Each stage goes through its tasks in a seeded order of its own, and begins again after the last. A task says in
-    which round it was drawn (`Task.visit`); one that failed counts on from there each time that it is asked again.
+    Each stage goes through its tasks in its own seeded order, and starts again after the last one. `Task.visit` is
+    the round in which a task was drawn. It increases each time that a failed task is replayed.
 
     Args:
         catalogues: The tasks of each stage, by its name.
         curriculum: The stages.
-        failures: The failures; None if none are asked again.
+        failures: The failures; None without failure replay.
         seed: Seeds every order and every draw.
-        past_share: The share of draws that come from the stages before.
-        limit: At most this many tasks of each stage; -1 for all.
+        past_share: The share of draws from earlier stages.
+        limit: The maximum number of tasks of each stage; -1 for all.
 
     Raises:
-        UserError: A stage has no tasks, or fresh ones would never be drawn.
+        UserError: A stage has no tasks, or fresh tasks would never be drawn.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class TaskSource:
         if len(curriculum.stages) > 1 and past_share + self.replay_probability >= 1:
             raise UserError(
                 f"curriculum.past_share={past_share} and failure_replay.probability={self.replay_probability} leave no "
-                "fresh game, and no stage is passed without: their sum must be less than 1"
+                "fresh games, without which no stage is passed: choose values whose sum is less than 1"
             )
         self.tasks = dict(catalogues)
         self._lengths: dict[str, int] = {}
@@ -84,7 +84,7 @@ class TaskSource:
         for name, tasks in self.tasks.items():
             length = len(tasks) if limit < 0 else min(limit, len(tasks))
             if length < 1:
-                raise UserError(f"stage {name} has no task: give it a game, and num_tasks_per_case of at least 1")
+                raise UserError(f"stage {name} has no task: add a game to it, and set num_tasks_per_case to at least 1")
             self._lengths[name] = length
             self._orders[name] = Permutation(len(tasks), seed, "fresh", name)
         self.drawn = 0
@@ -95,7 +95,6 @@ class TaskSource:
         self._in_play: set[int] = set()
 
     def __len__(self) -> int:
-        """How many tasks all stages have together."""
         return sum(self._lengths.values())
 
     def next(self) -> Draw:
@@ -122,18 +121,18 @@ class TaskSource:
         return draw
 
     def record(self, number: int, score: float, success: float) -> str | None:
-        """Take in how a task was played.
+        """Record the outcome of a task.
 
         Args:
-            number: The draw's.
-            score: In [0, 1]; of a group of games, the mean.
-            success: 1 or 0, or the share of a group's games. For the failures a group has succeeded if all of it has.
+            number: The draw's number.
+            score: The score in [0, 1], for a group of games the mean.
+            success: 1 or 0, or the share of a group's games. For failure replay, a group succeeds if all its games do.
 
         Returns:
-            If a stage is passed with it, a line that says so.
+            A line if the outcome passes a stage, else None.
 
         Raises:
-            KeyError: No such draw waits for its outcome.
+            KeyError: No draw with this number waits for its outcome.
         """
         draw = self._waiting.pop(number)
         self._played[draw.origin] += 1
@@ -146,14 +145,14 @@ class TaskSource:
         return None
 
     def upcoming(self, count: int) -> Iterator[Task]:
-        """So many tasks of the present stage's own order, which come next unless a failure or a past stage does."""
+        """The next `count` tasks of the current stage. Failures and earlier stages may come before them."""
         name = self.curriculum.stage.name
         seen, length = self._seen[name], self._lengths[name]
         for place in range(seen, seen + min(count, length)):
             yield self.tasks[name][self._orders[name][place % length]]
 
     def metrics(self) -> dict[str, float]:
-        """Those of the curriculum and of the failures; nothing where a run has neither."""
+        """The metrics of curriculum and failure replay; empty without both."""
         made = self.curriculum.metrics()
         if self.failures is not None:
             made |= self.failures.metrics()
@@ -161,7 +160,7 @@ class TaskSource:
         return made
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next draws depend on, as plain values."""
+        """The state of the draws, as plain values."""
         return {
             "drawn": self.drawn,
             "seen": dict(self._seen),
@@ -172,13 +171,12 @@ class TaskSource:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was called.
+        """Continue from the state that `state_dict` returned.
 
-        Tasks that were drawn and whose outcomes were not known come once more, first, but for those that are named to
-        `go_on_with`: the players that would have played them are gone.
+        Drawn tasks without a known outcome are drawn again first, except those passed to `go_on_with`.
 
         Raises:
-            UserError: The state is of other stages; the message says what differs.
+            UserError: The state has other stages. The message names the difference.
         """
         self.curriculum.load_state_dict(state["curriculum"])
         if self.failures is not None and state["failures"] is not None:
@@ -189,11 +187,10 @@ class TaskSource:
         self._again = deque(draws)
 
     def go_on_with(self, numbers: Iterable[int]) -> None:
-        """The draws of these numbers are still being played: after `load_state_dict` they do not come once more."""
+        """Mark draws as still being played, so that `load_state_dict` does not draw them again."""
         self._in_play.update(numbers)
 
     def _from_stage(self, number: int, stage: Stage, origin: str) -> Draw:
-        """The next task of a stage's own order."""
         seen = self._seen[stage.name]
         self._seen[stage.name] = seen + 1
         visit, place = divmod(seen, self._lengths[stage.name])
@@ -205,13 +202,13 @@ def open_source(settings: Mapping[str, Any], seed: object = 42, limit: int = -1)
     """The tasks of a training run in one environment.
 
     Args:
-        settings: What `open_catalogue` takes; `curriculum` and `failure_replay` hold what `CurriculumConfig` and
-            `FailureReplayConfig` take, None for neither.
+        settings: The settings of `open_catalogue`. `curriculum` and `failure_replay` hold the fields of
+            `CurriculumConfig` and `FailureReplayConfig`, or None.
         seed: Seeds every order and every draw.
-        limit: At most this many tasks of each stage; -1 for all.
+        limit: The maximum number of tasks of each stage; -1 for all.
 
     Raises:
-        UserError: A key or a value is wrong; of a stage, its name stands before it.
+        UserError: A key or a value is invalid. For a stage, the message starts with its name.
     """
     failures = None
     if settings.get("failure_replay") is not None:
@@ -235,7 +232,7 @@ def open_source(settings: Mapping[str, Any], seed: object = 42, limit: int = -1)
 def _mapping(name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
     values = settings[name]
     if not isinstance(values, Mapping):
-        raise UserError(f"{name} must be null or a mapping, such as {{}} for its defaults; {values!r} was given")
+        raise UserError(f"{name} must be null or a mapping, such as {{}} for the defaults, not {values!r}")
     return values
 
 
@@ -245,7 +242,7 @@ def _open_stage(settings: Mapping[str, Any], stage: Stage) -> Sequence[Task]:
     for key in stage.settings:
         if key not in known:
             raise unknown(f"key of stage {stage.name}", key, {*STAGE_KEYS, *known, *environment.user_keys})
-    # A setting that the stage unsets is None here, and counts as not set.
+    # None counts as unset.
     adapter = {**named_settings(environment, settings.get("adapter_config")), **stage.settings}
     try:
         return open_catalogue({**settings, "adapter_config": adapter}, "train")

@@ -1,7 +1,7 @@
-"""Stages of rising difficulty: which one a run is in, and when it goes on to the next.
+"""Stages of rising difficulty: the current stage of a run, and when it is passed.
 
-A stage is passed on fresh games alone: what is asked again, and what comes from the stages before, would flatter or
-spoil the rate by which it is judged.
+Only fresh games count towards passing a stage. Replayed failures and games of earlier stages would bias the success
+rate.
 """
 
 import json
@@ -18,10 +18,10 @@ from veritas_rl.envs.registry import named_settings
 from veritas_rl.errors import UserError
 
 DEFAULT_THRESHOLDS = (0.60, 0.50, 0.40)
-"""What the first, the second and every later stage asks for where nothing is said."""
+"""The default thresholds of the first, the second and every later stage."""
 
 STAGE_KEYS = ("name", "threshold")
-"""What a stage may say besides the settings of the environment."""
+"""Keys of a stage besides the settings of the environment."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Stage:
     """One stage.
 
     Attributes:
-        name: As it stands in metrics and messages.
-        settings: What it changes of the environment's settings, as plain values; None unsets one.
-        threshold: The success rate at which it is passed, in (0, 1); None: it never is.
+        name: Its name in metrics and messages.
+        settings: Its changes of the environment's settings, as plain values; None unsets a setting.
+        threshold: The success rate in (0, 1) that passes it; None if it is never passed.
     """
 
     name: str
@@ -40,10 +40,10 @@ class Stage:
 
 
 ANNOUNCEMENT = "curriculum: stage "
-"""How the line begins that says that a stage is passed."""
+"""The start of the line that announces a passed stage."""
 
 EVERYTHING = Stage("all", {})
-"""The one stage of a run without a curriculum."""
+"""The only stage of a run without a curriculum."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +51,15 @@ class CurriculumConfig:
     """The keys of `curriculum`.
 
     Attributes:
-        stages: In their order, each a mapping with a `name`, a `threshold`, and what it changes of the environment's
-            settings: {name: easy, games: [hex], opponent: random, threshold: 0.6}. A stage that does not say what is
-            played has all of the run. Default: those of the environment; for OpenSpiel easy (small games,
-            opponent=random), medium (opponent=random), hard (opponent=mcts).
-        threshold: The success rate that passes a stage which says nothing else. Default: 0.60 for the first, 0.50 for
+        stages: The stages in order. Each is a mapping with a `name`, a `threshold`, and changes of the environment's
+            settings: {name: easy, games: [hex], opponent: random, threshold: 0.6}. A stage that selects no games has
+            all games of the run. Default: the environment's stages; for OpenSpiel easy (small games, opponent=random),
+            medium (opponent=random), hard (opponent=mcts).
+        threshold: The success rate that passes a stage without its own threshold. Default: 0.60 for the first, 0.50 for
             the second, 0.40 for the rest.
-        window: Over how many fresh games of the stage that rate is taken.
-        min_games: How many fresh games a stage has at least. Default: those of the window.
-        past_share: The share of games that come from the stages before.
+        window: The number of last fresh games of the stage over which the success rate is averaged.
+        min_games: The minimum number of fresh games of a stage. Default: `window`.
+        past_share: The share of games from earlier stages.
 
     Raises:
         UserError: A value cannot work; the message says which, and what would.
@@ -81,18 +81,18 @@ class CurriculumConfig:
         if self.stages is not None and (
             isinstance(self.stages, str | Mapping) or not isinstance(self.stages, Iterable)
         ):
-            raise UserError(f"curriculum.stages must be a list of stages, {self.stages!r} was given")
+            raise UserError(f"curriculum.stages must be a list of stages, not {self.stages!r}")
 
     def stages_of(self, environment: Environment) -> tuple[Stage, ...]:
-        """The stages, of an environment.
+        """The stages for an environment.
 
         Raises:
-            UserError: A stage cannot work, or there is none.
+            UserError: A stage is invalid, or there is none.
         """
         given = environment.stages if self.stages is None else self.stages
         stages = tuple(_stage(number, values, self.threshold, environment) for number, values in enumerate(given))
         if not stages:
-            raise UserError("curriculum.stages is empty: name a stage, or set curriculum=null")
+            raise UserError("curriculum.stages is empty: add a stage, or set curriculum=null")
         names = [stage.name for stage in stages]
         if twice := [name for name in names if names.count(name) > 1]:
             raise UserError(f"two stages of the curriculum are named {twice[0]}: give each its own name")
@@ -100,14 +100,11 @@ class CurriculumConfig:
 
 
 def _stage(number: int, values: Any, threshold: float | None, environment: Environment) -> Stage:
-    """A stage as it was typed, with the threshold of all if there is one."""
     if not isinstance(values, Mapping):
-        raise UserError(f"curriculum.stages must hold mappings such as {{name: easy}}, {values!r} was given")
+        raise UserError(f"curriculum.stages must contain mappings such as {{name: easy}}, not {values!r}")
     name = values.get("name")
     if not isinstance(name, str) or not re.fullmatch(r"[\w-]+", name):
-        raise UserError(
-            f"stage {number + 1} of the curriculum needs a name of letters, digits, - and _; {name!r} was given"
-        )
+        raise UserError(f"stage {number + 1} of the curriculum needs a name of letters, digits, - and _, not {name!r}")
     own = values.get("threshold")
     if own is None:
         own = DEFAULT_THRESHOLDS[min(number, len(DEFAULT_THRESHOLDS) - 1)] if threshold is None else threshold
@@ -118,10 +115,12 @@ def _stage(number: int, values: Any, threshold: float | None, environment: Envir
     selecting = environment.selecting_keys
     named = [key for key in selecting if key in settings]
     if any(_is_empty(settings[key]) for key in named):
-        raise UserError(f"stage {name} has no task: set {' or '.join(selecting)}, or leave them out for all of the run")
+        raise UserError(
+            f"stage {name} has no task: set {' or '.join(selecting)}, or leave them out to use all tasks of the run"
+        )
     if named:
         settings = {**dict.fromkeys(selecting), **settings}
-    # As JSON writes it, so that a stage can be compared with the one of a checkpoint.
+    # JSON values, so that a stage can be compared with the one in a checkpoint.
     settings = json.loads(json.dumps(settings, default=list))
     return Stage(name, settings, inside(f"the threshold of stage {name}", own))
 
@@ -131,12 +130,12 @@ def _is_empty(value: Any) -> bool:
 
 
 class Curriculum:
-    """Which stage a run is in.
+    """The current stage of a run.
 
     Args:
-        stages: In their order.
-        window: Over how many fresh games a stage's success rate is taken.
-        min_games: How many fresh games a stage has at least.
+        stages: The stages in order.
+        window: The number of last fresh games over which a stage's success rate is averaged.
+        min_games: The minimum number of fresh games of a stage.
     """
 
     def __init__(self, stages: Sequence[Stage], window: int = 100, min_games: int | None = None) -> None:
@@ -150,28 +149,28 @@ class Curriculum:
 
     @property
     def number(self) -> int:
-        """The present stage, counted from 1."""
+        """The current stage's number, from 1."""
         return min(self.passed + 1, len(self.stages))
 
     @property
     def stage(self) -> Stage:
-        """The present stage."""
+        """The current stage."""
         return self.stages[self.number - 1]
 
     @property
     def past(self) -> tuple[Stage, ...]:
-        """The stages before the present one."""
+        """The stages before the current one."""
         return self.stages[: self.number - 1]
 
     def record_fresh(self, stage: str, success: float) -> str | None:
         """Count a fresh game.
 
         Args:
-            stage: From which stage it was drawn. A game that was drawn before the run went on counts for nothing.
+            stage: The stage from which it was drawn. Games of an earlier stage do not count.
             success: 1 or 0, or the share of a group's games.
 
         Returns:
-            If the stage is passed with it, a line that says so.
+            A line if the game passes the stage, else None.
         """
         if stage != self.stage.name:
             return None
@@ -183,18 +182,18 @@ class Curriculum:
         said = f"{ANNOUNCEMENT}{stage} passed with {rate:.0%} of the last {len(self._recent)} games"
         self.passed += 1
         if self.passed == len(self.stages):
-            return f"{said}; it was the last"
+            return f"{said}; it was the last stage"
         self._past[stage] = deque(maxlen=self.window)
         self._recent.clear()
         self.games = 0
         return f"{said}; now {self.stage.name} ({self.number} of {len(self.stages)})"
 
     def record_past(self, stage: str, success: float) -> None:
-        """Count a game from a stage before the present one; `success` as in `record_fresh`."""
+        """Count a game from an earlier stage; `success` as in `record_fresh`."""
         self._past[stage].append(success)
 
     def metrics(self) -> dict[str, float]:
-        """The stage's number, its success rate and games, and the success rates of those before; rates if known."""
+        """The stage's number, its games and success rate, and the success rates of earlier stages, if known."""
         if self.stages == (EVERYTHING,):
             return {}
         made: dict[str, float] = {"curriculum/stage": self.number, f"curriculum/games/{self.stage.name}": self.games}
@@ -203,7 +202,7 @@ class Curriculum:
         return made | {name: fmean(games) for name, games in rates.items() if games}
 
     def state_dict(self) -> dict[str, Any]:
-        """Where it stands, as plain values, with the stages of which that is said."""
+        """The state as plain values, including the stages."""
         return {
             "stages": [{"name": stage.name, "settings": dict(stage.settings)} for stage in self.stages],
             "passed": self.passed,
@@ -213,10 +212,10 @@ class Curriculum:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was called. Thresholds and windows may have changed; the stages may not.
+        """Continue from the state that `state_dict` returned. Thresholds and windows may have changed, stages may not.
 
         Raises:
-            UserError: The state is of other stages; the message says what differs.
+            UserError: The state has other stages. The message names the difference.
         """
         self._check_stages(state["stages"])
         self.passed, self.games = state["passed"], state["games"]
@@ -225,7 +224,7 @@ class Curriculum:
 
     def _check_stages(self, before: Sequence[Mapping[str, Any]]) -> None:
         names, now = ([stage["name"] for stage in before], [stage.name for stage in self.stages])
-        what_to_do = "keep the curriculum to go on, or begin a new run"
+        what_to_do = "keep the curriculum to resume, or start a new run"
         if names != now:
             raise UserError(f"the checkpoint has {_described(names)}, and this run has {_described(now)}: {what_to_do}")
         for old, stage in zip(before, self.stages, strict=True):
@@ -238,7 +237,6 @@ class Curriculum:
 
 
 def _described(names: Sequence[str]) -> str:
-    """What a run has, by the names of its stages."""
     if list(names) == [EVERYTHING.name]:
         return "no curriculum"
     return f"a curriculum of {', '.join(names)}"

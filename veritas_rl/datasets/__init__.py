@@ -1,1 +1,1 @@
-"""Tasks as files: rows drawn from an environment, written as JSONL and parquet, and answers to them scored."""
+"""Write tasks of an environment to JSONL and parquet files, and score answers to them."""

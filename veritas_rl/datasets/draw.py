@@ -1,7 +1,7 @@
-"""Which tasks become the rows of a data set, and the row of each: a draw is one task, and gives the same row anywhere.
+"""Draw the tasks of a data set, and make a row of each. A draw gives the same row in any process.
 
-Rows of train.parquet are drawn from the training split and those of val.parquet from the validation split, which the
-environment keeps apart up to a symmetry or a form. Consecutive ids go where the environment puts each of them.
+train.parquet contains tasks of the training split and val.parquet of the validation split, which the environment
+separates up to symmetry. With consecutive ids, the environment assigns each task to a file.
 """
 
 import dataclasses
@@ -21,30 +21,30 @@ from veritas_rl.seeding import digest
 VAL_RATIO = 0.1
 
 PER_CASE = 10**9
-"""Tasks of each case to draw from: more than anybody asks for. A catalogue is lazy."""
+"""Tasks of each case to draw from, more than any data set needs. A catalogue is lazy."""
 
 STALE_DRAWS = 2048
-"""If so many draws in a row ask nothing new, there are no other questions."""
+"""After this many draws in a row without a new question, drawing ends."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a data set holds. Equal settings give equal files.
+    """The settings of a data set. Equal settings give equal files.
 
     Attributes:
         env: The environment's name.
-        number: How many rows, of both files together.
-        task_types: Cases as people name them, with commas; "" for the environment's choice.
-        levels: Only these levels, with commas, where the environment has levels; "" for all.
-        start_task_id: The number of the first task, of consecutive ones; None to draw tasks by the seed.
+        number: The number of rows of both files together.
+        task_types: Cases, separated by commas; "" for the environment's default.
+        levels: Levels, separated by commas, if the environment has levels; "" for all.
+        start_task_id: The first of consecutive task ids; None to draw tasks by the seed.
         seed: The seed of the set of tasks.
-        val_ratio: The share of rows of validation; None for `VAL_RATIO`. Consecutive ids have no choice of it.
-        prompt: What is shown, see `Manner`.
-        language: The language of the questions, where the environment has several; "" for its default.
+        val_ratio: The share of validation rows; None for `VAL_RATIO`, and with consecutive ids.
+        prompt: The prompt style, see `Manner`.
+        language: The language of the questions, if the environment has several; "" for its default.
         config: Further settings of the environment, as pairs of key and value.
 
     Raises:
-        UserError: A value cannot work.
+        UserError: A value is invalid.
     """
 
     env: str
@@ -60,27 +60,31 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.number < 1:
-            raise UserError(f"num-samples must be at least 1, {self.number} was given")
+            raise UserError(f"--num-samples must be at least 1, not {self.number}")
         check_share(VAL_RATIO if self.val_ratio is None else self.val_ratio)
         if self.start_task_id is None:
             return
         if self.start_task_id < 0:
-            raise UserError(f"start-task-id must be at least 0, {self.start_task_id} was given")
+            raise UserError(f"--start-task-id must be at least 0, not {self.start_task_id}")
         if self.val_ratio is not None:
-            raise UserError("with start-task-id each task's form says which file it goes to: leave val-ratio out")
+            raise UserError(
+                "--val-ratio has no effect with --start-task-id, because each task's form decides its file: leave "
+                "--val-ratio out"
+            )
         if self.levels:
-            raise UserError("with start-task-id the ids say which levels there are: leave levels out")
+            raise UserError(
+                "--levels has no effect with --start-task-id, because the ids determine the levels: leave --levels out"
+            )
 
     @property
     def environment(self) -> Environment:
-        """The environment."""
         return get_environment(self.env)
 
     def catalogue(self, split: str) -> Sequence[Task]:
         """The tasks of a split.
 
         Raises:
-            UserError: A name or a value cannot work, or the tasks need more than one reply each.
+            UserError: A name or a value is invalid, or the tasks need more than one reply each.
         """
         environment = self.environment
         given: dict[str, Any] = {"prompt": self.prompt, "seed": self.seed}
@@ -90,7 +94,9 @@ class Settings:
             given |= numbered
             found = str(numbered.get(environment.cases_key, ""))
             if self.task_types and split_list(self.task_types, "task-types") != (found,):
-                raise UserError(f"task id {self.start_task_id} is of {found}: give task-types={found}, or leave it out")
+                raise UserError(
+                    f"task id {self.start_task_id} belongs to {found}: set --task-types={found}, or leave it out"
+                )
         elif cases:
             given[environment.cases_key] = cases
         if self.levels:
@@ -101,36 +107,35 @@ class Settings:
         values |= named_settings(environment, dict(self.config))
         tasks = environment.catalogue(environment.read_config({**values, "num_tasks_per_case": PER_CASE}), split)
         if tasks[0].mode != "move":
-            raise UserError("a data set holds tasks of a single answer: leave mode=episode out")
+            raise UserError("a data set needs tasks with a single answer: leave mode=episode out")
         return tasks
 
     def streams(self) -> list["Stream"]:
-        """What is drawn, in this order."""
+        """The streams to draw from, in order."""
         if self.start_task_id is not None:
             return [Stream("train", self.number)]
         wanted = round((VAL_RATIO if self.val_ratio is None else self.val_ratio) * self.number)
         return [Stream("val", wanted), Stream("train", self.number - wanted)]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
         return {**dataclasses.asdict(self), "config": dict(self.config)}
 
 
 class Stream(NamedTuple):
-    """Draws from one split: `wanted` rows of them are kept."""
+    """Draws from one split, of which `wanted` rows are kept."""
 
     split: str
     wanted: int
 
 
 class Drawn(NamedTuple):
-    """What one draw gave.
+    """The result of one draw.
 
     Attributes:
-        draw: Its number within its stream, counted from 0.
-        part: In which file the row belongs, "train" or "val".
-        question: Equal for draws that ask the same.
-        group: The class of the question; no class is in both files.
+        draw: Its number in its stream, from 0.
+        part: The row's file, "train" or "val".
+        question: Equal for draws with the same question.
+        group: The equivalence class of the question. No class is in both files.
         row: The row, without its index.
     """
 
@@ -142,10 +147,10 @@ class Drawn(NamedTuple):
 
 
 def draw(settings: Settings, split: str, numbers: Sequence[int]) -> list[Drawn]:
-    """The rows of some draws of a stream; fewer than there are numbers where the tasks are used up.
+    """The rows of some draws of a stream; fewer rows than numbers if the tasks are used up.
 
     Raises:
-        UserError: A setting cannot work, or a case is too small to hold anything out for validation.
+        UserError: A setting is invalid, or a case is too small for held-out questions.
     """
     environment, catalogue = settings.environment, settings.catalogue(split)
     cases = cases_of(catalogue)
@@ -160,19 +165,22 @@ def draw(settings: Settings, split: str, numbers: Sequence[int]) -> list[Drawn]:
             if settings.start_task_id is not None:
                 part, task = "val", task.replace(split="val")
             elif split == "train":
-                raise UserError(f"validation asks every question of {task.case}: it is too small for a data set")
+                raise UserError(
+                    f"{task.case} is too small for a data set, because validation uses all its questions: choose "
+                    "another case"
+                )
         question = digest(*(text for message in turn.messages for text in message.values()))
         found.append(Drawn(number, part, question, environment.turn_class(task, turn), row_of(environment, task, turn)))
     return found
 
 
 def cases_of(catalogue: Sequence[Task]) -> int:
-    """How many cases take turns in a catalogue; it holds all tasks of the first case first."""
+    """The number of cases in a catalogue, which lists all tasks of the first case first."""
     return max(1, len(catalogue) // PER_CASE)
 
 
 def row_of(environment: Environment, task: Task, turn: Turn) -> dict[str, Any]:
-    """The row of a task: `extra_info` holds what the live dataset's rows hold, but for the index."""
+    """The row of a task. `extra_info` has the fields of the training dataset's rows, except the index."""
     name = environment.name_of(task)
     extra: Mapping[str, Any] = {**task.to_dict(), "task_id": task.id}
     return rl_row(turn.messages, task.id, task.env, extra, name.task_id, name.task_type, name.seed)

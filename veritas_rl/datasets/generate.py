@@ -1,9 +1,9 @@
-"""A folder with a data set, made so that an interrupted run goes on where it stopped.
+"""Generate the files of a data set. An interrupted run resumes.
 
     FOLDER/train.jsonl  FOLDER/val.jsonl  FOLDER/train.parquet  FOLDER/val.parquet  FOLDER/dataset.json
 
-While rows are drawn they are added to partial.jsonl, whose first line holds the settings. The files appear whole at the
-end, dataset.json after the others, and then partial.jsonl goes.
+Drawn rows are appended to partial.jsonl, whose first line has the settings. The files are written atomically at the
+end, dataset.json last, and then partial.jsonl is deleted.
 """
 
 import fcntl
@@ -35,7 +35,7 @@ BATCH = 32
 """Draws that one worker makes before it sends their rows."""
 
 LEAST_DRAWS = 64
-"""The fewest draws that are made at once where some asked nothing new: the last rows of a small set come seldom."""
+"""The minimum number of draws per round after the first. The last new questions of a small set are rare."""
 
 
 def generate(folder: Path, settings: Settings, workers: Workers, console: Console) -> tuple[dict[str, Any], int]:
@@ -48,17 +48,17 @@ def generate(folder: Path, settings: Settings, workers: Workers, console: Consol
         console: Where to show how far it is.
 
     Returns:
-        What dataset.json holds, and how many rows were drawn now; the others were there.
+        The contents of dataset.json, and the number of rows drawn by this call.
 
     Raises:
-        UserError: The folder holds something else or cannot be written, a setting cannot work, or no row was found.
+        UserError: The folder contains something else or is not writable, a setting is invalid, or no row was found.
     """
     try:
         catalogues = [settings.catalogue(stream.split) for stream in settings.streams()]
         report = _finished(folder, settings)
         if report is not None:
             return report, 0
-        # A case that cannot be used is refused before anything is written.
+        # Refuse unusable cases before anything is written.
         draw(settings, "train", range(min(settings.number, cases_of(catalogues[-1]))))
         folder.mkdir(parents=True, exist_ok=True)
         with _partial(folder / PARTIAL, settings) as (file, rows):
@@ -70,7 +70,7 @@ def generate(folder: Path, settings: Settings, workers: Workers, console: Consol
             (folder / PARTIAL).unlink()
         return report, len(rows) - before
     except OSError as error:
-        raise UserError(f"{folder} cannot be written ({error.strerror or error}): name another --out-dir") from error
+        raise UserError(f"{folder} is not writable ({error.strerror or error}): choose another --out-dir") from error
 
 
 def _draw_all(
@@ -81,7 +81,7 @@ def _draw_all(
     workers: Workers,
     advance: Callable[[int], None],
 ) -> None:
-    """Draw until a stream has what it wants, or nothing new comes; each new row goes to `rows` and to the file."""
+    """Draw until a stream is complete or has no new questions. New rows go to `rows` and to the file."""
     own = [drawn for split, drawn in rows if split == stream.split]
     asked = {drawn.question for drawn in own}
     following = after_last = own[-1].draw + 1 if own else 0
@@ -90,10 +90,10 @@ def _draw_all(
     def sift(batch: Sequence[Drawn]) -> None:
         nonlocal missing, after_last
         for drawn in batch:
-            # What is kept depends on the draws alone, and not on how many were made at once or before an interruption.
+            # The kept rows must not depend on the batch size or on interruptions.
             if not missing or drawn.draw - after_last >= STALE_DRAWS:
                 return
-            # Consecutive ids are all wanted, whatever they ask.
+            # Consecutive ids are all kept, even if they repeat a question.
             if drawn.question in asked and settings.start_task_id is None:
                 continue
             asked.add(drawn.question)
@@ -120,17 +120,17 @@ def _draw_all(
 
 @contextmanager
 def _partial(path: Path, settings: Settings) -> Iterator[tuple[IO[bytes], list[tuple[str, Drawn]]]]:
-    """The file of the rows so far, open to add more, and these rows.
+    """Open the partial file for appending, and yield it with its rows.
 
     Raises:
-        UserError: It is of other settings, another process adds to it, or its rows would be drawn otherwise now.
+        UserError: The file has other settings, another process writes to it, or its rows can no longer be reproduced.
     """
     with path.open("a+b") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise UserError(
-                f"another process writes to {path.parent}: wait for it, or name another --out-dir"
+                f"another process writes to {path.parent}: wait for it, or choose another --out-dir"
             ) from None
         file.seek(0)
         lines = file.readlines()
@@ -153,12 +153,11 @@ def _partial(path: Path, settings: Settings) -> Iterator[tuple[IO[bytes], list[t
         if rows:
             split, last = rows[-1]
             if draw(settings, split, [last.draw]) != [last]:
-                raise UserError(f"{path} was written by another version of this program: remove it to begin again")
+                raise UserError(f"{path} was written by another version of this program: delete it to start again")
         yield file, rows
 
 
 def _row(line: bytes) -> tuple[str, Drawn] | None:
-    """A row as it was added; None where the line was cut or is something else."""
     try:
         split, *values = json.loads(line.decode())
         return (split, Drawn(*values)) if line.endswith(b"\n") and split in PARTS else None
@@ -175,21 +174,20 @@ def _object(text: bytes) -> dict[str, Any]:
 
 
 def _check_same(folder: Path, there: Mapping[str, Any], settings: Settings) -> None:
-    """Refuse a folder of other settings."""
     here = json.loads(json.dumps(settings.to_json()))
     if differing := [name for name in here if there.get(name) != here[name]]:
         name = differing[0]
         raise UserError(
-            f"{folder} holds a data set of another command ({name} is {there.get(name)!r} there, {here[name]!r} here): "
-            "name another --out-dir"
+            f"{folder} contains a data set with other settings ({name} is {there.get(name)!r} there, {here[name]!r} "
+            "here): choose another --out-dir"
         )
 
 
 def _finished(folder: Path, settings: Settings) -> dict[str, Any] | None:
-    """The report of a folder that holds just this data set; None where it is still to be made.
+    """The report of a folder that contains exactly this data set; None if it is not complete.
 
     Raises:
-        UserError: It holds something else.
+        UserError: The folder contains something else.
     """
     if (folder / REPORT).exists():
         report = _object((folder / REPORT).read_bytes())
@@ -197,19 +195,20 @@ def _finished(folder: Path, settings: Settings) -> dict[str, Any] | None:
         for name, file in report["files"].items():
             path = folder / name
             if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != file["sha256"]:
-                raise UserError(f"{path} is not as it was written: remove {folder / REPORT} and the files beside it")
+                raise UserError(
+                    f"{path} has changed since it was written: delete {folder / REPORT} and the files beside it"
+                )
         return report
     files = [folder / f"{part}.{form}" for part in PARTS for form in WRITERS]
     if not (folder / PARTIAL).exists() and (other := [path for path in files if path.exists()]):
-        raise UserError(f"{other[0]} is there already, and of something else: name another --out-dir")
+        raise UserError(f"{other[0]} already exists and belongs to something else: choose another --out-dir")
     return None
 
 
 def _write(folder: Path, settings: Settings, rows: Sequence[tuple[str, Drawn]]) -> dict[str, Any]:
-    """Write all files; what dataset.json holds."""
     parts = {part: [drawn for _, drawn in rows if drawn.part == part] for part in PARTS}
     if not rows:
-        raise UserError(f"{settings.task_types or settings.env} has no task to draw")
+        raise UserError(f"{settings.task_types or settings.env} has no task to draw: choose other --task-types")
     both = {drawn.group for drawn in parts["train"]} & {drawn.group for drawn in parts["val"]}
     if both:
         raise RuntimeError(f"{len(both)} classes of questions are in train and in val, such as {min(both)}")

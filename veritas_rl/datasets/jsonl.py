@@ -29,10 +29,10 @@ def lines_of(path: Path, option: str) -> Iterator[tuple[int, bytes]]:
 
     Args:
         path: The file.
-        option: Which option named it.
+        option: The option that named it.
 
     Raises:
-        UserError: It cannot be read.
+        UserError: The file cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -40,32 +40,32 @@ def lines_of(path: Path, option: str) -> Iterator[tuple[int, bytes]]:
                 if line.strip():
                     yield number, line
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}): {option} names a JSONL file") from error
+        raise UserError(f"{path} cannot be read ({error.strerror}): set {option} to a JSONL file") from error
 
 
 def record_of(line: bytes) -> dict[str, Any]:
-    """The JSON object that a line holds, in UTF-8.
+    """Parse a line as a JSON object in UTF-8.
 
     Raises:
-        BadLine: It holds none.
+        BadLine: The line is not a JSON object.
     """
     try:
         record = json.loads(line.decode("utf-8-sig").strip())
     except (ValueError, RecursionError) as error:
-        raise BadLine(f"no JSON ({' '.join(str(error).split())[:80]})") from error
+        raise BadLine(f"not JSON ({' '.join(str(error).split())[:80]})") from error
     if not isinstance(record, dict):
-        raise BadLine(f"no JSON object, but {type(record).__name__}")
+        raise BadLine(f"not a JSON object but {type(record).__name__}")
     return record
 
 
 def text_of(value: Any, name: str) -> str:
-    """An answer as text; numbers count as answers.
+    """An answer as text. Numbers are accepted.
 
     Raises:
-        BadLine: It is neither.
+        BadLine: The value is neither text nor a number.
     """
     if isinstance(value, str):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
-    raise BadLine(f"{name} is no text, but {type(value).__name__}")
+    raise BadLine(f"{name} is not text but {type(value).__name__}")

@@ -1,4 +1,4 @@
-"""The two kinds of rows that files hold, and how they become the bytes of a file: the same rows, the same bytes."""
+"""The rows of data files, and writers that give the same bytes for the same rows."""
 
 import hashlib
 import io
@@ -18,8 +18,8 @@ from veritas_rl.errors import UserError
 def sft_row(
     messages: Sequence[Message], response: str, data_source: str, extra_info: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A row to imitate: `messages` is the conversation with the answer, as verl's SFT trainer reads it; `prompt` is the
-    question alone, as text, and `response` the answer."""
+    """A row for supervised fine-tuning: `messages` is the conversation with the answer, which verl's SFT trainer reads.
+    `prompt` is the question as text, and `response` the answer."""
     return {
         "data_source": data_source,
         "prompt": "\n\n".join(message["content"] for message in messages),
@@ -38,7 +38,7 @@ def rl_row(
     task_type: str,
     seed: int,
 ) -> dict[str, Any]:
-    """A row to be rewarded: the question, and what the reward function needs."""
+    """A row for reinforcement learning: the question, and the reward function's inputs."""
     return {
         "data_source": data_source,
         "prompt": [*map(dict, messages)],
@@ -51,19 +51,19 @@ def rl_row(
 
 
 def check_share(val_ratio: float) -> None:
-    """Refuse a share of rows that cannot be one.
+    """Check the share of validation rows.
 
     Raises:
-        UserError: It is below 0, or leaves nothing to train on.
+        UserError: The share is not in [0, 1).
     """
     if not 0 <= val_ratio < 1:
-        raise UserError(f"val_ratio must lie in [0, 1), {val_ratio:g} was given")
+        raise UserError(f"val_ratio must be in [0, 1), not {val_ratio:g}")
 
 
 def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Write rows so that the file appears whole; the SHA-256 of its bytes.
+    """Write rows atomically, and return the SHA-256 of the file.
 
-    What the writer may choose is fixed here: a new default of pyarrow must not change the files.
+    All options of the writer are fixed, so that new defaults of pyarrow do not change the files.
     """
     buffer = io.BytesIO()
     pq.write_table(
@@ -81,7 +81,7 @@ def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def write_jsonl(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Write rows, one JSON object a line, so that the file appears whole; the SHA-256 of its bytes."""
+    """Write rows atomically, one JSON object per line, and return the SHA-256 of the file."""
     return _write(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
 
 

@@ -1,8 +1,7 @@
-"""A file of answers, scored on the tasks of a data set: pass rates by type and by level, with intervals.
+"""Score a file of answers to the tasks of a data set: pass rates by type and by level, with intervals.
 
-An answer is scored as a model's reply in training is: through the session of its task. A task may have several answers;
-it counts by its mean. A line that cannot be used is named, and a task without an answer is counted as missing, not as
-failed.
+An answer is scored like a model's reply in training, through the task's session. A task with several answers counts
+with their mean. Invalid lines are reported, and a task without an answer counts as missing, not as failed.
 """
 
 from collections import Counter
@@ -23,7 +22,7 @@ from veritas_rl.judging.held_out import EXACT
 from veritas_rl.judging.statistics import Estimate, mean_score, rate
 
 ANSWERS = ("answer", "response", "completion", "output")
-"""The fields that an answer may stand in; the first that is there counts."""
+"""The names of the answer's field. The first existing one counts."""
 
 ALL = "all"
 
@@ -35,7 +34,7 @@ class Asked:
     Attributes:
         name: Its task_id, as text.
         kind: Its task_type.
-        task: It.
+        task: The task.
     """
 
     name: str
@@ -45,18 +44,18 @@ class Asked:
 
 @dataclass(frozen=True)
 class Part:
-    """All tasks, those of a type, or those of a group such as a level. Without an answer the estimates are None.
+    """The rates of all tasks, of a type, or of a group such as a level. Without answers the estimates are None.
 
     Attributes:
         name: "all", the type or the group.
-        tasks: How many there are.
-        missing: How many of them have no answer.
-        answers: How many answers were scored.
-        legal: The share of answers that could be read and were allowed.
+        tasks: The number of tasks.
+        missing: The number of tasks without an answer.
+        answers: The number of scored answers.
+        legal: The share of legal answers.
         success: The share of answers that solve their task.
-        value: The mean value of an answer, which gives a part of it to some that do not.
-        solved: The share of tasks that one answer at least solves.
-        reasons: How many answers ended for which reason.
+        value: The mean value of an answer, with partial credit.
+        solved: The share of tasks with at least one solving answer.
+        reasons: The number of answers by reason.
     """
 
     name: str
@@ -72,16 +71,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Scored:
-    """What became of a file of answers.
+    """The result of scoring a file of answers.
 
     Attributes:
-        all: Over all tasks.
-        types: By task_type.
-        groups: By the environment's group, such as a type and a level; empty where types are groups.
+        all: The rates over all tasks.
+        types: The rates by task_type.
+        groups: The rates by the environment's group, such as a type and a level; empty if types are groups.
         missing: The task_ids without an answer.
-        bad: Lines that could not be used.
-        answers: What `Part.legal` counts, in the environment's words.
-        solved: What `Part.success` counts.
+        bad: Invalid lines.
+        answers: The environment's name for what `Part.legal` counts.
+        solved: The environment's name for what `Part.success` counts.
     """
 
     all: Part
@@ -94,34 +93,40 @@ class Scored:
 
 
 def read_data(path: Path) -> list[Asked]:
-    """The tasks of a file of a data set.
+    """Read the tasks of a data set's file.
 
     Raises:
-        UserError: It is no file of a data set.
+        UserError: The file is not a data set's file.
     """
     if path.suffix == ".parquet":
         try:
             rows = pq.read_table(path).to_pylist()
         except (OSError, pa.ArrowException) as error:
-            raise UserError(f"{path} cannot be read ({str(error)[:80]}): --data names a .parquet or .jsonl") from error
+            raise UserError(
+                f"{path} cannot be read ({str(error)[:80]}): set --data to a .parquet or .jsonl file"
+            ) from error
     elif path.suffix == ".jsonl":
         rows = []
         for number, line in lines_of(path, "--data"):
             try:
                 rows.append(record_of(line))
             except BadLine as error:
-                raise UserError(f"{path}, line {number}: {error}: write it again with generate_dataset.py") from error
+                raise UserError(
+                    f"{path}, line {number}: {error}: write the file again with generate_dataset.py"
+                ) from error
     else:
-        raise UserError(f"--data names a .parquet or .jsonl file such as DIR/val.parquet, {path} was given")
+        raise UserError(f"--data must be a .parquet or .jsonl file such as DIR/val.parquet, not {path}")
     found: dict[str, Asked] = {}
     for number, row in enumerate(rows, start=1):
         if not isinstance(row.get("extra_info"), dict) or row.get("task_id") is None:
-            raise UserError(f"{path}, row {number}: no extra_info or no task_id: generate_dataset.py writes both")
+            raise UserError(
+                f"{path}, row {number} has no extra_info or no task_id: write the file with generate_dataset.py"
+            )
         asked = Asked(str(row["task_id"]), str(row.get("task_type")), task_of(row["extra_info"]))
         if found.setdefault(asked.name, asked).task != asked.task:
-            raise UserError(f"{path}, row {number}: the task_id {asked.name} stands for two tasks")
+            raise UserError(f"{path}, row {number}: the task_id {asked.name} belongs to two tasks")
     if not found:
-        raise UserError(f"{path} holds no task")
+        raise UserError(f"{path} has no task")
     return list(found.values())
 
 
@@ -150,14 +155,14 @@ def read_answers(path: Path, names: Iterable[str]) -> tuple[dict[str, list[str]]
 def _answer_of(record: Mapping[str, Any], known: set[str]) -> tuple[str, str]:
     name = record.get("task_id")
     if isinstance(name, float) and name.is_integer():
-        name = int(name)  # as pandas writes whole numbers of a column with gaps
+        name = int(name)  # pandas writes integers of a column with gaps as floats
     if name is None or isinstance(name, bool) or not isinstance(name, int | str):
         raise BadLine("no task_id")
     if str(name) not in known:
-        raise BadLine(f"the data have no task_id {str(name)[:80]}")
+        raise BadLine(f"the data set has no task_id {str(name)[:80]}")
     given = [field for field in ANSWERS if record.get(field) is not None]
     if not given:
-        raise BadLine(f"no answer to {name}: one of {', '.join(ANSWERS)}")
+        raise BadLine(f"no answer to {name}: add one of the fields {', '.join(ANSWERS)}")
     return str(name), text_of(record[given[0]], given[0])
 
 
@@ -166,15 +171,17 @@ def score(data: Sequence[Asked], answers: Mapping[str, Sequence[str]], bad: Sequ
 
     Args:
         data: The tasks.
-        answers: Of each task_id; none where it is missing.
-        bad: What `read_answers` could not use.
+        answers: The answers by task_id. Tasks may be missing.
+        bad: The invalid lines of `read_answers`.
 
     Raises:
-        UserError: No task has an answer, or one needs more than one reply.
+        UserError: No task has an answer, or a task needs more than one reply.
     """
     by_task = {asked.task: asked for asked in data if answers.get(asked.name)}
     if not by_task:
-        raise UserError(f"no answer can be scored: {len(bad)} bad lines, and none of {len(data)} tasks has an answer")
+        raise UserError(
+            f"no answer can be scored: the file has {len(bad)} bad lines, and no answer to any of {len(data)} tasks"
+        )
     scores: dict[str, list[Score]] = {}
     for task in prepared(by_task):
         name = by_task[task].name
@@ -198,7 +205,9 @@ def _scored(task: Task, answer: str) -> Score:
     session = get_environment(task.env).start(task)
     session.step({turn.seat: Reply(answer) for turn in session.turns()})
     if session.turns():
-        raise UserError(f"{task.id} needs more than one reply: only tasks of a single answer can be scored from a file")
+        raise UserError(
+            f"{task.id} needs more than one reply: only tasks with a single answer can be scored from a file"
+        )
     return next(iter(session.scores().values()))
 
 
@@ -233,7 +242,7 @@ def _part(name: str, data: Sequence[Asked], scores: Mapping[str, Sequence[Score]
 
 
 def _estimate(values: Sequence[float], classes: Sequence[Hashable]) -> Estimate | None:
-    """The mean with its interval: one that is right for few values where each is 0 or 1."""
+    """The mean with its interval. Binary values use an interval that is exact for few values."""
     if not values:
         return None
     if set(values) <= {0.0, 1.0}:

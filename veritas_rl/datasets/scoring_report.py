@@ -1,4 +1,4 @@
-"""The report on a scored file of answers, as a table and as JSON."""
+"""Report a scored file of answers as a table or as JSON."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -12,11 +12,11 @@ from veritas_rl.datasets.scoring import Part, Scored
 from veritas_rl.judging.statistics import Estimate
 
 SHOWN = 20
-"""How many bad lines are named one by one."""
+"""How many bad lines are listed."""
 
 
 def bad_lines(bad: Sequence[Bad]) -> Iterator[str]:
-    """The bad lines, a line each, and how many more there are."""
+    """The bad lines, one line each, and the number of further ones."""
     yield from map(str, bad[:SHOWN])
     if len(bad) > SHOWN:
         yield f"and {len(bad) - SHOWN} more bad lines; --json lists all"
@@ -31,7 +31,7 @@ def print_scored(scored: Scored, console: Console) -> None:
         (True, scored.answers),
         (True, scored.solved),
         (partial, "mean value"),
-        (several, "tasks solved once at least"),
+        (several, "tasks solved at least once"),
     ):
         if wanted:
             table.add_column(header)
@@ -47,13 +47,12 @@ def print_scored(scored: Scored, console: Console) -> None:
     console.print(f"{scored.all.answers} answers: {reasons}", highlight=False)
     if scored.missing:
         console.print(
-            f"{len(scored.missing)} of {scored.all.tasks} tasks have no answer; the rates are over the others",
+            f"{len(scored.missing)} of {scored.all.tasks} tasks have no answer and do not count in the rates",
             highlight=False,
         )
 
 
 def as_json(scored: Scored) -> dict[str, Any]:
-    """All of it as plain values."""
     return {
         "all": _part(scored.all),
         "types": {part.name: _part(part) for part in scored.types},

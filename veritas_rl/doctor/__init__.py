@@ -1,1 +1,1 @@
-"""Whether this machine can run what a person wants to run: `train/tools/doctor.py`."""
+"""Check whether this machine can run a training: `train/tools/doctor.py`."""

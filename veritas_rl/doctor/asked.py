@@ -1,4 +1,4 @@
-"""What the machine is looked at for, read from what a person typed without composing a configuration."""
+"""The requested run, read from the command line without composing a configuration."""
 
 import os
 import shutil
@@ -28,12 +28,12 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a person wants to run.
+    """The requested run.
 
     Attributes:
-        overrides: Hydra overrides, as typed after a trainer script.
+        overrides: The Hydra overrides for the trainer script.
         environment: The process environment with `.env`.
-        sft: Whether supervised fine-tuning, which has no rollout and no Ray.
+        sft: Whether it is supervised fine-tuning, which has no rollout and no Ray.
     """
 
     overrides: Sequence[str]
@@ -41,7 +41,7 @@ class Asked:
     sft: bool = False
 
     def named(self, key: str) -> str | None:
-        """The last value that the overrides, or else the recipe, give a key or a group."""
+        """The value of a key or group: the last override, or else the recipe's value."""
         values = [item.partition("=")[2] for item in self.overrides if item.lstrip("+").startswith(f"{key}=")]
         return values[-1].strip("'\"") if values else self._of_recipe(key)
 
@@ -50,7 +50,7 @@ class Asked:
         """The recipe.
 
         Raises:
-            UserError: There is none of that name.
+            UserError: The recipe does not exist.
         """
         return recipe_of(self.overrides, ())[0]
 
@@ -64,18 +64,18 @@ class Asked:
 
     @cached_property
     def gpus(self) -> list[Gpu]:
-        """The NVIDIA GPUs of this machine, those that CUDA_VISIBLE_DEVICES hides included."""
+        """The NVIDIA GPUs of this machine, including those hidden by CUDA_VISIBLE_DEVICES."""
         return find_gpus()
 
     @property
     def cpu(self) -> bool:
-        """Whether the run does without a GPU."""
+        """Whether the run uses no GPU."""
         hardware = self.named("hardware")
         return hardware == "cpu" if hardware else not self.gpus
 
     @property
     def backend(self) -> str:
-        """What generates in it; "" where nothing does."""
+        """The rollout backend; "" without a rollout."""
         if self.sft:
             return ""
         variable = self.environment.get("ROLLOUT_BACKEND", "").strip().lower()
@@ -83,18 +83,18 @@ class Asked:
 
     @property
     def ray_address(self) -> str:
-        """What Ray is joined: "local" for one of the run's own, "auto" for what runs here, or an address."""
+        """The Ray cluster of the run: "local" for its own, "auto" for a running one, or an address."""
         if self.sft:
             return "local"
         given = self.named("ray_kwargs.ray_init.address") or (
             "auto" if self.named("hardware") == "multinode" else "local"
         )
-        # Ray reads the variable where nothing else says it.
+        # Ray reads the variable if no address is given.
         return self.environment.get("RAY_ADDRESS", "").strip() or "auto" if given in ("auto", "null") else given
 
     @property
     def folders(self) -> dict[str, Path]:
-        """Where it writes, by the setting: checkpoints, logs, and Ray's files."""
+        """The folders that it writes to, by setting: checkpoints, logs, and Ray's files."""
         return {
             "trainer.default_local_dir": ROOT / (self.named("trainer.default_local_dir") or "train/artifacts"),
             "hydra.run.dir": ROOT / "train/outputs",
@@ -103,7 +103,7 @@ class Asked:
 
 
 def find_gpus() -> list[Gpu]:
-    """What nvidia-smi lists; empty where there is no such program, or it fails."""
+    """The GPUs that nvidia-smi lists; empty if the program is missing or fails."""
     program = shutil.which("nvidia-smi", path=os.environ.get("PATH"))
     if program is None:
         return []
@@ -113,7 +113,7 @@ def find_gpus() -> list[Gpu]:
     except (OSError, subprocess.SubprocessError):
         return []
     rows = [[part.strip() for part in line.split(",")] for line in done.stdout.splitlines()]
-    # Where the memory is the machine's own, nvidia-smi prints [N/A] for a size.
+    # nvidia-smi prints [N/A] as the size of unified memory.
     return [Gpu(row[0], row[1], *map(_bytes, row[2:])) for row in rows if len(row) == 4]
 
 

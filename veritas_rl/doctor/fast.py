@@ -1,6 +1,6 @@
-"""The checks that take no time: no torch, no network but the address of Ray, nothing started. Trainer scripts run them.
+"""Fast checks without torch, without processes, and without network except for Ray's address. Trainer scripts run them.
 
-`train/scripts/setup.sh` looks at driver, compiler and headers too, before there is a Python that could run this.
+`train/scripts/setup.sh` also checks driver, compiler and headers, before a Python exists that could run this module.
 """
 
 import importlib.metadata
@@ -27,29 +27,29 @@ from veritas_rl.pins import requirements
 GIB = 1 << 30
 SHARED_MEMORY = Path("/dev/shm")
 LEAST_DRIVER = 580
-"""What CUDA 13 needs, for which the pinned torch and vLLM are built. setup.sh has the same number."""
+"""The oldest driver for CUDA 13, with which the pinned torch and vLLM are built. setup.sh has the same number."""
 
 LEAST_SHARED = 64 << 20
 GOOD_SHARED = 2 * GIB
-"""Ray's object store wants 30% of the memory there, and NCCL some; Docker gives 64 MiB."""
+"""Ray's object store uses 30% of the memory there, and NCCL needs some. Docker's default is 64 MiB."""
 
 LEAST_FREE = GIB
 LEAST_FILES, GOOD_FILES = 1024, 4096
 LONGEST_RAY_FOLDER = 107 - len("/ray/session_2026-01-01_00-00-00_000000_1234567/sockets/plasma_store")
-"""A Unix socket's path has 107 bytes at most."""
+"""The longest folder for Ray, because a Unix socket's path has at most 107 bytes."""
 
 CONNECT_SECONDS = 1.0
 CLUSTER_FILE = "ray/ray_current_cluster"
-"""Below the temporary folder: the address of the Ray that `ray start` began on this machine."""
+"""The file with the address of this machine's Ray, below the temporary folder."""
 
 Check = Callable[[], Iterator[Finding]]
 
 
 def checks(asked: Asked) -> list[tuple[str, Check]]:
-    """Every fast check, by its name.
+    """Every fast check, by name.
 
     Args:
-        asked: What the machine is looked at for.
+        asked: The requested run.
     """
     return [
         ("Python", python),
@@ -66,21 +66,21 @@ def checks(asked: Asked) -> list[tuple[str, Check]]:
 
 
 def python() -> Iterator[Finding]:
-    """The interpreter is one that the package is for."""
+    """Check that the package supports this Python."""
     found = ".".join(map(str, sys.version_info[:3]))
     wanted = importlib.metadata.metadata("veritas-rl")["Requires-Python"]
     if SpecifierSet(wanted).contains(found):
         yield ok("Python", f"{found}, {sys.executable}")
     else:
         mend = "PYTHON=/path/to/python3.12 VENV=.venv-here bash train/scripts/setup.sh"
-        yield Finding("Python", "fault", f"{found}, and {wanted} is needed", mend)
+        yield Finding("Python", "fault", f"{found} is not supported, {wanted} is required", mend)
 
 
 def packages(asked: Asked) -> Iterator[Finding]:
-    """What is pinned is installed, in versions that fit together.
+    """Check that the pinned packages are installed.
 
-    verl and what verl asks for have to fit. Where an image brings another torch or rollout, a patch release is a
-    warning and another minor release is a fault.
+    verl and its requirements must match. For the torch or rollout of a container image, another patch release is a
+    warning, and another minor release is a fault.
     """
     extra = "cpu" if asked.cpu else "sglang" if asked.backend == "sglang" else "gpu"
     fitting = 0
@@ -91,16 +91,16 @@ def packages(asked: Asked) -> Iterator[Finding]:
         try:
             found = Version(importlib.metadata.version(name))
         except importlib.metadata.PackageNotFoundError:
-            yield Finding(name, "fault", f"not installed, {requirement.specifier} is needed", _setup(asked))
+            yield Finding(name, "fault", f"not installed, {requirement.specifier} is required", _setup(asked))
             continue
         if requirement.specifier.contains(found.base_version):
             fitting += 1
             continue
         wanted = str(requirement.specifier).removeprefix("==")
         mend = f"pip install '{name}{requirement.specifier}'" if name != asked.backend else _setup(asked)
-        # Whether transformers fits is for verl to say, below.
+        # verl's own requirements decide about transformers, below.
         near = name == "transformers" or (name != "verl" and exact and found.release[:2] == Version(wanted).release[:2])
-        yield Finding(name, "warning" if near else "fault", f"{found}, and {wanted} is what was tested", mend)
+        yield Finding(name, "warning" if near else "fault", f"{found} is installed, {wanted} was tested", mend)
     yield from _asked_by_verl()
     plugins = importlib.metadata.entry_points(group="verl.plugins", name="veritas_rl")
     if not plugins:
@@ -109,7 +109,6 @@ def packages(asked: Asked) -> Iterator[Finding]:
 
 
 def _asked_by_verl() -> Iterator[Finding]:
-    """What the installed verl itself asks for, and another package may have replaced since."""
     try:
         asked = requirements("verl")
     except importlib.metadata.PackageNotFoundError:
@@ -121,10 +120,10 @@ def _asked_by_verl() -> Iterator[Finding]:
         try:
             found = importlib.metadata.version(requirement.name)
         except importlib.metadata.PackageNotFoundError:
-            # verl imports some of what it asks for only where it is used.
+            # verl imports some requirements only when they are used.
             continue
         if not requirement.specifier.contains(Version(found).base_version):
-            wanted = f"verl asks for {requirement.specifier}"
+            wanted = f"verl requires {requirement.specifier}"
             mend = f"pip install '{requirement.name}{requirement.specifier}'"
             yield Finding(requirement.name, "fault", f"{found}, and {wanted}", mend)
 
@@ -135,7 +134,7 @@ def _setup(asked: Asked) -> str:
 
 
 def driver(asked: Asked) -> Iterator[Finding]:
-    """The NVIDIA driver is new enough for the CUDA that torch is built for."""
+    """Check that the NVIDIA driver is new enough for torch's CUDA."""
     if asked.cpu:
         yield Finding("driver", "skipped", "no GPU is used")
         return
@@ -147,54 +146,58 @@ def driver(asked: Asked) -> Iterator[Finding]:
     first = asked.gpus[0]
     number = re.match(r"\d+", first.driver)
     if number and int(number[0]) < LEAST_DRIVER:
-        found = f"{first.driver}, and CUDA 13 needs {LEAST_DRIVER} or newer"
+        found = f"{first.driver} is too old, CUDA 13 needs {LEAST_DRIVER} or newer"
         yield Finding("driver", "fault", found, "update the driver of this machine")
     else:
         yield ok("driver", f"{first.driver}; {len(asked.gpus)} x {first.name}, {first.total / GIB:.0f} GiB")
 
 
 def compiler(asked: Asked) -> Iterator[Finding]:
-    """Triton can compile."""
+    """Check that Triton can compile."""
     if asked.cpu:
-        yield Finding("compiler", "skipped", "only Triton needs one, on GPUs")
+        yield Finding("compiler", "skipped", "only Triton on GPUs needs a compiler")
         return
     found = asked.environment.get("CC") or shutil.which("gcc") or shutil.which("clang")
     headers = Path(sysconfig.get_path("include")) / "Python.h"
     if not found or shutil.which(found) is None:
         mend = "apt-get install gcc, or set CC=/path/to/compiler"
-        yield Finding("compiler", "fault", f"{found or 'no C compiler'} is not there, and Triton needs one", mend)
+        yield Finding("compiler", "fault", f"{found or 'a C compiler'} is missing, and Triton needs it", mend)
     elif not headers.is_file():
         mend = "apt-get install python3-dev, or PYTHON=/path/to/python VENV=.venv-here bash train/scripts/setup.sh"
-        yield Finding("compiler", "fault", f"Triton needs {headers}, which is not there", mend)
+        yield Finding("compiler", "fault", f"Triton needs {headers}, which is missing", mend)
     else:
         yield ok("compiler", found)
 
 
 def shared_memory(asked: Asked) -> Iterator[Finding]:
-    """Ray and the rollout find shared memory."""
+    """Check the size of shared memory for Ray and the rollout."""
     mend = "in a container: docker run --ipc host, or --shm-size 32g; docker_run_verl.sh does so"
     if not SHARED_MEMORY.is_dir():
-        yield Finding("shared memory", "fault", f"there is no {SHARED_MEMORY}", f"mount a tmpfs there; {mend}")
+        yield Finding("shared memory", "fault", f"{SHARED_MEMORY} does not exist", f"mount a tmpfs there; {mend}")
         return
     size = shutil.disk_usage(SHARED_MEMORY)
     found = f"{size.free / GIB:.1f} GiB of {size.total / GIB:.1f} free in {SHARED_MEMORY}"
     if reason := cannot_write(SHARED_MEMORY):
-        yield Finding("shared memory", "fault", reason, f"remove what ended programs left in {SHARED_MEMORY}; {mend}")
+        yield Finding(
+            "shared memory", "fault", reason, f"delete old files of ended programs in {SHARED_MEMORY}; {mend}"
+        )
     elif size.free < LEAST_SHARED:
-        yield Finding("shared memory", "fault", found, f"remove what ended programs left there; {mend}")
+        yield Finding("shared memory", "fault", found, f"delete old files of ended programs there; {mend}")
     elif size.total < GOOD_SHARED and not asked.cpu:
-        yield Finding("shared memory", "warning", f"{found}: Ray puts its objects on the disk", mend)
+        yield Finding("shared memory", "warning", f"{found}: Ray stores its objects on the disk", mend)
     else:
         yield ok("shared memory", found)
 
 
 def disk(asked: Asked) -> Iterator[Finding]:
-    """Each folder that a run writes to can be written, and its disk is not full."""
+    """Check that the folders of a run are writable, and that their disks are not full."""
     seen = set[int]()
     for setting, folder in asked.folders.items():
         existing = nearest_existing(folder)
         if reason := cannot_write(existing):
-            yield Finding("disk", "fault", reason, f"give your user the right to, or set {setting} to another folder")
+            yield Finding(
+                "disk", "fault", reason, f"give your user write permission, or set {setting} to another folder"
+            )
             continue
         device = existing.stat().st_dev
         if device in seen:
@@ -203,22 +206,22 @@ def disk(asked: Asked) -> Iterator[Finding]:
         free = shutil.disk_usage(existing).free
         found = f"{free / GIB:.1f} GiB free for {folder}"
         if free < LEAST_FREE:
-            yield Finding("disk", "fault", found, f"free some, or set {setting} to a folder on a larger disk")
+            yield Finding("disk", "fault", found, f"free some space, or set {setting} to a folder on a larger disk")
         else:
             yield ok("disk", found)
     ray = asked.folders[RAY_FOLDER]
     if len(os.fsencode(ray)) > LONGEST_RAY_FOLDER:
-        found = f"{ray} is too long a path: Ray's sockets stand below it, and Linux bounds a socket's path"
+        found = f"the path {ray} is too long for Ray's sockets below it, because Linux limits a socket's path"
         yield Finding("disk", "fault", found, f"set {RAY_FOLDER} to a shorter folder, such as /tmp")
 
 
 def open_files() -> Iterator[Finding]:
-    """A run may open enough files; Ray raises the soft limit to the hard one itself."""
+    """Check the limit of open files. Ray itself raises the soft limit to the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = sys.maxsize if hard == resource.RLIM_INFINITY else hard
     if limit < LEAST_FILES:
         mend = "ulimit -Hn 65536 as root, or docker run --ulimit nofile=65536"
-        yield Finding("open files", "fault", f"at most {limit}, and Ray needs some thousands", mend)
+        yield Finding("open files", "fault", f"at most {limit}, and Ray needs several thousand", mend)
     elif limit < GOOD_FILES:
         yield Finding("open files", "warning", f"at most {limit}", "docker run --ulimit nofile=65536, or limits.conf")
     else:
@@ -226,22 +229,22 @@ def open_files() -> Iterator[Finding]:
 
 
 def ray_address(asked: Asked) -> Iterator[Finding]:
-    """A Ray cluster that is named answers."""
+    """Check that a named Ray cluster answers."""
     given, where = asked.ray_address, "the run"
     if given == "local":
-        yield ok("Ray's address", "no Ray is joined")
+        yield ok("Ray's address", "the run starts its own Ray")
         return
     if given == "auto":
         file = asked.folders[RAY_FOLDER] / CLUSTER_FILE
         given, where = file.read_text().strip() if file.is_file() else "", str(file)
         if not given:
             mend = "ray start --head on the first node, and ray start --address=HEAD:6379 on the others"
-            yield Finding("Ray's address", "fault", "the run joins a Ray cluster, and none runs here", mend)
+            yield Finding("Ray's address", "fault", "the run joins a Ray cluster, but none runs on this machine", mend)
             return
     host, _, port = given.removeprefix("ray://").rpartition(":")
-    mend = "set RAY_ADDRESS to a head that runs" if where == "the run" else "ray stop --force, and start the head again"
+    mend = "set RAY_ADDRESS to a running head" if where == "the run" else "ray stop --force, and start the head again"
     if not host or not port.isdigit():
-        yield Finding("Ray's address", "fault", f"{where} names {given}, which is no host:port", mend)
+        yield Finding("Ray's address", "fault", f"{where} names {given}, which is not HOST:PORT", mend)
         return
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
@@ -253,15 +256,15 @@ def ray_address(asked: Asked) -> Iterator[Finding]:
 
 
 def wandb_key(asked: Asked) -> Iterator[Finding]:
-    """A run that logs to Weights & Biases can."""
+    """Check that Weights & Biases has a key, if the run logs to it."""
     mode = asked.environment.get("WANDB_MODE", "").strip()
     if "wandb" not in (asked.named("trainer.logger") or ""):
-        yield Finding("Weights & Biases", "skipped", "trainer.logger does not hold wandb")
+        yield Finding("Weights & Biases", "skipped", "trainer.logger does not include wandb")
     elif mode in ("offline", "disabled"):
         yield ok("Weights & Biases", f"WANDB_MODE={mode}")
     elif not asked.environment.get("WANDB_API_KEY") and "api.wandb.ai" not in _text(Path("~/.netrc").expanduser()):
-        mend = "set WANDB_API_KEY in .env, or WANDB_MODE=offline and `wandb sync` later"
-        yield Finding("Weights & Biases", "fault", "trainer.logger holds wandb, and no key is set", mend)
+        mend = "set WANDB_API_KEY in .env, or set WANDB_MODE=offline and run `wandb sync` later"
+        yield Finding("Weights & Biases", "fault", "trainer.logger includes wandb, and no key is set", mend)
     else:
         yield ok("Weights & Biases", "a key is set")
 
@@ -271,11 +274,11 @@ def _text(file: Path) -> str:
 
 
 def clock() -> Iterator[Finding]:
-    """The clock is not in the past: certificates, tokens and the order of checkpoints depend on it."""
+    """Check that the clock is not slow. Certificates, tokens and the order of checkpoints depend on it."""
     newest = max(file.stat().st_mtime for file in (ROOT / "veritas_rl").glob("*.py"))
     behind = newest - time.time()
     if behind > 60:
-        found = f"{time.strftime('%Y-%m-%d %H:%M')}, which is {behind / 3600:.1f} h before this checkout was written"
+        found = f"{time.strftime('%Y-%m-%d %H:%M')}, which is {behind / 3600:.1f} h before the files of this checkout"
         yield Finding("clock", "fault", found, "set the clock: timedatectl set-ntp true, or date -s")
     else:
         yield ok("clock", time.strftime("%Y-%m-%d %H:%M"))

@@ -1,4 +1,4 @@
-"""What one check found, and the table of all of them."""
+"""The findings of checks, and their table."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -10,13 +10,13 @@ State = Literal["ok", "warning", "fault", "skipped"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found.
+    """The result of a check.
 
     Attributes:
-        check: What was looked at, such as "shared memory".
-        state: "ok"; "warning", with which a run may work; "fault", with which it will not; "skipped".
-        found: What is there, in one line.
-        mend: What to type or to change; empty where nothing is wrong.
+        check: The check's name, such as "shared memory".
+        state: "ok", "warning" if a run may still work, "fault" if it cannot, or "skipped".
+        found: A description in one line.
+        mend: What to type or to change; empty if nothing is wrong.
     """
 
     check: str
@@ -26,12 +26,12 @@ class Finding:
 
 
 def ok(check: str, found: str) -> Finding:
-    """Nothing is wrong."""
+    """A finding without a fault."""
     return Finding(check, "ok", found)
 
 
 def refused(check: str, message: str) -> Finding:
-    """The fault that a `UserError` names: what is wrong, a colon, and what to type instead."""
+    """Turn a `UserError` into a fault: the text before the last colon, and what to type after it."""
     found, _, mend = message.rpartition(": ")
     return Finding(check, "fault", found or message, mend if found else "")
 
@@ -40,8 +40,8 @@ def collect(checks: Iterable[tuple[str, Callable[[], Iterable[Finding]]]]) -> It
     """Run checks one after another.
 
     Args:
-        checks: The name of each, and what it finds. A `UserError` is a fault; another exception is a warning, because
-            then the check failed, and says nothing about the machine.
+        checks: Names and checks. A `UserError` becomes a fault. Any other exception becomes a warning, because it is an
+            error of the check.
     """
     from veritas_rl.errors import UserError
 
@@ -51,11 +51,11 @@ def collect(checks: Iterable[tuple[str, Callable[[], Iterable[Finding]]]]) -> It
         except UserError as error:
             yield refused(name, " ".join(str(error).split()))
         except Exception as error:
-            yield Finding(name, "warning", f"this could not be checked ({type(error).__name__}: {error})")
+            yield Finding(name, "warning", f"the check failed ({type(error).__name__}: {error})")
 
 
 def as_json(findings: Iterable[Finding]) -> str:
-    """One JSON object: the findings, and how many faults and warnings are among them."""
+    """One JSON object with the findings and the numbers of faults and warnings."""
     listed = list(findings)
     counts = {f"{state}s": sum(one.state == state for one in listed) for state in ("fault", "warning")}
     return json.dumps({**counts, "findings": [asdict(one) for one in listed]})
@@ -65,7 +65,7 @@ COLORS = {"ok": "green", "warning": "yellow", "fault": "bold red", "skipped": "d
 
 
 def print_table(findings: Iterable[Finding]) -> None:
-    """Print one row for each finding, with its mend."""
+    """Print a table with one row per finding."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -73,8 +73,8 @@ def print_table(findings: Iterable[Finding]) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=160)
-    table = Table("check", "state", "what is there", "what to do", show_lines=False)
+    table = Table("check", "state", "found", "what to do", show_lines=False)
     for one in findings:
-        # As text: square brackets in a message are no markup.
+        # As text, because square brackets in a message are not markup.
         table.add_row(one.check, Text(one.state, COLORS[one.state]), Text(one.found), Text(one.mend))
     console.print(table)

@@ -1,4 +1,4 @@
-"""The checks that take time: libraries are imported, Ray is started, the hub is asked, the plan is made."""
+"""Slow checks, which import libraries, start Ray, connect to the hub and make a plan."""
 
 import json
 import os
@@ -36,7 +36,8 @@ GIB = 1 << 30
 PROBE_SECONDS = 180
 ANSWER_SECONDS = 10
 CLOCK_SECONDS = 300
-"""By how much the clock may differ from that of the hub. Signatures of downloads are refused beyond some minutes."""
+"""The tolerated difference from the hub's clock in seconds. The hub refuses signatures of downloads after some
+minutes."""
 
 WANDB = "https://api.wandb.ai"
 SERVERS = ("vllm", "sglang")
@@ -44,17 +45,17 @@ Check = Callable[[], Iterator[Finding]]
 
 
 class ProbeError(Exception):
-    """A library cannot be imported or does not work; the message is what it printed."""
+    """A library cannot be imported or does not work. The message is its output."""
 
 
 def probe(*arguments: str) -> dict[str, Any]:
-    """What a probe of `veritas_rl.launch.probe` finds, in a process of its own.
+    """Run a probe of `veritas_rl.launch.probe` in a separate process.
 
     Args:
-        arguments: Its name, and what it takes.
+        arguments: The probe's name and arguments.
 
     Raises:
-        ProbeError: It failed, or did not end in `PROBE_SECONDS`.
+        ProbeError: The probe failed, or did not end within `PROBE_SECONDS`.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", "veritas_rl.launch.probe", *arguments],
@@ -67,31 +68,31 @@ def probe(*arguments: str) -> dict[str, Any]:
     try:
         out, errors = process.communicate(timeout=PROBE_SECONDS)
     except subprocess.TimeoutExpired:
-        raise ProbeError(f"it did not end in {PROBE_SECONDS} s") from None
+        raise ProbeError(f"the check did not end within {PROBE_SECONDS} s") from None
     finally:
         end(process)
     if process.returncode:
-        raise ProbeError(errors.decode(errors="replace") or f"it ended with exit code {process.returncode}")
+        raise ProbeError(errors.decode(errors="replace") or f"the check ended with exit code {process.returncode}")
     return json.loads(out.decode(errors="replace").splitlines()[-1])
 
 
 def broken(check: str, error: ProbeError, mend: str) -> Finding:
-    """The fault that made a probe fail: a known one, or else the last line that it printed."""
+    """The fault of a failed probe: a known fault, or the last line of its output."""
     known = next(faults_in(str(error)), None)
     if known is not None:
         fault, line = known
         return Finding(check, "fault", f"{line}: {fault.cause}", fault.mend)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return Finding(check, "fault", lines[-1][:300] if lines else "it failed", mend)
+    return Finding(check, "fault", lines[-1][:300] if lines else "the check failed", mend)
 
 
 @dataclass
 class Examination:
-    """The thorough checks of what a person wants to run; what one finds, another may need.
+    """The thorough checks of a run. Later checks use results of earlier ones.
 
     Attributes:
-        asked: What the machine is looked at for.
-        model: The model that was named with `--model`, or None.
+        asked: The requested run.
+        model: The model named with `--model`, or None.
     """
 
     asked: Asked
@@ -99,7 +100,7 @@ class Examination:
     _found: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def checks(self) -> list[tuple[str, Check]]:
-        """Every thorough check, by its name, in an order in which each finds what it needs of others."""
+        """Every thorough check by name, in the order of their dependencies."""
         return [
             ("torch", self.torch),
             ("flash_attn", self.flash_attn),
@@ -128,7 +129,7 @@ class Examination:
 
     @cached_property
     def overrides(self) -> list[str]:
-        """The Hydra overrides of the run, the group of the hardware among them."""
+        """The Hydra overrides of the run, including the hardware group."""
         key = "model.path" if self.asked.sft else "actor_rollout_ref.model.path"
         named = [f"{key}={self.model}"] if self.model else []
         make = sft.overrides_for if self.asked.sft else conf.overrides_for
@@ -136,26 +137,26 @@ class Examination:
 
     @cached_property
     def configuration(self) -> DictConfig:
-        """What they make.
+        """The resolved configuration.
 
         Raises:
-            UserError: An override is wrong.
+            UserError: An override is invalid.
         """
         return conf.compose_configuration(self.overrides, sft.SFT_CONFIG if self.asked.sft else conf.RL_CONFIG)
 
     @property
     def path(self) -> str | None:
-        """The model that is trained; None where one is made."""
+        """The model to train; None if the launcher makes one."""
         return self.configuration.model.path if self.asked.sft else self.configuration.actor_rollout_ref.model.path
 
     @property
     def server(self) -> str | None:
-        """What serves the model while it trains, on a share of each GPU; None where nothing does."""
+        """The rollout server that takes a share of each GPU, or None."""
         name = None if self.asked.sft else self.configuration.actor_rollout_ref.rollout.name
         return name if name in SERVERS else None
 
     def torch(self) -> Iterator[Finding]:
-        """torch computes on the GPUs."""
+        """Check that torch computes on the GPUs."""
         try:
             found = self._found["torch"] = probe("torch")
         except ProbeError as error:
@@ -165,15 +166,15 @@ class Examination:
         if self.asked.cpu:
             yield ok("torch", built)
         elif not found["cuda"]:
-            yield Finding("torch", "fault", f"{built}: it uses no GPU", "bash train/scripts/setup.sh")
+            yield Finding("torch", "fault", f"{built}: it cannot use GPUs", "bash train/scripts/setup.sh")
         elif not found["gpus"]:
-            mend = "a driver that fits this CUDA, or a torch that fits the driver; CUDA_VISIBLE_DEVICES may hide GPUs"
+            mend = "install a driver for this CUDA, or a torch for the driver; CUDA_VISIBLE_DEVICES may hide GPUs"
             yield Finding("torch", "fault", f"{built}: it sees no GPU", mend)
         else:
             yield ok("torch", f"{built}; it computes on {len(found['gpus'])} x {found['gpus'][0]['name']}")
 
     def flash_attn(self) -> Iterator[Finding]:
-        """flash_attn is not there, or works."""
+        """Check that flash_attn is missing or works."""
         try:
             fault = probe("flash_attn")["fault"]
         except ProbeError as error:
@@ -183,14 +184,14 @@ class Examination:
         elif fault == "it is not installed":
             yield ok("flash_attn", "it is not installed: torch's own attention is used")
         else:
-            # Libraries look whether it is installed, not whether it works.
-            yield broken("flash_attn", ProbeError(f"flash_attn: {fault}"), "pip uninstall -y flash-attn")
+            # Libraries check whether it is installed, not whether it works.
+            yield broken("flash_attn", ProbeError(f"flash_attn: {fault}"), "run pip uninstall -y flash-attn")
 
     def rollout(self) -> Iterator[Finding]:
-        """verl's side of vLLM or SGLang can be imported."""
+        """Check that verl's modules for vLLM or SGLang can be imported."""
         backend = self.asked.backend
         if backend not in SERVERS:
-            yield ok("rollout", backend or "supervised fine-tuning has none")
+            yield ok("rollout", backend or "supervised fine-tuning has no rollout")
             return
         try:
             self._found["rollout"] = probe(backend)
@@ -200,7 +201,7 @@ class Examination:
         yield ok("rollout", f"{backend} can be imported with verl")
 
     def sglang_patch(self) -> Iterator[Finding]:
-        """SGLang's patch of torch fits torch."""
+        """Check that SGLang's patch matches torch."""
         if self.asked.backend != "sglang":
             return
         try:
@@ -209,26 +210,28 @@ class Examination:
             yield broken("SGLang's patch", error, PINNED)
             return
         if patch["expected"] == patch["real"]:
-            yield ok("SGLang's patch", f"{patch['module'] or 'none'} fits this torch")
+            yield ok("SGLang's patch", f"{patch['module'] or 'none'} matches this torch")
             return
         found = (
-            f"{patch['module']} expects the device at place {patch['expected']} of what torch sends, and it is at "
+            f"{patch['module']} expects the device at index {patch['expected']} of torch's arguments, but it is at "
             f"{patch['real']}: weights cannot be sent (tuple index out of range)"
         )
-        mend = "ROLLOUT_BACKEND=vllm, or SGLang and torch as pinned: ROLLOUT_BACKEND=sglang VENV=.venv-sglang"
+        mend = (
+            "set ROLLOUT_BACKEND=vllm, or install the pinned SGLang and torch: ROLLOUT_BACKEND=sglang VENV=.venv-sglang"
+        )
         yield Finding("SGLang's patch", "fault", found, f"{mend} bash train/scripts/setup.sh")
 
     def plugin(self) -> Iterator[Finding]:
-        """verl is the pinned one, and loads the plugin."""
+        """Check that verl has the pinned version and loads the plugin."""
         try:
             probe("plugin")
         except ProbeError as error:
             yield broken("plugin", error, "bash train/scripts/setup.sh")
         else:
-            yield ok("plugin", "verl loads it")
+            yield ok("plugin", "verl loads this package's plugin")
 
     def openspiel(self) -> Iterator[Finding]:
-        """OpenSpiel can be imported."""
+        """Check that OpenSpiel can be imported."""
         try:
             found = probe("openspiel")
         except ProbeError as error:
@@ -237,22 +240,22 @@ class Examination:
             yield ok("OpenSpiel", f"{found['games']} games")
 
     def ray(self) -> Iterator[Finding]:
-        """Ray starts, or joins, and works."""
+        """Check that Ray starts or joins the cluster, and runs a task."""
         if self.asked.sft:
-            yield Finding("Ray", "skipped", "supervised fine-tuning does without")
+            yield Finding("Ray", "skipped", "supervised fine-tuning does not use Ray")
             return
         try:
             found = probe("ray", self.asked.ray_address)
         except ProbeError as error:
-            yield broken("Ray", error, "ray stop --force, and look into /tmp/ray/session_latest/logs")
+            yield broken("Ray", error, "run ray stop --force, and see /tmp/ray/session_latest/logs")
         else:
-            yield ok("Ray", f"it ran a task, on {found['nodes']} node{'s' if found['nodes'] > 1 else ''}")
+            yield ok("Ray", f"Ray ran a task, on {found['nodes']} node{'s' if found['nodes'] > 1 else ''}")
 
     def settings(self) -> Iterator[Finding]:
-        """The overrides make a configuration, and the machine has the devices that it names."""
+        """Check that the overrides compose, and that the machine has the configured devices."""
         check = sft.check_devices if self.asked.sft else preflight.check_devices
         check(self.configuration, self.hardware)
-        yield ok("configuration", f"it composes, with hardware={self._group()}")
+        yield ok("configuration", f"valid, with hardware={self._group()}")
 
     def _group(self) -> str:
         groups = ("hardware=", f"{sft.GROUP}=")
@@ -260,7 +263,7 @@ class Examination:
         return chosen[-1] if chosen else self.asked.named("hardware") or "h200x1"
 
     def hub(self) -> Iterator[Finding]:
-        """The hub gives the model, where it has to be downloaded."""
+        """Check that the hub lets this user download the model, if necessary."""
         path = self.path
         if path is None or Path(path).expanduser().is_dir():
             yield Finding("Hugging Face", "skipped", "no model is downloaded")
@@ -269,7 +272,7 @@ class Examination:
         from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
         if constants.HF_HUB_OFFLINE:
-            yield ok("Hugging Face", "HF_HUB_OFFLINE=1: only what is in the cache is read")
+            yield ok("Hugging Face", "HF_HUB_OFFLINE=1: only the cache is read")
             return
         key = "a token is set" if get_token() else "no token is set"
         page = f"{constants.ENDPOINT}/{path}"
@@ -279,20 +282,19 @@ class Examination:
             mend = f"accept the licence at {page}, and set HF_TOKEN in .env"
             yield Finding("Hugging Face", "fault", f"{path} is gated, and {key}", mend)
         except RepositoryNotFoundError:
-            mend = "name another in AGENT_MODEL_REPO_ID, or set HF_TOKEN in .env if it is a private one"
-            yield Finding("Hugging Face", "fault", f"the hub has no {path} that you may read, and {key}", mend)
+            mend = "set AGENT_MODEL_REPO_ID to another model, or set HF_TOKEN in .env if the model is private"
+            yield Finding("Hugging Face", "fault", f"the hub has no model {path} that you may read, and {key}", mend)
         except (HfHubHTTPError, httpx.HTTPError, OSError) as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            mend = "check the network and HTTPS_PROXY, or set HF_HUB_OFFLINE=1 and name a folder"
+            mend = "check the network and HTTPS_PROXY, or set HF_HUB_OFFLINE=1 and name a local folder"
             yield Finding("Hugging Face", "fault", f"{constants.ENDPOINT} does not answer ({reason})", mend)
-            # The checks that follow read the cache, and do not try again and again.
+            # Later checks then read only the cache, without retries.
             constants.HF_HUB_OFFLINE = True
         else:
             yield ok("Hugging Face", f"{path} may be downloaded; {key}")
         yield from self._clock(constants.ENDPOINT)
 
     def _clock(self, server: str) -> Iterator[Finding]:
-        """This clock and that of a server are near each other."""
         try:
             date = httpx.head(server, timeout=ANSWER_SECONDS).headers.get("date")
         except httpx.HTTPError:
@@ -301,13 +303,15 @@ class Examination:
             return
         apart = (datetime.now(UTC) - parsedate_to_datetime(date)).total_seconds()
         if abs(apart) > CLOCK_SECONDS:
-            found = f"it is {abs(apart) / 60:.0f} minutes {'before' if apart > 0 else 'behind'} that of {server}"
+            found = (
+                f"the clock is {abs(apart) / 60:.0f} minutes {'ahead of' if apart > 0 else 'behind'} that of {server}"
+            )
             yield Finding("clock", "fault", found, "set the clock: timedatectl set-ntp true, or date -s")
 
     def read_model(self) -> Iterator[Finding]:
-        """The model's configuration and tokenizer can be read, and the rollout knows its class."""
+        """Check that the model's configuration and tokenizer can be read, and that the rollout supports its class."""
         if self.path is None:
-            yield ok("model", "none is named: a small one is made")
+            yield ok("model", "no model is named: the launcher makes a small one")
             return
         if self.asked.sft:
             preflight.check_model(self.path, self.configuration.data.max_length)
@@ -319,7 +323,7 @@ class Examination:
         known = self._found.get("rollout", {}).get("architectures") or []
         own = class_names(self.path)
         if known and own and not set(own) & set(known):
-            mend = "rollout=transformers, or another model"
+            mend = "set rollout=transformers, or choose another model"
             yield Finding(
                 "model", "fault", f"{self.asked.backend} has no class {own[0]}, which {self.path} needs", mend
             )
@@ -327,11 +331,11 @@ class Examination:
             yield ok("model", f"{self.path}: {', '.join(own)}")
 
     def weight_names(self) -> Iterator[Finding]:
-        """The checkpoint names its weights as its class does."""
+        """Check that the checkpoint's weight names match its class."""
         if self.path is None:
-            yield Finding("weight names", "skipped", "the model is made here")
+            yield Finding("weight names", "skipped", "the launcher makes the model")
             return
-        # They import torch and transformers, which a machine without a model needs not.
+        # This imports torch and transformers, which is not needed without a model.
         from veritas_rl.launch import weight_names
 
         names = weight_names.stored_names(self.path)
@@ -339,15 +343,15 @@ class Examination:
         unknown = weight_names.unknown_parts(names, made, exact=self.server is not None)
         kind = type(made).__name__
         if not unknown:
-            yield ok("weight names", f"{len(names)} weights, all named as in {kind}")
+            yield ok("weight names", f"{len(names)} weights, whose names match {kind}")
             return
         listed = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3} more" if len(unknown) > 3 else "")
         fails = (
             f"{self.server} ends with \"There is no module or parameter named '{unknown[0]}' in {kind}\""
             if self.server
-            else "transformers would make random weights in their place"
+            else "transformers would use random weights instead"
         )
-        mend = "load it with the code that saved it and save it with save_pretrained(), or name another model"
+        mend = "load the model with the code that saved it and save it with save_pretrained(), or choose another model"
         yield Finding("weight names", "fault", f"{kind} has no {listed}: {fails}", mend)
 
     @cached_property
@@ -364,14 +368,14 @@ class Examination:
             return None
 
     def memory(self) -> Iterator[Finding]:
-        """The run fits into the memory of the GPUs, or of the machine."""
+        """Check that the run fits into the memory of the GPUs, or of the machine."""
         plan = self._plan
         if plan is None:
-            yield Finding("memory", "skipped", "no model is named, or the shape of its family is not known")
+            yield Finding("memory", "skipped", "no model is named, or its dimensions are unknown")
             return
         peak = plan.peak
         found = f"{peak.name} needs {peak.total / GIB:.1f} of {plan.device.memory / GIB:.1f} GiB of {plan.device.name}"
-        mend = next(iter(plan.changes()), None) or "python train/tools/plan.py shows each part; a smaller model"
+        mend = next(iter(plan.changes()), None) or "choose a smaller model (python train/tools/plan.py shows each part)"
         if (reason := plan.refusal()) is not None:
             yield Finding("memory", "fault", reason, mend)
         elif not plan.fits:
@@ -380,9 +384,9 @@ class Examination:
             yield ok("memory", found)
 
     def free_memory(self) -> Iterator[Finding]:
-        """As much of each GPU is free as the rollout takes."""
+        """Check that each GPU has free memory for the rollout's share."""
         if not self.asked.gpus or self.server is None:
-            yield Finding("free GPU memory", "skipped", "no GPU is here, or no rollout takes a share of it")
+            yield Finding("free GPU memory", "skipped", "the machine has no GPU, or the rollout takes no share of it")
             return
         rollout = self.configuration.actor_rollout_ref.rollout
         visible = self.asked.environment.get("CUDA_VISIBLE_DEVICES", "")
@@ -392,24 +396,26 @@ class Examination:
             if (used and index not in used) or gpu.free >= wanted:
                 continue
             found = (
-                f"GPU {index} has {gpu.free / GIB:.1f} of {gpu.total / GIB:.1f} GiB free, and the rollout takes "
-                f"{wanted / GIB:.1f} (gpu_memory_utilization={rollout.gpu_memory_utilization})"
+                f"GPU {index} has {gpu.free / GIB:.1f} of {gpu.total / GIB:.1f} GiB free, and the rollout needs "
+                f"{wanted / GIB:.1f} GiB (gpu_memory_utilization={rollout.gpu_memory_utilization})"
             )
             share = int(gpu.free / gpu.total * 100 - 5) / 100
-            lower = f", or GPU_MEMORY_UTILIZATION={share}" if share >= 0.1 else ""
-            yield Finding("free GPU memory", "fault", found, f"end what holds it (nvidia-smi lists it){lower}")
+            lower = f", or set GPU_MEMORY_UTILIZATION={share}" if share >= 0.1 else ""
+            yield Finding(
+                "free GPU memory", "fault", found, f"end the processes that use it (nvidia-smi lists them){lower}"
+            )
             return
         yield ok("free GPU memory", f"the rollout's share of {rollout.gpu_memory_utilization} is free")
 
     def checkpoints(self) -> Iterator[Finding]:
-        """The disk holds the checkpoints that are kept."""
+        """Check that the disk has room for the checkpoints."""
         plan = self._plan
         preflight.check_disk(self.configuration, plan)
         size = f"{sum(plan.checkpoint().values()) / GIB:.1f} GiB each, {plan.kept + 1} at most" if plan else "small"
-        yield ok("checkpoints", f"{size}; there is room")
+        yield ok("checkpoints", f"{size}; the disk has room")
 
     def wandb(self) -> Iterator[Finding]:
-        """Weights & Biases answers, and knows the key."""
+        """Check that Weights & Biases answers and accepts the key."""
         environment = self.asked.environment
         key, server = environment.get("WANDB_API_KEY", "").strip(), environment.get("WANDB_BASE_URL", WANDB)
         logs = "wandb" in self.configuration.trainer.logger
@@ -420,14 +426,14 @@ class Examination:
             answer = httpx.post(f"{server}/graphql", json=query, auth=("api", key), timeout=ANSWER_SECONDS)
             known = answer.is_success and answer.json()["data"]["viewer"] is not None
         except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-            mend = "check the network and HTTPS_PROXY, or WANDB_MODE=offline and `wandb sync` later"
+            mend = "check the network and HTTPS_PROXY, or set WANDB_MODE=offline and run `wandb sync` later"
             yield Finding("Weights & Biases", "fault", f"{server} does not answer ({type(error).__name__})", mend)
             return
         if known:
-            yield ok("Weights & Biases", f"{server} knows the key")
+            yield ok("Weights & Biases", f"{server} accepts the key")
         else:
             mend = f"copy the key from {server.replace('api.', '')}/authorize to WANDB_API_KEY in .env"
-            yield Finding("Weights & Biases", "fault", f"{server} does not know the key", mend)
+            yield Finding("Weights & Biases", "fault", f"{server} refuses the key", mend)
 
 
 GUARDS = {
@@ -435,22 +441,25 @@ GUARDS = {
     "processes": ("pid", "seccomp", "processes"),
     "files": ("root", "landlock"),
 }
-"""From what the sandbox of Trace keeps programs, and by which layers: one of them is enough."""
+"""The resources that Trace's sandbox protects, each with the layers that suffice."""
 
 
 def sandbox() -> Iterator[Finding]:
-    """Which layers of the sandbox hold."""
+    """Check which layers of the sandbox work."""
     held = [name for name, (holds, _) in layers().items() if holds]
     for what, guards in GUARDS.items():
         if not set(guards) & set(held):
-            mend = "docker run --security-opt seccomp=unconfined, or sysctl user.max_user_namespaces=10000; or no Trace"
-            yield Finding("sandbox", "fault", f"nothing keeps programs of Trace from {what}", mend)
+            mend = (
+                "docker run --security-opt seccomp=unconfined, or sysctl user.max_user_namespaces=10000, or train "
+                "without Trace"
+            )
+            yield Finding("sandbox", "fault", f"no layer of the sandbox keeps Trace's programs from {what}", mend)
             return
-    yield ok("sandbox", f"these layers hold: {', '.join(held)}")
+    yield ok("sandbox", f"these layers work: {', '.join(held)}")
 
 
 def found_engines() -> Iterator[Finding]:
-    """Which engines are installed; none is needed unless it is named as an opponent."""
+    """List the installed engines. An engine is only needed if it is named as an opponent."""
     missing: dict[str, str] = {}
     for kind in KINDS:
         try:
@@ -459,4 +468,6 @@ def found_engines() -> Iterator[Finding]:
             missing[kind.name] = str(error).rpartition(": ")[2]
     there = [kind.name for kind in KINDS if kind.name not in missing]
     installs = "; ".join(f"{name}: {how}" for name, how in missing.items())
-    yield Finding("engines", "ok", f"{', '.join(there) or 'none'}; not here: {', '.join(missing) or 'none'}", installs)
+    yield Finding(
+        "engines", "ok", f"{', '.join(there) or 'none'}; not installed: {', '.join(missing) or 'none'}", installs
+    )

@@ -1,4 +1,4 @@
-"""Which attention actor and critic compute with on GPUs: the setting `veritas_rl.attention`."""
+"""The setting `veritas_rl.attention`: the attention implementation of actor and critic on GPUs."""
 
 from functools import cache
 
@@ -11,9 +11,9 @@ AUTO, FLASH, TORCH = "auto", "flash_attention_2", "sdpa"
 
 @cache
 def flash_attention_fault() -> str | None:
-    """Why flash_attn cannot be imported, in one line; None where it can.
+    """Why flash_attn cannot be imported, in one line; None if it can.
 
-    One that was built for another torch is there and fails with an undefined symbol.
+    A build for another torch fails with an undefined symbol.
     """
     try:
         import flash_attn  # pyright: ignore[reportMissingImports]  # noqa: F401
@@ -25,13 +25,13 @@ def flash_attention_fault() -> str | None:
 
 
 def resolved(configuration: DictConfig) -> str:
-    """The attention that the setting means on this machine.
+    """The attention implementation on this machine, with `auto` resolved.
 
     Args:
         configuration: The resolved configuration.
 
     Raises:
-        UserError: There is no such attention.
+        UserError: The setting is unknown.
     """
     asked = configuration.veritas_rl.attention
     if asked not in (AUTO, FLASH, TORCH):
@@ -40,10 +40,10 @@ def resolved(configuration: DictConfig) -> str:
 
 
 def overrides(configuration: DictConfig) -> list[str]:
-    """The override that puts what `auto` means in its place, for verl, on GPUs.
+    """The override that replaces `auto` on GPUs.
 
     Raises:
-        UserError: There is no such attention.
+        UserError: The setting is unknown.
     """
     if configuration.trainer.device == "cpu":
         return []
@@ -51,20 +51,20 @@ def overrides(configuration: DictConfig) -> list[str]:
 
 
 def check(configuration: DictConfig) -> None:
-    """flash_attn can be imported where it was asked for.
+    """Check that flash_attn can be imported if the run uses it.
 
     Raises:
-        UserError: It cannot.
+        UserError: flash_attn cannot be imported.
     """
     if resolved(configuration) == FLASH and (fault := flash_attention_fault()):
         raise UserError(
-            f"veritas_rl.attention={FLASH} needs flash_attn, which cannot be imported ({fault}): "
-            f"veritas_rl.attention={TORCH} needs none, or install the flash_attn that was built for this torch"
+            f"veritas_rl.attention={FLASH} needs flash_attn, which cannot be imported ({fault}): set "
+            f"veritas_rl.attention={TORCH}, or install the flash_attn build for this torch"
         )
 
 
 def described(configuration: DictConfig) -> str:
-    """The attention of a run in one line, for its log.
+    """Describe the attention implementation in one line.
 
     Args:
         configuration: The resolved configuration, with the override of `overrides`.

@@ -1,14 +1,14 @@
-"""Join machines to one Ray cluster, look at it, start a run on it, and end it.
+"""Start a Ray cluster of several machines, inspect it, start a run on it, and stop it.
 
-    bash train/scripts/ray-cluster.sh head                       # on the first node; it says what to type on the others
+    bash train/scripts/ray-cluster.sh head                       # on the first node; prints the command for the others
     bash train/scripts/ray-cluster.sh worker FIRST:6379          # on each other node
     bash train/scripts/ray-cluster.sh status
     bash train/scripts/ray-cluster.sh submit --nodes 2 bash train/scripts/openspiel-ppo-trainer.sh hardware=multinode
     bash train/scripts/ray-cluster.sh stop
 
-A worker whose packages or code are not the head's is refused, and `submit` asks each node again. What `head` and
-`worker` do not know goes to `ray start`, such as --num-gpus=4. The cluster asks for a token: `head` makes one in
-~/.ray/auth_token, and each node needs the same file. docs/scaling.md has SLURM, Kubernetes and SkyPilot.
+A worker is refused if its packages or code differ from the head's, and `submit` checks each node again. Other options
+of `head` and `worker`, such as --num-gpus=4, go to `ray start`. The cluster requires a token: `head` writes one to
+~/.ray/auth_token, and each node needs the same file. docs/scaling.md covers SLURM, Kubernetes and SkyPilot.
 """
 
 import argparse
@@ -40,11 +40,11 @@ from veritas_rl.paths import ROOT
 PORT = 6379
 SCRIPT = "bash train/scripts/ray-cluster.sh"
 VERSIONS = "versions"
-"""Under this key the cluster keeps what its head has installed."""
+"""The cluster stores the versions of its head under this key."""
 
 ANSWER_SECONDS = 5.0
 NODE_SECONDS = 60.0
-"""How long a node may take to start a process that says what it has installed."""
+"""Seconds that a node may take to report its installed versions."""
 
 Found = TypeVar("Found")
 UNKNOWN_TOKEN = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
@@ -57,9 +57,9 @@ class Node:
     Attributes:
         identity: Ray's id, in hexadecimal digits.
         address: Its IP address.
-        alive: Whether Ray counts on it.
+        alive: Whether Ray considers it alive.
         total: Its resources.
-        free: Those that nobody uses.
+        free: Its unused resources.
     """
 
     identity: str
@@ -70,14 +70,14 @@ class Node:
 
 
 def nodes_of(address: str, seconds: float = ANSWER_SECONDS) -> list[Node]:
-    """The nodes that the cluster knows, also those that have left it.
+    """All nodes of the cluster, including nodes that have left.
 
     Args:
         address: HOST:PORT of the head.
-        seconds: How long an answer is waited for.
+        seconds: The timeout.
 
     Raises:
-        UserError: Nobody answers there, or it asks for another token.
+        UserError: No Ray answers at the address, or it requires another token.
     """
     dead = messages("autoscaler_pb2").DEAD
     try:
@@ -101,28 +101,32 @@ def _refused(address: str, error: Exception) -> UserError:
     code = error.code() if isinstance(error, grpc.Call) else None
     if code in UNKNOWN_TOKEN or isinstance(error, AuthenticationError):
         return UserError(
-            f"the Ray at {address} asks for another token: copy ~/.ray/auth_token of its head to this node, for its "
-            "owner alone (chmod 600)"
+            f"the Ray cluster at {address} requires another token: copy ~/.ray/auth_token from its head to this node, "
+            "and run chmod 600 ~/.ray/auth_token"
         )
     if code in SILENT:
         return UserError(
-            f"no Ray answers at {address}: start its head ({SCRIPT} head), or name another with RAY_ADDRESS=HOST:PORT"
+            f"no Ray cluster answers at {address}: start its head ({SCRIPT} head), or set RAY_ADDRESS=HOST:PORT to "
+            "another one"
         )
-    return UserError(f"the Ray at {address} does not answer as it should ({code or type(error).__name__})")
+    return UserError(
+        f"the Ray cluster at {address} returned an error ({code or type(error).__name__}): check it on its head with "
+        f"{SCRIPT} status"
+    )
 
 
 def current(typed: str | None = None) -> str:
-    """HOST:PORT of the cluster: the one that is named, else `RAY_ADDRESS`, else the one that this machine has joined.
+    """HOST:PORT of the cluster: `typed`, else `RAY_ADDRESS`, else the cluster that this machine has joined.
 
     Raises:
-        UserError: There is none, or it has another form.
+        UserError: There is no cluster, or the address is malformed.
     """
     address = typed or running_address({})
     if address is None:
-        raise UserError(f"this machine is in no Ray cluster: {SCRIPT} head, or RAY_ADDRESS=HOST:PORT")
+        raise UserError(f"this machine has not joined a Ray cluster: run {SCRIPT} head, or set RAY_ADDRESS=HOST:PORT")
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
-        raise UserError(f"{address} is no address of a Ray cluster: HOST:PORT, such as 10.0.0.1:{PORT}")
+        raise UserError(f"{address} is not the address of a Ray cluster: use HOST:PORT, such as 10.0.0.1:{PORT}")
     return address
 
 
@@ -130,9 +134,9 @@ def head(port: int, given: Sequence[str], block: bool) -> int:
     """Start the first node.
 
     Args:
-        port: Where the control service listens.
-        given: Further arguments of `ray start`.
-        block: Whether to stay until it ends.
+        port: The port of the control service.
+        given: Further arguments for `ray start`.
+        block: Whether to wait until the node ends.
 
     Raises:
         UserError: The port is taken, or Ray did not start.
@@ -142,11 +146,11 @@ def head(port: int, given: Sequence[str], block: bool) -> int:
         try:
             asked.bind(("", port))
         except OSError as error:
-            raise UserError(f"port {port} cannot be used ({error.strerror}): --port with another number") from None
+            raise UserError(f"port {port} cannot be used ({error.strerror}): choose another one with --port") from None
     given_elsewhere = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
     made = given_elsewhere or Path("~/.ray/auth_token").expanduser().exists()
     if os.environ.get("RAY_AUTH_MODE") == "token" and not made:
-        # Ray lets everybody read the token that it writes.
+        # Ray's default permissions let all users read the token.
         _ray("get-auth-token", "--generate", umask=0o077)
     found: list[str] = []
 
@@ -160,12 +164,11 @@ def head(port: int, given: Sequence[str], block: bool) -> int:
         return bool(found)
 
     process = _start(["--head", f"--port={port}", "--include-dashboard=false", *given], block, up)
-    print(f"the head is {found[0]}. On each other node: {SCRIPT} worker {found[0]}", flush=True)
+    print(f"the head is at {found[0]}. On each other node, run: {SCRIPT} worker {found[0]}", flush=True)
     return process.wait() if process else 0
 
 
 def _listening(process: psutil.Process, port: int) -> str | None:
-    """HOST:PORT of a control service at this port, if the process is one."""
     with suppress(psutil.Error):
         if process.name() == "gcs_server":
             named = dict(word.lstrip("-").split("=", 1) for word in process.cmdline() if "=" in word)
@@ -179,12 +182,12 @@ def worker(address: str, given: Sequence[str], block: bool, wait: float) -> int:
 
     Args:
         address: HOST:PORT of the head.
-        given: Further arguments of `ray start`.
-        block: Whether to stay until it ends.
-        wait: Seconds that the head is waited for.
+        given: Further arguments for `ray start`.
+        block: Whether to wait until the node ends.
+        wait: Seconds to wait for the head.
 
     Raises:
-        UserError: The head does not answer, has other versions, or Ray did not start.
+        UserError: The head does not answer or has other versions, or Ray did not start.
     """
     address = current(address)
     before = _until(lambda: {node.identity for node in nodes_of(address)}, wait)
@@ -192,8 +195,8 @@ def worker(address: str, given: Sequence[str], block: bool, wait: float) -> int:
         theirs = control.get(VERSIONS)
     if theirs is not None and (different := versions.differences(versions.installed(), json.loads(theirs))):
         raise UserError(
-            f"this node, {socket.gethostname()}, has not what the head {address} has: {', '.join(different)}: use the "
-            "same checkout, and bash train/scripts/setup.sh"
+            f"this node, {socket.gethostname()}, differs from the head {address} ({', '.join(different)}): use the "
+            "same checkout, and run bash train/scripts/setup.sh"
         )
 
     def up() -> bool:
@@ -207,7 +210,6 @@ def worker(address: str, given: Sequence[str], block: bool, wait: float) -> int:
 
 
 def _until(look: Callable[[], Found], wait: float) -> Found:
-    """What a look finds, tried again for so many seconds while it raises a `UserError`."""
     end = time.monotonic() + wait
     while True:
         try:
@@ -229,11 +231,11 @@ _RAY = (sys.executable, "-m", "ray.scripts.scripts")
 
 
 def _last_line(text: str) -> str:
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it said nothing")
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it printed nothing")
 
 
 def _start(arguments: Sequence[str], block: bool, up: Callable[[], bool]) -> subprocess.Popen[bytes] | None:
-    """`ray start`, until the node is up: the process that stays, or None where none does."""
+    """Run `ray start` until the node is up. Returns the blocking process, or None without `block`."""
     if not block:
         _ray("start", "--disable-usage-stats", *arguments)
         process = None
@@ -243,15 +245,15 @@ def _start(arguments: Sequence[str], block: bool, up: Callable[[], bool]) -> sub
     end = time.monotonic() + NODE_SECONDS
     while not up():
         if process is not None and process.poll() is not None:
-            raise UserError(f"ray start ended with exit code {process.returncode}: what it said is above")
+            raise UserError(f"ray start ended with exit code {process.returncode}: its output is above")
         if time.monotonic() > end:
-            raise UserError(f"Ray did not start within {NODE_SECONDS:.0f} s: its logs are in /tmp/ray/session_latest")
+            raise UserError(f"Ray did not start within {NODE_SECONDS:.0f} s: see its logs in /tmp/ray/session_latest")
         time.sleep(0.5)
     return process
 
 
 def status(address: str, console: Console) -> int:
-    """Print the nodes; the exit code is 1 if one has left."""
+    """Print the nodes. The exit code is 1 if a node has left."""
     nodes = nodes_of(address)
     table = Table("node", "state", "GPUs free", "of", "CPUs free", "of", title=f"Ray at {address}")
     for node in sorted(nodes, key=lambda node: (not node.alive, node.address)):
@@ -262,26 +264,31 @@ def status(address: str, console: Console) -> int:
 
 
 def check(address: str, nodes: int) -> None:
-    """See that enough nodes are alive, and that each has what this one has.
+    """Check that enough nodes are alive, and that each has the same versions as this one.
 
     Args:
         address: HOST:PORT of the head.
-        nodes: How many are wanted at least.
+        nodes: The minimum number of nodes.
 
     Raises:
-        UserError: There are fewer; or one has other versions, lacks this code, or does not answer.
+        UserError: Too few nodes are alive; or a node has other versions, lacks this code, or does not answer.
     """
     alive = [node for node in nodes_of(address) if node.alive]
     if len(alive) < nodes:
         have = ", ".join(node.address for node in alive) or "none"
-        raise UserError(f"{nodes} nodes are wanted, and the Ray at {address} has {len(alive)} ({have})")
+        raise UserError(
+            f"the Ray cluster at {address} has {len(alive)} of {nodes} nodes ({have}): join more with {SCRIPT} worker "
+            f"{address}"
+        )
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise UserError(f"this machine cannot use the Ray at {address}: {_last_line(str(error))}") from None
+        raise UserError(
+            f"this machine cannot connect to the Ray cluster at {address}: {_last_line(str(error))}"
+        ) from None
     try:
         ask = ray.remote(num_cpus=0, max_retries=0)(_installed)
         answers = [
@@ -293,45 +300,53 @@ def check(address: str, nodes: int) -> None:
             try:
                 there = ray.get(answer, timeout=0)
             except GetTimeoutError:
-                raise UserError(f"node {node.address} started no process within {NODE_SECONDS:.0f} s") from None
+                raise UserError(
+                    f"node {node.address} did not start a process within {NODE_SECONDS:.0f} s: see "
+                    "/tmp/ray/session_latest/logs there"
+                ) from None
             except RayError as error:
                 raise UserError(
                     f"node {node.address} cannot run this code ({_last_line(str(error))}): use the same checkout under "
-                    "the same path, and bash train/scripts/setup.sh"
+                    "the same path, and run bash train/scripts/setup.sh"
                 ) from None
             if different := versions.differences(there, versions.installed()):
                 raise UserError(
-                    f"node {node.address} has not what this node has: {', '.join(different)}: use the same checkout, "
-                    "and bash train/scripts/setup.sh"
+                    f"node {node.address} differs from this node ({', '.join(different)}): use the same checkout, and "
+                    "run bash train/scripts/setup.sh"
                 )
     finally:
         ray.shutdown()
 
 
 def _installed() -> dict[str, str]:
-    """What a node has, in a process that its Ray has started."""
+    """The versions of a node; runs in a process that its Ray has started."""
     return versions.installed()
 
 
 def submit(address: str, command: Sequence[str], nodes: int, wait: float) -> None:
-    """Check the cluster, and become the command.
+    """Check the cluster, and replace this process with the command.
 
     Args:
         address: HOST:PORT of the head.
         command: The command and its arguments.
-        nodes: How many nodes are wanted at least.
-        wait: Seconds that they are waited for.
+        nodes: The minimum number of nodes.
+        wait: Seconds to wait for them.
 
     Raises:
-        UserError: The cluster is not as it should be, or there is no such program.
+        UserError: `check` refuses the cluster, or the command does not exist.
     """
     if not command or shutil.which(command[0]) is None:
-        raise UserError(f"submit needs a command that is there, and got {' '.join(command) or 'none'}")
+        raise UserError(
+            f"submit needs a command that exists, not {' '.join(command) or 'nothing'}: such as {SCRIPT} submit bash "
+            "train/scripts/openspiel-ppo-trainer.sh"
+        )
 
     def enough() -> None:
         alive = sum(node.alive for node in nodes_of(address))
         if alive < nodes:
-            raise UserError(f"{nodes} nodes are wanted, and the Ray at {address} has {alive}")
+            raise UserError(
+                f"the Ray cluster at {address} has {alive} of {nodes} nodes: join more with {SCRIPT} worker {address}"
+            )
 
     _until(enough, wait)
     check(address, nodes)
@@ -340,10 +355,10 @@ def submit(address: str, command: Sequence[str], nodes: int, wait: float) -> Non
 
 
 def stop(address: str) -> int:
-    """End what this machine has of the cluster, and nothing else of Ray's.
+    """End this machine's processes of the cluster, and no other Ray.
 
     Returns:
-        How many processes were ended.
+        The number of ended processes.
     """
     host, _, port = address.rpartition(":")
     service = {f"--gcs_server_port={port}", f"--node-ip-address={host}"}
@@ -364,7 +379,7 @@ def stop(address: str) -> int:
 
 
 def parse(typed: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[str]]:
-    """What was typed, and what of it is for `ray start`."""
+    """Parse the command line into options and further arguments for `ray start`."""
     parser = argparse.ArgumentParser(
         prog="ray-cluster.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -374,25 +389,24 @@ def parse(typed: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[
     other = commands.add_parser("worker", help="join this machine to a cluster")
     other.add_argument("address", help="HOST:PORT of the head")
     for starting in (first, other):
-        starting.add_argument("--block", action="store_true", help="stay until the node ends")
+        starting.add_argument("--block", action="store_true", help="wait until the node ends")
     submitted = commands.add_parser("submit", help="check the nodes, and run a command on the cluster")
-    submitted.add_argument("--nodes", type=int, default=1, help="how many nodes are wanted at least (default: 1)")
+    submitted.add_argument("--nodes", type=int, default=1, help="the minimum number of nodes (default: 1)")
     for waiting in (other, submitted):
         waiting.add_argument(
-            "--wait", type=float, default=0.0, help="seconds that the head or the nodes are waited for"
+            "--wait", type=float, default=0.0, help="seconds to wait for the head or the nodes (default: 0)"
         )
     asked = [submitted, commands.add_parser("status", help="print the nodes")]
-    for asking in [*asked, commands.add_parser("stop", help="end what this machine has of the cluster")]:
+    for asking in [*asked, commands.add_parser("stop", help="end this machine's processes of the cluster")]:
         asking.add_argument("--address", help="HOST:PORT of the head; default: RAY_ADDRESS, or the cluster joined last")
     submitted.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND")
     given, further = parser.parse_known_args(typed)
     if further and given.command not in ("head", "worker"):
-        raise UserError(f"{given.command} does not understand {' '.join(further)}")
+        raise UserError(f"{given.command} does not accept {' '.join(further)}: see {SCRIPT} {given.command} --help")
     return given, further
 
 
 def main() -> int:
-    """The command line."""
     given, further = parse()
     if given.command == "head":
         return head(given.port, further, given.block)
@@ -404,7 +418,7 @@ def main() -> int:
     if given.command == "submit":
         words = given.words[1:] if given.words[:1] == ["--"] else given.words
         submit(address, words, given.nodes, given.wait)
-    print(f"{stop(address)} processes of the cluster {address} were ended on this machine")
+    print(f"ended {stop(address)} processes of the cluster {address} on this machine")
     return 0
 
 

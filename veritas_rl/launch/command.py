@@ -21,11 +21,11 @@ from veritas_rl.launch.run import Run
 from veritas_rl.launch.variables import VARIABLES
 
 STOPPED = 128 + signal.SIGTERM
-"""The exit code of a run that was asked to save and end."""
+"""The exit code of a run that saved and ended on request."""
 
 
 class Plan(Protocol):
-    """From what was typed to a run, checked as far as it can be without starting anything; see `rl.plan`."""
+    """Plans and checks a run without starting anything; see `rl.plan`."""
 
     def __call__(
         self,
@@ -42,17 +42,17 @@ def prepare() -> tuple[list[str], Hardware, bool]:
     """Read the environment and the command line, and go to the checkout's folder.
 
     Returns:
-        What was typed, the machine, and whether nothing is to be started.
+        The command line's overrides, the machine, and whether this is a dry run.
 
     Raises:
-        UserError: verl is not there, or is another version.
+        UserError: verl is missing or has another version.
     """
     load_dotenv(conf.ROOT / ".env")
     preflight.check_verl()
     caller = Path.cwd()
     named = conf.clean_environment(os.environ, caller)
     for variable in VARIABLES:
-        # An empty variable is an unset one, for us and for the libraries that read it.
+        # An empty variable counts as unset, for this project and for the libraries that read it.
         os.environ.pop(variable.name, None)
     os.environ.update(named)
     os.chdir(conf.ROOT)
@@ -61,10 +61,10 @@ def prepare() -> tuple[list[str], Hardware, bool]:
 
 
 def run(plan: Plan, typed: Sequence[str], hardware: Hardware, *, dry: bool) -> None:
-    """Plan one training, and start it, or print it where nothing is to be started.
+    """Plan one training, and start it, or print it in a dry run.
 
     Raises:
-        UserError: It cannot work.
+        UserError: The configuration, the files or the machine do not fit the run.
     """
     planned = plan(typed, os.environ, hardware, datetime.now(), dry=dry)
     try:
@@ -72,8 +72,8 @@ def run(plan: Plan, typed: Sequence[str], hardware: Hardware, *, dry: bool) -> N
     except UserError as error:
         if not dry:
             raise
-        # What another machine will do can be looked at on this one.
-        print(f"note: here it would not run: {error}", file=sys.stderr)
+        # A dry run shows what another machine would do.
+        print(f"note: this machine cannot start the run: {error}", file=sys.stderr)
     if dry:
         variables = [f"{name}={value}" for name, value in planned.environment().items()]
         print(shlex.join([*variables, *planned.command()]))
@@ -83,17 +83,17 @@ def run(plan: Plan, typed: Sequence[str], hardware: Hardware, *, dry: bool) -> N
 
 
 def start(run: Run) -> None:
-    """Run the whole pipeline, and end the process with `STOPPED` if it was asked to stop.
+    """Run the whole pipeline. The process exits with `STOPPED` if the run was asked to stop.
 
     Raises:
         UserError: Something is missing, or verl ended with an error.
     """
-    # Judging and warming up import torch: only a run that starts pays for it.
+    # This imports torch, which a dry run does not need.
     from veritas_rl.launch.pipeline import run_pipeline
 
     run.check_start()
-    # A signal that ends the launcher ends the run: without this, verl and Ray would go on alone. A background job of a
-    # script starts with SIGINT ignored.
+    # A signal that ends the launcher must end verl and Ray too. A background job of a script starts with SIGINT
+    # ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     run.folder.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""From what a person typed to the configuration that verl will see, before anything is started.
+"""Turn the command line and the environment variables into the configuration that verl will see.
 
-The launcher composes the very configuration that `verl.trainer.main_ppo` composes afterwards, from the same files and
-the same overrides, so that a mistake is one line here instead of a traceback out of Ray.
+The launcher composes the same configuration as `verl.trainer.main_ppo`, from the same files and overrides. A mistake is
+therefore one line here instead of a traceback from Ray.
 """
 
 import dataclasses
@@ -27,47 +27,47 @@ from veritas_rl.paths import ROOT
 
 CONFIG_DIR = ROOT / "train/verl/config"
 RL_CONFIG = "rl"
-"""The file on which the overrides of reinforcement learning work."""
+"""The root YAML file for reinforcement learning."""
 MINI_BATCHES = ("actor_rollout_ref.actor.ppo_mini_batch_size", "critic.ppo_mini_batch_size")
-"""The keys of the size of a mini-batch, in prompts."""
+"""The mini-batch sizes, in prompts."""
 
 GROUPS = ("hardware", "algorithm", "lora", "rollout", "environment", "play")
 ENVIRONMENTS = r"data\.custom_cls\.config\.environments"
 OLD_REWARD = "custom_reward_function."
-"""What verl's main_ppo takes without a word and never reads: the node has moved below `reward`."""
+"""A node that verl's main_ppo accepts and never reads. It has moved below `reward`."""
 
 LOADED_BY_PATH = r"(\+*(?:data\.custom_cls|reward\.custom_reward_function)\.path=)(['\"]?)(tools/)"
-"""A file of train/tools, named as from train/."""
+"""A path in train/tools, relative to train/."""
 
 MIXTURE = "environment=mixture"
-"""What is chosen where a person names several environments."""
+"""The choice when the user names several environments."""
 
 
 def group_of(override: str) -> str | None:
-    """Which of our groups an override chooses, if any."""
+    """The configuration group that an override chooses, if any."""
     name = override.partition("=")[0].lstrip("+~")
     return name if name in GROUPS else None
 
 
 def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware: Hardware) -> list[str]:
-    """All overrides in the order in which they apply: the machine's, the recipe's, the environment's, the person's.
+    """All overrides in the order in which they apply: machine, recipe, environment variables, command line.
 
     Args:
-        typed: What stands at the end of the command line.
+        typed: The overrides on the command line.
         environment: The process environment, `.env` included.
-        hardware: What the machine has.
+        hardware: The machine.
 
     Returns:
-        Hydra overrides in which each group is chosen once, by the last who named it.
+        Hydra overrides in which each group is chosen once, by the last override that names it.
 
     Raises:
-        UserError: A variable's value is not understood, or there is no such recipe.
+        UserError: A variable's value is invalid, or the recipe does not exist.
     """
     recipe, own = recipe_of(typed, GROUPS)
     check_once(own)
     named = [*map(_as_hydra_means, overrides_from(environment)), *map(_as_hydra_means, own)]
     if chosen := [override for override in named if group_of(override) == "hardware"]:
-        # What suits a machine without a GPU does not suit the one that was named, and the other way round.
+        # Defaults for a machine without a GPU do not suit a GPU group, and the other way round.
         hardware = dataclasses.replace(hardware, gpus=0 if chosen[-1] == "hardware=cpu" else max(hardware.gpus, 1))
     of_recipe = recipe.groups() if recipe else frozenset[str]()
     machine = [override for override in hardware.overrides() if group_of(override) not in of_recipe]
@@ -77,25 +77,25 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
 
 
 def check_once(typed: Sequence[str]) -> None:
-    """No group is chosen twice on one command line.
+    """Refuse a command line that chooses a group twice.
 
     Raises:
-        UserError: One is, with two values.
+        UserError: A group has two values.
     """
     first: dict[str, str] = {}
     for override in typed:
         if (group := group_of(override)) and first.setdefault(group, override) != override:
-            raise UserError(f"{first[group]} and {override} are both given: type one of them")
+            raise UserError(f"{first[group]} and {override} exclude each other: type one of them")
 
 
 def last_choices(overrides: Sequence[str]) -> list[str]:
-    """Overrides in which each group is chosen once, by the last that named it, before all that is no group."""
+    """Overrides with each group chosen once, by the last override that names it. Groups come before other overrides."""
     chosen = {group: override for override in overrides if (group := group_of(override))}
     return [*chosen.values(), *(override for override in overrides if group_of(override) is None)]
 
 
 def _as_hydra_means(override: str) -> str:
-    """`episode` as `play=episode`, keys and paths of older recipes as those of today, and plus signs as they are meant.
+    """Translate `episode` to `play=episode`, keys and paths of older recipes to current ones, and plus signs.
 
     See `with_or_without_plus`.
     """
@@ -107,9 +107,9 @@ def _as_hydra_means(override: str) -> str:
 
 
 def with_or_without_plus(override: str) -> str:
-    """`+key.of=value` as Hydra's `++key.of=value`, which sets a key whether it is there or not.
+    """`+key.of=value` as Hydra's `++key.of=value`, which sets a key whether or not it exists.
 
-    So are the settings of environments without a plus: each environment knows its own, and refuses others by name.
+    An environment's settings get the two plus signs too. The environment itself refuses unknown settings.
     """
     if re.match(r"data\.custom_cls\.config\.[^=]*\.[^=]*=", override):
         return f"++{override}"
@@ -117,14 +117,14 @@ def with_or_without_plus(override: str) -> str:
 
 
 def compose_configuration(overrides: Sequence[str], name: str = RL_CONFIG) -> DictConfig:
-    """The resolved configuration.
+    """Compose and resolve the configuration.
 
     Args:
         overrides: Hydra overrides.
-        name: The YAML file on which they work, without its ending.
+        name: The root YAML file, without its extension.
 
     Raises:
-        UserError: Hydra refuses an override, or an interpolation cannot be resolved; one line of why.
+        UserError: Hydra refuses an override, or an interpolation cannot be resolved.
     """
     GlobalHydra.instance().clear()
     try:
@@ -137,15 +137,15 @@ def compose_configuration(overrides: Sequence[str], name: str = RL_CONFIG) -> Di
 
 
 def context_tokens(configuration: DictConfig) -> int:
-    """How many tokens a model reads at most: a prompt, a reply, and under SGLang the one that verl keeps free."""
+    """The longest context in tokens: a prompt, a reply, and under SGLang one token that verl keeps free."""
     rollout = configuration.actor_rollout_ref.rollout
     return rollout.prompt_length + rollout.response_length + (rollout.name == "sglang")
 
 
 def context_overrides(configuration: DictConfig) -> list[str]:
-    """The override that bounds the rollout's context, where nobody has said it.
+    """The override that bounds the rollout's context, unless the user has set it.
 
-    verl takes the model's own context, which may be 262,144 tokens, and vLLM refuses to start without memory for one
+    verl's default is the model's own context, which may be 262,144 tokens. vLLM does not start without memory for one
     request of that length.
     """
     if configuration.actor_rollout_ref.rollout.max_model_len is not None:
@@ -154,27 +154,27 @@ def context_overrides(configuration: DictConfig) -> list[str]:
 
 
 def mini_batch_overrides(configuration: DictConfig, wanted: Sequence[str]) -> list[str]:
-    """The overrides that split a step into `veritas_rl.mini_batches`, or into fewer where its batch does not divide so.
+    """The overrides that split a step into `veritas_rl.mini_batches`, or into fewer if the batch is not divisible.
 
     Args:
         configuration: The resolved configuration.
-        wanted: The overrides that it was composed of. A size of mini-batches among them is left alone.
+        wanted: The overrides of that configuration. A mini-batch size among them is kept.
     """
     prompts, settings = configuration.data.train_batch_size, configuration.veritas_rl
     if not isinstance(prompts, int) or prompts < 1:
-        return []  # `preflight.check_batch` says what is wrong
+        return []  # `preflight.check_batch` reports the error
     parts = next(parts for parts in range(settings.mini_batches[settings.play], 0, -1) if prompts % parts == 0)
     given = {override.lstrip("+").partition("=")[0] for override in wanted}
     return [f"{key}={prompts // parts}" for key in MINI_BATCHES if parts > 1 and key not in given]
 
 
 def tasks_of(configuration: DictConfig, split: str, *, single: bool = False) -> Sequence[Task]:
-    """The tasks that the run's dataset has, of all environments, in a seeded order.
+    """The tasks of the run's dataset, of all environments, in a seeded order.
 
     Args:
         configuration: The resolved configuration.
         split: "train" or "val".
-        single: Whether every task is to have one answer, whatever the run trains on.
+        single: Whether to return tasks with one answer even if the run trains on whole games.
 
     Raises:
         UserError: An environment, a key or a value is wrong.
@@ -184,7 +184,7 @@ def tasks_of(configuration: DictConfig, split: str, *, single: bool = False) -> 
 
 
 def dataset_settings(configuration: DictConfig) -> dict[str, Any]:
-    """What the run's dataset is made from, as plain values."""
+    """The settings of the run's dataset, as plain values."""
     settings = OmegaConf.to_container(configuration.data.custom_cls.config)
     assert isinstance(settings, dict)
     return {str(key): value for key, value in settings.items()}
@@ -196,7 +196,7 @@ def dump(configuration: DictConfig) -> str:
 
 
 def clean_environment(environment: Mapping[str, str], caller: Path) -> dict[str, str]:
-    """Our variables without the empty ones, and with folders named from where the person stands made absolute."""
+    """This project's variables that are not empty. Folders relative to `caller` become absolute."""
     named = {variable.name: environment.get(variable.name, "").strip() for variable in VARIABLES}
     for name in ("AGENT_MODEL_REPO_ID", "LORA_ADAPTER_PATH", "RESUME_FROM"):
         folder = (caller / Path(named[name]).expanduser()).resolve()
@@ -206,13 +206,12 @@ def clean_environment(environment: Mapping[str, str], caller: Path) -> dict[str,
 
 
 def _plain(error: Exception) -> str:
-    """Hydra's message as one line that says what to type."""
     text = " ".join(str(error).split())
     call = re.search(r"while evaluating '(\w+\(.*?\))' ?: Unknown function", text)
     if call is not None:
-        return f"{call[1]} in an override needs quotes of its own, such as \"...=['{call[1]}']\"; GAME_TYPES needs none"
+        return f"{call[1]} in an override needs its own quotes, such as \"...=['{call[1]}']\"; GAME_TYPES needs none"
     unknown_key = re.match(r"Could not override '([^']+)'", text)
     if unknown_key is None:
         return text
     given = unknown_key.group(1)
-    return f"unknown configuration key {given}: ours stand in train/verl/config, a plus before it adds another"
+    return f"unknown configuration key {given}: type a key of train/verl/config, or put + before it to add a new key"

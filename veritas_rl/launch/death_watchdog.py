@@ -1,7 +1,7 @@
-"""Name a process of a run that has died, where the run would wait for it for ever or end without saying why.
+"""Report dead processes of a run that would otherwise hang, or end without a cause.
 
-A caller learns that an actor is dead only when it asks that actor for something. The queues of verl ask in a way that
-waits, so a run may hang. Ray's control service (the GCS) knows of each actor that died and why.
+A caller notices a dead Ray actor only when it calls the actor. verl's queues use calls that wait, so a run may hang.
+Ray's control service (the GCS) knows each dead actor and the cause.
 """
 
 import time
@@ -19,14 +19,14 @@ from veritas_rl.launch.run import Deaths
 POLL_SECONDS = 1.0
 
 PATIENCE = 20.0
-"""How long a run may go on after a death: mostly verl ends by itself, and its error says more."""
+"""Seconds that a run may continue after a death. Usually verl ends by itself, with a more detailed error."""
 
 DAEMONS = ("raylet", "gcs_server")
-"""The processes of Ray itself that a run cannot do without."""
+"""The processes of Ray itself that a run needs."""
 
 
 class DeathWatchdog(Deaths):
-    """Finds actors and daemons that have died although nobody ended them.
+    """Finds actors and daemons that died unexpectedly.
 
     Args:
         driver: The process id of verl.
@@ -35,7 +35,7 @@ class DeathWatchdog(Deaths):
         poll: Seconds between two looks.
 
     Attributes:
-        dead: When each death was found first, in seconds of the monotonic clock, by what died.
+        dead: The time of each first report in seconds of the monotonic clock, by process name.
     """
 
     def __init__(
@@ -48,23 +48,22 @@ class DeathWatchdog(Deaths):
         self._address: str | None = None
 
     def __call__(self) -> str | None:
-        """Look, if it is time to; what died longer than `patience` ago in one line, or None."""
+        """Look if it is time. Returns a process that died more than `patience` seconds ago in one line, or None."""
         now = time.monotonic()
         if now < self._next:
             return None
         self._next = now + self.poll
         with suppress(psutil.NoSuchProcess):
             if psutil.Process(self.driver).status() == psutil.STATUS_ZOMBIE:
-                return None  # the run has ended, and with it all of its processes
+                return None  # the run has ended with all its processes
             family = family_of(self.driver)
             for name in (*self._dead_daemons(family), *self._dead_actors(family)):
                 self.dead.setdefault(name, now)
         if any(now - since >= self.patience for since in self.dead.values()):
-            return f"{self.named()}, and verl waits for it: the same command goes on from the last checkpoint"
+            return f"{self.named()}, and verl waits for it: type the same command to resume from the last checkpoint"
         return None
 
     def named(self) -> str | None:
-        """What has died, in a clause; None if nothing has."""
         if not self.dead:
             return None
         first, *others = self.dead
@@ -95,13 +94,13 @@ class DeathWatchdog(Deaths):
                 for actor in control.actors(job, messages("gcs_pb2").ActorTableData.DEAD) if job is not None else ():
                     cause = actor.death_cause
                     if cause.HasField("oom_context"):
-                        yield f"{_name_of(actor)}, which Ray ended for lack of memory,"
+                        yield f"{_name_of(actor)}, which Ray ended because memory ran out,"
                         continue
                     died = cause.HasField("actor_died_error_context")
                     if died and cause.actor_died_error_context.reason in unexpected:
                         yield _name_of(actor)
         except (grpc.RpcError, AuthenticationError):
-            return  # Ray is starting, ending or busy; that its daemons are gone is found by itself
+            return  # Ray is starting, ending or busy. `_dead_daemons` finds dead daemons.
 
 
 def _name_of(actor: Any) -> str:

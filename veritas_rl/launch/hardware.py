@@ -1,21 +1,21 @@
-"""What this machine has, and the groups of the configuration that suit it."""
+"""Detect the machine's hardware, and choose the configuration groups for it."""
 
 import os
 from dataclasses import dataclass
 from functools import cache
 
 SMALL_GPU_BYTES = 70 << 30
-"""Below it a GPU is a small one: the settings for one of 80 GB do not fit."""
+"""GPUs below this size count as small, because settings for 80 GB do not fit."""
 
 LONE_GPUS = ((20 << 30, "rtx16g"), (SMALL_GPU_BYTES, "rtx24g"), (120 << 30, "h100x1"))
-"""What suits one GPU of less than so many bytes."""
+"""The hardware group for one GPU below each size in bytes."""
 
 NODE_SIZES = (8, 4, 2, 1)
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """The machine as training sees it.
+    """The machine's hardware.
 
     Attributes:
         cores: Processor cores that this process may use.
@@ -28,7 +28,7 @@ class Hardware:
     gpu_bytes: int
 
     def overrides(self) -> list[str]:
-        """The groups that suit this machine: a small model in full on a CPU, adapters and vLLM on GPUs."""
+        """The groups for this machine: full training of a small model on a CPU, adapters and vLLM on GPUs."""
         if not self.gpus:
             return ["hardware=cpu", "lora=off", "rollout=transformers"]
         if self.gpus == 1 or self.gpu_bytes < SMALL_GPU_BYTES:

@@ -1,6 +1,6 @@
-"""Errors that users of verl, vLLM, SGLang and Ray meet, each with what it is and what mends it.
+"""Known errors of verl, vLLM, SGLang and Ray, each with its cause and its fix.
 
-`train/tools/doctor.py` looks for most of them before a run; here they are recognized in what a run printed.
+`train/tools/doctor.py` checks for most of them before a run. This module recognizes them in a run's log.
 """
 
 import re
@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 LINES = 2000
-"""How many of a log's last lines are searched: what follows an error in it is often longer than the error."""
+"""How many last lines of a log are searched. The output after an error is often longer than the error."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """An error that is known.
+    """A known error.
 
     Attributes:
-        name: What it is called in the doctor's table.
-        pattern: What it prints: a regular expression over the lines of a log.
-        cause: What it is, in one sentence.
+        name: Its name in the doctor's table.
+        pattern: A regular expression that matches its output in a log.
+        cause: The cause, in one sentence.
         mend: What to type or to change.
     """
 
@@ -28,7 +28,7 @@ class Fault:
     mend: str
 
     def line_in(self, text: str) -> str | None:
-        """The line of a log that shows it, cut to 200 characters; None where there is none."""
+        """The first matching line of a log, cut to 200 characters; None if no line matches."""
         found = re.search(self.pattern, text)
         if found is None:
             return None
@@ -36,57 +36,57 @@ class Fault:
         return " ".join(text[start : end if end >= 0 else None].split())[:200]
 
 
-PINNED = "bash train/scripts/setup.sh installs versions that fit"
+PINNED = "run bash train/scripts/setup.sh, which installs matching versions"
 
 FAULTS = (
     Fault(
         "weight names",
         r"There is no module or parameter named '[^']*' in \w+",
-        "the checkpoint names its weights otherwise than vLLM's class of this model does",
-        "rollout=transformers, or a model of another family: doctor.py --model lists the names",
+        "the checkpoint's weight names differ from those of vLLM's class of this model",
+        "set rollout=transformers, or choose another model (doctor.py --model lists the names)",
     ),
     Fault(
         "flash_attn",
         r"flash_attn[^\n]*undefined symbol",
         "flash_attn was built for another torch or CUDA",
-        "pip uninstall -y flash-attn (torch's attention is used then), or install the one built for this torch",
+        "run pip uninstall -y flash-attn to use torch's attention, or install the build for this torch",
     ),
     Fault(
         "SGLang's requests",
         r"cannot import name 'ReleaseMemoryOccupationReqInput'",
-        "verl and SGLang are of versions that do not fit: this class has moved",
-        f"{PINNED}: ROLLOUT_BACKEND=sglang VENV=.venv-sglang",
+        "the versions of verl and SGLang do not match, because SGLang has moved this class",
+        "run ROLLOUT_BACKEND=sglang VENV=.venv-sglang bash train/scripts/setup.sh, which installs matching versions",
     ),
     Fault(
         "imports of the rollout",
         r"cannot import name '\w+' from '(?:vllm|sglang|transformers)[\w.]*'",
-        "verl and what it imports here are of versions that do not fit",
+        "the versions of verl and of a package that it imports do not match",
         PINNED,
     ),
     Fault(
         "SGLang's patch of torch",
         r"patch_torch\.py(?:[^\n]*\n){1,8}?[^\n]*IndexError: tuple index out of range",
-        "SGLang rewrites an argument with which torch sends a tensor; this torch, or a tensor on the CPU, has fewer",
-        "ROLLOUT_BACKEND=vllm, or SGLang and torch as pinned, in an environment of their own: ROLLOUT_BACKEND=sglang "
-        "VENV=.venv-sglang bash train/scripts/setup.sh",
+        "SGLang changes an argument of torch's tensor transfer that this torch, or a tensor on the CPU, does not have",
+        "set ROLLOUT_BACKEND=vllm, or install the pinned SGLang and torch in a separate environment with "
+        "ROLLOUT_BACKEND=sglang VENV=.venv-sglang bash train/scripts/setup.sh",
     ),
     Fault(
         "free GPU memory",
         r"Free memory on device[^\n]*less than desired GPU memory utilization",
-        "other processes hold memory of the GPU, and the rollout's share is more than what is left",
-        "end them (nvidia-smi lists them), or GPU_MEMORY_UTILIZATION=0.3",
+        "other processes use memory of the GPU, and the rollout's share is more than the free memory",
+        "end these processes (nvidia-smi lists them), or set GPU_MEMORY_UTILIZATION=0.3",
     ),
     Fault(
         "KV cache",
         r"No available memory for the cache blocks|larger than the available KV cache memory",
-        "the rollout's share of the GPU holds the weights and no cache for one sequence",
-        "a larger GPU_MEMORY_UTILIZATION, or a smaller data.max_response_length: train/tools/plan.py shows both",
+        "the rollout's share of the GPU is too small for the weights and the KV cache of one sequence",
+        "set GPU_MEMORY_UTILIZATION to more, or data.max_response_length to less (train/tools/plan.py forecasts both)",
     ),
     Fault(
         "GPU memory",
         r"CUDA out of memory|torch\.(?:cuda\.)?OutOfMemoryError",
         "a step needs more memory than the GPU has",
-        "train/tools/plan.py names the largest micro-batch that fits, and what else makes it fit",
+        "run train/tools/plan.py, which lists settings that fit",
     ),
     Fault(
         "driver",
@@ -97,57 +97,64 @@ FAULTS = (
     Fault(
         "compiler",
         r"Failed to find C compiler|fatal error: Python\.h: No such file",
-        "Triton compiles, and finds no compiler or no headers of Python",
-        "apt-get install gcc python3-dev",
+        "Triton needs a C compiler and Python's headers, and one of them is missing",
+        "run apt-get install gcc python3-dev",
     ),
     Fault(
         "OpenSpiel",
         r"No module named 'pyspiel'",
         "OpenSpiel is not installed in this Python",
-        "bash train/scripts/setup.sh",
+        "run bash train/scripts/setup.sh",
     ),
     Fault(
         "shared memory",
         r"Bus error|/dev/shm[^\n]*No space left on device|No space left on device[^\n]*/dev/shm|"
         r"insufficient shared memory \(shm\)",
         "/dev/shm is full; Docker gives a container 64 MiB",
-        "docker run --ipc host, or --shm-size 32g",
+        "start the container with docker run --ipc host, or with --shm-size 32g",
     ),
-    Fault("disk", r"No space left on device|Disk quota exceeded", "a disk is full", "free some, or another folder"),
-    Fault("open files", r"Too many open files", "more files are open than a process may", "ulimit -n 65536"),
+    Fault(
+        "disk",
+        r"No space left on device|Disk quota exceeded",
+        "a disk is full",
+        "free some space, or use a folder on another disk",
+    ),
+    Fault(
+        "open files", r"Too many open files", "the limit of open files per process is reached", "run ulimit -n 65536"
+    ),
     Fault(
         "Hugging Face",
         r"GatedRepoError|Cannot access gated repo|401 Client Error[^\n]*huggingface",
         "the model is gated",
-        "accept its licence on its page, and set HF_TOKEN in .env",
+        "accept the licence on the model's page, and set HF_TOKEN in .env",
     ),
     Fault(
         "Weights & Biases",
         r"(?i)api[_ ]key not configured|No API key configured",
-        "trainer.logger holds wandb, and no key is set",
-        "WANDB_API_KEY in .env, or WANDB_MODE=offline and `wandb sync` later",
+        "trainer.logger includes wandb, and no key is set",
+        "set WANDB_API_KEY in .env, or set WANDB_MODE=offline and run `wandb sync` later",
     ),
     Fault(
         "Ray's address",
         r"Could not connect to Ray|Failed to connect to GCS|Unable to connect to GCS",
-        "the Ray cluster that is named does not answer",
-        "set RAY_ADDRESS to a head that runs, or start it again",
+        "the named Ray cluster does not answer",
+        "set RAY_ADDRESS to a running head, or start the head again",
     ),
     Fault(
         "Ray's folder",
         r"AF_UNIX path length cannot exceed",
         "the path of Ray's temporary folder is too long for its sockets",
-        "RAY_TMPDIR=/tmp",
+        "set RAY_TMPDIR=/tmp",
     ),
 )
-"""Every known error, the special ones before those whose words they share."""
+"""All known errors. Specific patterns come before general ones."""
 
 
 def faults_in(log: str) -> Iterator[tuple[Fault, str]]:
-    """The known errors in a log, each with the line that shows it; of two that share a line, the first of `FAULTS`.
+    """The known errors in a log, each with its line. A line counts for the first matching error of `FAULTS`.
 
     Args:
-        log: What a run printed.
+        log: The output of a run.
     """
     text = "\n".join(log.splitlines()[-LINES:])
     seen = set[str]()

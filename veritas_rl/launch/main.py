@@ -2,10 +2,10 @@
 
     python -m veritas_rl.launch.main [recipe=NAME] [Hydra overrides]
 
-It reads the environment variables, composes the configuration, checks what can be checked, and then runs the real
-`python -m verl.trainer.main_ppo` with a live progress bar; verl's own output goes to a log file. Where the
-configuration asks for it (hardware=cpu does), it makes the model, warms it up, and judges it before and after. A recipe
-may add fine-tuning before and judgements after, see `recipe_run.py`.
+It reads the environment variables, composes the configuration, checks what can be checked, and runs `python -m
+verl.trainer.main_ppo` with a live progress bar. verl's own output goes to a log file. If the configuration asks for it,
+as hardware=cpu does, the launcher also makes the model, warms it up, and judges it before and after training. A recipe
+may add fine-tuning before training and evaluations after it, see `recipe_run.py`.
 """
 
 from veritas_rl.errors import exit_on_user_error

@@ -1,7 +1,7 @@
-"""Name the node whose loss breaks a run.
+"""Report a lost node of a run.
 
-A run on several nodes cannot go on without one of them. What verl then says is an actor that died, or a collective that
-timed out after minutes, or nothing. Ray knows within seconds which node it was.
+A run on several nodes cannot continue if one leaves. verl then reports a dead actor, a collective that timed out after
+minutes, or nothing. Ray knows the node within seconds.
 """
 
 import logging
@@ -17,18 +17,18 @@ from veritas_rl.launch.ray_control import SILENT, Control, connected, family_of,
 
 POLL_SECONDS = 5.0
 HEAD_SECONDS = 30.0
-"""How long the head may be silent."""
+"""Seconds without an answer after which the head counts as lost."""
 
 
 LOOKS_AFTER_END = 30
-"""A second apart. Ray counts a node as lost when it has missed its health checks, which takes some 15 seconds."""
+"""One look per second. Ray needs about 15 seconds of missed health checks to count a node as lost."""
 
 
 class NodeWatch:
-    """Finds a node that a run used and that has left its cluster. A run with a Ray of its own has no such node.
+    """Finds a node that a run used and that has left its cluster. Not used for runs that start their own Ray.
 
     Args:
-        driver: The process id of verl, or of what has started it.
+        driver: The process id of verl, or of its parent.
         ray_init: The arguments of its `ray.init`.
         poll: Seconds between two looks.
     """
@@ -42,14 +42,14 @@ class NodeWatch:
         self._answered: float | None = None
 
     def __call__(self) -> str | None:
-        """Look, if it is time to; what is lost in one line, or None."""
+        """Look if it is time. Returns the lost node in one line, or None."""
         if time.monotonic() < self._next:
             return None
         self._next = time.monotonic() + self.poll
         return self.look()
 
     def look(self) -> str | None:
-        """Look now: what is lost in one line, or None."""
+        """Look now. Returns the lost node in one line, or None."""
         address = running_address(self.ray_init)
         if address is None:
             return None
@@ -63,14 +63,15 @@ class NodeWatch:
         except (grpc.RpcError, AuthenticationError) as error:
             reason = error.code() if isinstance(error, grpc.Call) else error
             if reason not in SILENT:
-                # Whatever it is, it is no reason to end a run: say so once, and look no more.
-                logging.getLogger(__name__).warning("Ray does not say which nodes it has (%s)", reason)
+                # The run may be healthy: warn once, and stop polling.
+                logging.getLogger(__name__).warning("Ray's nodes cannot be read (%s)", reason)
                 self._next = math.inf
                 return None
             if self._answered is not None and now - self._answered > HEAD_SECONDS:
                 return (
-                    f"the head of the Ray cluster, {address}, has not answered for {now - self._answered:.0f} s: start "
-                    "the cluster again (bash train/scripts/ray-cluster.sh head), and type the same command"
+                    f"the head of the Ray cluster at {address} has not answered for {now - self._answered:.0f} s: "
+                    "start "
+                    "the cluster again (bash train/scripts/ray-cluster.sh head), and type the same command to resume"
                 )
             return None
         self._answered = now
@@ -79,12 +80,12 @@ class NodeWatch:
             return None
         named = "node " + lost[0] if len(lost) == 1 else "nodes " + ", ".join(lost)
         return (
-            f"{named} left the Ray cluster {address} during the run: join again (bash train/scripts/ray-cluster.sh "
-            f"worker {address}) and type the same command, or go on with fewer nodes (docs/scaling.md)"
+            f"{named} left the Ray cluster {address} during the run: join it again (bash train/scripts/ray-cluster.sh "
+            f"worker {address}) and type the same command to resume, or resume with fewer nodes (docs/scaling.md)"
         )
 
     def after_end(self) -> str | None:
-        """What was lost when the run failed: Ray may notice it after verl."""
+        """The lost node after the run has failed. Ray may notice the loss later than verl."""
         for _ in range(LOOKS_AFTER_END):
             if running_address(self.ray_init) is None:
                 return None
@@ -95,7 +96,6 @@ class NodeWatch:
 
 
 def _nodes_of_actors(control: Control, driver: int) -> set[bytes]:
-    """The nodes that have actors of the driver's job."""
     job = control.job_of(family_of(driver))
     if job is None:
         return set()

@@ -1,8 +1,7 @@
-"""The steps around a training: make or take a model, warm it up, judge it, train it, merge it, judge it again.
+"""The pipeline of a training: make a model, warm it up, judge it, train it, merge it, and judge it again.
 
-On a machine without a GPU nobody has a model at hand, so one is made and warmed up: it imitates the environment's
-teacher, which teaches it to read a question and to answer. OpenSpiel's teacher chooses among the legal moves at random,
-so what the model plays better afterwards, it learned from rewards.
+If no model is named, as is usual without a GPU, a small one is made and warmed up by imitation of the environment's
+teacher. OpenSpiel's teacher plays random legal moves, so any better play after training comes from rewards.
 """
 
 import dataclasses
@@ -38,38 +37,38 @@ from veritas_rl.players.sampling import SamplingParams
 UNIFORM, RAW, WARM = "uniform random legal player", "before", "after the warm-up"
 
 Judgements = dict[str, dict[str, Judgement]]
-"""What was found, by environment and by who was judged."""
+"""Results by environment and by the name of the judged player."""
 
 
 def run_pipeline(run: Run, console: Console) -> bool:
-    """Make or take the model, judge it, train it, judge it again, and print where everything is.
+    """Make or load the model, judge it, train it, judge it again, and print the paths of all results.
 
     Args:
-        run: A planned run whose folder exists. What it made before it was interrupted is used again.
+        run: A planned run whose folder exists. Models that it made before an interruption are used again.
         console: Where to print.
 
     Returns:
-        Whether training came to its end; if not, nothing is judged.
+        Whether training is complete. If not, nothing is judged.
 
     Raises:
-        UserError: The model does not fit, verl ended with an error, or the trained model differs in nothing.
+        UserError: The model does not fit, verl ended with an error, or training did not change the model.
     """
-    disable_progress_bar()  # transformers draws one for each file, between ours
+    disable_progress_bar()  # transformers would draw a bar for each file
     console.print(f"logs and reports: {run.folder}", soft_wrap=True)
     if run.start is not None:
-        again = "trainer.resume_mode=disable starts again"
-        console.print(f"going on from step {run.first_step} of {run.steps}, {run.start} ({again})", soft_wrap=True)
+        again = "trainer.resume_mode=disable starts a new run"
+        console.print(f"resuming from step {run.first_step} of {run.steps}, {run.start} ({again})", soft_wrap=True)
     judging = Judging(run, console)
     model = _starting_model(run, judging, console)
     run.check_model(model)
     if run.configuration.trainer.nnodes == 1 or run.model is None:
-        # Other nodes have folders of their own for what comes from the hub.
+        # On several nodes each node has its own hub cache, so the hub id stays.
         run = dataclasses.replace(run, overrides=(*run.overrides, f"{run.model_key}={quoted(str(model))}"))
     if run.first_step < run.steps:
         run.prepare_start(console)
         _continue_logs(run)
         if not run_verl(run, console):
-            console.print("stopped; the same command goes on from the last checkpoint")
+            console.print("stopped: type the same command to resume from the last checkpoint")
             return False
     checkpoint, trained = run.last_checkpoint(), None
     if checkpoint is not None and (run.makes_model or run.judges_result):
@@ -105,7 +104,7 @@ class Judging:
             console.print(f"judging by {counts}; 95% intervals in brackets")
 
     def judge(self, name: str, folder: Path) -> None:
-        """Let the model of a folder answer each task, and print its rates."""
+        """Let the model in a folder answer each task, and print its rates."""
         if not self._tasks:
             return
         settings = self._run.answering()
@@ -133,7 +132,6 @@ class Judging:
 
 
 def _starting_model(run: Run, judging: Judging, console: Console) -> Path:
-    """The model that is trained: the one that is named, or one that is made and warmed up."""
     if run.model is not None:
         model = Base.find(run.model).folder
         judging.judge(RAW, model)
@@ -157,7 +155,7 @@ def _starting_model(run: Run, judging: Judging, console: Console) -> Path:
 
 
 def _warmed_up(model: Path, tasks: Sequence[Task], run: Run, console: Console) -> Path:
-    """The model after imitating each environment's teacher; says how long that took and why it ended."""
+    """Warm the model up by imitation of each environment's teacher, and print how it went."""
     settings = run.configuration.veritas_rl
     output = run.folder / "warmed-up-model"
     if output.exists():
@@ -191,20 +189,20 @@ def _warmed_up(model: Path, tasks: Sequence[Task], run: Run, console: Console) -
 
 
 def _continue_logs(run: Run) -> None:
-    """Let metrics and curves end where the checkpoint is from which the run goes on."""
+    """Remove metrics and curves of steps after the resumed checkpoint."""
     trim(run.metrics, run.first_step)
     if run.start is not None and "tensorboard" in run.configuration.trainer.logger:
         from torch.utils.tensorboard import SummaryWriter
 
-        # TensorBoard hides what was logged from this step on before the event that this writes.
+        # The event that this writes makes TensorBoard hide older entries from this step on.
         SummaryWriter(run.folder / "tensorboard", purge_step=run.first_step + 1).close()
 
 
 def _merged(checkpoint: Path, start: Path, run: Run, console: Console) -> Path | None:
-    """The model folder of a checkpoint, compared with what training began from; None where nothing was trained.
+    """Merge a checkpoint into a model folder and compare it with the start model; None if training changed nothing.
 
     Raises:
-        UserError: Nothing was trained, and the model is what the run is for.
+        UserError: Training changed nothing, and the run must end with a model folder.
     """
     folder = run.folder / f"trained-model-{checkpoint.name}"
     if folder.exists():
@@ -214,7 +212,7 @@ def _merged(checkpoint: Path, start: Path, run: Run, console: Console) -> Path |
     except UserError as error:
         if run.makes_model:
             raise
-        console.print(f"no model was made of {checkpoint}: {error}", soft_wrap=True)
+        console.print(f"no model folder was made from {checkpoint}: {error}", soft_wrap=True)
         return None
     if weights is not None:
         console.print(f"trained: {len(weights.differing)} of {weights.compared} tensors differ from the start")
@@ -222,7 +220,6 @@ def _merged(checkpoint: Path, start: Path, run: Run, console: Console) -> Path |
 
 
 def _report(run: Run, judgements: Judgements, checkpoint: Path | None, trained: Path | None, console: Console) -> None:
-    """Print the tables, write them down, and print where everything is and what to type next."""
     report: dict[str, Any] = {}
     for env, found in judgements.items():
         rates = compare(run.kind, env, found, console)
@@ -235,8 +232,8 @@ def _report(run: Run, judgements: Judgements, checkpoint: Path | None, trained: 
     console.print()
     for name, where in (
         *rows,
-        ("checkpoint", checkpoint or "none: trainer.save_freq says when one is saved"),
-        ("trained model", trained or "bash train/scripts/merge-ppo.sh makes one of a checkpoint"),
+        ("checkpoint", checkpoint or "none: set trainer.save_freq to save some"),
+        ("trained model", trained or "none: run bash train/scripts/merge-ppo.sh to make one from a checkpoint"),
         ("metrics", run.metrics),
         ("report", path),
         ("verl's log", run.log),
@@ -248,12 +245,12 @@ def _report(run: Run, judgements: Judgements, checkpoint: Path | None, trained: 
 
 
 def compare(kind: str, env: str, found: Mapping[str, Judgement], console: Console) -> dict[str, Any]:
-    """Print the table of an environment, and what training added; its rates as plain values.
+    """Print the table of an environment and the gain from training, and return the rates as plain values.
 
     Args:
-        kind: What trained, as `Run.kind`.
+        kind: As `Run.kind`.
         env: The environment.
-        found: Who was judged, and how.
+        found: The judgements by player.
         console: Where to print.
     """
     rates: dict[str, Any] = {
@@ -272,7 +269,7 @@ def compare(kind: str, env: str, found: Mapping[str, Judgement], console: Consol
         console.print(table_of(found, f"{env}: {len(after.classes)} held-out tasks in {classes} equivalence classes"))
         rates |= _gains(after, before, console, f"{kind} added", measure_of(found), "gain")
         if UNIFORM in found:
-            words = f"To the {UNIFORM} it added"
+            words = f"{kind} added, compared with the {UNIFORM},"
             rates |= _gains(after, found[UNIFORM], console, words, measure_of(found), "over random")
     return rates
 
@@ -280,7 +277,6 @@ def compare(kind: str, env: str, found: Mapping[str, Judgement], console: Consol
 def _gains(
     after: Judgement, before: Judgement, console: Console, words: str, measure: str, name: str
 ) -> dict[str, Any]:
-    """Print what was gained, paired by task; the gains as plain values."""
     success, value = after.gain_over(before), after.value_gain_over(before)
     console.print(f"{words} {percent(success)} {measure}, {percent(value)} of value (paired by task).")
     return {name: dataclasses.asdict(success), f"value {name}": dataclasses.asdict(value)}

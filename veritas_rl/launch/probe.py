@@ -1,6 +1,6 @@
-"""What only an import can find: `python -m veritas_rl.launch.probe NAME [ADDRESS]` prints one JSON object.
+"""Checks that need an import: `python -m veritas_rl.launch.probe NAME [ADDRESS]` prints one JSON object.
 
-Each probe runs in a process of its own, because such an import may take long, crash, or print.
+Each probe runs in its own process, because such an import may take long, crash, or print.
 """
 
 import importlib
@@ -18,15 +18,15 @@ ROLLOUT_MODULES = {
         "verl.workers.rollout.sglang_rollout.sglang_rollout",
     ),
 }
-"""What verl imports of itself for each rollout."""
+"""The modules of verl for each rollout backend."""
 
 REGISTRIES = {"vllm": "vllm.model_executor.models.registry", "sglang": "sglang.srt.models.registry"}
 PATCHES = ("sglang.srt.utils.patch_torch", "sglang.srt.patch_torch")
-"""Where SGLang patches how torch sends tensors: now, and before."""
+"""The SGLang module that patches torch's tensor transfer: the current name, and an older one."""
 
 
 def torch() -> dict[str, Any]:
-    """torch, the CUDA it was built for, and the devices that it sees."""
+    """The versions of torch and its CUDA, and the devices that torch sees."""
     import torch
 
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -35,30 +35,30 @@ def torch() -> dict[str, Any]:
         "version": torch.__version__,
         "cuda": torch.version.cuda,
         "gpus": [{"name": device.name, "bytes": device.total_memory} for device in devices],
-        # It computes on each: a driver that is too old, or a GPU for which there are no kernels, fails here.
+        # The sum fails with an old driver, or on a GPU without kernels.
         "sums": [float(torch.ones(8, device=f"cuda:{index}").sum()) for index in range(gpus)],
     }
 
 
 def flash_attn() -> dict[str, Any]:
-    """Why flash_attn cannot be imported, if it cannot."""
+    """The import error of flash_attn, or null."""
     from veritas_rl.launch.attention import flash_attention_fault
 
     return {"fault": flash_attention_fault()}
 
 
 def vllm() -> dict[str, Any]:
-    """verl's side of vLLM, and the model classes that vLLM knows."""
+    """Imports verl's vLLM modules, and lists the model classes of vLLM."""
     return _rollout("vllm")
 
 
 def sglang() -> dict[str, Any]:
-    """verl's side of SGLang, and the model classes that SGLang knows."""
+    """Imports verl's SGLang modules, and lists the model classes of SGLang."""
     return _rollout("sglang")
 
 
 def sglang_patch() -> dict[str, Any]:
-    """Where SGLang's patch of torch expects the device among what torch sends of a tensor, and where it is."""
+    """The index of the device argument in torch's tensor transfer: as SGLang's patch expects it, and the real one."""
     from torch.multiprocessing import reductions
 
     arguments = list(inspect.signature(reductions.rebuild_cuda_tensor).parameters)
@@ -78,13 +78,13 @@ def _rollout(backend: str) -> dict[str, Any]:
     try:
         architectures = importlib.import_module(REGISTRIES[backend]).ModelRegistry.get_supported_archs()
     except (ImportError, AttributeError):
-        # Which classes it knows is then left open.
+        # The classes are then unknown.
         architectures = ()
     return {"architectures": sorted(architectures)}
 
 
 def ray() -> dict[str, Any]:
-    """Ray starts, or joins the cluster at an address, and runs a task."""
+    """Starts Ray, or joins the cluster at an address, and runs a task."""
     import ray
 
     address = sys.argv[2]
@@ -97,14 +97,14 @@ def ray() -> dict[str, Any]:
 
 
 def openspiel() -> dict[str, Any]:
-    """OpenSpiel and its games."""
+    """Counts the playable games of OpenSpiel."""
     from veritas_rl.envs.openspiel.cases import playable_names
 
     return {"games": len(playable_names())}
 
 
 def plugin() -> dict[str, Any]:
-    """The pinned verl loads this package's plugin."""
+    """Checks that the pinned verl loads this package's plugin."""
     from veritas_rl.launch.preflight import check_verl
 
     check_verl()
@@ -115,14 +115,14 @@ PROBES = (torch, flash_attn, vllm, sglang, sglang_patch, ray, openspiel, plugin)
 
 
 def main() -> None:
-    """Print what the named probe finds; its traceback goes to standard error."""
+    """Print the result of the named probe. A traceback goes to standard error."""
     probe = next(probe for probe in PROBES if probe.__name__ == sys.argv[1])
     try:
         found = probe()
     except BaseException:
         traceback.print_exc()
         sys.exit(1)
-    # Libraries print to standard output too: the last line is ours.
+    # Libraries print to standard output too. The result is the last line.
     print("\n" + json.dumps(found), flush=True)
 
 

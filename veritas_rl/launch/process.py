@@ -1,4 +1,4 @@
-"""verl as a process: started with a live bar, ended with all that it started, and asked what ended it."""
+"""Run verl as a process with a live bar, end it with all its children, and find the cause of its end."""
 
 import ctypes
 import os
@@ -24,7 +24,7 @@ from veritas_rl.paths import ROOT
 
 LOG_TAIL_LINES = 30
 SEARCHED_LINES = 200
-"""Of the end of a log, for known errors: runs that resume write to the same one."""
+"""How many last lines of a log are searched for known errors. Resumed runs append to the same log."""
 
 CLOCK_SECONDS = 60.0
 """By so much a clock jumps. One that is only adjusted drifts by less in the time between two looks."""
@@ -33,7 +33,7 @@ DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 
 TORCHRUN_ADDS = re.compile(r"torch/distributed/elastic/.*\bfailed \(exitcode")
-"""From here on a log holds torchrun's own summary, which never says why."""
+"""The start of torchrun's summary, which never states the cause."""
 
 ERROR = re.compile(r"(?:\[rank\d+\]: *)?((?:\w+\.)*\w*(?:Error|Exception)\b.*)")
 
@@ -41,14 +41,13 @@ ERROR = re.compile(r"(?:\[rank\d+\]: *)?((?:\w+\.)*\w*(?:Error|Exception)\b.*)")
 def run_verl(run: Run, console: Console) -> bool:
     """Run verl to its end, with a live bar.
 
-    Where the trainer can (`Run.stop_file`), SIGTERM asks it to save and end, and a second one ends it at once.
+    If the trainer supports it (`Run.stop_file`), SIGTERM asks it to save and end, and a second SIGTERM ends it at once.
 
     Returns:
-        Whether the run came to its end; False if it was asked to stop.
+        Whether the run is complete; False if it was asked to stop.
 
     Raises:
-        UserError: verl ended with an error or before its last step, and the message says where its log is; or Ray has
-            too little for it.
+        UserError: verl ended with an error or before its last step, or Ray lacks resources for the run.
     """
     check_server(run, console)
     stop, asked = run.stop_file, False
@@ -60,7 +59,7 @@ def run_verl(run: Run, console: Console) -> bool:
         asked = True
         assert stop is not None
         stop.touch()
-        console.print("asked to stop: a checkpoint is saved after this step; ask again to end at once")
+        console.print("stopping: the run saves a checkpoint after this step; a second signal ends it at once")
 
     def show(line: str) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -92,12 +91,12 @@ def run_verl(run: Run, console: Console) -> bool:
                 if nodes and (left := nodes()):
                     return left
                 died = deaths()
-                # A process dies with its node too, and then it is the node that a person has to know of.
+                # A lost node also kills its processes. Report the node.
                 return (nodes.after_end() or died) if died and nodes else died
 
             code = watch(process, run.log, run.metrics, run.steps, console, run.first_step, watchdog, render, lost)
         finally:
-            # A second Ctrl-C may not leave processes behind.
+            # A second Ctrl-C must not leave processes behind.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             end(process)
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -109,8 +108,8 @@ def run_verl(run: Run, console: Console) -> bool:
         raise UserError((nodes.after_end() if nodes else None) or cause)
     if not asked and (last := last_step(run.metrics)) is not None and last < run.steps:
         raise UserError(
-            f"verl ended without an error after step {last} of {run.steps}: nothing was trained from there on. The "
-            f"same command resumes; its log is {run.log}"
+            f"verl ended without an error after step {last} of {run.steps}: type the same command to resume; its log "
+            f"is {run.log}"
         )
     return not asked
 
@@ -135,7 +134,7 @@ class ClockWatch:
         if abs(by) < CLOCK_SECONDS:
             return None
         self._ahead += by
-        return f"the clock of this machine has jumped by {by:+.0f} s: the run goes on, and its logs have both times"
+        return f"the clock of this machine has jumped by {by:+.0f} s: the run continues, and its logs have both times"
 
     @staticmethod
     def _offset() -> float:
@@ -149,24 +148,24 @@ def full_disk(run: Run) -> str | None:
     spare = preflight.spare_bytes(run.configuration)
     for folder in (run.checkpoints, run.folder):
         if found := lack_of_room(folder, spare, "what a run writes (veritas_rl.spare_disk_gib)"):
-            return f"{found}: free some, and the same command goes on from the last checkpoint"
+            return f"{found}: free some space, and type the same command to resume from the last checkpoint"
     return None
 
 
 def last_step(metrics: Path) -> int | None:
-    """The last step whose metrics were written; None where the file logger is off."""
+    """The last step in the metrics file; None if the file logger is off."""
     if not metrics.exists():
         return None
     return max((step for step, _ in MetricsFile(metrics).new()), default=0)
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent dies, however it dies; Ray's daemons die with theirs."""
+    """Let the kernel kill this process when its parent dies. Ray's daemons end with this process."""
     ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End verl and all that it started, Ray's daemons above all, which outlive a killed parent."""
+    """End verl and all its children, including Ray's daemons, which outlive a killed parent."""
     try:
         family = psutil.Process(process.pid).children(recursive=True)
     except psutil.NoSuchProcess:
@@ -185,21 +184,21 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def ended_with(code: int, died: str | None) -> str:
-    """An exit code of `subprocess`, in words; a hint at its reason where no other process died before."""
+    """Describe an exit code of `subprocess`, with a hint at the cause if no other process died before."""
     if code >= 0:
         return f"exit code {code}"
-    hint = " (the kernel sends it where memory runs out: see dmesg)" if -code == signal.SIGKILL and not died else ""
+    hint = " (the kernel sends it if memory runs out: see dmesg)" if -code == signal.SIGKILL and not died else ""
     return f"{signal.Signals(-code).name}{hint}"
 
 
 def cause_of_end(log: Path, code: int, console: Console, died: str | None = None) -> str:
-    """What ended verl: the `UserError` of a worker, or else the errors at the end of the log, which is printed.
+    """Find why verl ended: a worker's `UserError`, or the errors at the end of the log. Also prints the end of the log.
 
     Args:
-        log: What verl and its workers printed.
+        log: The output of verl and its workers.
         code: The exit code.
         console: Where the end of the log is printed.
-        died: Which of its processes had died before, in a clause, if that is known.
+        died: The process that died before verl, as a clause, if known.
     """
     lines = log.read_text(errors="replace").splitlines()
     if messages := [found.group(1) for line in lines if (found := re.search(r"\bUserError: (.+)", line))]:

@@ -1,4 +1,4 @@
-"""A training run as a person watches it: a bar with reward, legal rate and time left, from verl's metrics file."""
+"""The progress bar of a training run: reward, legal rate and time left, from verl's metrics file."""
 
 import json
 import re
@@ -22,14 +22,14 @@ POLL_SECONDS = 0.5
 ANNOUNCED = re.compile(
     f"(?:{stages.ANNOUNCEMENT}|{truncation.ANNOUNCEMENT}|{agreement.ANNOUNCEMENT}|{room.ANNOUNCEMENT}).+"
 )
-"""What a person is shown of verl's log."""
+"""The lines of verl's log that are printed."""
 
 
 class Tail:
-    """The whole lines that a file has got since one last looked.
+    """Reads the complete lines that were appended to a file since the last read.
 
     Args:
-        path: It need not exist yet.
+        path: The file, which may not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,7 +37,7 @@ class Tail:
         self._offset = 0
 
     def new(self) -> Iterator[bytes]:
-        """Each whole line that is new."""
+        """The new complete lines."""
         if not self.path.exists():
             return
         with self.path.open("rb") as file:
@@ -50,31 +50,31 @@ class Tail:
 
 
 class MetricsFile:
-    """The metrics that verl's file logger has added since one last looked.
+    """Reads the metrics that verl's file logger has added since the last read.
 
     Args:
-        path: One JSON object a line: {"step": ..., "data": {name: number}}. It need not exist yet.
+        path: A file with one JSON object per line, {"step": ..., "data": {name: number}}. It may not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
         self._tail = Tail(path)
 
     def new(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The step and the metrics of each whole line that is new."""
+        """Step and metrics of the new complete lines."""
         for line in self._tail.new():
             record = json.loads(line)
             yield record["step"], record["data"]
 
 
 def render_rewards(data: Mapping[str, Any]) -> str | None:
-    """The metrics of a step of RL on one line; None for those of no step."""
+    """The metrics of an RL step on one line; None if the metrics belong to no step."""
     if "critic/score/mean" not in data:
         return None
     return f"reward {data['critic/score/mean']:.3f}  legal {data.get('task/legal', float('nan')):.3f}"
 
 
 def loss_renderer() -> Callable[[Mapping[str, Any]], str | None]:
-    """Makes what renders a step of SFT: the loss of the batch and the last that was measured on val_files."""
+    """Make a function that renders an SFT step: the batch's loss and the last validation loss."""
     last = ""
 
     def render(data: Mapping[str, Any]) -> str | None:
@@ -116,10 +116,10 @@ def watch(
         The exit code of the process.
 
     Raises:
-        UserError: The watchdog or `lost` found something; the process goes on waiting.
+        UserError: `watchdog` or `lost` reported an error. The process is still running.
     """
     file, last_printed, print_every = MetricsFile(metrics), 0, max(1, steps // 10)
-    list(file.new())  # those of the steps that were trained before
+    list(file.new())  # skips steps before the resumed checkpoint
     output = Tail(log)
     list(output.new())
     started, began, waiting = time.monotonic(), (0, 0.0), True
@@ -150,7 +150,7 @@ def watch(
                     step - last_printed >= print_every or step == steps or last_printed == 0
                 ):
                     last_printed, seconds = step, time.monotonic() - started
-                    # From the first step on: what came before is Ray and verl starting.
+                    # The start of Ray and verl does not count.
                     began = began if began[0] else (step, seconds)
                     left = (seconds - began[1]) / max(1, step - began[0]) * (steps - step)
                     known = f", about {left:.0f} s left" if step > began[0] else ""

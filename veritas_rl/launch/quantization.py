@@ -1,4 +1,4 @@
-"""A base in 4 bit under LoRA: the setting `veritas_rl.quantization`. `verl_plugin.nf4` quantizes it."""
+"""The setting `veritas_rl.quantization`: LoRA on a 4-bit base model, which `verl_plugin.nf4` quantizes."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -11,16 +11,17 @@ NF4 = "nf4"
 CORRECTION = "algorithm.rollout_correction"
 
 DEFAULTS = {f"{CORRECTION}.bypass_mode": "false", f"{CORRECTION}.rollout_is": "token"}
-"""The trainer's base is rounded and the rollout's is not, so their probabilities differ: each token of a reply is
-weighted by the trainer's over the rollout's, up to `rollout_is_threshold`. The trainer computes its own for that."""
+"""The trainer's base is quantized and the rollout's is not, so their probabilities differ. Each token is weighted by
+the ratio of trainer to rollout probability, up to `rollout_is_threshold`. The trainer recomputes its own
+probabilities."""
 
 
 def overrides(configuration: DictConfig, wanted: Sequence[str]) -> list[str]:
-    """The overrides that correct for a base in 4 bit, as far as the person has not set them.
+    """The overrides that correct for a 4-bit base, except keys that the user has set.
 
     Args:
         configuration: The resolved configuration.
-        wanted: What was set by variables and by the person.
+        wanted: The overrides of environment variables and command line.
     """
     if configuration.veritas_rl.quantization is None:
         return []
@@ -29,13 +30,13 @@ def overrides(configuration: DictConfig, wanted: Sequence[str]) -> list[str]:
 
 
 def check(configuration: DictConfig) -> None:
-    """What is to be quantized can be.
+    """Check that the other settings allow quantization.
 
     Args:
         configuration: The resolved configuration, with the overrides of `overrides`.
 
     Raises:
-        UserError: It cannot, or not with the other settings.
+        UserError: The setting is unknown, or contradicts another one.
     """
     asked = configuration.veritas_rl.quantization
     if asked is None:
@@ -50,21 +51,23 @@ def check(configuration: DictConfig) -> None:
     for name, (model, settings) in learners.items():
         if model.lora_rank < 1:
             raise UserError(
-                f"{setting} keeps the base in 4 bit, on which nothing but adapters can be trained, and "
+                f"{setting} needs LoRA, because only adapters can be trained on a 4-bit base, and "
                 f"{name}.model.lora_rank={model.lora_rank}: set ENABLE_LORA=1"
             )
         if settings.strategy != "fsdp2":
-            raise UserError(f"{setting} needs FSDP2, which shards codes as they are: set FSDP_STRATEGY=fsdp2")
+            raise UserError(f"{setting} needs FSDP2, which can shard quantized weights: set FSDP_STRATEGY=fsdp2")
         if not settings.checkpoint.get("save_lora_only"):
             key = f"{name}{'.actor' if name != 'critic' else ''}.checkpoint.save_lora_only"
-            raise UserError(f"{setting} saves adapters alone, because codes are no weights: set {key}=true")
+            raise UserError(f"{setting} can save only adapters: set {key}=true")
     if node.model.lora.get("merge"):
-        raise UserError(f"{setting} cannot merge into codes: set actor_rollout_ref.model.lora.merge=false")
+        raise UserError(
+            f"{setting} cannot merge adapters into quantized weights: set actor_rollout_ref.model.lora.merge=false"
+        )
     correction = configuration.algorithm.rollout_correction
     if correction.bypass_mode or correction.rollout_is is None:
         raise UserError(
-            f"{setting} trains other probabilities than the rollout has, and nothing would correct for it: leave out "
-            f"what sets {' and '.join(DEFAULTS)}"
+            f"{setting} makes the trainer's probabilities differ from the rollout's, which needs a correction: leave "
+            f"out the overrides of {' and '.join(DEFAULTS)}"
         )
     if find_spec("bitsandbytes") is None:
-        raise UserError(f"{setting} needs bitsandbytes, which is not installed here: bash train/scripts/setup.sh {NF4}")
+        raise UserError(f"{setting} needs bitsandbytes, which is not installed: run bash train/scripts/setup.sh {NF4}")

@@ -1,6 +1,6 @@
-"""Ray's control service (the GCS), asked directly.
+"""A direct client of Ray's control service (the GCS).
 
-Ray's own client would do, but it waits 40 seconds for a service that is gone, and then may end this process.
+Ray's own client waits 40 seconds for a dead service, and then may end this process.
 """
 
 import importlib
@@ -20,27 +20,27 @@ from ray._raylet import AuthenticationTokenLoader  # pyright: ignore[reportAttri
 from ray.exceptions import AuthenticationError
 
 ANSWER_SECONDS = 1.0
-"""How long an answer is waited for: the progress bar stands still meanwhile."""
+"""The timeout of a request. The progress bar does not move while a request waits."""
 
 SILENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
-"""How it fails where Ray is still starting, already ending, or busy."""
+"""The errors of a Ray that is starting, ending or busy."""
 
 NAMESPACE = b"veritas_rl"
-"""Where our own values are among Ray's."""
+"""The namespace of this project's values in Ray's key-value store."""
 
 
 def messages(module: str) -> Any:
-    """A module of Ray's messages and services, whose names are made when it is imported."""
+    """A module of Ray's messages and services, which pyright cannot see."""
     return importlib.import_module(f"ray.core.generated.{module}")
 
 
 @dataclass(frozen=True)
 class Control:
-    """An open connection. Each method raises `grpc.RpcError` where there is no answer.
+    """An open connection. Each method raises `grpc.RpcError` if Ray does not answer.
 
     Attributes:
         channel: The connection.
-        ask: What every question is asked with.
+        ask: The timeout and metadata of every request.
     """
 
     channel: Any
@@ -52,7 +52,7 @@ class Control:
         return stub.GetClusterStatus(messages("autoscaler_pb2").GetClusterStatusRequest(), **self.ask)
 
     def job_of(self, drivers: Set[int]) -> bytes | None:
-        """The job of the driver that is one of these processes of this machine, or None."""
+        """The live job whose driver is one of these processes of this machine, or None."""
         services, asked = messages("gcs_service_pb2_grpc"), messages("gcs_service_pb2")
         every = asked.GetAllJobInfoRequest(skip_submission_job_info_field=True, skip_is_running_tasks_field=True)
         jobs = services.JobInfoGcsServiceStub(self.channel).GetAllJobInfo(every, **self.ask).job_info_list
@@ -66,12 +66,12 @@ class Control:
         return list(services.ActorInfoGcsServiceStub(self.channel).GetAllActorInfo(every, **self.ask).actor_table_data)
 
     def get(self, key: str) -> bytes | None:
-        """A value that `put` has kept; None for none."""
+        """The value that `put` has stored; None if there is none."""
         asked = messages("gcs_service_pb2").InternalKVGetRequest(namespace=NAMESPACE, key=key.encode())
         return self._values().InternalKVGet(asked, **self.ask).value or None
 
     def put(self, key: str, value: bytes) -> None:
-        """Keep a value, as long as the cluster lives."""
+        """Store a value in the cluster."""
         asked = messages("gcs_service_pb2").InternalKVPutRequest(
             namespace=NAMESPACE, key=key.encode(), value=value, overwrite=True
         )
@@ -87,14 +87,14 @@ def connected(address: str, seconds: float = ANSWER_SECONDS) -> Iterator[Control
 
     Args:
         address: The control service.
-        seconds: How long each answer is waited for.
+        seconds: The timeout of each request.
 
     Raises:
         AuthenticationError: The token cannot be read.
     """
     token = {}
     if not is_token_auth_enabled():
-        # A Ray that verl has started wants its token, and the switch for it is set in verl's own process alone.
+        # A Ray that verl has started requires its token, but only verl's own process has the switch that sends it.
         token = AuthenticationTokenLoader.instance().get_token_for_http_header(ignore_auth_mode=True)
     channel: Any = init_grpc_channel(address, options=GLOBAL_GRPC_OPTIONS)
     with channel:
@@ -102,20 +102,20 @@ def connected(address: str, seconds: float = ANSWER_SECONDS) -> Iterator[Control
 
 
 def family_of(driver: int) -> set[int]:
-    """A process and all that it has started: on a CPU verl's driver is a child of what forks it."""
+    """A process and all its children. On a CPU verl's driver is a child of the fork server."""
     with suppress(psutil.NoSuchProcess):
         return {driver, *(child.pid for child in psutil.Process(driver).children(recursive=True))}
     return {driver}
 
 
 def own_cluster(driver: int) -> str | None:
-    """The control service of the Ray that the driver has started, if it has."""
+    """The address of the Ray that the driver has started; None if it has started none."""
     try:
         family = psutil.Process(driver).children(recursive=True)
     except psutil.NoSuchProcess:
         return None
     for child in family:
-        with suppress(psutil.NoSuchProcess):  # Workers come and go while one looks.
+        with suppress(psutil.NoSuchProcess):  # Workers may end during the loop.
             if child.name() == "raylet":
                 for argument in child.cmdline():
                     if argument.startswith("--gcs-address="):
@@ -124,13 +124,13 @@ def own_cluster(driver: int) -> str | None:
 
 
 def running_address(ray_init: Mapping[str, Any]) -> str | None:
-    """The control service of the running Ray that `ray.init` joins, found as it finds it; None for none."""
+    """The address of the running Ray that `ray.init` would join, found in the same way; None if there is none."""
     address = ray_init.get("address")
     if address in (None, "auto"):
         address = os.environ.get("RAY_ADDRESS") or "auto"
     if address == "auto":
         address = read_ray_address(ray_init.get("_temp_dir"))
-    # ray:// is Ray's client protocol, behind which there is no control service.
+    # Addresses with ray:// belong to Ray's client protocol, which does not expose the control service.
     return None if not address or address == "local" or "://" in address else address
 
 

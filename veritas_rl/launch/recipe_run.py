@@ -1,9 +1,9 @@
-"""A run of a recipe that says of itself what it needs: fine-tuning, training, judgements, and a result with a verdict.
+"""Run a recipe that describes its stages: fine-tuning, training, evaluations, and a result with a verdict.
 
     bash train/scripts/openspiel-ppo-trainer.sh recipe=kuhn_self_play
 
-The same command goes on where it was interrupted. What a command sets otherwise than the recipe is printed before
-anything starts, and stands in the result: such a run says nothing about the recipe's bands.
+The same command resumes an interrupted run. Settings that differ from the recipe are printed before the start and
+stored in the result. Such a run neither confirms nor refutes the recipe's bands.
 """
 
 import json
@@ -45,13 +45,13 @@ from veritas_rl.records.result import RESULT, Figure, Result, machine_of, result
 from veritas_rl.records.verdict import departures_in_words, judge
 
 RUNS = ROOT / "train/outputs/recipes"
-"""Where runs of recipes keep their results and judgements."""
+"""The folder of results and evaluations of recipe runs."""
 
 NEUTRAL = re.compile(
     r"\+*(veritas_rl\.(seed|games_to_show)|trainer\.(experiment_name|project_name|default_local_dir|logger|resume_mode|"
     r"resume_from_path))="
 )
-"""Overrides by which a run still is one of its recipe."""
+"""Overrides that do not count as departures from the recipe."""
 
 SAMPLE_SECONDS = 10
 COST = "cost.json"
@@ -64,11 +64,11 @@ class Trainer:
 
     Attributes:
         kind: "rl" or "sft".
-        script: What a person types.
-        plan: From what was typed to a run.
+        script: The script's name.
+        plan: Plans a run, as `rl.plan`.
         overrides: As `configuration.overrides_for`.
-        config: The YAML file on which the overrides work.
-        experiments: Where its checkpoints are, unless somebody says otherwise.
+        config: The root YAML file.
+        experiments: The default folder of its checkpoint folders.
     """
 
     kind: str
@@ -80,14 +80,14 @@ class Trainer:
 
 
 def main(trainer: Trainer, fine_tuner: Trainer) -> None:
-    """Run what the command line asks for: a recipe that says what it needs, or one training.
+    """Run the command line: a recipe with its stages, or one training.
 
     Args:
-        trainer: Of the command line.
-        fine_tuner: What fine-tunes before it, where a recipe asks for it.
+        trainer: The trainer of the command line.
+        fine_tuner: The trainer of a recipe's fine-tuning stage.
 
     Raises:
-        UserError: It cannot work.
+        UserError: The run cannot work.
     """
     typed, hardware, dry = command_line.prepare()
     recipe, _ = recipe_of(typed, conf.GROUPS)
@@ -98,7 +98,7 @@ def main(trainer: Trainer, fine_tuner: Trainer) -> None:
     if description.trainer != trainer.kind:
         other = "openspiel-SFT-trainer.sh" if description.trainer == "sft" else "openspiel-ppo-trainer.sh"
         raise UserError(
-            f"recipe={recipe.name} is not for {trainer.script}: bash train/scripts/{other} recipe={recipe.name}"
+            f"recipe={recipe.name} needs another script: type bash train/scripts/{other} recipe={recipe.name}"
         )
     if dry:
         RecipeRun.plan(trainer, fine_tuner, typed, hardware).describe()
@@ -113,17 +113,17 @@ def run_recipe(
     """Run a recipe to its end, and print the verdict.
 
     Args:
-        trainer: What trains.
-        fine_tuner: What fine-tunes before it.
-        typed: Overrides, `recipe=...` among them.
+        trainer: The trainer.
+        fine_tuner: The trainer of the fine-tuning stage.
+        typed: Overrides, including `recipe=...`.
         hardware: The machine.
-        form: Which form of the recipe.
+        form: The form of the recipe.
 
     Returns:
-        The result, and whether it is what the recipe expects.
+        The result, and whether it confirms the recipe.
 
     Raises:
-        UserError: It cannot work, or a stage failed.
+        UserError: The run cannot work, or a stage failed.
         SystemExit: A stage was asked to stop.
     """
     run = RecipeRun.plan(trainer, fine_tuner, typed, hardware, form)
@@ -150,16 +150,16 @@ class RecipeRun:
     """A run of a recipe, planned.
 
     Attributes:
-        trainer: What trains.
-        fine_tuner: What fine-tunes before it.
+        trainer: The trainer.
+        fine_tuner: The trainer of the fine-tuning stage.
         recipe: The recipe.
-        description: What it says of itself.
-        form: Which form of it.
-        own: What was typed, without the recipe.
+        description: The recipe's description.
+        form: The form of the recipe.
+        own: The user's overrides, without the recipe.
         hardware: The machine.
-        configuration: The training's, resolved, without what only a start adds.
-        departures: What the command sets otherwise than the recipe, a line each.
-        record: What is kept of it beside its result.
+        configuration: The resolved configuration of the training, before a start adds overrides.
+        departures: The settings that differ from the recipe, one line each.
+        record: The record that is stored beside the result.
     """
 
     trainer: Trainer
@@ -185,7 +185,7 @@ class RecipeRun:
         """Plan a run, or find the interrupted one of the same command.
 
         Raises:
-            UserError: An override is not understood.
+            UserError: An override is invalid.
         """
         recipe, own = recipe_of(typed, conf.GROUPS)
         assert recipe is not None
@@ -218,22 +218,22 @@ class RecipeRun:
 
     @property
     def folder(self) -> Path:
-        """Where its result and its judgements are."""
+        """The folder of the result and the evaluations."""
         return Path(self.record.folder)
 
     @property
     def seed(self) -> int:
-        """Of everything in it."""
+        """The seed of all stages."""
         return self.configuration.veritas_rl.seed
 
     @property
     def checkpoints(self) -> Path:
-        """Where the training's are."""
+        """The folder of the training's checkpoints."""
         return ROOT / self.configuration.trainer.default_local_dir
 
     @property
     def fine_tuned(self) -> Path:
-        """Where the checkpoints of the fine-tuning before RL are."""
+        """The folder of the fine-tuning stage's checkpoints."""
         return self.fine_tuner.experiments / self.folder.name
 
     def training(self) -> list[str]:
@@ -241,7 +241,7 @@ class RecipeRun:
         return [f"{WORD}{self.recipe.folder}", *self.description.overrides_of(self.form), *self.own]
 
     def fine_tuning(self) -> list[str] | None:
-        """The overrides of the fine-tuning before it; None for none."""
+        """The overrides of the fine-tuning stage; None if there is none."""
         chosen = self.description.sft_of(self.form)
         if chosen is None:
             return None
@@ -253,12 +253,12 @@ class RecipeRun:
         return self.folder.relative_to(ROOT)
 
     def judgement(self, name: str, checkpoint: Path, start: Path | None) -> list[str]:
-        """The command of a judgement.
+        """The command of an evaluation.
 
         Args:
-            name: Which.
-            checkpoint: Who is judged.
-            start: What training began from; it takes the place of the word "start" as `compare`.
+            name: The evaluation's name in the recipe.
+            checkpoint: The checkpoint to evaluate.
+            start: The start model, which replaces "start" as the value of `compare`.
         """
         options = self.description.judge_of(self.form)[name]
         words: list[str] = []
@@ -271,20 +271,23 @@ class RecipeRun:
         return [*tool, "--output", str(self.folder / name)]
 
     def describe(self) -> None:
-        """Print what is done before and after the training, and what departs from the recipe."""
+        """Print the stages before and after the training, and the departures from the recipe."""
         if self.departures:
             print(f"note: {self.recipe.name}: {departures_in_words(self.departures)}", file=sys.stderr)
         if (chosen := self.fine_tuning()) is not None:
-            print(f"note: first bash train/scripts/openspiel-SFT-trainer.sh {shlex.join(chosen)}", file=sys.stderr)
+            print(
+                f"note: the first stage is bash train/scripts/openspiel-SFT-trainer.sh {shlex.join(chosen)}",
+                file=sys.stderr,
+            )
         for name in self.description.judge:
             command = self.judgement(name, self.checkpoints, None)
-            print(f"note: afterwards {shlex.join(['python', *command[1:]])}", file=sys.stderr)
+            print(f"note: an evaluation follows: {shlex.join(['python', *command[1:]])}", file=sys.stderr)
 
     def check(self) -> None:
-        """Plan the first training, so that a mistake ends the run at once, with one line.
+        """Plan the first training, so that a mistake ends the run before it starts.
 
         Raises:
-            UserError: It cannot work.
+            UserError: The first training cannot work.
         """
         chosen = self.fine_tuning()
         first = self.trainer if chosen is None else self.fine_tuner
@@ -292,11 +295,11 @@ class RecipeRun:
         planned.check_devices()
 
     def stages(self) -> None:
-        """Do what is not done yet.
+        """Run all unfinished stages.
 
         Raises:
             UserError: A stage failed.
-            SystemExit: One was asked to stop.
+            SystemExit: A stage was asked to stop.
         """
         if (chosen := self.fine_tuning()) is not None:
             if not _finished(self.fine_tuned):
@@ -314,7 +317,7 @@ class RecipeRun:
                 command = self.judgement(name, judged, self._start())
                 print(f"\n{shlex.join(['python', *command[1:]])}", flush=True)
                 if subprocess.run(command, cwd=ROOT, check=False).returncode:
-                    raise UserError(f"the judgement {name} failed: what it printed stands above")
+                    raise UserError(f"the evaluation {name} failed: its output is above")
 
     def _train(self, trainer: Trainer, overrides: Sequence[str]) -> None:
         command_line.run(trainer.plan, overrides, self.hardware, dry=False)
@@ -324,19 +327,18 @@ class RecipeRun:
         return self.folder / name / file
 
     def _model_of(self, checkpoints: Path) -> Path:
-        """The model folder that a training has made.
+        """The model folder of a finished training.
 
         Raises:
-            UserError: It is gone.
+            UserError: The folder is missing.
         """
         record = resume.Record.read(checkpoints)
         made = sorted(Path(record.folder).glob("trained-model-*")) if record else []
         if not made:
-            raise UserError(f"the model of {checkpoints} is gone: add trainer.resume_mode=disable to begin again")
+            raise UserError(f"the model of {checkpoints} is missing: set trainer.resume_mode=disable to start again")
         return made[-1]
 
     def _start(self) -> Path | None:
-        """The model from which the training began, where one was made."""
         if self.description.sft is not None:
             return self._model_of(self.fine_tuned)
         record = resume.Record.read(self.checkpoints)
@@ -345,7 +347,6 @@ class RecipeRun:
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
-        """Count the time and the memory of a stage, over interruptions too."""
         file = self.folder / COST
         cost = json.loads(file.read_text()) if file.exists() else {"minutes": {}, "memory": None}
         began, ended, peak = monotonic(), threading.Event(), [cost["memory"] or 0.0]
@@ -361,7 +362,7 @@ class RecipeRun:
             write_whole(file, json.dumps(cost))
 
     def result(self) -> Result:
-        """What it came to, from the reports of its stages."""
+        """The result, collected from the reports of the stages."""
         record = resume.Record.read(self.checkpoints)
         assert record is not None
         logs = Path(record.folder)
@@ -404,7 +405,7 @@ def _finished(checkpoints: Path) -> bool:
 
 
 def _watch_memory(ended: threading.Event, peak: list[float]) -> None:
-    """Keep the most GiB that this process and all that it started hold, each shared page counted once."""
+    """Update the peak memory in GiB of this process and its children. Shared pages count once."""
     while not ended.wait(SAMPLE_SECONDS):
         total = 0
         for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
@@ -422,7 +423,6 @@ def _departures(
     hardware: Hardware,
     made: DictConfig,
 ) -> Iterator[str]:
-    """What a run sets otherwise than the recipe: the resolved configurations are compared, key by key."""
     neutral = [item for item in own if NEUTRAL.match(item)]
     alone = [f"{WORD}{recipe.folder}", f"hardware={description.hardware}", *description.overrides_of(form), *neutral]
     model = os.environ.pop("AGENT_MODEL_REPO_ID", None)

@@ -1,4 +1,4 @@
-"""Recipes: a folder with `config.yaml`, which `recipe=NAME` loads on top of everything but the person's own overrides.
+"""Recipes: `recipe=NAME` loads a folder's `config.yaml`. Only the user's own overrides win over it.
 
 A recipe's `config.yaml` sets what a run needs, and its Hydra defaults list may choose in groups:
 
@@ -39,49 +39,52 @@ class Recipe:
 
     @property
     def name(self) -> str:
-        """What its runs are called."""
+        """The recipe's name, which its runs get too."""
         return self.folder.name
 
     def overrides(self) -> list[str]:
-        """The Hydra overrides that load it, here and in verl's own process: as a group of its own, appended last."""
+        """The Hydra overrides that load the recipe as a separate group, appended last. They work in verl's process
+        too."""
         places = ("pkg://verl.trainer.config", f"file://{self.folder.parent}")
         return [f"hydra.searchpath=[{','.join(map(quoted, places))}]", f"+{self.name}@_global_={Path(FILE).stem}"]
 
     def settings(self) -> dict[str, Any]:
-        """What its YAML holds, as it is written.
+        """The contents of the recipe's `config.yaml`.
 
         Raises:
-            UserError: It is no YAML, or no mapping.
+            UserError: The file is not YAML, or not a mapping.
         """
         try:
             read = yaml.safe_load((self.folder / FILE).read_text(encoding="utf-8")) or {}
         except (OSError, yaml.YAMLError) as error:
-            raise UserError(f"{self.folder / FILE} cannot be read ({' '.join(str(error).split())}): mend it") from error
+            raise UserError(f"{self.folder / FILE} cannot be read: {' '.join(str(error).split())}") from error
         if not isinstance(read, dict):
-            raise UserError(f"{self.folder / FILE} is no mapping of keys to values: see train/recipes/trace")
+            raise UserError(
+                f"{self.folder / FILE} must be a mapping of keys to values, such as train/recipes/trace/config.yaml"
+            )
         return read
 
     def choices(self) -> dict[str, str]:
-        """What its defaults list chooses, by group."""
+        """The choices of the recipe's defaults list, by group."""
         items = [
             pair for item in self.settings().get("defaults", []) if isinstance(item, dict) for pair in item.items()
         ]
         return {match[1]: str(value) for key, value in items if (match := re.fullmatch(r"override /(\w+)", key))}
 
     def groups(self) -> frozenset[str]:
-        """The groups in which its defaults list chooses."""
+        """The groups in the recipe's defaults list."""
         return frozenset(self.choices())
 
 
 def recipe_of(typed: Sequence[str], taken: Sequence[str]) -> tuple[Recipe | None, list[str]]:
-    """The recipe that a person names, and the overrides without it.
+    """The recipe that the user names, and the other overrides.
 
     Args:
         typed: Overrides. The last `recipe=...` counts.
         taken: Names of Hydra groups, which no recipe may have.
 
     Raises:
-        UserError: There is no such recipe, or its folder's name cannot work.
+        UserError: The recipe does not exist, or its folder's name is not allowed.
     """
     named = [item.removeprefix(WORD) for item in typed if item.startswith(WORD)]
     others = [item for item in typed if not item.startswith(WORD)]
@@ -92,18 +95,18 @@ def _find(given: str, taken: Sequence[str]) -> Recipe:
     folder = Path(given).expanduser().absolute() if "/" in given else FOLDER / given
     if not (folder / FILE).is_file():
         if "/" in given:
-            raise UserError(f"there is no recipe in {folder}: its folder needs a {FILE}")
+            raise UserError(f"{folder} is not a recipe: it has no {FILE}")
         raise unknown("recipe", given, (path.parent.name for path in FOLDER.glob(f"*/{FILE}")))
     if not re.fullmatch(r"[A-Za-z_][\w-]*", folder.name, re.ASCII) or folder.name in taken:
         raise UserError(
-            f"a recipe's folder cannot be named {folder.name}: use letters, digits, _ and -, and no name of a group "
-            f"({', '.join(taken)})"
+            f"{folder.name} is not allowed as the name of a recipe's folder: use letters, digits, _ and -, and not the "
+            f"name of a group ({', '.join(taken)})"
         )
     return Recipe(folder)
 
 
 def absolute(typed: Sequence[str], caller: Path) -> list[str]:
-    """The overrides with a recipe's folder, named from where the person stands, made absolute."""
+    """The overrides, with a recipe folder relative to `caller` made absolute."""
     return [
         f"{WORD}{caller / Path(item.removeprefix(WORD)).expanduser()}"
         if item.startswith(WORD) and "/" in item

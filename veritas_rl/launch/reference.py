@@ -1,10 +1,10 @@
-"""docs/configuration.md, made from what it describes: the YAML files, the variables, the environment's configuration.
+"""Generate docs/configuration.md from the YAML files, the environment variables and the configuration dataclasses.
 
     python -m veritas_rl.launch.reference            # write the page
     python -m veritas_rl.launch.reference --check    # exit code 1 and one line if the page is not current
 
-The page's words stand in docs/configuration.md.jinja. Every default is read, and none is written there. The page is the
-same on every machine.
+docs/configuration.md.jinja holds the page's text. All defaults are read from the configuration. The page is the same on
+every machine.
 """
 
 import dataclasses
@@ -55,20 +55,20 @@ EXAMPLES = {
 """A value for each variable that becomes a Hydra override."""
 
 EXAMPLE_RANK, EXAMPLE_ALPHA = 16, 32
-"""Of the adapter in the examples."""
+"""Rank and alpha of the adapter in the examples."""
 
 SHOWN_MACHINES = (Hardware(cores=1, gpus=0, gpu_bytes=0), Hardware(cores=1, gpus=1, gpu_bytes=141 << 30))
-"""The machines whose defaults the page shows beside each other."""
+"""The machines whose defaults the page compares."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One key that a YAML file of ours sets.
+    """One key that a YAML file sets.
 
     Attributes:
-        key: With dots: `trainer.save_freq`.
-        value: As the file writes it.
-        reason: The comment above it, and above what it is the first key of.
+        key: The dotted key, such as `trainer.save_freq`.
+        value: The value as the file writes it.
+        reason: The comment above the key, and above each mapping whose first key it is.
     """
 
     key: str
@@ -78,13 +78,13 @@ class Setting:
 
 @dataclass(frozen=True)
 class Source:
-    """A YAML file of ours.
+    """A YAML file of the configuration.
 
     Attributes:
-        name: Without the ending.
-        meaning: The first paragraph of the comment at its head.
-        defaults: Its list of defaults, as Hydra reads it.
-        settings: What it sets, in its order.
+        name: The file's name without its extension.
+        meaning: The first paragraph of the comment at the top.
+        defaults: The Hydra defaults list.
+        settings: The keys that it sets, in the file's order.
     """
 
     name: str
@@ -98,11 +98,11 @@ class Group:
     """A group of the configuration.
 
     Attributes:
-        name: As it is typed.
-        chosen: The choice of a run where nobody names one and no machine is looked at; "" where other groups decide.
-        choices: Its choices; what each sets includes what it takes over from another.
-        differing: Rows of a key and its value in each choice, None where a choice leaves it alone.
-        shared: For each list of choices what they set alike, and no other choice sets.
+        name: The group's name.
+        chosen: The default choice before the machine is detected; "" if other groups decide.
+        choices: The choices. The settings of each include inherited settings.
+        differing: Rows of a key and its value in each choice, None if a choice does not set it.
+        shared: The settings that several choices share, by the list of these choices.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Group:
 
 
 def read(path: Path) -> Source:
-    """A YAML file with its comments."""
+    """Read a YAML file with its comments."""
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
     head = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
@@ -121,7 +121,6 @@ def read(path: Path) -> Source:
     paragraph = comment[: comment.index("")] if "" in comment else comment
 
     def above(number: int) -> str:
-        """The comment that ends above a line."""
         first = number
         while first > head and lines[first - 1].lstrip().startswith("#"):
             first -= 1
@@ -148,18 +147,17 @@ def _words(comment: str) -> str:
 
 
 def _written(node: yaml.Node, text: str) -> str:
-    """A value as the file writes it, on one line."""
     if isinstance(node, yaml.SequenceNode) and not node.flow_style:
         return f"[{', '.join(_written(item, text) for item in node.value)}]"
     return " ".join(text[node.start_mark.index : node.end_mark.index].split())
 
 
 def read_group(name: str, chosen: str) -> Group:
-    """A group with all its choices.
+    """Read a group with all its choices.
 
     Args:
         name: The group's folder.
-        chosen: Its choice in the list of defaults; "" where other groups decide.
+        chosen: Its choice in the defaults list; "" if other groups decide.
     """
     files = {path.stem: read(path) for path in sorted((conf.CONFIG_DIR / name).glob("*.yaml"))}
     choices = tuple(dataclasses.replace(file, settings=_with_inherited(file, files)) for file in files.values())
@@ -180,14 +178,13 @@ def read_group(name: str, chosen: str) -> Group:
 
 
 def _groups_of(config: Source) -> list[Group]:
-    """The groups of ours that a file's list of defaults chooses in, in its order."""
     items = (item for listed in config.defaults if isinstance(listed, dict) for item in listed.items())
     listed = {name.removeprefix("optional "): "" if "${" in choice else choice for name, choice in items}
     return [read_group(name, choice) for name, choice in listed.items() if (conf.CONFIG_DIR / name).is_dir()]
 
 
 def _with_inherited(file: Source, files: dict[str, Source]) -> tuple[Setting, ...]:
-    """What a choice sets, and what it takes over from those that its defaults name; its own wins."""
+    """The settings of a choice, including those inherited through its defaults list. Own settings win."""
     settings: dict[str, Setting] = {}
     for parent in (files[name] for name in file.defaults if name != "_self_"):
         settings |= {setting.key: setting for setting in _with_inherited(parent, files)}
@@ -196,7 +193,7 @@ def _with_inherited(file: Source, files: dict[str, Source]) -> tuple[Setting, ..
 
 @contextmanager
 def _unset_variables() -> Iterator[None]:
-    """Our variables are unset meanwhile: the page does not depend on the shell in which it is made."""
+    """Unset this project's variables, so that the page does not depend on the shell."""
     kept = dict(os.environ)
     for variable in VARIABLES:
         os.environ.pop(variable.name, None)
@@ -207,16 +204,16 @@ def _unset_variables() -> Iterator[None]:
 
 
 def defaults_of(machine: Hardware, *typed: str) -> DictConfig:
-    """The configuration of a run on a machine where nobody sets anything but what is typed."""
+    """The configuration of a run on a machine with only the overrides `typed`."""
     with _unset_variables():
         return conf.compose_configuration(conf.overrides_for(typed, {}, machine))
 
 
 def value_at(configuration: DictConfig, key: str) -> str:
-    """What stands at a dotted key, as text.
+    """The value at a dotted key, as text.
 
     Raises:
-        omegaconf.errors.OmegaConfBaseException: There is no such key.
+        omegaconf.errors.OmegaConfBaseException: The key does not exist.
     """
     value: Any = configuration
     for part in key.split("."):
@@ -225,7 +222,7 @@ def value_at(configuration: DictConfig, key: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as one types it to Hydra."""
+    """A value in Hydra's syntax."""
     if isinstance(value, DictConfig | ListConfig):
         value = OmegaConf.to_container(value)
     match value:
@@ -244,14 +241,14 @@ def shown(value: Any) -> str:
 
 
 def becomes(variable: Variable, sources: Sequence[Source]) -> tuple[str, list[str]]:
-    """What a variable is in Hydra.
+    """How Hydra sees a variable.
 
     Args:
-        variable: It.
-        sources: The files that may read it, by `oc.env`.
+        variable: The variable.
+        sources: The files that may read it through `oc.env`.
 
     Returns:
-        The example, `NAME=value`, and the overrides that it becomes; or "" and the keys that read the variable.
+        The example `NAME=value` and its overrides; or "" and the keys that read the variable.
     """
     if variable.overrides is None:
         pattern = re.compile(rf"\$\{{oc\.env:{variable.name}\b")
@@ -262,7 +259,7 @@ def becomes(variable: Variable, sources: Sequence[Source]) -> tuple[str, list[st
     example = EXAMPLES[variable.name]
     if variable.name != "LORA_ADAPTER_PATH":
         return f"{variable.name}={example}", variable.overrides(example)
-    with tempfile.TemporaryDirectory() as folder:  # what becomes of it depends on the adapter
+    with tempfile.TemporaryDirectory() as folder:  # the overrides depend on the adapter
         _write_adapter(Path(folder))
         made = [override.replace(folder, example) for override in variable.overrides(folder)]
     return f"{variable.name}={example}", made
@@ -279,14 +276,14 @@ def _write_adapter(folder: Path) -> None:
 
 
 def meanings_of(config_type: type) -> dict[str, str]:
-    """The words of a dataclass' docstring on each attribute."""
+    """The description of each attribute in a dataclass' docstring."""
     section = (inspect.getdoc(config_type) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
     found = re.findall(r"^ {4}(\w+): (.+(?:\n {5,}.+)*)", section, re.MULTILINE)
     return {name: " ".join(words.split()) for name, words in found}
 
 
 def option_rows(config_type: type) -> list[tuple[str, str, str]]:
-    """The keys of a configuration that no file sets: name, meaning, and default if the meaning says none."""
+    """The fields of a configuration dataclass: name, meaning, and default unless the meaning states it."""
     meanings = meanings_of(config_type)
     return [
         (field.name, meanings[field.name], "" if "Default:" in meanings[field.name] else shown(field.default))
@@ -295,11 +292,11 @@ def option_rows(config_type: type) -> list[tuple[str, str, str]]:
 
 
 def setting_rows(env: str, configurations: Sequence[DictConfig]) -> list[tuple[list[str], str, list[str]]]:
-    """The settings of an environment: all names of it, its meaning, and the default in each configuration.
+    """The settings of an environment: names, meaning, and the default in each configuration.
 
     Args:
         env: The environment's name.
-        configurations: Each says in `defaults` what applies instead of the environment's own default.
+        configurations: Resolved configurations, whose `defaults` override the environment's own defaults.
     """
     environment = get_environment(env)
     meanings, rows = meanings_of(environment.config_type), []
@@ -315,7 +312,7 @@ def setting_rows(env: str, configurations: Sequence[DictConfig]) -> list[tuple[l
 
 
 def machines() -> list[tuple[str, str]]:
-    """What a machine may have, and what the launcher then chooses."""
+    """Kinds of machines, and the groups that the launcher chooses on each."""
     rows = [
         ("no GPU", SHOWN_MACHINES[0]),
         *(
@@ -336,17 +333,17 @@ def machines() -> list[tuple[str, str]]:
 
 
 def code(text: str) -> str:
-    """Text as code in a cell of a table; nothing for nothing."""
+    """Text as code in a table cell; "" for empty text."""
     return "`" + text.replace("|", "\\|") + "`" if text else ""
 
 
 def cell(text: str) -> str:
-    """Text in a cell of a table, where a bare < would begin an HTML tag."""
+    """Text in a table cell, with < escaped."""
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
 def render() -> str:
-    """The page."""
+    """Render the page."""
     configs = [read(path) for path in sorted(conf.CONFIG_DIR.glob("*.yaml"))]
     config = next(source for source in configs if source.name == conf.RL_CONFIG)
     groups_of = {source.name: _groups_of(source) for source in configs}
@@ -356,7 +353,6 @@ def render() -> str:
     configurations = [defaults_of(machine) for machine in SHOWN_MACHINES]
 
     def row(name: str, key: str, note: str = "") -> str:
-        """A row of the table of hyperparameters."""
         values = (code(value_at(configuration, key)) for configuration in configurations)
         return f"| {' | '.join((name, code(key), *values, cell(note)))} |"
 

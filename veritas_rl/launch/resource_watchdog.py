@@ -1,8 +1,8 @@
-"""Name what Ray lacks, where a run would wait for it for ever without a word.
+"""Report missing Ray resources for which a run would wait forever.
 
-Ray counts logical resources. An actor or a placement group that asks for more of them than are free waits until some
-are, and prints nothing. So the launcher asks Ray's control service (the GCS) now and then what it has not placed yet. A
-worker that is slow to start is not among that: it has got its resources already.
+Ray counts logical resources. An actor or a placement group that requests more than are free waits and prints nothing.
+The launcher therefore polls Ray's control service (the GCS) for pending requests. A worker that starts slowly is not
+pending, because it already has its resources.
 """
 
 import logging
@@ -19,25 +19,25 @@ from veritas_rl.launch.ray_control import SILENT, Control, connected, family_of,
 
 POLL_SECONDS = 2.0
 PATIENCE = 30.0
-"""How long a demand may wait. verl makes all its actors at the start and gives none of them back, so what waits longer
-waits for ever."""
+"""Seconds that a demand may wait. verl creates all its actors at the start and releases none, so a longer wait never
+ends."""
 
 ADVICE = {
-    "CPU": "set ray_kwargs.ray_init.num_cpus to a larger number (they are logical: 64 costs nothing)",
+    "CPU": "set ray_kwargs.ray_init.num_cpus to a larger number, such as 64 (Ray's CPUs are logical and cost nothing)",
     "GPU": "lower trainer.n_gpus_per_node, or raise ray_kwargs.ray_init.num_gpus if you set it",
 }
-ADVICE_WHERE_OTHERS_RUN = "ask for less, wait until others on this Ray cluster end, or let more nodes join it"
+ADVICE_WHERE_OTHERS_RUN = "request less, wait until other jobs on this Ray cluster end, or add nodes to it"
 
 
 @dataclass(frozen=True)
 class Demand:
-    """Something that Ray has not placed yet.
+    """A pending request that Ray has not placed.
 
     Attributes:
-        name: The same at every look: the placement group's id, or what an actor asks for.
-        bundle: What must be free at once.
-        count: How many of them wait.
-        one_node: Whether the bundle must be free on one node; else the nodes' sum counts.
+        name: A stable name: the placement group's id, or the resources of an actor.
+        bundle: The resources that must be free at once.
+        count: How many such demands wait.
+        one_node: Whether one node must have the whole bundle. If not, the sum over nodes counts.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Demand:
 
 
 class ResourceWatchdog:
-    """Finds what a run waits for and will not get.
+    """Finds resource requests of a run that will never be granted.
 
     Args:
         driver: The process id of verl.
@@ -67,7 +67,7 @@ class ResourceWatchdog:
         self._since: dict[str, float] = {}
 
     def __call__(self) -> str | None:
-        """Look, if it is time to; what the run waits for in one line, or None."""
+        """Poll if it is time. Returns the missing resource in one line, or None."""
         now = time.monotonic()
         if now < self._next:
             return None
@@ -82,8 +82,8 @@ class ResourceWatchdog:
         except (grpc.RpcError, AuthenticationError) as error:
             reason = error.code() if isinstance(error, grpc.Call) else error
             if reason not in SILENT:
-                # Whatever it is, it is no reason to end a run: say so once, and look no more.
-                logging.getLogger(__name__).warning("Ray does not say what it waits for (%s)", reason)
+                # The run may be healthy: warn once, and stop polling.
+                logging.getLogger(__name__).warning("Ray's pending requests cannot be read (%s)", reason)
                 self._next = math.inf
             return None
         lacks = {demand.name: lack for demand in waiting if (lack := lack_of(demand, status))}
@@ -96,9 +96,9 @@ class ResourceWatchdog:
 
 
 def demands(status: Any) -> Iterator[Demand]:
-    """What waits, in Ray's `GetClusterStatusReply`.
+    """The pending demands in Ray's `GetClusterStatusReply`.
 
-    What waits for a part of a placement group is left out: the group itself is named.
+    Demands for a part of a placement group are left out, because the group itself is listed.
     """
     state = status.cluster_resource_state
     for group in state.pending_gang_resource_requests:
@@ -116,7 +116,7 @@ def demands(status: Any) -> Iterator[Demand]:
 
 
 def lack_of(demand: Demand, status: Any) -> tuple[str, str] | None:
-    """The resource that a demand lacks, and the sentence that says so; None if all of it is free, or soon may be.
+    """The resource that a demand lacks, and a sentence about it; None if the resources are free or nodes are starting.
 
     Args:
         demand: One of `demands(status)`.
@@ -133,7 +133,7 @@ def lack_of(demand: Demand, status: Any) -> tuple[str, str] | None:
         free, total = [_sum(free)], [_sum(total)]
 
     def missing(place: int) -> dict[str, float]:
-        """The share of each resource that is not there. Ray counts in steps of 0.0001."""
+        """The missing share of each resource. Ray counts in steps of 0.0001."""
         asked = demand.bundle.items()
         short = {name: amount - free[place].get(name, 0.0) for name, amount in asked}
         return {name: short[name] / amount for name, amount in asked if short[name] > 1e-4}
@@ -160,10 +160,10 @@ def _sum(places: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _ask(address: str, driver: int | None) -> tuple[Any, list[Demand]]:
-    """Ray's `GetClusterStatusReply`, and what of it waits; of this driver's only, if one is given.
+    """Ray's `GetClusterStatusReply` and its pending demands, only of this driver if one is given.
 
     Raises:
-        grpc.RpcError: There is no answer.
+        grpc.RpcError: Ray does not answer.
         AuthenticationError: The token cannot be read.
     """
     with connected(address) as control:
@@ -173,7 +173,6 @@ def _ask(address: str, driver: int | None) -> tuple[Any, list[Demand]]:
 
 
 def _of_driver(control: Control, driver: int, waiting: list[Demand]) -> list[Demand]:
-    """What waits for one driver, on a cluster that has others: its placement groups and actors."""
     job = control.job_of(family_of(driver))
     if job is None:
         return []

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from veritas_rl.launch.node_watch import NodeWatch
 
 AGAINST = "[^/]+/vs_(.+)/value"
-"""The metrics of games against one opponent."""
+"""The pattern of the metrics against one opponent."""
 
 
 @dataclass(frozen=True)
@@ -45,27 +45,24 @@ class RlRun(Run):
 
     @property
     def games(self) -> Path:
-        """The games of each validation, to be looked at."""
+        """The folder of the validation games that are kept for viewing."""
         return self.folder / "games"
 
     @property
     def stop_file(self) -> Path:
-        """What asks our trainers to save and end."""
         return self.checkpoints / STOP
 
     def environment(self) -> dict[str, str]:
-        """The variables that verl's processes need beside those that are set already."""
         return {**super().environment(), GAMES_FOLDER: str(self.games)}
 
     def command(self) -> list[str]:
-        """The command that trains."""
         variables = ",".join(f"{name}:{quoted(value)}" for name, value in self._of_workers())
         return [
             *(sys.executable, "-m", "verl.trainer.main_ppo"),
             f"--config-path={conf.CONFIG_DIR}",
             f"--config-name={conf.RL_CONFIG}",
             *self.overrides,
-            # Daemons of Ray that were started before, on several nodes, have another environment.
+            # On several nodes, Ray's daemons were started earlier with another environment.
             f"++ray_kwargs.ray_init.runtime_env.env_vars={{{variables}}}",
         ]
 
@@ -76,7 +73,7 @@ class RlRun(Run):
                 yield variable.name, value
 
     def started_command(self) -> list[str]:
-        """The command, on a CPU with workers that are forked instead of started."""
+        """The command; on a CPU, with Ray workers from the fork server."""
         command, settings = self.command(), self.configuration
         if settings.trainer.device != "cpu" or settings.ray_kwargs.ray_init.runtime_env.py_executable:
             return command
@@ -85,15 +82,12 @@ class RlRun(Run):
 
     @property
     def context(self) -> int:
-        """That of the rollout."""
         return self.configuration.actor_rollout_ref.rollout.max_model_len
 
     def check_devices(self) -> None:
-        """See `preflight.check_devices`."""
         preflight.check_devices(self.configuration, self.hardware)
 
     def check_start(self) -> None:
-        """The model can be read, the run fits into memory, and the disk holds the checkpoints."""
         if self.model is not None:
             critic = self.configuration.algorithm.adv_estimator == "gae"
             preflight.check_model(self.model, self.context, critic=critic)
@@ -104,10 +98,9 @@ class RlRun(Run):
         preflight.check_disk(self.configuration, forecast)
 
     def check_model(self, model: Path) -> None:
-        """The adapter belongs to the model, and the checkpoint began from it."""
         adapter = self.configuration.actor_rollout_ref.model.lora_adapter_path
         if adapter is not None:
-            # It imports torch, which a dry run does not pay for.
+            # This imports torch, which a dry run does not need.
             from veritas_rl.checkpoints.adapter import check_adapter
 
             check_adapter(Path(adapter), model)
@@ -115,23 +108,20 @@ class RlRun(Run):
             resume.check_base(self.start, model)
 
     def prepare_start(self, console: Console) -> None:
-        """See `resume.divide`."""
         info = read_info(self.start) if self.start is not None else None
         ranks = resume.ranks_of(self.configuration)
         if self.start is None or info is None or info.world_size == ranks:
             return
-        console.print(f"{info.world_size} ranks wrote the checkpoint: dividing it among {ranks}", highlight=False)
+        console.print(f"{info.world_size} ranks wrote the checkpoint: resharding it for {ranks}", highlight=False)
         resume.divide(self.configuration, self.start)
 
     def watchdog(self, process: int) -> Callable[[], str | None]:
-        """Asks Ray what it has not placed."""
-        # Ray's modules come with verl, which is known to be there only now.
+        # Ray's modules come with verl, whose installation is checked before this.
         from veritas_rl.launch.resource_watchdog import ResourceWatchdog
 
         return ResourceWatchdog(process, self.configuration.ray_kwargs.ray_init)
 
     def deaths(self, process: int) -> Deaths:
-        """Asks Ray which actors have died."""
         from veritas_rl.launch.death_watchdog import DeathWatchdog
 
         return DeathWatchdog(process, self.configuration.ray_kwargs.ray_init)
@@ -146,7 +136,6 @@ class RlRun(Run):
         return own | actors_here(process, self.configuration.ray_kwargs.ray_init)
 
     def node_watch(self, process: int) -> "NodeWatch | None":
-        """Asks Ray for the nodes of the cluster that the run joins."""
         if self.configuration.ray_kwargs.ray_init.address == "local":
             return None
         from veritas_rl.launch.node_watch import NodeWatch
@@ -154,7 +143,6 @@ class RlRun(Run):
         return NodeWatch(process, self.configuration.ray_kwargs.ray_init)
 
     def renderer(self) -> Callable[[Mapping[str, Any]], str | None]:
-        """Renders the reward and the share of answers without a mistake."""
         return render_rewards
 
     def _parts(self) -> Iterator[tuple[Part, Sequence[Task], bool]]:
@@ -164,7 +152,7 @@ class RlRun(Run):
             yield part, tasks, len(tasks) > 0 and tasks[0].mode == "episode"
 
     def held_out(self) -> list[tuple[Sequence[Task], int]]:
-        """Validation tasks of one answer each, of each environment that is not played in whole games."""
+        """Single-answer validation tasks of each environment that is not played in whole games."""
         settings = self.configuration.veritas_rl
         if settings.evaluation is None:
             return []
@@ -195,25 +183,21 @@ class RlRun(Run):
         )
 
     def lessons(self) -> Sequence[Task]:
-        """Training tasks of one answer each, of all environments."""
         if not self.configuration.veritas_rl.warm_up:
             return ()
         return conf.tasks_of(self.configuration, "train", single=True)
 
     def questions(self) -> Sequence[Task]:
-        """Validation tasks of one answer each, of all environments."""
         return conf.tasks_of(self.configuration, "val", single=True)
 
     def last_checkpoint(self) -> Path | None:
-        """The newest whole one, if any was saved."""
         return next(reversed(whole_checkpoints(self.checkpoints)), None)
 
     def judge_by_games(self, model: Path, start: Path, console: Console) -> None:
-        """Let both play the same deals against bots, in each environment that is played in whole games."""
         played = [(part, tasks) for part, tasks, whole in self._parts() if whole]
         if not played:
             return
-        # They import matplotlib and torch, which a dry run does not pay for.
+        # These import matplotlib and torch, which a dry run does not need.
         from veritas_rl.judging import evaluation_report
         from veritas_rl.judging.evaluation import Settings, evaluate
         from veritas_rl.players.loading import ReplySettings
@@ -245,7 +229,7 @@ class RlRun(Run):
                 console.print(f"{'games':>15}  {file}", soft_wrap=True, highlight=False)
 
     def summary(self, levels: Mapping[str, float], report: dict[str, Any]) -> list[tuple[str, object]]:
-        """The learning curve and, where there are some, the games of validations."""
+        """The learning curve and, if any, the validation games."""
         from veritas_rl.judging.report import draw_learning_curve
 
         picture = self.folder / "learning_curve.png"
@@ -255,11 +239,10 @@ class RlRun(Run):
         names = curve_names(environments, any(whole for _, _, whole in parts), [data for _, data in records])
         curves = {name: [float(data.get(key, math.nan)) for _, data in records] for name, key in names.items()}
         draw_learning_curve(picture, [step for step, _ in records], curves, levels)
-        games = [("games to look at", self.games)] if self.games.exists() else []
+        games = [("validation games", self.games)] if self.games.exists() else []
         return [*games, ("learning curve", picture)]
 
     def next_step(self, model: Path | None) -> tuple[str, str]:
-        """What the first environment recommends after its cases."""
         part, tasks, _ = next(self._parts())
         return get_environment(part.env).next_step(cases_among(tasks))
 
@@ -267,11 +250,11 @@ class RlRun(Run):
 def curve_names(
     environments: Sequence[Environment], whole_games: bool, records: Sequence[Mapping[str, Any]]
 ) -> dict[str, str]:
-    """The metrics that the learning curve shows, by what they are called there.
+    """The metrics of the learning curve, by label.
 
     Args:
-        environments: What is trained on.
-        whole_games: Whether whole games are among it.
+        environments: The environments of the run.
+        whole_games: Whether the run trains on whole games.
         records: The metrics of each step.
     """
     if whole_games:
@@ -284,17 +267,17 @@ def curve_names(
 def plan(
     typed: Sequence[str], environment: Mapping[str, str], hardware: Hardware, now: datetime, *, dry: bool = False
 ) -> RlRun:
-    """From what was typed to a run, checked as far as it can be without starting anything.
+    """Plan and check a run without starting anything.
 
     Args:
         typed: Hydra overrides.
         environment: The process environment.
         hardware: The machine.
-        now: Names the run.
-        dry: Whether it will only be looked at. It changes nothing: all that is checked here can be looked at anywhere.
+        now: The time that names the run.
+        dry: Not used, because nothing here depends on files of the machine.
 
     Raises:
-        UserError: Something cannot work.
+        UserError: The run cannot work.
     """
     wanted = conf.overrides_for(typed, environment, hardware)
     command = (*wanted, f"AGENT_MODEL_REPO_ID={environment.get('AGENT_MODEL_REPO_ID', '')}")
@@ -322,7 +305,6 @@ def plan(
 
 
 def _name_of(typed: Sequence[str], wanted: Sequence[str]) -> str:
-    """What a run is named after: its recipe, or else its environment."""
     recipe, _ = recipe_of(typed, conf.GROUPS)
     chosen = [item.partition("=")[2] for item in wanted if conf.group_of(item) == "environment"]
     return recipe.name if recipe else chosen[0] if chosen else "openspiel"

@@ -1,6 +1,6 @@
-"""A run that is ready to start: what the launcher knows of a training before verl is started.
+"""The interface of a run that is ready to start.
 
-`rl.RlRun` and `sft.SftRun` say what differs between reinforcement learning and supervised fine-tuning; `process.py` and
+`rl.RlRun` and `sft.SftRun` implement it for reinforcement learning and supervised fine-tuning. `process.py` and
 `pipeline.py` treat both alike.
 """
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Answering:
-    """How a model answers where the run judges it.
+    """How the model generates answers when the run judges it.
 
     Attributes:
-        tokens: The longest answer.
+        tokens: The longest answer, in tokens.
         context: The longest prompt and answer together, in tokens.
-        at_once: How many answers are written together.
-        temperature: At which they are drawn.
-        draws: How many answers to each task.
-        seed: Of the draws.
-        enable_thinking: Whether a model of both kinds thinks before it answers.
-        say_limit: Whether each prompt says how many tokens the answer may have.
+        at_once: How many answers are generated together.
+        temperature: The sampling temperature.
+        draws: The number of answers for each task.
+        seed: The sampling seed.
+        enable_thinking: Whether a hybrid model thinks before it answers.
+        say_limit: Whether each prompt states the token limit of the answer.
     """
 
     tokens: int
@@ -52,14 +52,15 @@ class Answering:
 
 
 class Deaths:
-    """Names processes of a run that have died. This one knows of none: a run without Ray ends with any of its own."""
+    """Reports dead processes of a run. This base class reports none: without Ray, a run ends with any of its
+    processes."""
 
     def __call__(self) -> str | None:
-        """Why the run has to be ended, in one line; None while it may go on."""
+        """Why the run must end, in one line; None while it may continue."""
         return None
 
     def named(self) -> str | None:
-        """What has died, in a clause; None if nothing has."""
+        """The dead process, as a clause; None if no process has died."""
         return None
 
 
@@ -70,21 +71,20 @@ class Run(ABC):
     Attributes:
         folder: Where its logs, metrics and reports are written.
         overrides: The Hydra overrides of verl's command.
-        configuration: What they make, resolved.
+        configuration: The resolved configuration.
         hardware: The machine.
-        start: The checkpoint from which it goes on; None for a run from the beginning.
-        record: What is kept of it beside its checkpoints.
+        start: The checkpoint that the run resumes from; None for a new run.
+        record: The record that is stored beside the checkpoints.
     """
 
     kind: ClassVar[str]
-    """What trains, for people: "RL"."""
+    """The kind of training as it is printed, such as "RL"."""
 
     model_key: ClassVar[str]
     """The Hydra key of the model that is trained."""
 
     makes_model: ClassVar[bool]
-    """Whether a model folder is always made of the last checkpoint, so that a run without one has failed; else it is
-    made where it is judged, as far as that can be done."""
+    """Whether the run must end with a model folder. If not, a model folder is only made for judging, if possible."""
 
     folder: Path
     overrides: tuple[str, ...]
@@ -95,55 +95,55 @@ class Run(ABC):
 
     @property
     def checkpoints(self) -> Path:
-        """Where its checkpoints are written."""
+        """The folder of the run's checkpoints."""
         return ROOT / self.configuration.trainer.default_local_dir
 
     @property
     def first_step(self) -> int:
-        """How many steps were trained before."""
+        """The step of the checkpoint that the run resumes from; 0 for a new run."""
         return step_of(self.start) if self.start is not None else 0
 
     @property
     def steps(self) -> int:
-        """How many steps it has, with those that were trained before."""
+        """The total number of steps, including steps before the resumed checkpoint."""
         return self.configuration.trainer.total_training_steps
 
     @property
     def log(self) -> Path:
-        """All that verl and its workers print."""
+        """The output of verl and its workers."""
         return self.folder / "verl.log"
 
     @property
     def metrics(self) -> Path:
-        """One JSON object a step."""
+        """The metrics: one JSON object per step and line."""
         return self.folder / "metrics.jsonl"
 
     @property
     def model(self) -> str | None:
-        """The model that is named: a folder or a hub id; None where one is made."""
+        """The configured model, a folder or a hub id; None if the launcher makes one."""
         return OmegaConf.select(self.configuration, self.model_key)
 
     @property
     def stop_file(self) -> Path | None:
-        """A file at whose appearance the trainer saves and ends; None where the trainer knows none."""
+        """The file that asks the trainer to save and end; None if the trainer does not support it."""
         return None
 
     def environment(self) -> dict[str, str]:
-        """The variables that verl's processes need beside those that are set already."""
+        """The additional environment variables of verl's processes."""
         ranks = self.configuration.trainer.n_gpus_per_node
         cpu = self.configuration.trainer.device == "cpu"
         return {
             "VERL_FILE_LOGGER_PATH": str(self.metrics),
             "TENSORBOARD_DIR": str(self.folder / "tensorboard"),
             "WANDB_DIR": os.environ.get("WANDB_DIR", str(ROOT / "train/artifacts")),
-            # Weights & Biases goes on with the run that has this id, or begins it.
+            # Weights & Biases resumes the run with this id, or creates it.
             "WANDB_RUN_ID": os.environ.get("WANDB_RUN_ID", self.record.wandb_run_id),
             "WANDB_RESUME": "allow",
             # How long the end of a run waits for a server that is lost. All of the run stays in its folder.
             "WANDB_FINISH_TIMEOUT": os.environ.get("WANDB_FINISH_TIMEOUT", "300"),
             "HYDRA_FULL_ERROR": "1",
             "RAY_USAGE_STATS_ENABLED": "0",
-            # Ray would give each of its workers one thread.
+            # Ray's default is one thread per worker.
             **({"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": str(max(1, self.hardware.cores // ranks))} if cpu else {}),
         }
 
@@ -152,36 +152,36 @@ class Run(ABC):
         """The command that trains."""
 
     def started_command(self) -> list[str]:
-        """The command as the launcher starts it, which may add what makes a start quicker on this machine."""
+        """The command as the launcher starts it, which may include a faster start for this machine."""
         return self.command()
 
     @property
     @abstractmethod
     def context(self) -> int:
-        """The most tokens of a prompt and its answer together: what a model that is made has to read."""
+        """The longest prompt and answer together, in tokens. A generated model gets this context."""
 
     @abstractmethod
     def check_devices(self) -> None:
-        """Refuse, with a `UserError`, a machine without the devices that the configuration names."""
+        """Raise `UserError` if the machine lacks devices that the configuration names."""
 
     @abstractmethod
     def check_start(self) -> None:
-        """Refuse, with a `UserError`, a model that cannot be read or a disk that is too full."""
+        """Raise `UserError` if the model cannot be read, memory is too small or the disk is too full."""
 
     @abstractmethod
     def check_model(self, model: Path) -> None:
-        """Refuse, with a `UserError`, a model folder that does not fit what the run starts with."""
+        """Raise `UserError` if the model folder does not match the run's adapter, checkpoint or data."""
 
     def prepare_start(self, console: Console) -> None:
-        """Make the checkpoint with which the run goes on readable for its ranks, where others wrote it.
+        """Reshard the checkpoint that the run resumes from, if another number of ranks wrote it.
 
         Raises:
-            UserError: It cannot be done.
+            UserError: The checkpoint is damaged, or the disk is full.
         """
         return
 
     def watchdog(self, process: int) -> Callable[[], str | None]:
-        """Makes what says why a started process will wait for ever, as `progress.watch` asks it.
+        """Make a callable for `progress.watch` that reports why the process will wait forever.
 
         Args:
             process: The id of verl's process.
@@ -189,7 +189,7 @@ class Run(ABC):
         return lambda: None
 
     def deaths(self, process: int) -> Deaths:
-        """Makes what names processes of a started run that have died.
+        """Make the watchdog for dead processes of the run.
 
         Args:
             process: The id of verl's process.
@@ -207,7 +207,7 @@ class Run(ABC):
         return set()
 
     def node_watch(self, process: int) -> "NodeWatch | None":
-        """Makes what names a machine that a started process has lost; None where it uses one machine.
+        """Make the watchdog for lost nodes; None if the run uses one machine.
 
         Args:
             process: The id of verl's process.
@@ -216,30 +216,30 @@ class Run(ABC):
 
     @abstractmethod
     def renderer(self) -> Callable[[Mapping[str, Any]], str | None]:
-        """Makes what renders the metrics of a step on one line; it gives None for metrics of no step."""
+        """Make a function that renders a step's metrics on one line, and returns None for other metrics."""
 
     @abstractmethod
     def held_out(self) -> list[tuple[Sequence[Task], int]]:
-        """By what the model is judged before and after: tasks of one answer each, and how many of them at most.
+        """The single-answer tasks that judge the model before and after training, each with a maximum count.
 
-        Empty where nothing is judged by single answers.
+        Empty if nothing is judged by single answers.
         """
 
     @abstractmethod
     def answering(self) -> Answering:
-        """How the model answers these tasks."""
+        """How the model generates answers to the tasks of `held_out`."""
 
     def lessons(self) -> Sequence[Task]:
-        """The tasks on which a model that was made on the spot is warmed up; empty for no warm-up."""
+        """The tasks for the warm-up of a generated model; empty for no warm-up."""
         return ()
 
     def questions(self) -> Sequence[Task]:
-        """The held-out tasks that decide how long the warm-up is; empty for a fixed length."""
+        """The held-out tasks that decide when the warm-up ends; empty for a fixed length."""
         return ()
 
     @abstractmethod
     def last_checkpoint(self) -> Path | None:
-        """The checkpoint of which a model folder is made."""
+        """The newest complete checkpoint; None if none was saved."""
 
     @property
     def judges_result(self) -> bool:
@@ -247,7 +247,7 @@ class Run(ABC):
         return self.configuration.veritas_rl.evaluation is not None
 
     def judge_by_games(self, model: Path, start: Path, console: Console) -> None:
-        """Let the trained model and what it started from play whole games, where the run trains on such games.
+        """Evaluate the trained model and the start model in whole games, if the run trains on whole games.
 
         Args:
             model: The trained model.
@@ -258,17 +258,17 @@ class Run(ABC):
 
     @abstractmethod
     def summary(self, levels: Mapping[str, float], report: dict[str, Any]) -> list[tuple[str, object]]:
-        """What the run's metrics show, as rows of a name and where to find it, or its value.
+        """The rows of the closing summary: a name with a path or a value.
 
         Args:
-            levels: Success rates to compare with, by name.
-            report: What is written to report.json; what was measured is added.
+            levels: Reference success rates, by name.
+            report: The contents of report.json. Measurements are added to it.
         """
 
     @abstractmethod
     def next_step(self, model: Path | None) -> tuple[str, str]:
-        """What a person may do next: in words, and the command.
+        """A recommended next step: a description, and the command.
 
         Args:
-            model: The trained model, if a folder was made.
+            model: The trained model's folder; None if there is none.
         """

@@ -1,4 +1,4 @@
-"""What the parquet files of a run hold, and whether they can be trained on: checked before anything is started."""
+"""Read and check the parquet files of supervised fine-tuning before a run starts."""
 
 import sys
 from collections.abc import Sequence
@@ -14,25 +14,25 @@ from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
 from veritas_rl.paths import ROOT
 
-MADE_BY = "python train/tools/generate_demonstrations.py{env} --output {folder} makes it"
+MADE_BY = "make it with python train/tools/generate_demonstrations.py{env} --output {folder}"
 
 VAL_RATIO = 0.1
-"""The share of the demonstrations made here on which the loss is measured alone."""
+"""The validation share of the demonstrations that the launcher makes."""
 
 LONGEST = 64
-"""Of how many rows, the longest by letters, the tokens are counted."""
+"""How many rows, the longest by characters, are tokenized for the length check."""
 
 
 @dataclass(frozen=True)
 class Data:
-    """The files of a run; none in a dry run on a machine that has not got them.
+    """The files of a run; empty in a dry run if the files are missing.
 
     Attributes:
-        train: Those that are learned from.
-        val: Those on which the loss is measured; none for no measurement.
+        train: The training files.
+        val: The validation files, which may be empty.
         messages_key: The column with the conversations.
-        train_rows: How many rows `train` has.
-        val_rows: How many rows `val` has.
+        train_rows: The number of training rows.
+        val_rows: The number of validation rows.
     """
 
     train: tuple[Path, ...] = ()
@@ -42,12 +42,12 @@ class Data:
     val_rows: int = 0
 
     def steps_per_epoch(self, configuration: DictConfig) -> int:
-        """Updates in one pass: what is left of the last batch is dropped."""
+        """Updates in one epoch. A partial last batch is dropped."""
         ranks = configuration.trainer.n_gpus_per_node
         return self.train_rows // ranks // (configuration.data.train_batch_size // ranks)
 
     def column(self, name: str) -> list[Any]:
-        """A column of the training rows; empty where there is none."""
+        """A column of the training rows; empty if it does not exist."""
         values: list[Any] = []
         for path in self.train:
             if name in pyarrow.parquet.read_schema(path).names:
@@ -59,33 +59,33 @@ def read_data(configuration: DictConfig) -> Data:
     """The files that `data.train_files` and `data.val_files` name.
 
     Raises:
-        UserError: One is not there, is no parquet, or has no column of conversations.
+        UserError: A file is missing, is not a parquet file, or has no column of conversations.
     """
     data = configuration.data
     train, val = _paths(data.train_files), _paths(data.val_files)
     if not train:
-        raise UserError("data.train_files names no file")
+        raise UserError("data.train_files is empty: set it to a parquet file")
     env = configuration.veritas_rl.demonstrations.env
     rows = [sum(_rows(path, data.messages_key, env) for path in paths) for paths in (train, val)]
     found = Data(train, val, data.messages_key, *rows)
     if env is not None and (sources := set(found.column("data_source"))) and env not in sources:
-        print(f"note: {train[0]} has rows of {', '.join(sorted(sources))}, and none of {env}", file=sys.stderr)
+        print(f"note: {train[0]} has rows of {', '.join(sorted(sources))}, but none of {env}", file=sys.stderr)
     return found
 
 
 def make_missing(configuration: DictConfig) -> None:
-    """Make the demonstrations that the configuration describes, where none of its files is there.
+    """Generate the configured demonstrations if none of their files exists.
 
-    Files with names of their own are not made: they come from elsewhere.
+    Files with other names are never generated.
 
     Raises:
-        UserError: There is no such environment or case, or the folder cannot be written.
+        UserError: The environment or case does not exist, or the folder is not writable.
     """
     asked, data = configuration.veritas_rl.demonstrations, configuration.data
     train, val = _paths(data.train_files), _paths(data.val_files)
     if asked.env is None or any(path.exists() for path in (*train, *val)):
         return
-    # They import pandas and the players, which a run on files that are there does not pay for.
+    # This imports pandas and the players, which a run with existing files does not need.
     from veritas_rl.demonstrations import dataset
     from veritas_rl.demonstrations.generate import Settings, generate
 
@@ -93,7 +93,7 @@ def make_missing(configuration: DictConfig) -> None:
         return
     environment = get_environment(asked.env)
     folder = train[0].parent
-    print(f"making {asked.number} demonstrations of {asked.env}: {folder}", file=sys.stderr)
+    print(f"generating {asked.number} demonstrations of {asked.env} in {folder}", file=sys.stderr)
     settings = Settings(
         games=asked.cases or environment.demonstrated,
         expert=environment.expert,
@@ -119,22 +119,22 @@ def _rows(path: Path, messages_key: str, env: str | None) -> int:
         file = pyarrow.parquet.read_metadata(path)
         names = pyarrow.parquet.read_schema(path).names
     except FileNotFoundError:
-        raise UserError(f"there is no {path}: {made}, or set data.train_files and data.val_files") from None
+        raise UserError(f"{path} does not exist: {made}, or set data.train_files and data.val_files") from None
     except (OSError, pyarrow.ArrowException) as error:
-        raise UserError(f"{path} is no parquet file that can be read ({' '.join(str(error).split())[:100]})") from error
+        raise UserError(f"{path} is not a readable parquet file ({' '.join(str(error).split())[:100]})") from error
     if messages_key not in names:
         raise UserError(
-            f"{path} has no column {messages_key}, but {', '.join(names)}: {made}, as "
-            "does train/tools/convert_to_parquet.py --format sft of JSONL"
+            f"{path} has no column {messages_key}, only {', '.join(names)}: {made}, or from JSONL with "
+            "train/tools/convert_to_parquet.py --format sft"
         )
     return file.num_rows
 
 
 def check_batch(configuration: DictConfig, data: Data) -> None:
-    """A batch divides into ranks and micro-batches, and each kind of file fills one.
+    """Check that a batch is divisible into ranks and micro-batches, and that the files fill at least one batch.
 
     Raises:
-        UserError: They do not.
+        UserError: A number is invalid, or there are too few rows.
     """
     settings, ranks = configuration.data, configuration.trainer.n_gpus_per_node
     batch, steps = settings.train_batch_size, configuration.trainer.total_training_steps
@@ -148,21 +148,23 @@ def check_batch(configuration: DictConfig, data: Data) -> None:
     }
     for name, number in numbers.items():
         if not isinstance(number, int) or number < 1:
-            raise UserError(f"{name}={number} is no whole number above 0")
+            raise UserError(f"{name}={number} must be a positive integer")
     if batch % ranks:
-        raise UserError(f"data.train_batch_size={batch} does not divide into {ranks} ranks: choose a multiple")
+        raise UserError(
+            f"data.train_batch_size={batch} must be a multiple of the {ranks} ranks (trainer.n_gpus_per_node)"
+        )
     micro = settings.micro_batch_size_per_gpu
     if not settings.use_dynamic_bsz and batch // ranks % micro:
         raise UserError(
-            f"a rank has {batch // ranks} rows of a batch, which do not divide into micro-batches of {micro}: set "
-            "data.micro_batch_size_per_gpu to a divisor"
+            f"a rank has {batch // ranks} rows of a batch, which is not divisible into micro-batches of {micro}: set "
+            f"data.micro_batch_size_per_gpu to a divisor of {batch // ranks}"
         )
     for name, files, rows in (
         ("data.train_files", data.train, data.train_rows),
         ("data.val_files", data.val, data.val_rows),
     ):
         if files and rows // ranks < batch // ranks:
-            # verl drops what does not fill a batch: nothing would be trained, and the loss of no row is no number.
+            # verl drops partial batches: nothing would be trained, and the validation loss would be nan.
             raise UserError(
                 f"{name} has {rows} rows, less than a batch of {batch}: make more demonstrations, or set "
                 "data.train_batch_size lower" + ("" if name == "data.train_files" else ", or data.val_files=null")
@@ -170,15 +172,15 @@ def check_batch(configuration: DictConfig, data: Data) -> None:
 
 
 def check_lengths(data: Data, tokenizer: Any, max_length: int) -> None:
-    """The longest rows fit: verl would end with an error when it meets one that does not.
+    """Check that the longest rows fit. verl would end with an error at the first row that does not.
 
     Args:
         data: The files.
-        tokenizer: The model's, with a chat template.
-        max_length: The most tokens of a conversation, its answer included.
+        tokenizer: The model's tokenizer, with a chat template.
+        max_length: The maximum length of a conversation in tokens, including the answer.
 
     Raises:
-        UserError: One does not fit.
+        UserError: A row is too long.
     """
     rows = data.column(data.messages_key)
     rows.sort(key=lambda messages: -sum(len(message["content"]) for message in messages))
@@ -186,6 +188,6 @@ def check_lengths(data: Data, tokenizer: Any, max_length: int) -> None:
         length = len(tokenizer.apply_chat_template(messages, tokenize=True, return_dict=False))
         if length > max_length:
             raise UserError(
-                f"a demonstration has {length} tokens, and data.max_length is {max_length}: raise it, or set "
-                "data.truncation=right to cut what is longer"
+                f"a demonstration has {length} tokens, more than data.max_length={max_length}: raise data.max_length "
+                f"to {length} or more, or set data.truncation=right"
             )

@@ -1,7 +1,6 @@
-"""What the small model is taught before reinforcement learning, how it is examined, and what is too large for it.
+"""Lessons, exam and size limits of the small model that the launcher makes if no model is named.
 
-It is made on the spot, where nobody named a model. Its lessons are what the environment's teacher would reply. An exam
-on held-out questions decides when it has had enough of them.
+The lessons are the replies of the environment's teacher. An exam on held-out questions decides when the warm-up ends.
 """
 
 import math
@@ -22,17 +21,17 @@ from veritas_rl.players.registry import make_bot
 from veritas_rl.players.sampling import SamplingParams
 
 QUESTIONS = 512
-"""How many held-out questions an exam has: a share near 0.97 is then known to 0.015."""
+"""The number of held-out questions of an exam. The 95% interval of a share near 0.97 is then ±0.015."""
 
 LOOKED_AT = 32
-"""How many tasks of each case are looked at to see how large they are: making positions takes time."""
+"""How many tasks of each case are measured for size. Making positions takes time."""
 
 RANDOM = "random"
-"""The teacher that replies each legal answer equally often."""
+"""The teacher that gives each legal answer equally often."""
 
 
 def words_of(tasks: Sequence[Task]) -> tuple[str, ...]:
-    """What the questions and answers of tasks are made of, as their environments say."""
+    """The words that the tasks' questions and answers use, as their environments list them."""
     by_env: dict[str, list[Task]] = {}
     for task in spread(tasks, 1000):
         by_env.setdefault(task.env, []).append(task)
@@ -49,16 +48,16 @@ def warnings(tasks: Sequence[Task]) -> list[str]:
 
 
 def check_size(tasks: Sequence[Task], words: Sequence[str], *, tokens: int, answers: int) -> None:
-    """Refuse what the small model cannot learn in minutes.
+    """Refuse tasks that the small model cannot learn in minutes.
 
     Args:
-        tasks: What it would be taught.
-        words: The words of its tokenizer.
-        tokens: The longest prompt that it learns from, on average.
-        answers: The most answers that it can distinguish.
+        tasks: The tasks of the warm-up.
+        words: The words of the model's tokenizer.
+        tokens: The limit of a case's mean prompt length, in tokens.
+        answers: The limit of a case's number of different answers.
 
     Raises:
-        UserError: The tasks of a case are larger.
+        UserError: A case exceeds a limit.
     """
     tokenizer = byte_tokenizer(words)
     by_case: dict[tuple[str, str], list[Task]] = {}
@@ -71,14 +70,14 @@ def check_size(tasks: Sequence[Task], words: Sequence[str], *, tokens: int, answ
         too = f"prompts of {length:.0f} tokens" if length > tokens else f"{listed} answers" if listed > answers else ""
         if too:
             raise UserError(
-                f"{case} is too large for the small model that is made here ({too}; it learns from prompts of {tokens} "
-                f"and {answers} answers): choose a smaller case, or name a model with AGENT_MODEL_REPO_ID=..., or set "
-                "veritas_rl.small_model.tokens and .answers to try all the same"
+                f"{case} is too large for the small model that is made on a CPU ({too}; the limits are {tokens} tokens "
+                f"and {answers} answers): choose a smaller case, name a model with AGENT_MODEL_REPO_ID=..., or raise "
+                "veritas_rl.small_model.tokens and veritas_rl.small_model.answers"
             )
 
 
 def lesson(task: Task, seed: str) -> Lesson:
-    """A question and what the environment's teacher may reply to it."""
+    """A task's question with the replies of the environment's teacher."""
     environment = get_environment(task.env)
     (turn,) = environment.start(task).turns()
     messages = tuple(dict(message) for message in turn.messages)
@@ -89,11 +88,11 @@ def lesson(task: Task, seed: str) -> Lesson:
 
 
 class Exam:
-    """Held-out questions whose right answers can be listed.
+    """Held-out questions whose correct answers can be listed.
 
     Args:
-        tasks: Held-out tasks of one answer each.
-        asked: How the model answers.
+        tasks: Held-out tasks with one answer each.
+        asked: How the model generates answers.
     """
 
     def __init__(self, tasks: Sequence[Task], asked: Answering) -> None:
@@ -104,7 +103,7 @@ class Exam:
         self._asked = asked
 
     def share(self, model: Any, tokenizer: Any) -> float:
-        """The share of the model's replies that are an answer which the question allows, word for word."""
+        """The share of the model's replies that equal a correct answer exactly."""
         asked = self._asked
         engine = GenerationEngine(
             model,
@@ -124,14 +123,14 @@ class Exam:
 
 
 def described(found: dict[str, float], exam: Exam, *, steps: int, seconds: float, enough: float) -> str:
-    """What a warm-up did, and why it ended, in a line.
+    """Describe a warm-up and why it ended, in one line.
 
     Args:
-        found: What `warm_up` returned.
-        exam: By which it was measured.
-        steps: The most updates.
-        seconds: The most time.
-        enough: What was wanted.
+        found: The result of `warm_up`.
+        exam: The exam that measured it.
+        steps: The maximum number of updates.
+        seconds: The time limit.
+        enough: The goal.
     """
     line = f"warm-up: {found['steps']:.0f} updates in {found['seconds']:.0f} s, loss {found['loss']:.3f}"
     if math.isnan(found["measured"]):
@@ -146,4 +145,4 @@ def described(found: dict[str, float], exam: Exam, *, steps: int, seconds: float
         if found["seconds"] >= 0.95 * seconds
         else ""
     )
-    return line + (f"; it ended at {bound}, before the {enough:.0%} that are wanted" if bound else "")
+    return line + (f"; it ended at {bound}, before the goal of {enough:.0%}" if bound else "")

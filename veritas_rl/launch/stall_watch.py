@@ -1,8 +1,8 @@
-"""Name a step that does not end, with the stacks of the run's processes.
+"""Report a step that does not end, with the stacks of the run's processes.
 
-How long a step takes depends on the model, the tasks and the machine, so the bound follows the run's own steps. The
-stacks are read by py-spy, which stops no process. Where it cannot read them, the file still says which processes there
-are, and in what state.
+The time of a step depends on the model, the tasks and the machine, so the limit follows the run's own steps. py-spy
+reads the stacks without stopping a process. If it cannot read them, the file still lists the processes with their
+states.
 """
 
 import shutil
@@ -24,36 +24,36 @@ from veritas_rl.errors import UserError
 from veritas_rl.launch.progress import MetricsFile
 
 HISTORY = 20
-"""Of how many steps the median is taken."""
+"""The number of last steps for the median."""
 
 FOLDER = "stalls"
-"""In the folder of a run's logs."""
+"""The folder of stack files in the folder of a run's logs."""
 
 FILES = 10
-"""How many files with stacks are kept."""
+"""The number of stack files that are kept."""
 
 DUMP_SECONDS = 20.0
-"""How long py-spy may take for one process."""
+"""The timeout of py-spy for one process, in seconds."""
 
 AT_ONCE = 4
-"""Processes that are read at the same time."""
+"""The number of processes that are read at the same time."""
 
 PYTHON = ("python", "ray::", "pt_main_thread")
-"""How the names of processes begin that have Python's stacks."""
+"""The prefixes of the names of Python processes."""
 
 RIGHTS = "as root, or docker run --cap-add SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=0"
-"""What gives py-spy the right to read."""
+"""How to give py-spy permission to read."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """How long a step may take.
+    """The time limit of a step.
 
     Attributes:
-        seconds: So long in any case.
-        times: So many times the median of the last steps.
-        first_seconds: So long before the first step has ended.
-        end: Whether the run is ended after that.
+        seconds: The minimum limit in seconds.
+        times: The limit as a multiple of the median of the last steps.
+        first_seconds: The limit for the first step in seconds.
+        end: Whether a step that exceeds the limit ends the run.
     """
 
     seconds: float
@@ -63,41 +63,44 @@ class Bound:
 
     @classmethod
     def read(cls, settings: Mapping[str, Any] | None) -> "Bound | None":
-        """What `veritas_rl.stall` says; None for no bound.
+        """The limit that `veritas_rl.stall` sets; None for no limit.
 
         Raises:
-            UserError: It is not understood.
+            UserError: The setting is invalid.
         """
         if settings is None:
             return None
         for name in ("seconds", "times", "first_seconds"):
             value = settings[name]
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                raise UserError(f"veritas_rl.stall.{name}={value} is no number above 0: veritas_rl.stall=null for none")
+                raise UserError(
+                    f"veritas_rl.stall.{name}={value} must be a number above 0: set veritas_rl.stall=null to turn the "
+                    "watchdog off"
+                )
         if not isinstance(settings["end"], bool):
-            raise UserError(f"veritas_rl.stall.end={settings['end']} is not understood: true or false")
+            raise UserError(f"veritas_rl.stall.end={settings['end']} must be true or false")
         return cls(**{name: settings[name] for name in ("seconds", "times", "first_seconds", "end")})
 
     def after(self, took: Iterable[float]) -> float:
-        """How long the next step may take.
+        """The limit of the next step in seconds.
 
         Args:
-            took: The seconds of the last steps; none before the first has ended.
+            took: The seconds of the last steps; empty before the first step has ended.
         """
         known = list(took)
         return max(self.seconds, self.times * median(known)) if known else self.first_seconds
 
 
 class StallWatch:
-    """Finds a step that takes too long, and names it once.
+    """Finds a step that takes too long, and reports it once.
 
     Args:
-        bound: How long a step may take.
+        bound: The time limit of a step.
         metrics: The run's metrics file, which gets a line at each step's end.
         logs: The folder of the run's logs.
-        steps: How many steps the run has.
+        steps: The number of steps of the run.
         processes: Lists the run's processes.
-        show: Shows a person a line.
+        show: Prints a line.
     """
 
     def __init__(
@@ -116,10 +119,10 @@ class StallWatch:
         self._since, self._began, self._named = time.monotonic(), False, False
 
     def __call__(self) -> str | None:
-        """Look; why the run has to be ended, in one line, or None."""
+        """Check the current step. Returns why the run must end in one line, or None."""
         now = time.monotonic()
         for step, data in self._metrics.new():
-            # Before the first step is the start; a validation then has no time of a step.
+            # The start comes before the first step, and a validation then has no step time.
             if (took := data.get("timing_s/step", now - self._since if self._began else None)) is not None:
                 self._took.append(took)
             self._ended, self._since, self._began, self._named = step, now, True, False
@@ -130,13 +133,14 @@ class StallWatch:
         line = self._report(taken)
         if self._bound.end:
             return (
-                f"{line}; veritas_rl.stall.end=true ends the run, and the same command goes on from the last checkpoint"
+                f"{line}; the run ends because of veritas_rl.stall.end=true: type the same command to resume from the "
+                "last checkpoint"
             )
-        self._show(f"{line}; the run goes on (veritas_rl.stall.end=true would end it)")
+        self._show(f"{line}; the run continues (veritas_rl.stall.end=true would end it)")
         return None
 
     def _report(self, taken: float) -> str:
-        """Write the stacks down; the line that says where."""
+        """Write the stacks to a file, and return a line with its path."""
         found = read_stacks(self._processes())
         file = self._logs / FOLDER / f"step_{self._ended + 1}.txt"
         usual = f", and the last ones took {median(self._took):.1f} s" if self._took else ""
@@ -160,14 +164,14 @@ class StallWatch:
 
 @dataclass(frozen=True)
 class Stack:
-    """What was read of a process.
+    """The description of a process.
 
     Attributes:
         number: Its id.
-        name: Its name, or its title where it gave itself one.
-        state: As psutil names it.
-        text: Its stacks, or what else is known of it.
-        reason: Why its stacks could not be read; None where they were, or where it has none of Python's.
+        name: Its name or title.
+        state: Its state as psutil names it.
+        text: Its stacks, or a description without stacks.
+        reason: Why its stacks could not be read; None if they were read, or if it is not a Python process.
     """
 
     number: int
@@ -178,7 +182,7 @@ class Stack:
 
 
 def read_stacks(processes: Iterable[int]) -> list[Stack]:
-    """The stacks of processes of this machine, in the order of their ids; those that have ended are left out."""
+    """The stacks of processes of this machine, ordered by id. Ended processes are left out."""
     program = shutil.which("py-spy", path=sysconfig.get_path("scripts")) or shutil.which("py-spy")
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = pool.map(lambda number: _read(number, program), sorted(processes))
@@ -198,7 +202,7 @@ def _read(number: int, program: str | None) -> Stack | None:
     if program is None:
         return Stack(number, name, state, head, "py-spy is not installed: pip install py-spy")
     try:
-        # Without --nonblocking py-spy stops the process, and leaves it so where it is itself killed.
+        # Without --nonblocking py-spy stops the process, and leaves it stopped if py-spy is killed.
         done = subprocess.run(
             [program, "dump", "--nonblocking", "--pid", str(number)],
             capture_output=True,

@@ -2,17 +2,16 @@
 
     bash train/scripts/sweep.sh --name rates --seeds 1,2,3 actor_rollout_ref.actor.optim.lr=1e-3,3e-4 algorithm=grpo
 
-What stands at the end goes to openspiel-ppo-trainer.sh (--script names another). A value with commas, as in Hydra's
-multirun, is varied; several such words make every combination. Each run has a folder of its own in
-train/artifacts/sweeps/NAME, and the same command again goes on: a run that has ended is not started again, and one that
-was interrupted resumes.
+The overrides go to openspiel-ppo-trainer.sh, or to another script with --script. A value with commas is varied, as in
+Hydra's multirun. Several such overrides make every combination. Each run has its own folder in
+train/artifacts/sweeps/NAME. The same command resumes a sweep: finished runs are skipped, and interrupted runs resume.
 
-The runs go one after another. With --at_once N so many go at a time, which is meant for a Ray cluster whose nodes they
-share: `ray-cluster.sh submit bash train/scripts/sweep.sh --at_once 4 ... ray_kwargs.ray_init.address=auto
+The runs start one after another. --at_once N starts N runs at a time, for example on a shared Ray cluster:
+`ray-cluster.sh submit bash train/scripts/sweep.sh --at_once 4 ... ray_kwargs.ray_init.address=auto
 ray_kwargs.ray_init.num_cpus=null`.
 
-The table has the mean over the seeds with its 95% interval by Student's t, which assumes that seeds differ as draws of
-a normal distribution do. The exit code is 1 if a run has failed.
+The table shows the mean over the seeds with its 95% interval by Student's t, which assumes normally distributed
+results. The exit code is 1 if a run has failed.
 """
 
 import argparse
@@ -52,10 +51,10 @@ class Trial:
     """One run of a sweep.
 
     Attributes:
-        setting: What is varied, as overrides.
-        seed: Its seed.
-        folder: Where its checkpoints are, and its output as `output.log`.
-        command: What starts it.
+        setting: The varied overrides.
+        seed: The run's seed.
+        folder: The folder of its checkpoints and of its output, `output.log`.
+        command: The command that starts it.
     """
 
     setting: tuple[str, ...]
@@ -64,12 +63,12 @@ class Trial:
     command: tuple[str, ...]
 
     def has_ended(self) -> bool:
-        """Whether it came to its end, now or earlier."""
+        """Whether the run is complete."""
         record = Record.read(self.folder)
         return record is not None and record.finished
 
     def value(self, metric: str, last: int) -> float | None:
-        """The mean of a metric over the last steps that have it; None where none has."""
+        """The mean of a metric over the last steps that have it; None if no step has it."""
         record = Record.read(self.folder)
         if record is None:
             return None
@@ -78,13 +77,13 @@ class Trial:
 
 
 def settings_of(words: Sequence[str]) -> tuple[list[str], list[tuple[str, ...]]]:
-    """What stays the same, and every combination of what is varied.
+    """Split overrides into the fixed ones, and every combination of the varied ones.
 
     Args:
-        words: What a person typed for the trainer.
+        words: The trainer's overrides.
 
     Raises:
-        UserError: Hydra cannot read a word, or a word varies what each run needs for itself.
+        UserError: Hydra cannot parse an override, or an override sets a key that differs per run.
     """
     fixed: list[str] = []
     varied: list[list[str]] = []
@@ -95,9 +94,9 @@ def settings_of(words: Sequence[str]) -> tuple[list[str], list[tuple[str, ...]]]
         try:
             override = OverridesParser.create().parse_override(word)
         except HydraException as error:
-            raise UserError(f"{word} cannot be read ({' '.join(str(error).split())})") from None
+            raise UserError(f"{word} is not a valid override ({' '.join(str(error).split())})") from None
         if (key := word.partition("=")[0].lstrip("+~")) in (SEED, "trainer.default_local_dir"):
-            raise UserError(f"{key} is set for each run: seeds are given by --seeds, and --name names the folder")
+            raise UserError(f"{key} is set by the sweep: use --seeds for seeds, and --name for the folder")
         if override.is_sweep_override():
             sign = word[: len(word) - len(word.lstrip("+~"))]
             varied.append([f"{sign}{key}={value}" for value in override.sweep_string_iterator()])
@@ -107,7 +106,7 @@ def settings_of(words: Sequence[str]) -> tuple[list[str], list[tuple[str, ...]]]
 
 
 def trials_of(folder: Path, script: str, words: Sequence[str], seeds: Sequence[int]) -> list[Trial]:
-    """The runs of a sweep, one seed of every setting before the next seed."""
+    """The runs of a sweep: all settings with the first seed, then with the next seed."""
     fixed, settings = settings_of(words)
     made = []
     for seed, setting in itertools.product(seeds, settings):
@@ -118,19 +117,19 @@ def trials_of(folder: Path, script: str, words: Sequence[str], seeds: Sequence[i
 
 
 def named(setting: Sequence[str]) -> str:
-    """A folder's name for a setting: readable, and no other setting's."""
+    """A readable and unique folder name for a setting."""
     short = ",".join(word.rpartition(".")[2] if "." in word.partition("=")[0] else word for word in setting)
     digest = hashlib.sha256("\0".join(setting).encode()).hexdigest()[:8]
     return f"{re.sub(r'[^A-Za-z0-9=,._-]', '_', short)[:60] or 'as-it-is'}-{digest}"
 
 
 def run(trials: Sequence[Trial], at_once: int, console: Console) -> list[Trial]:
-    """Run what has not ended; what failed.
+    """Run all unfinished trials, and return the failed ones.
 
-    A signal ends the runs too: each saves, and the same command goes on.
+    A signal also stops the runs. Each saves, and the same command resumes.
     """
     waiting = [trial for trial in trials if not trial.has_ended()]
-    console.print(f"{len(trials)} runs, {len(waiting)} of them to do", highlight=False)
+    console.print(f"{len(trials)} runs, {len(waiting)} of them unfinished", highlight=False)
     running: dict[subprocess.Popen[bytes], Trial] = {}
     failed: list[Trial] = []
 
@@ -147,7 +146,7 @@ def run(trials: Sequence[Trial], at_once: int, console: Console) -> list[Trial]:
                 trial.folder.mkdir(parents=True, exist_ok=True)
                 console.print(f"seed {trial.seed} of {shown(trial.setting)}: {trial.folder}", soft_wrap=True)
                 with (trial.folder / "output.log").open("ab") as log:
-                    # In a session of its own: Ctrl-C reaches it through us, once.
+                    # In a new session, so that Ctrl-C reaches the run only once, through `stop`.
                     process = subprocess.Popen(
                         trial.command,
                         cwd=ROOT,
@@ -175,19 +174,19 @@ def _last_line(log: Path) -> str:
 
 
 def shown(setting: Sequence[str]) -> str:
-    """A setting for a person to read."""
+    """A setting as it is printed."""
     return " ".join(setting) or "the only setting"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What the runs of a setting have of a metric.
+    """A metric over the runs of a setting.
 
     Attributes:
-        metric: Its name.
-        values: The value of each seed that has one.
-        mean: Their mean; None for none.
-        low: The lower bound of its 95% interval; None for fewer than two values.
+        metric: The metric's name.
+        values: The value of each seed that has the metric.
+        mean: The mean; None without values.
+        low: The lower bound of the 95% interval; None for fewer than two values.
         high: The upper bound.
     """
 
@@ -199,7 +198,7 @@ class Cell:
 
     @classmethod
     def of(cls, metric: str, values: Mapping[int, float]) -> "Cell":
-        """With the mean and the interval of these values."""
+        """Compute mean and interval of the values."""
         numbers = list(values.values())
         if len(numbers) < 2:
             return cls(metric, values, numbers[0] if numbers else None)
@@ -218,7 +217,7 @@ def compare(trials: Sequence[Trial], metrics: Sequence[str], last: int) -> dict[
     Args:
         trials: The runs.
         metrics: Names in `metrics.jsonl`.
-        last: How many of the last steps that have a metric are averaged.
+        last: The number of last steps that are averaged.
     """
     made: dict[tuple[str, ...], list[Cell]] = {}
     for setting in dict.fromkeys(trial.setting for trial in trials):
@@ -239,33 +238,34 @@ def report(trials: Sequence[Trial], metrics: Sequence[str], last: int, folder: P
     console.print(table)
     found = [{"setting": setting, "metrics": [asdict(cell) for cell in cells]} for setting, cells in rows.items()]
     write_whole(folder / "sweep.json", json.dumps({"last": last, "settings": found}, indent=2) + "\n")
-    console.print(f"the table: {folder / 'sweep.json'}", soft_wrap=True, highlight=False)
+    console.print(f"table: {folder / 'sweep.json'}", soft_wrap=True, highlight=False)
 
 
 def main(typed: Sequence[str] | None = None) -> int:
-    """The command line."""
     parser = argparse.ArgumentParser(
         prog="sweep.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--name", required=True, help="names the folder in train/artifacts/sweeps")
-    add("--seeds", default="1,2,3", help="with commas; default: 1,2,3")
-    add("--metric", action="append", help="a metric of metrics.jsonl, again for more; default: critic/score/mean")
-    add("--last", type=int, default=5, help="how many of the last steps with it are averaged; default: 5")
-    add("--at_once", type=int, default=1, help="how many runs go at a time; default: 1")
-    add("--script", default=SCRIPT, help=f"what starts a run; default: {SCRIPT}")
-    add("overrides", nargs="*", help="what goes to the trainer; values with commas are varied")
+    add("--name", required=True, help="the folder in train/artifacts/sweeps")
+    add("--seeds", default="1,2,3", help="seeds, separated by commas; default: 1,2,3")
+    add("--metric", action="append", help="a metric of metrics.jsonl, may be repeated; default: critic/score/mean")
+    add("--last", type=int, default=5, help="average over this many last steps; default: 5")
+    add("--at_once", type=int, default=1, help="how many runs at a time; default: 1")
+    add("--script", default=SCRIPT, help=f"the script that starts a run; default: {SCRIPT}")
+    add("overrides", nargs="*", help="the trainer's overrides; values with commas are varied")
     given = parser.parse_intermixed_args(typed)
     try:
         seeds = [int(seed) for seed in given.seeds.split(",")]
     except ValueError:
-        raise UserError(f"--seeds {given.seeds} is not understood: numbers with commas, such as 1,2,3") from None
+        raise UserError(
+            f"--seeds {given.seeds} is not supported: use integers separated by commas, such as 1,2,3"
+        ) from None
     if given.last < 1 or given.at_once < 1:
         raise UserError(f"--last {given.last} and --at_once {given.at_once} must be 1 or more")
     if not re.fullmatch(r"[\w.-]+", given.name) or given.name in (".", ".."):
-        raise UserError(f"--name {given.name} is no name of a folder: letters, digits, dots, dashes")
+        raise UserError(f"--name {given.name} is not a folder name: use letters, digits, dots, underscores and dashes")
     if not (ROOT / given.script).is_file():
-        raise UserError(f"there is no {given.script}: --script names one of train/scripts")
+        raise UserError(f"--script {given.script} does not exist: use one of train/scripts")
     folder, console = SWEEPS / given.name, Console(width=max(100, Console().width))
     trials = trials_of(folder, given.script, given.overrides, list(dict.fromkeys(seeds)))
     check_same(folder, [given.script, *settings_of(given.overrides)[0]])
@@ -275,15 +275,16 @@ def main(typed: Sequence[str] | None = None) -> int:
 
 
 def check_same(folder: Path, fixed: Sequence[str]) -> None:
-    """Refuse a folder whose runs were started with other words; settings and seeds may be added.
+    """Refuse a folder whose runs were started with other fixed overrides. Settings and seeds may be added.
 
     Raises:
-        UserError: They differ.
+        UserError: The fixed overrides differ.
     """
     file = folder / "words.json"
     if file.exists() and (before := json.loads(file.read_text())) != list(fixed):
         raise UserError(
-            f"{folder} holds a sweep that was started with {' '.join(before)}: name another with --name, or remove it"
+            f"{folder} holds a sweep with other settings ({' '.join(before)}): choose another --name, or delete the "
+            "folder"
         )
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(file, json.dumps(list(fixed)) + "\n")

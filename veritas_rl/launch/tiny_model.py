@@ -1,9 +1,8 @@
-"""A model small enough to train on two CPU cores in minutes, made on the spot: nothing is downloaded.
+"""Generate a model that trains on two CPU cores in minutes. Nothing is downloaded.
 
-It is an ordinary Hugging Face folder: a Qwen3 of about 0.9 million random weights, and a tokenizer of the 256 bytes
-with Qwen's chat format. So every tool that takes Qwen3-4B takes this one, and a run on a CPU exercises the same code.
-Words that each prompt or answer needs ("user", "assistant", "\\boxed{") are one token each, because a byte tokenizer
-makes long prompts and length is what costs.
+The result is a Hugging Face folder with a Qwen3 of about 0.9 million random weights and a tokenizer of the 256 bytes
+with Qwen's chat format. Every tool that accepts Qwen3-4B accepts it, so a run on a CPU exercises the same code.
+Frequent words ("user", "assistant", "\\boxed{") are one token each, because the cost grows with the number of tokens.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from veritas_rl.checkpoints.folder import save_model_folder
 
 PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 CONTEXT = 2048
-"""Tokens that it reads where nothing longer is wanted."""
+"""The minimum context in tokens."""
 
 WORDS = ("user", "assistant", "system", "\\boxed{")
 CHAT_TEMPLATE = (
@@ -43,18 +42,18 @@ def build_tiny_model(
     """Make the small model and its tokenizer.
 
     Args:
-        folder: Where it is written. It must not exist yet, or be empty; it appears whole or not at all.
-        seed: Fixes every weight; the global random state is neither read nor moved.
-        context: How many tokens it has to read; it reads at least `CONTEXT`.
-        words: What else is one token each.
+        folder: The new folder. It must be missing or empty, and is written atomically.
+        seed: Fixes every weight. The global random state is not used.
+        context: The context in tokens. At least `CONTEXT` is used.
+        words: Further words that are one token each.
         weights: The standard deviation of the weights.
-        embeddings: That of the embeddings of tokens.
+        embeddings: The standard deviation of the token embeddings.
 
     Returns:
         `folder`.
 
     Raises:
-        UserError: There is something in `folder` already.
+        UserError: `folder` is not empty.
     """
     tokenizer: Any = byte_tokenizer(words)
     tokenizer.model_max_length = max(context, CONTEXT)
@@ -67,7 +66,7 @@ def build_tiny_model(
         num_key_value_heads=2,
         head_dim=32,
         max_position_embeddings=max(context, CONTEXT),
-        # A sign is read and written by embeddings of its own: tied, the same warm-up ends several points lower.
+        # With tied embeddings, the same warm-up ends several points lower.
         tie_word_embeddings=False,
         bos_token_id=None,
         eos_token_id=tokenizer.convert_tokens_to_ids(END),
@@ -76,7 +75,7 @@ def build_tiny_model(
         initializer_range=weights,
     )
     with torch.random.fork_rng(devices=[]):
-        # Not torch.manual_seed, which would seed the accelerators too.
+        # torch.manual_seed would seed the accelerators too.
         torch.default_generator.manual_seed(seed)
         model = Qwen3ForCausalLM(config)
     with torch.no_grad():
@@ -89,9 +88,7 @@ def build_tiny_model(
 
 
 def byte_tokenizer(words: Sequence[str] = ()) -> PreTrainedTokenizerFast:
-    """The tokenizer: a token for each of the 256 bytes, three special ones, `WORDS`, and `words`.
-
-    Any text comes back whole."""
+    """A lossless tokenizer with a token for each of the 256 bytes, three special tokens, `WORDS` and `words`."""
     alphabet = sorted(ByteLevel.alphabet())
     core = Tokenizer(BPE(vocab={char: index for index, char in enumerate(alphabet)}, merges=[]))
     core.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)

@@ -1,6 +1,6 @@
-"""The environment variables that people set, and what each becomes: the one place that knows.
+"""The environment variables that users set, and the Hydra overrides that they become.
 
-A variable becomes a Hydra override. What stands at the end of the command line wins over it.
+Overrides on the command line win over them.
 """
 
 import re
@@ -17,11 +17,11 @@ class Variable:
     """One environment variable.
 
     Attributes:
-        name: As it is typed.
+        name: The variable's name.
         meaning: One line for `.env.example` and the documentation.
-        overrides: Makes Hydra overrides of a value; None where a program reads the variable itself.
-        sft: The same for supervised fine-tuning; None where it has no use for the variable.
-        workers: Whether verl's processes read it too, and it is no secret.
+        overrides: Turns a value into Hydra overrides; None if a program reads the variable itself.
+        sft: The same for supervised fine-tuning; None if it does not use the variable.
+        workers: Whether verl's processes on all nodes get it too. Never true for secrets.
     """
 
     name: str
@@ -32,20 +32,20 @@ class Variable:
 
 
 def quoted(text: str) -> str:
-    """`text` as a Hydra string, whatever it holds."""
-    # A backslash means another character only before a quote; `${` would be an interpolation.
+    """`text` as a Hydra string, with all special characters escaped."""
+    # Hydra reads a backslash as an escape only before a quote. `${` would start an interpolation.
     escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), text)
     return "'" + escaped.replace("${", "\\${") + "'"
 
 
 def choice(name: str, value: str, known: Mapping[str, str]) -> str:
-    """What `known` says of `value`, in any case of letters.
+    """`known[value]`, ignoring upper and lower case.
 
     Raises:
-        UserError: It says nothing.
+        UserError: `known` does not contain the value.
     """
     if value.strip().lower() not in known:
-        raise UserError(f"{name}={value} is not understood: one of {', '.join(known)}")
+        raise UserError(f"{name}={value} is not supported: set it to one of {', '.join(known)}")
     return known[value.strip().lower()]
 
 
@@ -61,12 +61,11 @@ def _memory(value: str) -> list[str]:
     except ValueError:
         share = -1.0
     if not 0 < share < 1:
-        raise UserError(f"GPU_MEMORY_UTILIZATION={value} is not understood: a share of the GPU between 0 and 1")
+        raise UserError(f"GPU_MEMORY_UTILIZATION={value} is not supported: set it to a number between 0 and 1")
     return [f"actor_rollout_ref.rollout.gpu_memory_utilization={share}"]
 
 
 def _adapter(value: str) -> list[str]:
-    """Go on from an adapter, with its rank and alpha."""
     rank, alpha = rank_and_alpha(Path(value))
     model = "actor_rollout_ref.model"
     return [f"{model}.lora_adapter_path={quoted(value)}", f"{model}.lora_rank={rank}", f"{model}.lora_alpha={alpha}"]
@@ -82,27 +81,29 @@ def _strategy(value: str) -> str:
 
 def _no_lora(value: str) -> list[str]:
     if choice("ENABLE_LORA", value, SWITCH) == "on":
-        raise UserError(f"ENABLE_LORA={value}: supervised fine-tuning trains every parameter; leave it out")
+        raise UserError(
+            f"ENABLE_LORA={value} has no use here, because supervised fine-tuning trains every parameter: leave it out"
+        )
     return []
 
 
 def _no_adapter(value: str) -> list[str]:
     raise UserError(
-        f"LORA_ADAPTER_PATH={value}: supervised fine-tuning trains every parameter; merge the adapter into its base "
-        "with train/tools/merge_adapter_into_base.py, and set AGENT_MODEL_REPO_ID to the result"
+        f"LORA_ADAPTER_PATH={value} has no use here, because supervised fine-tuning trains every parameter: merge the "
+        "adapter into its base with train/tools/merge_adapter_into_base.py, and set AGENT_MODEL_REPO_ID to the result"
     )
 
 
 VARIABLES = (
     Variable(
         "GAME_TYPES",
-        "Games to train on, by short name or full case, as in hex,go,chess; unset: all.",
+        "Games to train on, as short names or full cases, such as hex,go,chess. Default: all.",
         lambda value: [f"data.custom_cls.config.adapter_config.game_types={quoted(value)}"],
     ),
     Variable("AGENT_MODEL_REPO_ID", "The model to train: a hub id or a local folder.", workers=True),
     Variable(
         "ALGORITHM",
-        "ppo (with a critic), grpo (games of one task compared) or rae (for self-play).",
+        "ppo (with a critic), grpo (compares samples of one task) or rae (for self-play).",
         lambda value: [f"algorithm={choice('ALGORITHM', value, ALGORITHMS)}"],
     ),
     Variable(
@@ -113,61 +114,61 @@ VARIABLES = (
     ),
     Variable(
         "LORA_ADAPTER_PATH",
-        "A folder with an adapter to go on from.",
+        "The folder of an adapter from which training continues.",
         _adapter,
         _no_adapter,
     ),
     Variable(
         "RESUME_FROM",
-        "A checkpoint to begin with: <experiment>/global_step_N.",
+        "The checkpoint to start from: <experiment>/global_step_N.",
         _resume,
         _resume,
     ),
     Variable(
         "LAYERED_SUMMON",
-        "1: send adapters to the rollout layer by layer, for large models or little memory.",
+        "1: send adapters to the rollout layer by layer, which saves memory with large models.",
         lambda value: [
             f"actor_rollout_ref.rollout.layered_summon={choice('LAYERED_SUMMON', value, SWITCH) == 'on'}".lower()
         ],
     ),
     Variable(
         "FSDP_STRATEGY",
-        "fsdp or fsdp2.",
+        "How the model is sharded: fsdp or fsdp2.",
         lambda value: [f"actor_rollout_ref.actor.strategy={_strategy(value)}"],
         lambda value: [f"engine.strategy={_strategy(value)}"],
     ),
     Variable(
         "ROLLOUT_BACKEND",
-        "What generates: vllm, sglang or transformers.",
+        "The rollout backend: vllm, sglang or transformers.",
         lambda value: [f"rollout={choice('ROLLOUT_BACKEND', value, BACKENDS)}"],
     ),
-    Variable("GPU_MEMORY_UTILIZATION", "The share of a GPU's memory that the rollout takes, as in 0.5.", _memory),
-    Variable("CHECKPOINT_BASE", "merge-ppo.sh: the experiment's folder of checkpoints; unset: the newest."),
-    Variable("GLOBAL_STEP", "merge-ppo.sh: the step whose checkpoint is merged; unset: the newest whole one."),
-    Variable("TARGET_DIR", "merge-ppo.sh: the model folder to make; unset: train/models/<experiment>-step-<N>."),
-    Variable("DRY_RUN", "1: print the command and the whole configuration, and start nothing."),
-    Variable("DOCTOR", "0: trainer scripts start without train/tools/doctor.py --fast."),
+    Variable("GPU_MEMORY_UTILIZATION", "The share of a GPU's memory for the rollout, such as 0.5.", _memory),
+    Variable("CHECKPOINT_BASE", "merge-ppo.sh: the experiment's checkpoint folder. Default: the newest."),
+    Variable("GLOBAL_STEP", "merge-ppo.sh: the step whose checkpoint is merged. Default: the newest complete one."),
+    Variable("TARGET_DIR", "merge-ppo.sh: the model folder to write. Default: train/models/<experiment>-step-<N>."),
+    Variable("DRY_RUN", "1: print the command and the whole configuration without starting anything."),
+    Variable("DOCTOR", "0: the trainer scripts skip train/tools/doctor.py --fast."),
     Variable("HF_TOKEN", "The Hugging Face token, for gated models. Never printed."),
-    Variable("HF_HUB_OFFLINE", "1: never ask the Hugging Face hub.", workers=True),
+    Variable("HF_HUB_OFFLINE", "1: never connect to the Hugging Face hub.", workers=True),
     Variable("WANDB_API_KEY", "The Weights & Biases key. Never printed."),
     Variable("WANDB_MODE", "online, offline or disabled.", workers=True),
     Variable("WANDB_PROJECT", "The Weights & Biases project.", workers=True),
     Variable("WANDB_ENTITY", "The Weights & Biases team.", workers=True),
-    Variable("IMAGE", "docker_run_verl.sh: the container image, instead of the pinned verl's."),
-    Variable("PYTHON", "setup.sh: the interpreter that makes .venv."),
-    Variable("VENV", "setup.sh: where the virtual environment is made, instead of .venv."),
+    Variable("IMAGE", "docker_run_verl.sh: the container image. Default: the image of the pinned verl."),
+    Variable("PYTHON", "setup.sh: the Python interpreter for the virtual environment."),
+    Variable("VENV", "setup.sh: the folder of the virtual environment. Default: .venv."),
 )
 
 
 def overrides_from(environment: Mapping[str, str], *, sft: bool = False) -> list[str]:
-    """The Hydra overrides that the set variables become. An empty variable is an unset one.
+    """The Hydra overrides of the variables that are set. An empty variable counts as unset.
 
     Args:
         environment: The process environment.
-        sft: Whether for supervised fine-tuning.
+        sft: Whether the run is supervised fine-tuning.
 
     Raises:
-        UserError: A value is not understood.
+        UserError: A value is not supported.
     """
     made: list[str] = []
     for variable in VARIABLES:

@@ -1,7 +1,7 @@
-"""What is installed on a node, and where two nodes differ.
+"""The installed versions of a node, and the differences between two nodes.
 
-A run on several nodes exchanges pickled objects and tensors between them. Where the nodes have other versions of a
-package or of this code, it fails late and says something else.
+A run on several nodes exchanges pickled objects and tensors. If two nodes have different versions of a package or of
+this code, the run fails late, with an unrelated error.
 """
 
 import hashlib
@@ -16,10 +16,10 @@ from packaging.requirements import Requirement
 from veritas_rl.paths import ROOT
 
 NOT_PINNED_HERE = ("torch", "transformers", "vllm", "sglang", "numpy")
-"""Packages that a run exchanges objects of, and that setup.sh chooses by the machine."""
+"""Packages whose objects nodes exchange, and whose versions setup.sh chooses for the machine."""
 
 CODE = "veritas_rl (code)"
-"""The name of this checkout among the versions; its version is a digest of the code."""
+"""The key of this checkout among the versions. Its version is a digest of the code."""
 
 
 @cache
@@ -30,12 +30,12 @@ def installed() -> dict[str, str]:
 
 
 def encoded() -> bytes:
-    """`installed()` as it is kept in the cluster."""
+    """`installed()` as JSON, as the cluster stores it."""
     return json.dumps(installed()).encode()
 
 
 def differences(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
-    """What differs, as in "torch 2.10.0 instead of 2.11.0"; empty if nothing does."""
+    """The differences, such as "torch 2.10.0 instead of 2.11.0"."""
     names = dict.fromkeys([*there, *here])
     pairs = ((name, here.get(name, "none"), there.get(name, "none")) for name in names)
     return [f"{name} {mine} instead of {other}" for name, mine, other in pairs if mine != other]

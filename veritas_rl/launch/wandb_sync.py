@@ -1,8 +1,8 @@
-"""Weights & Biases without its server: a run goes on without it, and what it logged is synced later.
+"""Let a run continue without the server of Weights & Biases, and sync its logs later.
 
-`wandb.init` asks a server that does not answer for 100 seconds, and then ends the run. So the launcher asks first, and
-where there is no answer the run logs to its folder alone. A server that is lost later ends nothing: wandb keeps all of
-the run in its folder and tries again, at the end for a bounded time.
+`wandb.init` tries an unreachable server for 100 seconds, and then ends the run. The launcher therefore checks the
+server first, and lets the run log offline if it does not answer. If the server is lost later, wandb keeps all logs in
+its folder and retries, at the end for a limited time.
 """
 
 import os
@@ -19,31 +19,31 @@ ANSWER_SECONDS = 10.0
 
 
 def check_server(run: Run, console: Console) -> None:
-    """Let a run log offline where the server does not answer; a line on the console says so.
+    """Let a run log offline if the server does not answer, and print a line about it.
 
     Args:
-        run: It is started next, with the variables of this process.
+        run: The run, which starts next with the variables of this process.
         console: Where to print.
     """
     if "wandb" not in run.configuration.trainer.logger or os.environ.get("WANDB_MODE", "online") != "online":
         return
     server = os.environ.get("WANDB_BASE_URL", SERVER)
     try:
-        # Whatever it answers, it is there.
+        # Any answer shows that the server is reachable.
         httpx.get(server, timeout=ANSWER_SECONDS)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         os.environ["WANDB_MODE"] = "offline"
         reason = str(error) or type(error).__name__
         console.print(
-            f"Weights & Biases does not answer at {server} ({reason}): the run logs offline, and says at its end what "
-            "to type to sync it",
+            f"Weights & Biases does not answer at {server} ({reason}): the run logs offline, and prints at its end how "
+            "to sync",
             highlight=False,
             soft_wrap=True,
         )
 
 
 def sync_command(run: Run) -> str | None:
-    """What syncs what a run has logged offline and has not synced; None where there is nothing."""
+    """The command that syncs a run's offline logs; None if there are none."""
     environment = run.environment()
     folder, name = Path(environment["WANDB_DIR"]) / "wandb", environment["WANDB_RUN_ID"]
     left = sorted(path for path in folder.glob(f"offline-run-*-{name}") if not any(path.glob("*.wandb.synced")))

@@ -1,8 +1,8 @@
-"""Supervised warm-up: teach a fresh model the form of the answers before reinforcement learning teaches it their worth.
+"""Supervised warm-up: teach a model with random weights the answer format before reinforcement learning.
 
-A model of random weights never writes a legal answer, so every reward is 0 and nothing could be learned from them.
-A minute or two of imitation, in plain torch, is enough to start from. A lesson is a question with all its right
-replies: the model learns to write each of them equally often, so that it knows none to be better than another.
+A model with random weights never writes a legal answer. Every reward would be 0, and reinforcement learning could not
+start. One or two minutes of imitation in plain torch are enough. A lesson is a question with all its correct replies.
+The model learns a uniform distribution over them, so that it prefers none.
 """
 
 import math
@@ -25,36 +25,36 @@ from veritas_rl.launch.tiny_model import END
 from veritas_rl.players.language_model import load_language_model
 
 RISE = 10
-"""In how many updates the learning rate rises to its full value."""
+"""Updates in which the learning rate rises to its full value."""
 
 DECAY_SHARE = 0.2
-"""How long it falls at the end, to a tenth, as a share of the updates before. In between it is constant: most is
-learned at full speed, and only the fall makes replies exact."""
+"""Length of the final decay to a tenth of the learning rate, as a share of the updates before it. The rate is constant
+in between. The model learns most at the full rate, and only the decay makes replies exact."""
 
 EVERY = 40
-"""After how many updates the model is measured, while the rate is constant."""
+"""Updates between two measurements, while the rate is constant."""
 
 MASS_WEIGHT = 2.0
-"""The weight of the likelihood of all right tokens together, beside the cross-entropy's 1, while the rate is constant.
-By cross-entropy alone the probability that is spread over the many wrong tokens falls slowly: on 5x5 Clobber 13% of the
-sampled replies are wrong after 400 updates. A weight of 16 from the start leaves 1%, but the right replies are far from
-equally likely then: 0.23 nats a token away on 6x6 Breakthrough after 700 updates."""
+"""The weight of the joint likelihood of all correct tokens while the rate is constant. The cross-entropy has weight 1.
+With the cross-entropy only, the probability of the many wrong tokens falls slowly: on 5x5 Clobber 13% of the sampled
+replies are wrong after 400 updates. A constant weight of 16 leaves 1%, but then the correct replies are far from
+equally likely: 0.23 nats per token on 6x6 Breakthrough after 700 updates."""
 
 FALLING_MASS_WEIGHT = 32.0
-"""The same while the rate falls, when the right replies are equally likely already. On 5x5 Clobber the fall takes
-the legal replies from 92% to 98%, and they end 0.08 nats a token from equally likely."""
+"""The same weight during the decay, when the correct replies are already equally likely. On 5x5 Clobber the decay
+raises legal replies from 92% to 98%, and they end 0.08 nats per token from equally likely."""
 
 NEARLY = 0.05
-"""So much below what is wanted, the learning rate begins to fall: the fall brings more than this."""
+"""The decay starts when the measure is this close to the goal. The decay gains more than this."""
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """A question, and all replies to it that are to be written equally often.
+    """A question, and the replies that the model learns with equal probability.
 
     Attributes:
-        messages: What is shown.
-        replies: At least one.
+        messages: The prompt's messages.
+        replies: At least one correct reply.
     """
 
     messages: tuple[Message, ...]
@@ -63,12 +63,12 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a warm-up has come.
+    """The progress of a warm-up.
 
     Attributes:
-        step: Updates made.
-        loss: The cross-entropy of the last one, in nats a token.
-        measured: What `measure` found last; nan before it was asked.
+        step: The number of updates.
+        loss: The cross-entropy of the last update, in nats per token.
+        measured: The last result of `measure`; nan before the first one.
     """
 
     step: int
@@ -92,37 +92,35 @@ def warm_up(
 ) -> dict[str, float]:
     """Fine-tune a model on lessons, and save it as a new folder.
 
-    The loss is the weighted mean of two terms, each averaged over the replies' tokens, the token that ends a reply
-    among them. The first is the cross-entropy against the tokens that may stand there: after a reply's first tokens, in
-    proportion to the replies that go on with each. The second, of weight `MASS_WEIGHT`, is the negative log-likelihood
-    of all tokens that may stand there together. Where one token alone may, both are the same.
+    The loss is the weighted mean of two terms, each averaged over the replies' tokens, including the end token. The
+    first is the cross-entropy with the distribution of the next token over the correct replies that share the prefix.
+    The second, with weight `MASS_WEIGHT`, is the negative log of the total probability of these next tokens. Both are
+    equal if only one next token is correct.
 
     Args:
         model_folder: A Hugging Face folder with Qwen's chat format.
-        output: Where the model is written, whole or not at all. It must not exist yet, or be empty.
-        lessons: Those that are longer than the model's context are left out.
-        steps: The most updates.
-        batch_size: Lessons in one update; drawn without repetition until all were seen.
-        learning_rate: The highest of the schedule.
-        seed: Fixes the order of the lessons and which reply of each is shown. The global random state is neither read
-            nor moved.
-        seconds: The longest that it takes; the schedule is over by then.
-        enough: The measure with which it ends.
-        measure: Takes model and tokenizer and says how good the model is, in [0, 1]; without it, all updates are made.
+        output: The model's new folder. It must be missing or empty, and is written atomically.
+        lessons: The lessons. Lessons longer than the model's context are skipped.
+        steps: The maximum number of updates.
+        batch_size: Lessons in one update, drawn without repetition until all were used.
+        learning_rate: The peak learning rate.
+        seed: Fixes the order of the lessons and the reply that is drawn from each. The global random state is not used.
+        seconds: The time limit. The schedule ends within it.
+        enough: The measure at which the warm-up ends.
+        measure: Takes model and tokenizer and returns a quality in [0, 1]. Without it, all updates are made.
         on_step: Called after each update.
 
     Returns:
-        "steps" made, "first_loss" and "loss" (the cross-entropy in nats a token; the latter the mean of the last tenth
-        of the updates),
-        "accuracy" (share of reply tokens whose likeliest token was right, over the same updates), "tokens" learned
-        from, "measured" (nan without `measure`), "seconds".
+        "steps"; "first_loss" and "loss" (cross-entropy in nats per token; "loss" is the mean of the last tenth of the
+        updates); "accuracy" (share of reply tokens whose likeliest token was correct, over the same updates); "tokens"
+        (reply tokens in all updates); "measured" (nan without `measure`); "seconds".
 
     Raises:
         UserError: `model_folder` holds no model, `output` is not empty, or no lesson fits into the model's context.
-        ValueError: There are no lessons.
+        ValueError: `lessons` is empty, or `steps` or `batch_size` is less than 1.
     """
     if not lessons or steps < 1 or batch_size < 1:
-        raise ValueError(f"need lessons, steps and a batch size: {len(lessons)}, {steps}, {batch_size} were given")
+        raise ValueError(f"lessons, steps and batch_size must be at least 1, not {len(lessons)}, {steps}, {batch_size}")
     started = time.monotonic()
     model, tokenizer = load_language_model(model_folder, dtype=torch.float32)
     draw = random.Random(seed)
@@ -140,7 +138,7 @@ def warm_up(
         if falls_from and step >= last and in_time and measure is not None:
             measured, measured_at = _measured(measure, model, tokenizer), step
             if measured < enough:
-                falls_from, last = 0, steps  # the fall did not bring enough: learn on at full speed
+                falls_from, last = 0, steps  # the decay was not enough: continue at the full rate
         if not falls_from and (step >= steps / (1 + DECAY_SHARE) or spent >= 1 / (1 + DECAY_SHARE)):
             falls_from, in_time = max(step, 1), False
         if falls_from:
@@ -187,7 +185,6 @@ def _measured(measure: Callable[[Any, Any], float], model: Any, tokenizer: Any) 
 
 
 def _order(count: int, seed: int) -> Iterator[int]:
-    """Endless indices of lessons: one permutation after another."""
     generator = torch.Generator().manual_seed(seed)
     while True:
         yield from torch.randperm(count, generator=generator).tolist()
@@ -246,7 +243,6 @@ def _fitting(
     *,
     longest: int,
 ) -> Iterator[Encoded]:
-    """The lessons in an endless order, encoded, without those that have more tokens than the model reads."""
     skipped = 0
     for index in order:
         encoded = encode(lessons[index], draw)
@@ -255,7 +251,7 @@ def _fitting(
             yield encoded
         elif (skipped := skipped + 1) == len(lessons):
             raise UserError(
-                f"no example of the warm-up fits: the model's context holds {longest} tokens; set "
+                f"no example of the warm-up fits into the model's context of {longest} tokens: set "
                 "data.max_prompt_length to more, or choose shorter tasks"
             )
 

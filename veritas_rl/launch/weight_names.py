@@ -1,7 +1,7 @@
-"""Whether a checkpoint names its weights as its model class does.
+"""Check that a checkpoint's weight names match its model class.
 
-vLLM and SGLang look each weight up by name and end a run with "There is no module or parameter named 'block'" where
-one is not there. transformers makes random weights in its place, and says so in a warning alone.
+vLLM and SGLang look each weight up by name. They end a run with "There is no module or parameter named 'block'" if a
+name is unknown. transformers only warns, and uses random weights instead.
 """
 
 from collections.abc import Iterable
@@ -13,17 +13,17 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from veritas_rl.errors import UserError
 
 COMPUTED = "rotary_emb.inv_freq"
-"""What old checkpoints hold, and every class computes itself."""
+"""A weight in old checkpoints that every model class computes itself."""
 
 
 def stored_names(model: str) -> list[str]:
-    """The names of the weights that a checkpoint holds; only headers are read.
+    """The names of a checkpoint's weights. Only file headers are read.
 
     Args:
         model: A folder, or a hub id.
 
     Raises:
-        UserError: It holds no safetensors file that can be read.
+        UserError: The checkpoint has no readable safetensors file.
     """
     from httpx import HTTPError
     from huggingface_hub import get_safetensors_metadata, try_to_load_from_cache
@@ -45,7 +45,7 @@ def stored_names(model: str) -> list[str]:
             OSError,
             ValueError,
         ) as error:
-            raise UserError(f"the hub does not give the weights' names of {model} ({_first_line(error)})") from error
+            raise UserError(f"the hub returned no weight names for {model} ({_first_line(error)})") from error
     names: list[str] = []
     for file in sorted(folder.glob("*.safetensors")):
         try:
@@ -54,7 +54,7 @@ def stored_names(model: str) -> list[str]:
         except (OSError, SafetensorError) as error:
             raise UserError(f"{file} cannot be read ({_first_line(error)}): download the model again") from error
     if not names:
-        raise UserError(f"{folder} holds no *.safetensors: save the model with save_pretrained()")
+        raise UserError(f"{folder} has no *.safetensors file: save the model with save_pretrained()")
     return sorted(names)
 
 
@@ -71,27 +71,29 @@ def model_class(model: str) -> PreTrainedModel:
     """The model that a configuration describes, without weights.
 
     Raises:
-        UserError: transformers knows no causal language model of this family.
+        UserError: transformers has no causal language model for this configuration.
     """
     config = AutoConfig.from_pretrained(model)
     with device("meta"):
         try:
             return AutoModelForCausalLM.from_config(config)
         except ValueError as error:
-            raise UserError(f"transformers makes no causal language model of {model}: name another model") from error
+            raise UserError(
+                f"transformers has no causal language model class for {model}: choose another model"
+            ) from error
 
 
 def unknown_parts(names: Iterable[str], made: PreTrainedModel, *, exact: bool) -> list[str]:
-    """The first parts of names that stand for nothing in a model, as in ["block"] or ["model.layers.0.attn"].
+    """The shortest unknown prefixes of weight names, such as ["block"] or ["model.layers.0.attn"].
 
-    Below a module without modules in it any name is let through: quantized weights have some of their own, and experts
-    are stored one by one and kept as one.
+    All names below a module without submodules are accepted. Quantized weights have names of their own there, and
+    experts that are stored one by one are merged into one weight.
 
     Args:
         names: Names of weights.
         made: The model, with or without weights.
-        exact: Whether the prefix of the model without its head, such as "model.", has to be there: transformers adds
-            it where it is missing, and vLLM and SGLang do not.
+        exact: Whether the prefix of the headless model, such as "model.", is required. transformers adds a missing
+            prefix, vLLM and SGLang do not.
     """
     unknown = set[str]()
     for name in names:

@@ -1,4 +1,4 @@
-"""Memory and time of a run before a machine is rented: from the model's shape and the resolved settings alone.
+"""Forecast memory and time of a run from the model's shape and the resolved settings.
 
-`docs/planning.md` has every formula, where it comes from and how far it was checked.
+`docs/planning.md` has the formulas, their sources and how they were checked.
 """

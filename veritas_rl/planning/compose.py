@@ -1,4 +1,4 @@
-"""From a resolved configuration, or from what a person typed, to a plan."""
+"""Make a plan from a resolved configuration."""
 
 import os
 from collections.abc import Mapping
@@ -23,10 +23,10 @@ def plan_of(
     """The plan of a run.
 
     Args:
-        configuration: Resolved, of reinforcement learning.
+        configuration: The resolved RL configuration.
         hardware: The name of the hardware group.
-        device: What it runs on; None for what the group stands for, and for this machine's memory on a CPU.
-        shape: The model; None to look for the one that the configuration names.
+        device: The device; None for the group's device, or this machine on a CPU.
+        shape: The model's shape; None to find the configured model's.
         assumed: Values of `Assumptions`, by name.
 
     Raises:
@@ -63,6 +63,6 @@ def sft_plan_of(
 
 
 def this_machine() -> Device:
-    """The memory of this machine, with rates of two cores."""
+    """This machine's memory, with the rates of two cores."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return Device("this machine", memory, 100e9, 20e9, 10e9, 10e9)

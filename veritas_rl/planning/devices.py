@@ -1,7 +1,7 @@
-"""The devices that a run may be planned for, and what is assumed of each.
+"""The devices that a run may be planned for.
 
-Memory is what CUDA reports as the device's total, which is less than what the card is sold with. Rates are the makers'
-figures for dense bf16 matrix products and for reading memory.
+Memory is the total that CUDA reports, which is less than the nominal size. Rates are the manufacturers' figures for
+dense bf16 matrix products and for memory bandwidth.
 """
 
 import re
@@ -14,15 +14,15 @@ GIB = 1 << 30
 
 @dataclass(frozen=True)
 class Device:
-    """One GPU, or the whole of a machine without one.
+    """One GPU, or a whole machine without one.
 
     Attributes:
-        name: As `--gpu` takes it.
-        memory: Bytes that a program can use.
-        matrix_rate: bf16 multiplications and additions a second, dense.
-        bandwidth: Bytes of memory read a second.
-        link: Bytes a second between the GPUs of a node, one way; PCIe where there is no NVLink.
-        host_link: Bytes a second between GPU and host.
+        name: Its name for `--gpu`.
+        memory: Usable memory in bytes.
+        matrix_rate: Dense bf16 rate in FLOP/s.
+        bandwidth: Memory bandwidth in bytes/s.
+        link: One-way bandwidth between the GPUs of a node in bytes/s; PCIe without NVLink.
+        host_link: Bandwidth between GPU and host in bytes/s.
     """
 
     name: str
@@ -54,7 +54,7 @@ DEVICES = {
 }
 
 GROUPS = {"h200": "h200", "h100": "h100", "multinode": "h200", "rtx24g": "rtx4090", "rtx16g": "rtx4080"}
-"""Which device a hardware group stands for, by what its name begins with."""
+"""The device of each hardware group, by the prefix of the group's name."""
 
 
 def device_for(hardware: str, name: str | None = None) -> Device:
@@ -62,10 +62,10 @@ def device_for(hardware: str, name: str | None = None) -> Device:
 
     Args:
         hardware: The hardware group, such as "h200x2".
-        name: The device that was asked for; None for that of the group.
+        name: The requested device; None for the group's device.
 
     Raises:
-        UserError: There is no such device, or the group names none.
+        UserError: The device is unknown, or the group has none.
     """
     if name is not None:
         if name not in DEVICES:
@@ -73,5 +73,5 @@ def device_for(hardware: str, name: str | None = None) -> Device:
         return DEVICES[name]
     found = re.match("|".join(GROUPS), hardware)
     if found is None:
-        raise UserError(f"hardware={hardware} names no GPU: name one by --gpu, of {', '.join(DEVICES)}")
+        raise UserError(f"hardware={hardware} has no GPU: choose one with --gpu, of {', '.join(DEVICES)}")
     return DEVICES[GROUPS[found[0]]]

@@ -1,4 +1,4 @@
-"""How long a step takes, from counted work and assumed rates. Every assumption is an attribute, and is printed."""
+"""Forecast the time of a step from counted work and assumed rates. Every assumption is an attribute, and is printed."""
 
 from dataclasses import dataclass
 
@@ -11,19 +11,19 @@ from veritas_rl.planning.training import Engine
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What settings do not say.
+    """Assumptions that settings do not determine.
 
     Attributes:
-        mfu: Share of the device's matrix rate that passes of the trainer reach.
-        prefill: The same for prompts in the rollout.
-        decode: Share of the memory's bandwidth that generation reaches.
+        mfu: The trainer's share of the device's matrix rate.
+        prefill: The share of the matrix rate for prompts in the rollout.
+        decode: The share of the memory bandwidth in generation.
         overhead: Seconds of each decoding step beside reading weights and cache.
         collective: Share of the link's rate that collectives reach.
         transfer: Share of the host link's rate that offloading reaches.
         prompt: Mean tokens of a prompt.
         reply: Mean tokens of a reply.
         turns: Replies of a task.
-        padding: Tokens computed for each real one where rows are padded.
+        padding: Computed tokens per real token, if rows are padded.
     """
 
     mfu: float = 0.35
@@ -39,17 +39,17 @@ class Assumptions:
 
 
 def forward_work(shape: Shape, tokens: float, length: float, *, head: bool) -> float:
-    """Multiplications and additions of one forward pass, two for each parameter and token.
+    """FLOPs of one forward pass: two per parameter and token, and the attention.
 
     Args:
         shape: The model.
-        tokens: How many.
-        length: Tokens of a sequence, on average.
-        head: Whether logits of the vocabulary are made.
+        tokens: The number of tokens.
+        length: The mean length of a sequence in tokens.
+        head: Whether logits of the vocabulary are computed.
     """
     body = shape.layers * sum(a * b for a, b in shape.linears.values())
     heads = shape.vocabulary * shape.hidden if head else 0
-    # Scores and weighted values; the causal half is computed.
+    # Scores and weighted values of the causal half.
     attention = 2 * length * shape.queries * shape.layers
     return tokens * (2 * (body + heads) + attention)
 
@@ -61,8 +61,8 @@ def tokens_of(settings: Settings, assumed: Assumptions) -> tuple[float, float]:
 
 
 def update_passes(role: Role) -> int:
-    """Passes of an update: forward, backward for inputs, for weights where all are trained, and forward once more
-    where activations are computed again."""
+    """Passes of an update in units of a forward pass: forward, backward for inputs, backward for weights if all are
+    trained, and a second forward pass with activation checkpointing."""
     return 2 + (not role.lora_rank) + role.checkpointing
 
 
@@ -72,22 +72,22 @@ def pass_seconds(
     """Seconds of passes over all tokens of a step.
 
     Args:
-        role: What is trained.
-        passes: How many times a forward pass's work; more than 1 is an update.
+        role: The trained model.
+        passes: The work in units of a forward pass; more than 1 for an update.
         shape: The model.
         device: One GPU.
-        assumed: What settings do not say.
-        tokens: Real ones, of all ranks.
-        ranks: How many GPUs share them.
+        assumed: The assumptions.
+        tokens: Real tokens of all ranks.
+        ranks: The number of GPUs that share them.
     """
     tokens *= 1 if role.packed else assumed.padding
     limit = role.update_tokens if passes > 1 else role.infer_tokens
-    # torch's attention computes the whole square of a pack, flash-attn the causal half of each row.
+    # torch's attention computes the full square of a pack, flash-attn only the causal half of each row.
     seen = 2 * min(limit, tokens) if role.packed and not role.flash else assumed.prompt + assumed.reply
     work = forward_work(shape, tokens, seen, head=not role.critic) * passes
     batches = max(1.0, tokens / ranks / limit)
     gathers = batches * passes * shape.parameters(critic=role.critic) * role.compute_bytes
-    # Collectives overlap the computation, as layers that come from the host do: the longest counts.
+    # Collectives and transfers from the host overlap with the computation, so the longest counts.
     overlapped = [gathers / (device.link * assumed.collective) if role.shards > 1 else 0.0]
     engine, host = Engine(shape, role), device.host_link * assumed.transfer
     if role.streamed:
@@ -101,10 +101,10 @@ def phase_seconds(settings: Settings, shape: Shape, device: Device, assumed: Ass
     """Seconds of each phase of a step.
 
     Args:
-        settings: Of the run.
+        settings: The run's settings.
         shape: The model.
         device: One GPU.
-        assumed: What settings do not say.
+        assumed: The assumptions.
     """
     prompt, reply = tokens_of(settings, assumed)
     seconds = {"rollout": _rollout(settings, shape, device, assumed)}
@@ -131,7 +131,7 @@ def phase_seconds(settings: Settings, shape: Shape, device: Device, assumed: Ass
 
 
 def _rollout(settings: Settings, shape: Shape, device: Device, assumed: Assumptions) -> float:
-    """Seconds of a rollout: prompts by the matrix rate, replies by reading weights and cache at each step."""
+    """Seconds of a rollout: prompts by the matrix rate, replies by the time to read weights and cache in each step."""
     rollout = settings.rollout
     server = Server(shape, rollout, device, settings.actor.lora_rank, settings.cpu)
     replicas = max(1, settings.ranks // rollout.tensor_parallel)

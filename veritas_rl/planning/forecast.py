@@ -1,4 +1,4 @@
-"""What every plan has: phases with their memory, whether they fit, and why not."""
+"""The base class of plans: phases with their memory, and whether they fit."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -10,22 +10,22 @@ from veritas_rl.planning.models import Shape
 from veritas_rl.planning.serving import CONTEXT
 
 ERROR = 0.15
-"""How far a forecast may be from a measurement, see docs/planning.md: what is larger by more than this cannot fit."""
+"""The relative error of a forecast, see docs/planning.md. A run that exceeds the memory by more cannot fit."""
 
 FRAGMENTED = 0.05
-"""Share of the trainer's passing memory that its allocator holds beside what is in use. Assumed."""
+"""The allocator's overhead as a share of the trainer's temporary memory. Assumed."""
 
 COLLECTIVES = int(0.6 * GIB)
-"""Buffers of NCCL in the trainer's process, where there are several GPUs. Assumed."""
+"""NCCL buffers in the trainer's process with several GPUs. Assumed."""
 
 CPU_PROCESS = int(0.55 * GIB)
 """A process that has imported torch, transformers and verl, on a CPU. Measured."""
 
 STEP = 1024
-"""In what steps the largest micro-batch is looked for, in tokens."""
+"""The step of the search for the largest micro-batch, in tokens."""
 
 MOST_STEPS = 1024
-"""Where the search ends: a million tokens."""
+"""The end of that search, in steps: a million tokens."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Phase:
     """One phase of a step on one device.
 
     Attributes:
-        name: What happens.
-        parts: Bytes by what they hold.
-        setting: The setting that makes it larger or smaller.
+        name: The phase's name.
+        parts: Bytes by part.
+        setting: The setting that changes it.
     """
 
     name: str
@@ -55,13 +55,13 @@ class Phase:
 
 @dataclass(frozen=True)
 class Forecast(ABC):
-    """What a run takes of each device, of the host, of the disk, and of a person's time.
+    """The forecast of a run: device memory, host memory, disk and time.
 
     Attributes:
         shape: The model.
-        device: One GPU, or the machine where there is none.
+        device: One GPU, or the machine without one.
         hardware: The hardware group.
-        assumed: What settings do not say.
+        assumed: The assumptions.
     """
 
     shape: Shape
@@ -75,7 +75,7 @@ class Forecast(ABC):
 
     @abstractmethod
     def changes(self) -> list[str]:
-        """Overrides that make the run fit, each alone, then together; empty where it fits or nothing helps."""
+        """Overrides that make the run fit, alone or together; empty if it fits already or nothing helps."""
 
     @abstractmethod
     def host(self) -> dict[str, int]:
@@ -105,11 +105,11 @@ class Forecast(ABC):
 
     @abstractmethod
     def trains(self, tokens: int) -> bool:
-        """Whether micro-batches of so many tokens fit."""
+        """Whether micro-batches of `tokens` tokens fit."""
 
     @property
     def peak(self) -> Phase:
-        """The phase that takes most."""
+        """The phase with the most memory."""
         return max(self.phases(), key=lambda phase: phase.total)
 
     @property
@@ -118,7 +118,7 @@ class Forecast(ABC):
         return self.peak.total <= self.device.memory
 
     def refusal(self) -> str | None:
-        """Why the run cannot fit even where the forecast is too large by its error; None where it can."""
+        """Why the run cannot fit, even within the forecast's error; None if it can."""
         peak = self.peak
         if peak.total * (1 - ERROR) <= self.device.memory:
             return None
@@ -128,7 +128,8 @@ class Forecast(ABC):
         )
 
     def largest_tokens(self) -> int | None:
-        """The largest micro-batch that fits, in tokens: a multiple of 1024 or one longest sequence; else None."""
+        """The largest micro-batch that fits in tokens, a multiple of 1024 or one longest sequence; None if none
+        fits."""
         if not self.trains(self.longest):
             return None
         fits = self.longest // STEP
@@ -142,16 +143,16 @@ class Forecast(ABC):
 
 
 def process_bytes(ranks: int) -> int:
-    """What a trainer's process takes of a GPU beside tensors."""
+    """GPU memory of a trainer's process beside tensors."""
     return CONTEXT + (COLLECTIVES if ranks > 1 else 0)
 
 
 def phase_of(name: str, parts: Mapping[str, int], setting: str) -> Phase:
-    """A phase without the parts that take nothing."""
+    """A phase without empty parts."""
     return Phase(name, {part: size for part, size in parts.items() if size}, setting)
 
 
 def with_fragments(parts: Mapping[str, int]) -> dict[str, int]:
-    """Parts with what the allocator holds beside those that come and go."""
+    """Add the allocator's overhead for temporary parts."""
     passing = sum(size for name, size in parts.items() if name not in ("weights", "optimizer", "gradients"))
     return {**parts, "fragments": int(FRAGMENTED * passing)}

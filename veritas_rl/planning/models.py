@@ -15,11 +15,11 @@ from typing import Any
 from veritas_rl.errors import UserError
 
 FAMILIES = ("qwen2", "qwen3", "llama", "mistral")
-"""The `model_type`s whose tensors are known here: decoders with gated feed-forward layers."""
+"""The supported `model_type`s: decoders with gated feed-forward layers."""
 
 
 class UnknownShape(UserError):
-    """The dimensions of a model cannot be had, or its family is not known here."""
+    """The dimensions of a model are not available, or its family is not supported."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Shape:
 
     Attributes:
         name: A folder or a hub id.
-        source: Where the dimensions come from, in words.
+        source: A description of the source of the dimensions.
         family: Its `model_type`.
         hidden: Width of the residual stream.
         layers: How many there are.
@@ -183,7 +183,9 @@ def shape_of(name: str, source: str, config: Mapping[str, Any]) -> Shape:
     family = config.get("model_type")
     if family not in FAMILIES:
         known = ", ".join(FAMILIES)
-        raise UnknownShape(f"{name} is of the family {family!r}, whose memory cannot be forecast: known are {known}")
+        raise UnknownShape(
+            f"{name} has the model type {family!r}, whose memory cannot be forecast: supported are {known}"
+        )
     try:
         heads, hidden = int(config["num_attention_heads"]), int(config["hidden_size"])
         return Shape(
@@ -201,13 +203,11 @@ def shape_of(name: str, source: str, config: Mapping[str, Any]) -> Shape:
             context=int(config.get("max_position_embeddings") or 0),
         )
     except KeyError as error:
-        raise UnknownShape(
-            f"the configuration of {name} lacks {error.args[0]}: is it a causal language model?"
-        ) from None
+        raise UnknownShape(f"the configuration of {name} lacks {error.args[0]}: name a causal language model") from None
 
 
 def config_of(shape: Shape) -> dict[str, Any]:
-    """What `AutoConfig.for_model` takes to make a model of this shape, as in a `config.json`; see `shape_of`."""
+    """The arguments of `AutoConfig.for_model` for this shape, as in a `config.json`; the inverse of `shape_of`."""
     return {
         "model_type": shape.family,
         "hidden_size": shape.hidden,
@@ -227,15 +227,15 @@ def find_shape(name: str, *, ask_hub: bool = True) -> Shape:
 
     Args:
         name: A local folder, or a hub id.
-        ask_hub: Whether the Hugging Face hub may be asked for a configuration that is nowhere here.
+        ask_hub: Whether a missing configuration may be downloaded from the Hugging Face hub.
 
     Raises:
-        UnknownShape: There is no such model, or its family is not known.
+        UnknownShape: The model does not exist, or its family is not supported.
     """
     folder = Path(name).expanduser()
     if folder.is_dir():
         return shape_of(name, f"{folder / 'config.json'}", _read(folder / "config.json", name))
-    # Imported here: most of what this module does needs no hub.
+    # Imported here, because most of this module does not need the hub.
     from huggingface_hub import hf_hub_download, try_to_load_from_cache
 
     cached = try_to_load_from_cache(name, "config.json") if name.count("/") == 1 else None
@@ -244,19 +244,19 @@ def find_shape(name: str, *, ask_hub: bool = True) -> Shape:
     for pattern, shape in PUBLISHED.items():
         if re.fullmatch(pattern, name):
             return replace(shape, name=name, source="the table of published configurations in veritas_rl/planning")
-    reason = "it is no folder, not in the hub's cache and not in the table of published configurations"
+    reason = "it is not a folder, not in the hub's cache and not in the table of published configurations"
     if ask_hub:
         try:
             return shape_of(name, "the Hugging Face hub", _read(Path(hf_hub_download(name, "config.json")), name))
         except (OSError, ValueError) as error:
             if isinstance(error, UnknownShape):
                 raise
-            reason = f"{reason}, and the hub does not give it"
-    raise UnknownShape(f"the shape of {name} is not known ({reason}): name a folder with a config.json")
+            reason = f"{reason}, and the hub does not have it"
+    raise UnknownShape(f"the dimensions of {name} are unknown ({reason}): name a folder with a config.json")
 
 
 def _read(file: Path, name: str) -> Mapping[str, Any]:
     try:
         return json.loads(file.read_text())
     except (OSError, ValueError) as error:
-        raise UnknownShape(f"{name} has no config.json that can be read: name a model's folder or a hub id") from error
+        raise UnknownShape(f"{name} has no readable config.json: name a model's folder or a hub id") from error

@@ -107,7 +107,6 @@ class Plan(Forecast):
         return phase_of("weights to the rollout", parts, "rollout.checkpoint_engine.update_weights_bucket_megabytes")
 
     def _processes(self) -> int:
-        """What processes take of the device beside tensors."""
         if self.settings.cpu:
             return CPU_PROCESS * (2 + self.settings.workers)
         return process_bytes(self.settings.ranks)
@@ -118,13 +117,12 @@ class Plan(Forecast):
         return super().fits and self.server.at_once >= 1
 
     def refusal(self) -> str | None:
-        """Why the run cannot fit even where the forecast is too large by its error; None where it can."""
         server = self.server
         if server.room < server.token * server.longest and self.settings.rollout.name != "transformers":
             needed = server.share - server.room + server.token * server.longest
             return (
-                f"the rollout takes {server.share / GIB:.1f} GiB of a GPU, and weights with one sequence of "
-                f"{server.longest} tokens in the cache need {needed / GIB:.1f}"
+                f"the rollout's share of a GPU is {server.share / GIB:.1f} GiB, and weights with one sequence of "
+                f"{server.longest} tokens in the cache need {needed / GIB:.1f} GiB"
             )
         return super().refusal()
 
@@ -133,7 +131,7 @@ class Plan(Forecast):
         return dataclasses.replace(self, settings=settings)
 
     def with_tokens(self, tokens: int) -> "Plan":
-        """The same run with micro-batches of so many tokens in every phase."""
+        """The same run with micro-batches of `tokens` tokens in every phase."""
         changed = {"update_tokens": tokens, "infer_tokens": tokens}
         critic = self.settings.critic
         return self.with_settings(
@@ -146,21 +144,19 @@ class Plan(Forecast):
 
     @property
     def kept(self) -> int:
-        """Checkpoints that are kept."""
         return self.settings.kept
 
     @property
     def longest(self) -> int:
-        """The longest prompt with the longest reply."""
         return self.settings.rollout.context
 
     def trains(self, tokens: int) -> bool:
-        """Whether micro-batches of so many tokens fit in every phase of the trainer."""
+        """Whether micro-batches of `tokens` tokens fit in every phase of the trainer."""
         plan = self.with_tokens(tokens)
         return all(phase.total <= self.device.memory for phase in plan.phases() if phase.name != "rollout")
 
     def largest_share(self) -> float | None:
-        """The largest share of the GPU for the rollout, in hundredths; None where it takes no share, or none fits."""
+        """The largest share of the GPU for the rollout, in steps of 0.01; None if it takes no share, or none fits."""
         if self.settings.rollout.name == "transformers":
             return None
         for hundredths in range(90, 4, -1):
@@ -172,7 +168,6 @@ class Plan(Forecast):
         return None
 
     def changes(self) -> list[str]:
-        """Overrides that make the run fit, each alone, then together; empty where it fits or nothing helps."""
         if self.fits:
             return []
         found = [typed for typed, plan in self._changed() if plan.fits]
@@ -208,17 +203,13 @@ class Plan(Forecast):
             yield "algorithm=grpo", self.with_settings(dataclasses.replace(settings, critic=None))
 
     def host(self) -> dict[str, int]:
-        """Memory of one node's host, by part."""
         return host_parts(self.settings, self.shape, self.server)
 
     def checkpoint(self) -> dict[str, int]:
-        """One checkpoint on the disk, by part."""
         return checkpoint_parts(self.settings.roles, self.shape)
 
     def seconds(self) -> dict[str, float]:
-        """A step's time by phase."""
         return phase_seconds(self.settings, self.shape, self.device, self.assumed)
 
     def tokens(self) -> tuple[float, float]:
-        """Prompt and reply tokens of a step."""
         return tokens_of(self.settings, self.assumed)

@@ -1,4 +1,4 @@
-"""A plan for people and for programs: tables on the terminal, or one JSON object."""
+"""Print a plan as tables, or return it as one JSON object."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from veritas_rl.planning.sft import SftPlan
 
 
 def as_dict(plan: Plan | SftPlan) -> dict[str, Any]:
-    """The whole plan in plain values: bytes, seconds, tokens."""
+    """The plan as plain values, in bytes, seconds and tokens."""
     prompt, reply = plan.tokens()
     seconds = plan.seconds()
     made: dict[str, Any] = {
@@ -53,7 +53,7 @@ def print_plan(plan: Plan | SftPlan, console: Console) -> None:
 
     Args:
         plan: The plan.
-        console: Where to.
+        console: Where to print.
     """
     settings, shape = plan.settings, plan.shape
     console.print(f"{shape.name}: {shape.parameters():,} parameters, from {shape.source}", highlight=False)
@@ -83,15 +83,15 @@ def _rows(plan: Plan | SftPlan) -> Iterator[tuple[str, str]]:
     if (reason := plan.refusal()) is not None:
         verdict = f"does not fit: {reason}"
     elif not plan.fits:
-        verdict = f"tight: the forecast is above the memory, by less than its error of {ERROR:.0%}"
+        verdict = f"tight: the forecast exceeds the memory by less than its error of {ERROR:.0%}"
     elif plan.peak.total * (1 + ERROR) > plan.device.memory:
-        verdict = f"fits, with less to spare than the forecast's error of {ERROR:.0%}"
+        verdict = f"fits, but with less spare memory than the forecast's error of {ERROR:.0%}"
     else:
         verdict = "fits"
     yield "verdict", verdict
     yield from (("fits with", change) for change in plan.changes())
     tokens = plan.largest_tokens()
-    yield "largest micro-batch", f"{tokens:,} tokens" if tokens else "none: not even one sequence fits"
+    yield "largest micro-batch", f"{tokens:,} tokens" if tokens else "none: one sequence does not fit"
     if isinstance(plan, Plan):
         if (share := plan.largest_share()) is not None:
             yield "largest gpu_memory_utilization", f"{share}"

@@ -1,4 +1,4 @@
-"""What the rollout takes of one GPU: weights, activations, and the KV cache that is left."""
+"""Forecast the rollout's memory on one GPU: weights, activations, and the remaining KV cache."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from veritas_rl.planning.models import Shape
 from veritas_rl.planning.settings import Rollout, Settings
 
 CONTEXT = int(0.6 * GIB)
-"""Of one process on a GPU: CUDA's context, its libraries and their workspaces. Assumed."""
+"""Memory of a process on a GPU: CUDA's context, its libraries and their workspaces. Assumed."""
 
 GRAPHS = int(1.0 * GIB)
 """vLLM's captured CUDA graphs, which stay while it sleeps. Assumed."""
@@ -20,8 +20,8 @@ class Server:
     Attributes:
         shape: The model.
         rollout: Its settings.
-        device: On what it runs.
-        lora_rank: Of the adapter that it holds beside the weights; 0 for none.
+        device: Its device.
+        lora_rank: The rank of its adapter; 0 for none.
         cpu: Whether it runs on a CPU.
     """
 
@@ -58,41 +58,42 @@ class Server:
 
     @property
     def share(self) -> int:
-        """All that the server may take."""
+        """The server's memory limit."""
         if self.rollout.name == "transformers":
             return self.weights + self.adapter + self.activations + self.rollout.sequences * self.longest * self.token
         return int(self.device.memory * self.rollout.share)
 
     @property
     def longest(self) -> int:
-        """Tokens of one sequence at most."""
+        """The longest sequence in tokens."""
         return self.rollout.context
 
     @property
     def room(self) -> int:
-        """What the weights leave of the server's share."""
+        """The server's share without the weights."""
         return self.share - self.weights - self.adapter
 
     @property
     def cache(self) -> int:
-        """The KV cache: what activations and the process leave of that room, too. Negative if they do not fit."""
+        """The KV cache: the room without activations and process. Negative if they do not fit."""
         if self.rollout.name == "transformers":
             return self.rollout.sequences * self.longest * self.token
         return self.room - self.activations - (0 if self.cpu else CONTEXT)
 
     @property
     def context(self) -> int:
-        """What stays of its process on a GPU while it sleeps: its context, and graphs, which lie beside its share."""
+        """The process' memory on a GPU while it sleeps: the context and CUDA graphs, which do not count to its
+        share."""
         return 0 if self.cpu else CONTEXT + (0 if self.rollout.eager or self.rollout.name == "transformers" else GRAPHS)
 
     @property
     def at_once(self) -> int:
-        """How many sequences of the longest length the cache holds."""
+        """The number of longest sequences that fit into the cache."""
         return max(0, self.cache // (self.token * self.longest))
 
     @property
     def asleep(self) -> int:
-        """What stays on the GPU while the trainer works."""
+        """Memory that stays on the GPU while the trainer works."""
         return self.context if self.rollout.sleeps else self.share
 
     @property

@@ -1,4 +1,4 @@
-"""The settings of a resolved configuration that determine memory and time, as plain numbers."""
+"""Extract the settings that determine memory and time from a resolved configuration."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,30 +16,30 @@ class Role:
 
     Attributes:
         critic: Whether it is the critic.
-        lora_rank: Of its adapters; 0 where every parameter is trained.
-        lora_targets: The modules that are adapted; None for all linear ones.
-        lora_only: Whether a checkpoint holds the adapters alone.
-        four_bit: Whether the linear layers of its frozen base are codes of 4 bit.
-        weight_bytes: Of a stored parameter, of its gradient and of each of Adam's moments.
-        compute_bytes: Of a gathered parameter and of an activation.
-        reduce_bytes: Of a gradient while it is reduced over the ranks.
+        lora_rank: The rank of its adapters; 0 if every parameter is trained.
+        lora_targets: The adapted modules; None for all linear ones.
+        lora_only: Whether a checkpoint contains only the adapters.
+        four_bit: Whether the linear layers of its frozen base are quantized to 4 bits.
+        weight_bytes: Bytes of a stored parameter, its gradient and each of Adam's moments.
+        compute_bytes: Bytes of a gathered parameter and of an activation.
+        reduce_bytes: Bytes of a gradient while it is reduced over the ranks.
         param_offload: Whether parameters are on the host between phases.
-        optimizer_offload: Whether Adam's moments are.
-        streamed: Whether weights, gradients and moments are on the host while it computes too (`offload_policy`).
-        fsdp2: Whether FSDP2 shards it, and not FSDP1.
+        optimizer_offload: Whether Adam's moments are on the host between phases.
+        streamed: Whether weights, gradients and moments are on the host during the computation too (`offload_policy`).
+        fsdp2: Whether FSDP2 instead of FSDP1 shards it.
         reshard: Whether gathered parameters are freed after each layer.
-        shards: Over how many ranks it is divided.
+        shards: The number of ranks that share it.
         packed: Whether rows are joined without padding.
         flash: Whether flash-attn computes attention and log-probabilities.
-        checkpointing: Whether a layer's activations are computed again for the backward pass.
+        checkpointing: Whether a layer's activations are recomputed for the backward pass.
         update_tokens: Tokens of a micro-batch in an update.
-        infer_tokens: The same without gradients.
+        infer_tokens: Tokens of a micro-batch without gradients.
         entropy: Whether the loss has an entropy term.
         compiled: Whether entropy is compiled, so that its intermediates are never stored.
-        entropy_chunk: Rows of logits of which entropy is computed at once; None for all.
+        entropy_chunk: Rows of logits per entropy computation; None for all.
         fused_kernels: Whether log-probabilities come from a kernel that stores no logits.
         fused_optimizer: Whether Adam's step is one kernel without intermediates.
-        mini_batches: How many updates a step makes.
+        mini_batches: Updates per step.
         epochs: How often each sample is used.
     """
 
@@ -77,16 +77,16 @@ class Rollout:
 
     Attributes:
         name: "vllm", "sglang" or "transformers".
-        share: Of a GPU's memory that its server takes.
-        tensor_parallel: Over how many GPUs a copy of the model is divided.
-        weight_bytes: Of a parameter.
-        sequences: The most that are generated at once.
-        batched_tokens: The most tokens that one forward pass takes.
-        eager: Whether no CUDA graphs are captured.
+        share: The server's share of a GPU's memory.
+        tensor_parallel: The number of GPUs that share a copy of the model.
+        weight_bytes: Bytes of a parameter.
+        sequences: The maximum number of sequences at once.
+        batched_tokens: The maximum number of tokens in a forward pass.
+        eager: Whether CUDA graphs are off.
         sleeps: Whether its memory is freed while the trainer works.
         prompt: The longest prompt in tokens.
         reply: The longest reply in tokens.
-        bucket: Bytes in which weights are sent to it.
+        bucket: The size of a bucket of weights in bytes.
     """
 
     name: str
@@ -109,22 +109,22 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Settings:
-    """What of a resolved configuration decides memory and time.
+    """The settings of a run that determine memory and time.
 
     Attributes:
         model: The model's folder or hub id.
-        nodes: How many machines.
-        gpus: GPUs of each; ranks on a CPU.
+        nodes: The number of machines.
+        gpus: GPUs per machine; ranks on a CPU.
         cpu: Whether it trains on a CPU.
-        prompts: Tasks of a step.
-        samples: Replies to each, or games of each.
+        prompts: Tasks per step.
+        samples: Replies or games per task.
         episodes: Whether a task is a whole game of many replies.
         actor: The actor.
         critic: The critic; None for an algorithm without one.
         reference: Whether log-probabilities of a reference are computed.
-        old_log_prob: Whether log-probabilities are computed again after the rollout.
-        rollout: How replies are generated.
-        kept: Checkpoints that are kept.
+        old_log_prob: Whether log-probabilities are recomputed after the rollout.
+        rollout: The rollout's settings.
+        kept: The number of checkpoints that are kept.
         workers: Processes that play the tasks.
     """
 
@@ -155,13 +155,13 @@ class Settings:
 
 
 def bytes_of(dtype: Any) -> int:
-    """Bytes of a number.
+    """The size of a number format in bytes.
 
     Raises:
-        UserError: The format is not known.
+        UserError: The format is unknown.
     """
     if str(dtype) not in BYTES:
-        raise UserError(f"the number format {dtype} is not known: one of {', '.join(BYTES)}")
+        raise UserError(f"the number format {dtype} is not supported: use one of {', '.join(BYTES)}")
     return BYTES[str(dtype)]
 
 
@@ -172,7 +172,7 @@ def _role(configuration: DictConfig, *, critic: bool) -> Role:
     ranks = configuration.trainer.nnodes * configuration.trainer.n_gpus_per_node
     longest = rl.rollout.prompt_length + rl.rollout.response_length
     if node.use_dynamic_bsz:
-        # The critic's updates go by its limit for inference too, see rl.yaml.
+        # The critic's updates use its limit for inference too, see rl.yaml.
         update = node.ppo_infer_max_token_len_per_gpu if critic else node.ppo_max_token_len_per_gpu
         infer = node.ppo_infer_max_token_len_per_gpu if critic else rl.rollout.log_prob_max_token_len_per_gpu
     else:
@@ -202,7 +202,7 @@ def _role(configuration: DictConfig, *, critic: bool) -> Role:
         reshard=bool(engine.reshard_after_forward),
         shards=ranks if engine.fsdp_size < 1 else min(ranks, engine.fsdp_size),
         packed=bool(model.use_remove_padding),
-        # `auto` is what the machine has; a plan knows no machine, and torch's own attention takes more.
+        # A plan does not know the machine, so `auto` counts as torch's own attention, which needs more memory.
         flash=str(model.override_config.get("attn_implementation")).startswith("flash"),
         checkpointing=bool(model.enable_gradient_checkpointing),
         update_tokens=int(update),
@@ -218,14 +218,14 @@ def _role(configuration: DictConfig, *, critic: bool) -> Role:
 
 
 def settings_of(configuration: DictConfig) -> Settings:
-    """What a plan needs of a resolved configuration of reinforcement learning.
+    """The settings of a resolved RL configuration.
 
     Raises:
-        UserError: No model is named, or a number format is not known.
+        UserError: No model is named, or a number format is unknown.
     """
     rl, trainer, algorithm = configuration.actor_rollout_ref, configuration.trainer, configuration.algorithm
     if rl.model.path is None:
-        raise UserError("no model is named: --model takes a folder or a hub id")
+        raise UserError("no model is named: set --model to a folder or a hub id")
     rollout = rl.rollout
     critic = configuration.critic.enable
     if critic is None:

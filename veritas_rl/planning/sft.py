@@ -1,4 +1,4 @@
-"""The plan of supervised fine-tuning: an update, the loss on held-out rows, a checkpoint."""
+"""Forecast a run of supervised fine-tuning: an update, the held-out loss, a checkpoint."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -19,18 +19,18 @@ LOADER = 1 << 29
 
 @dataclass(frozen=True)
 class SftSettings:
-    """What of a resolved configuration of supervised fine-tuning decides memory and time.
+    """The settings of supervised fine-tuning that determine memory and time.
 
     Attributes:
         model: The model's folder or hub id.
         gpus: GPUs of the machine; ranks on a CPU.
         cpu: Whether it trains on a CPU.
-        rows: Conversations of a step.
-        length: The most tokens of one.
-        at_once: Rows of a micro-batch; 0 where a micro-batch is bounded by tokens.
+        rows: Conversations per step.
+        length: The maximum length of a conversation in tokens.
+        at_once: Rows per micro-batch; 0 if micro-batches are limited by tokens.
         role: The trained model.
-        kept: Checkpoints that are kept.
-        loaders: Processes of each rank that read rows.
+        kept: The number of checkpoints that are kept.
+        loaders: Processes per rank that read rows.
     """
 
     model: str
@@ -50,14 +50,14 @@ class SftSettings:
 
 
 def sft_settings_of(configuration: DictConfig) -> SftSettings:
-    """What a plan needs of a resolved configuration of supervised fine-tuning.
+    """The settings of a resolved configuration of supervised fine-tuning.
 
     Raises:
-        UserError: No model is named, or a number format is not known.
+        UserError: No model is named, or a number format is unknown.
     """
     model, engine, data, trainer = (configuration[name] for name in ("model", "engine", "data", "trainer"))
     if model.path is None:
-        raise UserError("no model is named: --model takes a folder or a hub id")
+        raise UserError("no model is named: set --model to a folder or a hub id")
     precision = engine.get("mixed_precision") or {}
     at_once = 0 if data.use_dynamic_bsz else int(data.micro_batch_size_per_gpu)
     tokens = int(data.max_token_len_per_gpu) if data.use_dynamic_bsz else at_once * data.max_length
@@ -107,21 +107,20 @@ def sft_settings_of(configuration: DictConfig) -> SftSettings:
 
 @dataclass(frozen=True)
 class SftPlan(Forecast):
-    """What a run of supervised fine-tuning takes. Micro-batches are as full as they can be: rows of the most tokens.
+    """The forecast of supervised fine-tuning, with micro-batches of the longest rows.
 
     Attributes:
-        settings: Of the run.
+        settings: The run's settings.
     """
 
     settings: SftSettings
 
     @property
     def engine(self) -> Engine:
-        """The trained model on one device. Its micro-batches are counted with their padding."""
+        """The trained model on one device. Its micro-batches include padding."""
         return Engine(self.shape, self.settings.role, cpu=self.settings.cpu)
 
     def phases(self) -> list[Phase]:
-        """Each phase of a step."""
         settings, engine = self.settings, self.engine
         ranks = settings.gpus
         process = {"processes": CPU_PROCESS * (1 + ranks) if settings.cpu else process_bytes(ranks)}
@@ -135,31 +134,27 @@ class SftPlan(Forecast):
 
     @property
     def kept(self) -> int:
-        """Checkpoints that are kept."""
         return self.settings.kept
 
     @property
     def longest(self) -> int:
-        """The most tokens of a conversation."""
         return self.settings.length
 
     def with_role(self, at_once: int = -1, **changes: object) -> "SftPlan":
-        """The same run with changes of the trained model, and of the rows of a micro-batch."""
+        """The same run with changes of the trained model and of the rows per micro-batch."""
         settings = self.settings
         role = dataclasses.replace(settings.role, **changes)
         at_once = settings.at_once if at_once < 0 else at_once
         return dataclasses.replace(self, settings=dataclasses.replace(settings, role=role, at_once=at_once))
 
     def with_tokens(self, tokens: int) -> "SftPlan":
-        """The same run with micro-batches of so many tokens."""
+        """The same run with micro-batches of `tokens` tokens."""
         return self.with_role(update_tokens=tokens, infer_tokens=tokens)
 
     def trains(self, tokens: int) -> bool:
-        """Whether micro-batches of so many tokens fit."""
         return all(phase.total <= self.device.memory for phase in self.with_tokens(tokens).phases())
 
     def changes(self) -> list[str]:
-        """Overrides that make the run fit, each alone, then together; empty where it fits or nothing helps."""
         if self.fits:
             return []
         streamed = self.with_role(streamed=True, param_offload=True, optimizer_offload=True)
@@ -172,7 +167,7 @@ class SftPlan(Forecast):
         return [typed for typed, plan in found if plan.fits][:3]
 
     def _smaller(self, typed: str) -> Iterator[tuple[str, "SftPlan"]]:
-        """The largest micro-batch that fits, beside what was typed already."""
+        """The largest micro-batch that fits, appended to the overrides `typed`."""
         tokens = self.largest_tokens()
         if tokens is None:
             return
@@ -182,7 +177,7 @@ class SftPlan(Forecast):
             yield f"{typed}data.max_token_len_per_gpu={tokens}", self.with_tokens(tokens)
 
     def host(self) -> dict[str, int]:
-        """Memory of the host, by part. Each rank reads the whole model where embedding and head are one."""
+        """Memory of the host, by part. With tied embeddings each rank reads the whole model."""
         settings = self.settings
         readers = settings.gpus if self.shape.tied else 1
         parts = {
@@ -193,16 +188,14 @@ class SftPlan(Forecast):
         return {name: size for name, size in parts.items() if size}
 
     def checkpoint(self) -> dict[str, int]:
-        """One checkpoint on the disk, by part."""
         named = checkpoint_parts([self.settings.role], self.shape)
         return {name.replace("actor's", "model's"): size for name, size in named.items()}
 
     def tokens(self) -> tuple[float, float]:
-        """Tokens of a step: questions, and answers, which are learned."""
+        """Question and answer tokens of a step."""
         return self.settings.rows * self.assumed.prompt, self.settings.rows * self.assumed.reply
 
     def seconds(self) -> dict[str, float]:
-        """A step's time."""
         role, total = self.settings.role, sum(self.tokens())
         passes = update_passes(role)
         return {"update": pass_seconds(role, passes, self.shape, self.device, self.assumed, total, self.settings.gpus)}

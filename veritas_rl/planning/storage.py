@@ -1,4 +1,4 @@
-"""A run's memory and files on the host: pinned memory, processes, checkpoints."""
+"""Forecast a run's host memory and checkpoint sizes."""
 
 import math
 from collections import Counter
@@ -11,28 +11,28 @@ from veritas_rl.planning.settings import Role, Settings
 from veritas_rl.planning.training import Engine
 
 TRAINER = int(3.0 * GIB)
-"""Resident memory of a trainer's process beside its model: torch, CUDA's libraries, verl. Assumed."""
+"""Resident memory of a trainer process without its model: torch, CUDA libraries, verl. Assumed."""
 
 SERVING = int(4.0 * GIB)
-"""The same of a rollout server. Assumed."""
+"""Resident memory of a rollout server without its model. Assumed."""
 
 PLAYER = int(1.0 * GIB)
-"""Of a process that plays tasks. Assumed."""
+"""Resident memory of a process that plays tasks. Assumed."""
 
 DRIVER = int(6.0 * GIB)
-"""Of the driver, Ray's own processes and TransferQueue. Assumed."""
+"""Resident memory of the driver, Ray's processes and TransferQueue. Assumed."""
 
 TOKENIZER = 16 << 20
-"""Bytes of the tokenizer and the configuration beside a checkpoint. Assumed: those of Qwen are 16 MB."""
+"""Bytes of a checkpoint's tokenizer and configuration. Assumed from Qwen, whose files have 16 MB."""
 
 
 def pinned_bytes(tensors: Iterable[tuple[int, ...]], width: int, shards: int) -> int:
-    """Pinned memory of a rank's share of some tensors: torch's allocator rounds each block to a power of two.
+    """Pinned memory of one rank's shards. torch's allocator rounds each block up to a power of two.
 
     Args:
-        tensors: Their shapes.
-        width: Bytes of an element.
-        shards: Over how many ranks each is divided, by its first dimension.
+        tensors: The shapes of the tensors.
+        width: Bytes per element.
+        shards: The number of ranks that share each tensor, by its first dimension.
     """
     total = 0
     for first, *rest in tensors:
@@ -48,7 +48,7 @@ def _trained(shape: Shape, role: Role) -> list[tuple[int, ...]]:
 
 
 def offloaded_parts(roles: Iterable[Role], shape: Shape, gpus: int) -> dict[str, int]:
-    """What is pinned on the host of one node because it is offloaded."""
+    """Pinned host memory of one node for offloaded tensors, by part."""
     weights = moments = gradients = 0
     for role in roles:
         tensors = _trained(shape, role)
@@ -82,7 +82,7 @@ def host_parts(settings: Settings, shape: Shape, server: Server) -> dict[str, in
     if server.backup:
         parts["rollout's weights while it sleeps, pinned"] = settings.gpus * server.backup
     parts |= offloaded
-    # verl reads the whole model in every rank where head and embedding are one, else in the first rank of all.
+    # With tied embeddings verl reads the whole model in every rank, else only in the first rank.
     readers = settings.gpus if shape.tied else 1
     parts["loading, at the start"] = readers * shape.parameters() * settings.actor.weight_bytes
     return {name: size for name, size in parts.items() if size}

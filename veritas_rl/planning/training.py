@@ -1,6 +1,6 @@
-"""What verl's FSDP engine keeps in the memory of one device, part by part, while it computes and updates.
+"""Forecast the memory of verl's FSDP engine on one device, part by part, in bytes.
 
-Every number is the bytes of one device. `docs/planning.md` derives the formulas.
+`docs/planning.md` derives the formulas.
 """
 
 import math
@@ -11,10 +11,10 @@ from veritas_rl.planning.models import Shape
 from veritas_rl.planning.settings import Role
 
 GATHERED_LAYERS = 2
-"""Layers whose parameters are gathered at once: the one that computes, and the next, which is fetched ahead."""
+"""Layers whose parameters are gathered at once: the current layer, and the prefetched next one."""
 
 CODE_BYTES, BLOCK = 0.5, 64
-"""A weight in 4 bit takes so many bytes, and each block of so many a scale of 4, see `verl_plugin.nf4`."""
+"""Bytes of a 4-bit weight, and weights per fp32 scale, see `verl_plugin.nf4`."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Engine:
     Attributes:
         shape: The model.
         role: How it is trained.
-        cpu: Whether on a CPU, where verl's engine is replaced by the project's own.
-        kept_logits: Share of the tokens for which logits are made.
-        padding: Tokens computed for each real one.
+        cpu: Whether it trains on a CPU, with this project's engine instead of verl's.
+        kept_logits: The share of tokens with logits.
+        padding: Computed tokens per real token.
     """
 
     shape: Shape
@@ -37,12 +37,12 @@ class Engine:
 
     @property
     def parameters(self) -> int:
-        """Parameters of the whole model, with adapters."""
+        """The number of parameters, including adapters."""
         return self.shape.parameters(critic=self.role.critic) + (self.trained if self.role.lora_rank else 0)
 
     @property
     def trained(self) -> int:
-        """Parameters that are trained."""
+        """The number of trained parameters."""
         if self.role.lora_rank:
             targets = self.role.lora_targets
             return sum(map(math.prod, self.shape.adapter_tensors(self.role.lora_rank, targets)))
@@ -56,7 +56,7 @@ class Engine:
 
     @property
     def codes(self) -> list[tuple[int, int]]:
-        """The shapes of the codes and scales of a base in 4 bit, in bytes."""
+        """The shapes of the codes and scales of a 4-bit base, in bytes."""
         if not self.role.four_bit:
             return []
         sizes = [*self.shape.linears.values()] * self.shape.layers
@@ -64,7 +64,6 @@ class Engine:
 
     @property
     def _in_four_bit(self) -> int:
-        """Parameters of the base that are codes."""
         return self.shape.layers * self.shape.linear_parameters if self.role.four_bit else 0
 
     @property
@@ -79,12 +78,12 @@ class Engine:
 
     @property
     def idle(self) -> int:
-        """What stays on the device while others work."""
+        """Memory that stays on the device during other phases."""
         return (0 if self.role.param_offload else self.weights) + (0 if self.role.optimizer_offload else self.optimizer)
 
     @property
     def gathered(self) -> int:
-        """Whole parameters in the format of computing: the root's, and those of the layers in flight."""
+        """Gathered parameters in the compute dtype: the root's, and those of the current layers."""
         width = self.role.compute_bytes
         if not self.role.reshard:
             codes = int(self._in_four_bit * (CODE_BYTES + 4 / BLOCK))
@@ -98,14 +97,14 @@ class Engine:
 
     @property
     def _decoded(self) -> int:
-        """The weights that the codes of one linear layer mean, which live while it computes."""
+        """The dequantized weights of one linear layer, which exist while it computes."""
         if not self.role.four_bit:
             return 0
         return max(map(math.prod, self.shape.linears.values())) * self.role.compute_bytes
 
     @property
     def reduced(self) -> int:
-        """Whole gradients of a layer and of the head before they are divided among the ranks."""
+        """Full gradients of a layer and of the head before they are reduced and scattered."""
         if self.role.lora_rank:
             return 0
         head = self.shape.embedding_parameters * self.role.compute_bytes
@@ -113,47 +112,48 @@ class Engine:
 
     @property
     def _reduced_last(self) -> int:
-        """The embedding with its gradient, and the copy of it that is reduced: the end of the backward pass."""
+        """The embedding, its gradient and the copy that is reduced, at the end of the backward pass."""
         if self.role.lora_rank:
             return 0
         return self.shape.embedding_parameters * (2 * self.role.compute_bytes + self.role.reduce_bytes)
 
     def layer_activations(self) -> int:
-        """Bytes for each token that the backward pass of one layer needs."""
+        """Bytes per token that the backward pass of one layer needs."""
         shape, width = self.shape, self.role.compute_bytes
-        # A norm computes in fp32: it stores its input so, the normalized input, and its output for the next product.
+        # A norm stores its fp32 input, the normalized input, and its output for the next product.
         norm = 4 + 2 * width
         queries = keys = width  # rotated
         if shape.family == "qwen3":
-            # Queries and keys are normalized; the scaled output goes into the rotation, which stores nothing.
+            # Queries and keys are normalized. The rotation stores nothing.
             queries, keys = queries + 4 + width, keys + 4 + width
         values = width
         attention = shape.queries * (queries + width) + shape.keys * (keys + values) + 4 * shape.heads
         if self._masked:
-            # Under a mask, keys and values are repeated for each head of the queries.
+            # With a mask, keys and values are repeated for each query head.
             attention += 2 * (shape.queries - shape.keys) * width
         return 2 * norm * shape.hidden + attention + 4 * width * shape.intermediate
 
     @property
     def _masked(self) -> bool:
-        """Whether attention is given a mask: where rows are packed or padded, but not in the engine for a CPU."""
+        """Whether attention gets a mask: for packed or padded rows, but not in the CPU engine."""
         return not self.role.flash and (not self.cpu or self.role.packed)
 
     def mask(self, tokens: int) -> int:
-        """The mask of one micro-batch, as truth values and as what the kernel adds."""
+        """The mask of one micro-batch, as booleans and as the kernel's additive mask."""
         if not self._masked or not self.role.packed:
             return 0
         return tokens * tokens * (1 + self.role.compute_bytes)
 
     def stored(self, tokens: int) -> int:
-        """Activations at the end of the forward pass: the inputs of all layers, or all that their backward needs."""
+        """Activations at the end of the forward pass: the inputs of all layers, or everything for their backward
+        pass."""
         shape, width = self.shape, self.role.compute_bytes
         around = tokens * (2 * shape.head_dim * 4 + (4 + 2 * width) * shape.hidden)  # positions, the last norm
         each = width * shape.hidden if self.role.checkpointing else self.layer_activations()
         return around + tokens * shape.layers * each
 
     def transient(self, tokens: int) -> int:
-        """What one layer takes without gradients."""
+        """Memory of one layer without gradients."""
         shape, width = self.shape, self.role.compute_bytes
         feed_forward = 3 * width * shape.intermediate + 2 * width * shape.hidden
         attention = width * (2 * shape.hidden + 3 * shape.queries + 2 * shape.keys) + 4 * shape.hidden
@@ -165,11 +165,11 @@ class Engine:
         return tokens * (again + 3 * self.role.compute_bytes * self.shape.intermediate) + self.mask(tokens)
 
     def logits(self, tokens: int, *, update: bool, entropy: bool) -> int:
-        """Logits with what log-probabilities and entropy make of them.
+        """Logits with the intermediates of log-probabilities and entropy.
 
         Args:
-            tokens: Of the micro-batch, padding included.
-            update: Whether with gradients.
+            tokens: The tokens of the micro-batch, including padding.
+            update: Whether gradients are computed.
             entropy: Whether entropy is computed too.
         """
         if self.role.critic:
@@ -185,7 +185,7 @@ class Engine:
         return wanted * each
 
     def update_parts(self) -> dict[str, int]:
-        """The largest moment of an update, by part."""
+        """The peak of an update, by part."""
         role = self.role
         tokens = int(role.update_tokens * self.padding)
         stored, backward = self.stored(tokens), self.layer_backward(tokens)
@@ -202,13 +202,12 @@ class Engine:
         return {**fixed, **max(moments, key=_total)}
 
     def _step(self) -> int:
-        """Adam's intermediate: a square root of every second moment, or on a CPU of one tensor."""
         if self.cpu:
             return 2 * self.shape.embedding_parameters * self.role.weight_bytes // self.role.shards
         return self.trained * self.role.weight_bytes // self.role.shards
 
     def inference_parts(self, *, entropy: bool) -> dict[str, int]:
-        """The largest moment of a pass without gradients, by part."""
+        """The peak of a pass without gradients, by part."""
         tokens = int(self.role.infer_tokens * self.padding)
         hidden = tokens * self.shape.hidden * self.role.compute_bytes
         moments: list[dict[str, int]] = [
@@ -229,13 +228,13 @@ def _total(parts: Mapping[str, int]) -> int:
 
 
 def logit_bytes(role: Role, *, update: bool, entropy: bool, own_engine: bool) -> int:
-    """Bytes for each token and each entry of the vocabulary.
+    """Bytes per token and vocabulary entry.
 
     Args:
         role: The actor.
-        update: Whether with gradients.
+        update: Whether gradients are computed.
         entropy: Whether entropy is computed too.
-        own_engine: Whether the project's engine for a CPU picks the logits of replies, which copies them.
+        own_engine: Whether this project's CPU engine selects the logits of replies, which copies them.
     """
     half = role.compute_bytes == 2
     copied = 0 if role.packed else role.compute_bytes
@@ -244,13 +243,13 @@ def logit_bytes(role: Role, *, update: bool, entropy: bool, own_engine: bool) ->
             return role.compute_bytes + copied
         if role.compiled:
             return role.compute_bytes
-        # Softmax, the logarithm of the sum with its own intermediate, and in bf16 a copy in fp32.
+        # Softmax, the log-sum with its intermediate, and with bf16 an fp32 copy.
         return 14 if half else 12 + (4 if own_engine else 0)
     if role.flash and half:
-        # The kernel writes the gradient in place of the logits, unless entropy needs them.
+        # The kernel overwrites the logits with the gradient, unless entropy needs them.
         return 8 if entropy else 4
     if not entropy:
-        # The logits, the gradient of the picked ones, those of each chunk, and all chunks joined.
+        # The logits, the gradient of the selected ones, the gradients of each chunk, and all chunks joined.
         return 4 * role.compute_bytes + (copied if half or own_engine else 0)
     if role.compiled:
         return 5 * role.compute_bytes

@@ -1,4 +1,4 @@
-"""The one place that imports verl: what it takes to train games with an unmodified verl.
+"""The verl plugin: everything that trains games with an unmodified verl. Only this folder imports verl.
 
-verl finds `plugin` through the `verl.plugins` entry point of this package and imports it in each of its processes.
+verl finds `plugin` through this package's entry point `verl.plugins`, and imports it in each of its processes.
 """

@@ -1,8 +1,7 @@
-"""Checks after each weight sync that the rollout holds the adapter that the trainer trains.
+"""Check after each weight sync that the rollout holds the trainer's adapter.
 
-Where it does not, replies are those of another model, rewards look plausible, and nothing is learned from them: verl
-and vLLM say nothing. vLLM ignores weights whose module it does not know, and answers with the base where no adapter is
-loaded.
+Otherwise another model writes the replies, rewards look plausible, and nothing is learned. verl and vLLM do not report
+this. vLLM ignores weights of unknown modules, and uses the base model if no adapter is loaded.
 """
 
 import math
@@ -14,11 +13,11 @@ from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin.adapter_digest import Comparison, digests_of, digests_of_module
 
 SHOWN = 4
-"""How many of the first syncs are written to the log: one before step 1, as step 0, and those after steps 1 to 3."""
+"""How many of the first syncs are logged: step 0 (before step 1), and steps 1 to 3."""
 
 
 def scaling_of(config: Any) -> float:
-    """What PEFT multiplies an adapter's product by.
+    """PEFT's scaling factor of an adapter.
 
     Args:
         config: The adapter's PEFT configuration.
@@ -27,14 +26,14 @@ def scaling_of(config: Any) -> float:
 
 
 def served_by_vllm(worker: Any, adapter_id: int, dtype: str) -> dict[str, int]:
-    """The digests of the adapter that a worker of vLLM generates with; none if it generates with the base alone.
+    """The digests of a vLLM worker's adapter; empty if it generates with the base only.
 
-    It reads the copy from which vLLM fills the slots of its layers, as far as there are layers for it.
+    Reads the copy from which vLLM fills the slots of its layers, for all layers that exist.
 
     Args:
         worker: vLLM's worker.
-        adapter_id: The number that verl gives the adapter.
-        dtype: What the numbers are rounded to, by its name.
+        adapter_id: verl's number of the adapter.
+        dtype: The name of the dtype to which values are rounded.
     """
     manager = worker.model_runner.lora_manager._adapter_manager
     adapter = manager.get_adapter(adapter_id)
@@ -54,7 +53,7 @@ def served_by_vllm(worker: Any, adapter_id: int, dtype: str) -> dict[str, int]:
 
 
 class AdapterWatch:
-    """Compares after each sync, on one rank of the trainer.
+    """Compares the adapters of trainer and rollout after each sync, on one rank of the trainer.
 
     Args:
         rollout: verl's rollout of this rank, which sends the weights.
@@ -67,37 +66,37 @@ class AdapterWatch:
         self._unread = False
 
     async def held(self) -> list[dict[str, int]]:
-        """What each process of this rank's rollout holds; empty on a rank that has none to ask."""
+        """The digests of each process of this rank's rollout; empty on a rank without a rollout process."""
         if self._rollout.config.name != "vllm":
             return [await self._rollout.adapter_digests(self._dtype)]
         try:
             return await self._rollout._execute_method("adapter_digests", args=(self._rollout.config.dtype,)) or []
-        except Exception as error:  # these are names inside vLLM, and a run is worth more than this check
+        except Exception as error:  # internals of vLLM may change, and must not end a run
             if not self._unread:
-                print(f"the adapter that vLLM holds cannot be read, so it is not compared: {error!r:.300}", flush=True)
+                print(f"vLLM's adapter cannot be read, so it is not checked: {error!r:.300}", flush=True)
             self._unread = True
             return []
 
     async def check(self, engine: Any, global_steps: int | None, rank: int) -> None:
-        """Compare; all ranks call it at once.
+        """Compare the adapters. All ranks must call it together.
 
         Args:
             engine: verl's engine of the actor.
-            global_steps: The step that was trained last.
-            rank: This rank: the first one writes the log.
+            global_steps: The last trained step.
+            rank: This rank. Rank 0 writes the log.
 
         Raises:
-            UserError: The rollout holds something else.
+            UserError: The rollout's adapter differs.
         """
         config = getattr(engine.module, "_fsdp_wrapped_module", engine.module).peft_config["default"]
-        # vLLM keeps the second matrix multiplied by the scaling.
+        # vLLM stores the B matrix multiplied by the scaling.
         scale = scaling_of(config) if self._rollout.config.name == "vllm" else 1.0
         trained = digests_of_module(engine.module, engine.device_mesh, self._dtype, scale)
         for held in await self.held():
             found = Comparison(trained, held)
             if not found.is_same:
                 raise UserError(
-                    f"step {global_steps}: {found.line()}; its replies are another model's, so the run ends: see "
+                    f"step {global_steps}: {found.line()}; the run ends because another model writes the replies: see "
                     "docs/troubleshooting.md"
                 )
             if rank == 0 and self._shown < SHOWN:

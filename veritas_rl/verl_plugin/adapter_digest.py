@@ -1,7 +1,7 @@
-"""Digests of a LoRA adapter, to compare what the trainer trains with what the rollout holds.
+"""Digests of a LoRA adapter, to compare the trainer's adapter with the rollout's.
 
-A digest is a sum over all numbers of a tensor, of the number's bits times a random number for its place, times one for
-the tensor's name. So ranks that hold parts of it add up their shares, and no tensor is gathered.
+A digest is a sum over all values of a tensor. Each term is the value's bits times a random number of its index, times
+one of the tensor's name. Ranks can therefore add the digests of their shards, without gathering tensors.
 """
 
 import functools
@@ -16,19 +16,19 @@ from veritas_rl.seeding import digest
 from veritas_rl.verl_plugin.adapter_shards import file_name, local_shares
 
 CHUNK = 1 << 16
-"""How many numbers are multiplied at once: their 64-bit copies stay in a processor's cache."""
+"""How many values are processed at once, so that their 64-bit copies fit into the CPU cache."""
 
 PLACE, MIX = -7046029254386353131, -4658895280553007687
-"""Odd 64-bit constants (the golden ratio's, and one of SplitMix64) that spread places."""
+"""Odd 64-bit constants (the golden ratio's, and one of SplitMix64) that hash indices."""
 
 NAMED = 3
-"""How many tensors a difference names."""
+"""How many tensors of each kind a difference lists."""
 
 
 def canonical(name: str) -> str:
-    """The name of an adapter's weight, which trainer, PEFT files, transformers and vLLM write with other decorations.
+    """The common name of an adapter's weight, which trainer, PEFT files, transformers and vLLM extend differently.
 
-    It begins at the layer: "layers.0.self_attn.q_proj.lora_A".
+    It starts at the layer, such as "layers.0.self_attn.q_proj.lora_A".
     """
     name = file_name(name).removeprefix("base_model.model.").removesuffix(".weight")
     before, found, after = name.partition("layers.")
@@ -36,7 +36,7 @@ def canonical(name: str) -> str:
 
 
 def weights_of(places: torch.Tensor) -> torch.Tensor:
-    """A 64-bit number for each place in a tensor: near places have unrelated ones."""
+    """A 64-bit hash for each index in a tensor."""
     word = (places + 1) * PLACE
     word = (word ^ (word >> 32)) * MIX
     return word ^ (word >> 29)
@@ -44,32 +44,30 @@ def weights_of(places: torch.Tensor) -> torch.Tensor:
 
 @functools.lru_cache(maxsize=64)
 def _all_weights(count: int, device: torch.device) -> torch.Tensor:
-    """Those of all places; a model has few shapes."""
     return weights_of(torch.arange(count, device=device))
 
 
 def mixed(name: str, values: torch.Tensor, places: torch.Tensor | None, dtype: torch.dtype, scale: float = 1.0) -> int:
-    """The share of a tensor's digest that some of its numbers have.
+    """The contribution of some values to a tensor's digest.
 
     Args:
         name: The tensor's canonical name.
-        values: Some of its numbers, flat.
-        places: Where each stands in the whole tensor, flat: int64; None for all of them in their order.
-        dtype: What the numbers are rounded to first.
-        scale: What they are multiplied by then, in that dtype.
+        values: Some of its values, flat.
+        places: Their int64 indices in the flat tensor; None for all values in order.
+        dtype: The dtype to which values are rounded.
+        scale: A factor that is applied afterwards, in that dtype.
     """
     bits = torch.int16 if dtype.itemsize == 2 else torch.int32
     weights = _all_weights(values.numel(), values.device) if places is None else weights_of(places)
     total = 0
     for some, weight in zip(values.split(CHUNK), weights.split(CHUNK), strict=True):
-        # A negative zero is a zero.
+        # Turns negative zero into zero.
         rounded = some.detach().to(dtype) * scale + 0.0
         total += int((rounded.view(bits).long() * weight).sum())
     return _signed(total * (digest(name) | 1))
 
 
 def _signed(number: int) -> int:
-    """The last 64 bits of a number, as a tensor holds them."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -78,21 +76,21 @@ def digests_of(tensors: Iterable[tuple[str, torch.Tensor]], dtype: torch.dtype) 
 
     Args:
         tensors: Names and tensors.
-        dtype: What the numbers are rounded to.
+        dtype: The dtype to which values are rounded.
     """
     return {canonical(name): mixed(canonical(name), tensor.flatten(), None, dtype) for name, tensor in tensors}
 
 
 def digests_of_module(module: Any, mesh: Any, dtype: torch.dtype, b_scale: float = 1.0) -> dict[str, int]:
-    """The digest of each tensor of the adapter that a module of FSDP 1 or 2 is training; all ranks call it at once.
+    """The digest of each adapter tensor in a module of FSDP 1 or 2. All ranks must call it together.
 
     Args:
         module: A PEFT model that verl has wrapped, on any device.
-        mesh: Its device mesh: one dimension of shards, or replicas by shards.
-        dtype: What the numbers are rounded to, as the rollout does.
-        b_scale: What the second matrices are multiplied by, where the rollout keeps them so.
+        mesh: Its device mesh: shards, or replicas by shards.
+        dtype: The dtype to which values are rounded, as in the rollout.
+        b_scale: The factor of the B matrices, if the rollout stores them scaled.
     """
-    # Each replica has everything: the first one is counted.
+    # Each replica has all shards, so only the first replica counts.
     counts = mesh is None or mesh.ndim == 1 or mesh.get_coordinate()[0] == 0
     found: dict[str, int] = {}
     for given, values, places in local_shares(module):
@@ -114,11 +112,11 @@ def together(digests: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True)
 class Comparison:
-    """An adapter in the trainer, and what a rollout holds of it.
+    """The digests of trainer and rollout.
 
     Attributes:
         trained: The digest of each of the trainer's tensors, by canonical name.
-        held: The rollout's.
+        held: The same for the rollout.
     """
 
     trained: Mapping[str, int]
@@ -126,25 +124,25 @@ class Comparison:
 
     @property
     def is_same(self) -> bool:
-        """Whether the rollout holds what the trainer has, and nothing else."""
+        """Whether both have the same tensors with the same digests."""
         return self.trained == self.held
 
     def line(self) -> str:
-        """What was compared, in one line."""
+        """The result of the comparison, in one line."""
         if self.is_same:
             return f"the rollout holds the trainer's adapter: {len(self.held)} tensors, digest {together(self.held)}"
         return (
-            f"the rollout does not hold the trainer's adapter: {self._difference()} "
-            f"(digests {together(self.held)} and {together(self.trained)})"
+            f"the rollout does not hold the trainer's adapter: {self._difference()} (digests: rollout "
+            f"{together(self.held)}, trainer {together(self.trained)})"
         )
 
     def _difference(self) -> str:
         if not self.held:
-            return "it holds none"
+            return "it holds no adapter"
         lost = sorted(self.trained.keys() - self.held.keys())
         strange = sorted(self.held.keys() - self.trained.keys())
         other = sorted(name for name in self.held.keys() & self.trained.keys() if self.held[name] != self.trained[name])
-        kinds = ((lost, "are missing"), (strange, "are not the trainer's"), (other, "have other numbers"))
+        kinds = ((lost, "are missing"), (strange, "are not the trainer's"), (other, "have other values"))
         return "; ".join(
             f"{len(names)} of {len(self.trained)} tensors {what}: {', '.join(names[:NAMED])}"
             for names, what in kinds

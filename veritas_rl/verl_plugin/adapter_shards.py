@@ -1,4 +1,4 @@
-"""A LoRA adapter inside a module of FSDP 1 or 2: what each rank holds of it, and all of it."""
+"""Read a LoRA adapter inside a module of FSDP 1 or 2: this rank's shard, or the gathered adapter."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +9,7 @@ from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
 WRAPPERS = ("_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
-"""What FSDP and gradient checkpointing put into names."""
+"""Name parts that FSDP and gradient checkpointing add."""
 
 
 def is_adapter(name: str) -> bool:
@@ -25,14 +25,14 @@ def file_name(name: str) -> str:
 
 
 def local_shares(module: Any) -> Iterator[tuple[str, torch.Tensor, torch.Tensor | None]]:
-    """What this rank holds of each tensor of the adapter.
+    """This rank's part of each tensor of the adapter.
 
     Args:
         module: A PEFT model that verl has wrapped, on any device.
 
     Yields:
-        The name in PEFT's files, numbers, and where each of them stands in the whole tensor, None if they are all;
-        both flat.
+        The name in PEFT's files, the flat values, and their flat indices in the whole tensor, or None if the part is
+        the whole tensor.
     """
     flat = list(_flat_parameters(module))
     for name, values, start, shape, _ in flat:
@@ -55,9 +55,9 @@ def local_shares(module: Any) -> Iterator[tuple[str, torch.Tensor, torch.Tensor 
 
 
 def gathered(module: Any) -> dict[str, torch.Tensor]:
-    """All of the adapter on the CPU, by the names in PEFT's files; all ranks call it at once.
+    """The whole adapter on the CPU, by the names in PEFT's files. All ranks must call it together.
 
-    One tensor after the other is made whole, so the base is not gathered with it.
+    Tensors are gathered one by one, and the base is not gathered.
 
     Args:
         module: A PEFT model that verl has wrapped.
@@ -78,18 +78,19 @@ def gathered(module: Any) -> dict[str, torch.Tensor]:
 
 
 def _parameters(module: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """Of FSDP 2. Its state is divided, where parameters are whole and rounded for as long as a pass needs them."""
+    """Adapter parameters of FSDP 2, from the sharded state. During a pass, parameters are gathered and rounded."""
     return ((name, tensor) for name, tensor in module.state_dict().items() if is_adapter(name))
 
 
 def _flat_parameters(module: Any) -> Iterator[tuple[str, torch.Tensor, int, torch.Size, Any]]:
-    """Of FSDP 1: name, this rank's numbers, where they start, the shape, and who has the rest (None: nobody)."""
+    """Adapter parameters of FSDP 1: name, this rank's values, their start, the shape, and the group that shares the
+    tensor (or None)."""
     for prefix, unit in module.named_modules():
         handle = getattr(unit, "_handle", None)
         if handle is None or not hasattr(handle, "flat_param"):
             continue
         flat = handle.flat_param
-        # Before the first pass there is nothing but the part.
+        # Before the first pass only the shard exists.
         local = getattr(flat, "_local_shard", flat).detach()
         for name, shape, shard in zip(flat._fqns, flat._shapes, flat._shard_param_infos, strict=True):
             full = f"{prefix}.{name}"

@@ -1,15 +1,14 @@
-"""Advantages of whole games, for the estimators that compare games instead of asking a critic.
+"""Advantages of whole games for estimators without a critic.
 
-`grpo` (Shao et al. 2024) compares the games that were played of one task, turn by turn of the same seat: the reward of
-a seat's t-th reply less the mean over the games that have one, divided by their standard deviation. Where only one game
-has a t-th reply there is nothing to compare with, and its advantage is 0. The replies of one seat in one game weigh as
-much together as those of any other, however long the game: each is divided by their number, and multiplied by the mean
-number of the batch.
+`grpo` (Shao et al. 2024) compares the games of one task, seat by seat and turn by turn. The advantage of a seat's t-th
+reply is its reward minus the mean over the games that have a t-th reply, divided by their standard deviation. If only
+one game has one, the advantage is 0. Each seat of each game has the same total weight: an advantage is divided by the
+number of the seat's replies, and multiplied by the mean number in the batch.
 
 `rae`, role-conditioned advantage estimation (Liu et al. 2025, "SPIRAL"), compares a seat's result with a running mean
-of that seat's results in that game against the same opponent, so that moving first is no merit. Every reply weighs the
-same: a weight by the game's length would depend on the reply itself, by what it led to, and self-play would come to
-another equilibrium.
+of that seat's results in that game against the same opponent, so that moving first is not rewarded. Every reply has the
+same weight. A weight by the game's length would depend on the reply itself, and self-play would reach another
+equilibrium.
 """
 
 import math
@@ -19,7 +18,7 @@ from dataclasses import dataclass
 
 ESTIMATORS = ("grpo", "rae")
 DECAY = 0.95
-"""Of a running mean, at each game."""
+"""The decay of a running mean per game."""
 
 
 @dataclass(frozen=True)
@@ -27,15 +26,15 @@ class Move:
     """One trajectory of a batch: a reply, or the replies of one seat in a conversation.
 
     Attributes:
-        task: Which task was played; the games of a group have the same one.
-        game: Which game of the batch it belongs to.
+        task: The task, which the games of a group share.
+        game: The game of the batch.
         name: The game's name, such as "hex".
-        opponent: Who sat on the seats that are not trained; "self" where all are.
-        seat: Who replied.
-        turn: Which trajectory of this seat in this game, from 0.
+        opponent: The player of the seats that are not trained; "self" if all are trained.
+        seat: The seat that replied.
+        turn: The index of the trajectory among this seat's in this game.
         reward: The shaped reward.
-        value: The seat's score in [0, 1] at the end.
-        discount: What `reward` was discounted by.
+        value: The seat's final score in [0, 1].
+        discount: The discount of `reward`.
     """
 
     task: str
@@ -56,7 +55,7 @@ class RoleBaselines:
         self.means: dict[str, float] = {}
 
     def advance(self, moves: Sequence[Move]) -> None:
-        """Take in the results of a batch, one for each seat of each game."""
+        """Update the means with the results of a batch, one for each seat of each game."""
         seen: set[tuple[str, int]] = set()
         for move in moves:
             if (move.game, move.seat) not in seen:
@@ -96,9 +95,9 @@ def group_relative(moves: Sequence[Move], *, normalize: bool) -> list[float]:
 
 
 def role_conditioned(moves: Sequence[Move], baselines: RoleBaselines) -> list[float]:
-    """The advantages of `rae`, one for each move; the baselines take in the batch first.
+    """The advantages of `rae`, one for each move. The baselines are updated with the batch first.
 
-    A reply that was a mistake has earned nothing and is compared like a lost game.
+    An illegal reply has reward 0 and is compared like a lost game.
     """
     baselines.advance(moves)
     return [move.reward - move.discount * baselines.of(move) for move in moves]

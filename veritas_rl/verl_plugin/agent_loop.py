@@ -1,8 +1,8 @@
-"""How a batch of tasks is played with the model that is trained: the asynchronous twin of `veritas_rl.envs.base.play`.
+"""Play tasks with the model in training: the asynchronous counterpart of `veritas_rl.envs.base.play`.
 
-`TaskAgentLoop` (verl's name for it: `game_agent`) plays one session: the model answers its turns, and `shape` rewards
-each reply by its own seat's score. Single moves run through it too, so that a reply cut at the token limit is known as
-one.
+`TaskAgentLoop` (registered in verl as `game_agent`) plays one session. The model answers its turns, and `shape`
+computes the reward of each reply from its seat's score. Tasks with one answer use it too, so that truncated replies are
+recognized.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ from veritas_rl.viewing.recording import RecordedSession
 
 @dataclass
 class _Sample:
-    """One trajectory of a game as it comes about.
+    """One trajectory of a game in progress.
 
     Attributes:
-        seat: Whose replies it holds.
+        seat: The seat of its replies.
         chat: Its tokens.
         accepted: Whether its last reply was a legal answer.
-        seconds: Spent in generation.
-        made_by: What the rollout says of itself.
+        seconds: The time of generation.
+        made_by: The rollout's extra fields.
     """
 
     seat: int
@@ -48,10 +48,10 @@ class _Sample:
 
 
 class TaskAgentLoop(AgentLoopBase):
-    """Plays one session: the model that is trained on its seats, and the task's opponent on the others.
+    """Plays one session with the model in training on its seats, and the task's opponent on the others.
 
-    In the context "turn" every reply of the model is a trajectory of its own; in "conversation" each of its seats has
-    one, in which its replies alone carry loss.
+    In the context "turn" every reply of the model is a separate trajectory. In "conversation" each of its seats has
+    one trajectory, in which only its replies have loss.
     """
 
     tokenizer: Any
@@ -65,7 +65,7 @@ class TaskAgentLoop(AgentLoopBase):
         """Play the row's task.
 
         Args:
-            sampling_params: temperature, top_p and top_k, as verl's rollout configuration says.
+            sampling_params: temperature, top_p and top_k from verl's rollout configuration.
             row: A row of `DynamicEnvDataset`; its `extra_info` holds the task.
 
         Returns:
@@ -89,12 +89,12 @@ class TaskAgentLoop(AgentLoopBase):
             )
             waited += (self.loop.time() - asked) * (not mine)
             replies = {turn.seat: reply for turn, reply in zip([*mine, *others], said, strict=True)}
-            # Scoring may search or play games out: off the event loop, which serves every other sample too.
+            # Scoring may search or simulate games, so it must not block the event loop.
             await asyncio.to_thread(session.step, replies)
             for turn in mine:
                 self._last(samples, turn.seat).accepted = turn.seat not in session.rejected
         if not samples:
-            # The game was over before the model was asked. It counts as a game, and teaches nothing.
+            # The game ended before the model was asked. It counts as a game without a learned token.
             samples.append(_Sample(max(task.manner.seat, 0), Chat(self.tokenizer, (), self.apply_chat_template_kwargs)))
             self._leave_unanswered(samples[0])
         share = waited / max(self.loop.time() - began, 1e-9)
@@ -132,7 +132,6 @@ class TaskAgentLoop(AgentLoopBase):
         return outputs[::-1]
 
     def _sample(self, task: Task, turn: Turn, samples: list[_Sample]) -> _Sample:
-        """The trajectory that a turn belongs to, with the turn's question in it."""
         before = [sample for sample in samples if sample.seat == turn.seat]
         if task.manner.context == "conversation" and before:
             before[-1].chat.add_message(turn.update)
@@ -150,7 +149,7 @@ class TaskAgentLoop(AgentLoopBase):
         return next(sample for sample in reversed(samples) if sample.seat == seat)
 
     def _opponent(self, name: str, env: str) -> Opponent:
-        """The player of the seats that are not trained. Where all are, nobody asks it."""
+        """The player of the seats that are not trained. In self-play it is never asked."""
         name = "random" if name in ALL_SEATS else name
         if (name, env) not in self._opponents:
             workers = math.ceil(self.rollout_config.agent.num_workers / self.config.trainer.nnodes)
@@ -170,7 +169,7 @@ class TaskAgentLoop(AgentLoopBase):
         )
 
     def _leave_unanswered(self, sample: _Sample, *, overlong: bool = False) -> Reply:
-        """No reply: one end token, from which nothing is learned, where the trajectory would be empty without."""
+        """End without a reply. An empty trajectory gets one end token without loss."""
         chat = sample.chat
         if not chat.response_ids:
             chat.prompt_ids = chat.prompt_ids[: self.rollout_config.prompt_length]
@@ -182,7 +181,7 @@ class TaskAgentLoop(AgentLoopBase):
         end_token = self.tokenizer.eos_token_id
         limit = self.rollout_config.response_length - len(chat.response_ids)
         if len(chat.prompt_ids) > self.rollout_config.prompt_length:
-            # verl would cut the prompt's beginning in silence. Nothing is asked and nothing is learned from it.
+            # verl would silently cut the start of the prompt, so the model is not asked.
             return self._leave_unanswered(sample, overlong=True)
         if limit < 1:
             return self._leave_unanswered(sample)
@@ -195,7 +194,7 @@ class TaskAgentLoop(AgentLoopBase):
         token_ids = list(generated.token_ids)[:limit]
         if not token_ids:
             return self._leave_unanswered(sample)
-        # No backend of verl's says why it stopped: a reply as long as the limit that does not end is a cut one.
+        # verl's backends do not report why generation stopped. A reply at the limit without an end token is truncated.
         ends = {end_token, self.tokenizer.pad_token_id}
         truncated = generated.stop_reason == "aborted" or (len(token_ids) >= limit and token_ids[-1] not in ends)
         chat.say(token_ids, list(generated.log_probs or ())[: len(token_ids)])
@@ -203,21 +202,19 @@ class TaskAgentLoop(AgentLoopBase):
 
 
 def _first_weights(made_by: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a chat whose replies were written by several versions of the weights, the first one."""
     return {"min_global_steps": made_by["min_global_steps"]} if "min_global_steps" in made_by else {}
 
 
 def is_trained(task: Task, seat: int) -> bool:
-    """Whether the model that is trained answers for a seat: for all where nobody else is named."""
+    """Whether the model in training plays a seat. In self-play it plays all seats."""
     return task.manner.opponent in ALL_SEATS or seat == task.manner.seat
 
 
 def recorded(task: Task, session: Session) -> RecordedSession:
-    """The session of a task, to be looked at after `TaskAgentLoop` has played it."""
+    """A session that records the game, for viewing after `TaskAgentLoop` has played it."""
     opponent = stand_in(task.manner.opponent, task.env, task.case)
     return RecordedSession(session, lambda seat: "model" if is_trained(task, seat) else opponent)
 
 
 def start(task: Task) -> Session:
-    """The session of a task."""
     return get_environment(task.env).start(task)

@@ -1,32 +1,32 @@
-"""Says once on the console that rollout and trainer give other probabilities to the same tokens.
+"""Warn once on the console if rollout and trainer disagree about the probabilities of the same tokens.
 
-Both compute with the same weights, so they differ by rounding alone. More says that the rollout has other weights, a
-garbled cache, or another template, and what it plays teaches the trainer little.
+Both use the same weights, so they should differ by rounding only. A larger difference means that the rollout has other
+weights, a corrupt cache, or another template. Its games then teach the trainer little.
 """
 
 ANNOUNCEMENT = "rollout and trainer disagree: "
-"""How the line begins, by which the launcher finds it in verl's log."""
+"""The start of the line, by which the launcher finds it in verl's log."""
 
 METRIC = "training/rollout_probs_diff_mean"
-"""The mean over the tokens of all replies of the difference of their probabilities, as verl computes it."""
+"""The mean difference of the probabilities over the tokens of all replies, as verl computes it."""
 
-# Measured on a CPU, on replies of 12 tokens of three small models that RL had trained on Kuhn poker and Hex, the mean
-# of each: trainer and rollout in fp32 0.0000, 0.0000, 0.0000; fp32 weights that compute in bf16 beside a rollout in
-# bf16 0.0008, 0.0002, 0.0005; with a base of NF4 in the trainer 0.018, 0.002, 0.003, and 0.008 to 0.011 in a training.
-# With the weights of before the training in the rollout, as if none had been delivered: 0.135, 0.107, 0.155. vLLM has
-# kernels of its own: 0.004 is reported for it beside transformers and FSDP 2 (verl-project/verl-omni#637).
+# Means measured on a CPU with replies of 12 tokens of three small models that RL had trained on Kuhn poker and Hex.
+# Trainer and rollout in fp32: 0.0000, 0.0000, 0.0000. Trainer with fp32 weights and bf16 arithmetic, rollout in bf16:
+# 0.0008, 0.0002, 0.0005. Trainer with an NF4 base: 0.018, 0.002, 0.003, and 0.008 to 0.011 during a training. Rollout
+# with the weights from before the training, as if weight sync had failed: 0.135, 0.107, 0.155. For vLLM's kernels
+# beside transformers with FSDP 2, 0.004 is reported (verl-project/verl-omni#637).
 BOUND = 0.02
-"""The most that 16 bits explain: five times what is reported."""
+"""The bound for 16-bit rounding: five times the reported value."""
 
 BOUND_4_BIT = 0.05
-"""The most that a base of 4 bits in the trainer explains, beside one of 16 bits in the rollout."""
+"""The bound for a 4-bit base in the trainer and a 16-bit base in the rollout."""
 
 STEPS = 3
-"""In so many steps one after the other."""
+"""How many consecutive steps must exceed the bound."""
 
 
 class AgreementWatch:
-    """Counts the steps in which they disagree.
+    """Counts consecutive steps with disagreement.
 
     Args:
         four_bit: Whether the trainer's base has 4 bits.
@@ -37,15 +37,15 @@ class AgreementWatch:
         self._steps = 0
 
     def message(self, difference: float | None) -> str | None:
-        """A line for the console at the last of `STEPS` such steps in a row, and None otherwise.
+        """A line for the console at the last of `STEPS` such consecutive steps, else None.
 
         Args:
-            difference: The metric of a step; None where verl does not compute it.
+            difference: The metric of a step; None if verl does not compute it.
         """
         self._steps = self._steps + 1 if difference is not None and difference > self._bound else 0
         if self._steps != STEPS:
             return None
         return (
-            f"{ANNOUNCEMENT}{METRIC} is {difference:.3f} and was over {self._bound} for {STEPS} steps, where rounding "
-            "explains less: see docs/troubleshooting.md"
+            f"{ANNOUNCEMENT}{METRIC} is {difference:.3f} and exceeded {self._bound}, the bound for rounding, for "
+            f"{STEPS} steps: see docs/troubleshooting.md"
         )

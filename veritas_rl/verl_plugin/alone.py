@@ -20,11 +20,11 @@ ROLES = ("actor", "critic")
 
 
 def worker_of(role: str, configuration: DictConfig) -> TrainingWorker:
-    """verl's worker of a role, as the configuration makes it, with its model loaded and its loss set.
+    """verl's configured worker of a role, with its model loaded and its loss set.
 
     Args:
         role: "actor" or "critic".
-        configuration: Resolved, of reinforcement learning.
+        configuration: The resolved RL configuration.
     """
     worker, loss = {"actor": _actor, "critic": _critic}[role](configuration)
     worker.reset()
@@ -70,10 +70,10 @@ def infer(role: str, worker: TrainingWorker, rows: TensorDict) -> Any:
 
 
 def update(role: str, worker: TrainingWorker, rows: TensorDict, configuration: DictConfig) -> dict[str, Any]:
-    """One step of the optimizer over all rows.
+    """One optimizer step over all rows.
 
     Returns:
-        verl's metrics of it.
+        verl's metrics of the step.
     """
     entropy = role == "actor" and configuration.actor_rollout_ref.actor.entropy_coeff != 0
     settings = {
@@ -87,11 +87,11 @@ def update(role: str, worker: TrainingWorker, rows: TensorDict, configuration: D
 
 
 def random_rows(lengths: Sequence[tuple[int, int]], seed: int = 0) -> TensorDict:
-    """Random sequences as a step has them, with old log-probabilities, advantages, values and returns.
+    """Random sequences with all columns of a training step.
 
     Args:
-        lengths: Tokens of prompt and reply of each.
-        seed: Of the tokens.
+        lengths: The numbers of prompt and reply tokens of each sequence.
+        seed: The seed of the tokens.
     """
     draw = torch.Generator().manual_seed(seed)
     rows: dict[str, list[torch.Tensor]] = {}
@@ -116,7 +116,6 @@ def random_rows(lengths: Sequence[tuple[int, int]], seed: int = 0) -> TensorDict
 
 
 def _with_settings(rows: TensorDict, **more: Any) -> TensorDict:
-    """The rows with what the trainer says beside them."""
     copied = rows.copy()
     known = {"temperature": 1.0, "distillation_use_topk": False, "distillation_only": False}
     tu.assign_non_tensor(copied, **known, **more)

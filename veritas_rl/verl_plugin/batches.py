@@ -1,4 +1,4 @@
-"""What the trainer reads from the replies of a step: moves, outcomes of rows, sizes of mini-batches."""
+"""Compute moves, outcomes of rows and mini-batch sizes from the replies of a step."""
 
 import math
 from collections import defaultdict
@@ -15,8 +15,8 @@ def moves_of(keys: Sequence[str], fields: Sequence[dict[str, Any]], rewards: Seq
     """The samples of a batch as moves of games, in their order.
 
     Args:
-        keys: Of each sample, see `SampleKey`.
-        fields: What the agent loop said of each sample.
+        keys: The key of each sample, see `SampleKey`.
+        fields: The agent loop's extra fields of each sample.
         rewards: The shaped reward of each sample.
     """
     parsed = [SampleKey.parse(key) for key in keys]
@@ -40,16 +40,16 @@ def moves_of(keys: Sequence[str], fields: Sequence[dict[str, Any]], rewards: Seq
 
 
 def even_mini_batches(replies: int, sizes: Sequence[int], copies: int, ranks: int) -> list[int]:
-    """Sizes of mini-batches that divide a step with the least padding.
+    """Mini-batch sizes that divide a step with the least padding.
 
     Args:
-        replies: In the step.
-        sizes: As they are wanted, in tasks with `copies` replies each; one for each learner.
-        copies: By which verl multiplies a size.
-        ranks: Into which a mini-batch must divide.
+        replies: The number of replies in the step.
+        sizes: The configured sizes of each learner, in tasks with `copies` replies each.
+        copies: The factor by which verl multiplies a size.
+        ranks: The number of ranks, which must divide a mini-batch.
 
     Returns:
-        One for each of `sizes`, close to it.
+        A size close to each of `sizes`.
     """
     largest = max(sizes)
     shares = [round(largest / size) for size in sizes]
@@ -60,7 +60,7 @@ def even_mini_batches(replies: int, sizes: Sequence[int], copies: int, ranks: in
 
 
 def outcomes(replies: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, tuple[float, float]]:
-    """Value and success of each row by its uid, as the means over its games. A game's last reply says how it ended.
+    """Mean value and success over the games of each row, by its uid. A game's last reply has its outcome.
 
     Args:
         replies: Key and `reward_info` of each reply, in any order; see `SampleKey`.

@@ -1,7 +1,7 @@
-"""One chat of one seat, kept as the token ids that were really shown and sampled.
+"""One chat of one seat, stored as the token ids that were shown and sampled.
 
-A reply is never tokenized again: what carries loss is what the rollout sampled. What stands between two replies is
-rendered by the chat template alone, and carries none.
+A reply is never tokenized again, so the loss is computed on the sampled tokens. The tokens between two replies come
+from the chat template and have no loss.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,16 +12,16 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopO
 from veritas_rl.envs.base import Message
 
 _REPLY = "\N{BULLET}"
-"""Stands for a reply while the template is asked what follows one."""
+"""Placeholder for a reply, to render the text after it."""
 
 
 class Chat:
     """A prompt and what followed it.
 
     Args:
-        tokenizer: With a chat template.
-        messages: The first messages; none where nobody is asked.
-        template_kwargs: Passed to the template, such as enable_thinking.
+        tokenizer: A tokenizer with a chat template.
+        messages: The first messages; empty if the model is not asked.
+        template_kwargs: Arguments for the template, such as enable_thinking.
     """
 
     def __init__(self, tokenizer: Any, messages: Sequence[Message], template_kwargs: Mapping[str, Any]) -> None:
@@ -44,7 +44,7 @@ class Chat:
         return self.prompt_ids + self.response_ids
 
     def say(self, token_ids: Sequence[int], log_probs: Sequence[float] | None) -> None:
-        """Add a reply as it was sampled; without log-probabilities the trajectory has none."""
+        """Add a reply as it was sampled. If log-probabilities are missing, the trajectory has none."""
         self.response_ids += token_ids
         self.response_mask += [1] * len(token_ids)
         self.log_probs = self.log_probs + list(log_probs) if self.log_probs is not None and log_probs else None
@@ -54,7 +54,7 @@ class Chat:
         token_ids = self._tokenizer.encode(self._after_reply(content), add_special_tokens=False)
         end = self._tokenizer.eos_token_id
         if self.response_ids and token_ids and self.response_ids[-1] == token_ids[0] == end:
-            token_ids = token_ids[1:]  # the model has written its end itself
+            token_ids = token_ids[1:]  # the model has already written the end token
         self.response_ids += token_ids
         self.response_mask += [0] * len(token_ids)
         if self.log_probs is not None:
@@ -72,7 +72,7 @@ class Chat:
         return text.partition(_REPLY)[2]
 
     def output(self, seconds: float, extra_fields: dict[str, Any], *, log_probs: bool) -> AgentLoopOutput:
-        """The trajectory, for verl."""
+        """The trajectory in verl's format."""
         return AgentLoopOutput(
             prompt_ids=self.prompt_ids,
             response_ids=self.response_ids,

@@ -1,4 +1,4 @@
-"""Columns of a batch in which each sample has a sequence of its own length: jagged tensors."""
+"""Columns of a batch with sequences of different lengths, as jagged tensors."""
 
 from collections.abc import Sequence
 from itertools import accumulate, chain
@@ -13,8 +13,8 @@ def from_rows(rows: Sequence[Sequence[float]], dtype: torch.dtype) -> torch.Tens
 
 
 def jagged(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """Sequences that stand one after the other as a column: (samples, jagged)."""
+    """Concatenated sequences as a column: (samples, jagged)."""
     lengths = offsets.diff()
-    # Without the bounds torch pads a column to the length of all rows together.
+    # Without these bounds torch pads a column to the total length of all rows.
     least, most = int(lengths.min()), int(lengths.max())
     return torch.nested.nested_tensor_from_jagged(values, offsets, min_seqlen=least, max_seqlen=most)

@@ -1,9 +1,9 @@
-"""The dataset that verl reads: rows are made from tasks when they are asked for, so opening it costs nothing.
+"""The dataset that verl reads. Rows are made from tasks on demand, so opening it is cheap.
 
-verl makes one for training and one for validation from the same class and configuration; only `data_files` differs,
-and the words "train" and "val" stand there. The dataset draws its order itself, because verl's own shuffle lists every
-index, and because what comes next in training depends on what came of the tasks before: use `data.shuffle=False` and
-`data.dataloader_num_workers=0`. verl saves its state in data.pt.
+verl creates one for training and one for validation from the same class and configuration. Only `data_files` differs:
+it is "train" or "val". The dataset draws its order itself, because verl's shuffle lists every index, and because the
+next training tasks depend on earlier results. Use `data.shuffle=False` and `data.dataloader_num_workers=0`. verl saves
+the dataset's state in data.pt.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,19 +20,22 @@ from veritas_rl.envs.task import SPLITS, Task
 from veritas_rl.errors import UserError
 
 PREPARED_BATCHES = 2
-"""How many batches of tasks the environments learn of before they are drawn."""
+"""How many batches of tasks the environments prepare in advance."""
 
 
 def split_of(data_files: str | Sequence[str]) -> str:
-    """Which split `data.train_files` or `data.val_files` names: the words "train" and "val" stand in their place.
+    """The split that `data.train_files` or `data.val_files` names.
 
     Raises:
-        UserError: Something else stands there.
+        UserError: The value is neither "train" nor "val".
     """
     names = [data_files] if isinstance(data_files, str) else list(data_files)
     stems = {Path(str(name)).stem for name in names}
     if len(stems) != 1 or not stems <= set(SPLITS):
-        raise UserError(f"data files are made, not read: train_files=train and val_files=val, not {names}")
+        raise UserError(
+            "data.train_files must be train and data.val_files must be val, because rows are generated, but the value "
+            f"is {names}"
+        )
     return stems.pop()
 
 
@@ -41,12 +44,12 @@ def row_of(task: Task, index: int, **drawn: str) -> dict[str, Any]:
 
     Args:
         task: The task.
-        index: In training the number of its draw, by which its outcome is recorded; else its position.
-        drawn: More plain values for `extra_info`, such as where the task comes from.
+        index: In training the number of the draw, under which the outcome is recorded; else the position.
+        drawn: More plain values for `extra_info`, such as the task's origin.
 
-    `data_source` is the environment; `extra_info` is a dict, because verl writes into it. A row holds nothing twice:
-    verl carries every column of every sample through each stage of a step, which on a small machine costs more than
-    the arithmetic.
+    `data_source` is the environment. `extra_info` is a dict, because verl writes into it. A row holds no value twice,
+    because verl sends every column through each stage of a step, which on a small machine costs more than the
+    arithmetic.
     """
     (turn, *_) = get_environment(task.env).start(task).turns()
     name = task.id
@@ -62,15 +65,15 @@ def row_of(task: Task, index: int, **drawn: str) -> dict[str, Any]:
 class DynamicEnvDataset(Dataset):
     """The tasks of an environment as verl rows.
 
-    In training, rows come from a `MixedSource` in its order: the index that is asked for has no meaning beyond the
-    length. In validation, each index has its row, and there is no state.
+    In training, rows come from a `MixedSource` in its order, and the requested index is ignored. In validation, each
+    index has a fixed row, and there is no state.
 
     Args:
         data_files: "train" or "val".
-        tokenizer: Unused: the agent loop makes the tokens.
-        config: verl's whole `data` node; `custom_cls.config` is what `parts_of` takes; `seed` seeds the order.
-        processor: Unused.
-        max_samples: At most this many different tasks, of each stage in training; -1 for all.
+        tokenizer: Not used, because the agent loop tokenizes.
+        config: verl's `data` node. `custom_cls.config` goes to `parts_of`, and `seed` seeds the order.
+        processor: Not used.
+        max_samples: The maximum number of different tasks, in training of each stage; -1 for all.
 
     Raises:
         UserError: The environment, a key or a value of `custom_cls.config` is wrong.
@@ -111,46 +114,45 @@ class DynamicEnvDataset(Dataset):
         return row_of(draw.task, draw.number, origin=draw.origin, stage=draw.stage)
 
     def record(self, outcomes: Mapping[int, tuple[float, float]]) -> list[str]:
-        """Take in how tasks were played, in the order in which they were drawn.
+        """Record the outcomes of tasks, in the order of their draws.
 
         Args:
-            outcomes: By a row's `index`: value and success, each the mean over the task's games.
+            outcomes: Mean value and mean success over the task's games, by the row's `index`.
 
         Returns:
-            Lines for the console, for each stage that is passed with it.
+            Lines for the console, one for each stage that is passed.
         """
         assert self.source is not None
         said = [self.source.record(number, *outcomes[number]) for number in sorted(outcomes)]
         return [line for line in said if line]
 
     def go_on_with(self, numbers: Iterable[int]) -> None:
-        """These draws, a row's `index` each, are still being played: a state that is loaded does not bring them again.
+        """Mark draws (a row's `index` each) as still being played, so that a loaded state does not draw them again.
 
-        The state may come later: torchdata's loader hands it on when it is first iterated.
+        The state may be loaded later, because torchdata's loader passes it on at its first iteration.
         """
         assert self.source is not None
         self.source.go_on_with(numbers)
 
     def metrics(self) -> dict[str, float]:
-        """What the curriculum and the failures measure; nothing in validation, or where a run has neither."""
+        """The metrics of curriculum and failure replay; empty in validation, or without both."""
         return {} if self.source is None else self.source.metrics()
 
     def state_dict(self) -> dict[str, Any]:
-        """What the next rows depend on. verl saves it in data.pt."""
+        """The state of the order. verl saves it in data.pt."""
         return {} if self.source is None else self.source.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was called.
+        """Continue from the state that `state_dict` returned.
 
         Raises:
-            UserError: The state is of another curriculum.
+            UserError: The state belongs to another curriculum.
         """
         if self.source is not None:
             self.source.load_state_dict(state)
 
 
 def _plain(config: Any) -> dict[str, Any]:
-    """A node of the configuration as a dict of plain values."""
     values = OmegaConf.to_container(config, resolve=True) if isinstance(config, DictConfig) else config
     assert isinstance(values, Mapping)
     return {str(key): value for key, value in values.items()}

@@ -1,7 +1,8 @@
-"""Starts the workers that play, and deals each batch to them; YAML names it as verl's `agent_loop_manager_class`.
+"""Start the workers that play, and distribute each batch to them. The YAML sets it as verl's
+`agent_loop_manager_class`.
 
-verl's modules that are imported here bring our trainer, which brings this module: both name each other as modules, so
-that either may be imported first.
+verl's modules import this package's trainer, which imports this module. Both therefore refer to each other as modules,
+so that either may be imported first.
 """
 
 import asyncio
@@ -19,14 +20,14 @@ from veritas_rl.verl_plugin import loop_worker
 
 
 class TaskLoopManager(AgentLoopManagerTQ):
-    """verl's manager, with our workers."""
+    """verl's manager with this package's workers."""
 
     started: ClassVar[list[Any]] = []
-    """Workers that are made and have not begun."""
+    """Workers that are created but not yet initialized."""
 
     @classmethod
     def start_workers(cls, config: DictConfig) -> None:
-        """Make the workers, on all nodes in turn, while the trainer makes everything else."""
+        """Create the workers round-robin on all nodes, in parallel with the trainer's other work."""
         nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0]
         cls.started = [
             loop_worker.TaskLoopWorker.options(
@@ -43,9 +44,9 @@ class TaskLoopManager(AgentLoopManagerTQ):
         await asyncio.gather(*(worker.begin.remote(*made_with) for worker in self.agent_loop_workers))
 
     def generate_sequences(self, prompts: TensorDict) -> None:
-        """Deal the rows of a batch to the workers, which begin to play.
+        """Distribute the rows of a batch to the workers, which start to play.
 
-        verl sends them the batch itself, which takes as long as a small model takes to play it.
+        verl would send the whole batch, which takes as long as a small model takes to play it.
         """
         columns = (tu.get(prompts, name) for name in loop_worker.NEEDED)
         rows = [dict(zip(loop_worker.NEEDED, values, strict=True)) for values in zip(*columns, strict=True)]

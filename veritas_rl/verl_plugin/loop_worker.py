@@ -24,23 +24,23 @@ from veritas_rl.verl_plugin.sample_key import SampleKey
 from veritas_rl.viewing.recording import PlayedGame, RecordedSession
 
 KEPT = ("uid", "data_source", "reward_model")
-"""What verl reads of a row after its sample was played."""
+"""The columns of a row that verl reads after its sample was played."""
 
 NEEDED = (*KEPT, "extra_info")
-"""What is needed of a row to play it."""
+"""The columns that are needed to play a row."""
 
 logger = logging.getLogger(__name__)
 
 
 @ray.remote
 class TaskLoopWorker(AgentLoopWorker):
-    """Plays batches. It is made before there is a rollout to play with, because its imports take seconds."""
+    """Plays batches. It is created before the rollout exists, because its imports take seconds."""
 
     def __init__(self) -> None:
         """Only import."""
 
     def begin(self, *args: Any) -> None:
-        """Take what verl's own worker is made with, and be ready to play."""
+        """Initialize with the arguments of verl's own worker."""
         super().__init__(*args)
         tq.init()
         client = self.llm_client
@@ -59,19 +59,19 @@ class TaskLoopWorker(AgentLoopWorker):
         self._games: list[PlayedGame] = []
 
     def take_games(self) -> list[PlayedGame]:
-        """The games of validation that were recorded since this was last asked, in the order of their rows."""
+        """The validation games recorded since the last call, in the order of their rows."""
         taken, self._games = self._games, []
         return taken
 
     async def play(self, rows: list[dict[str, Any]], step: int, validate: bool) -> None:
-        """Begin to play, and return at once: what comes of it is written to TransferQueue.
+        """Start to play, and return at once. The results are written to TransferQueue.
 
         Args:
-            rows: `NEEDED` of rows of `DynamicEnvDataset`.
-            step: That is trained or validated.
-            validate: Whether it is validated.
+            rows: The columns `NEEDED` of rows of `DynamicEnvDataset`.
+            step: The training step.
+            validate: Whether the rows are validation rows.
         """
-        # Asynchronous training takes whichever games have ended: there, none may wait for the others.
+        # Asynchronous training takes each game as it ends, so there no game waits for the others.
         together = validate or self.config.trainer.v1.trainer_mode == "sync"
         for part in [rows] if together else [[row] for row in rows]:
             playing = asyncio.create_task(self._play_or_fail(part, step, validate))
@@ -79,11 +79,11 @@ class TaskLoopWorker(AgentLoopWorker):
             playing.add_done_callback(self._playing.discard)
 
     async def finish(self) -> None:
-        """Return when nothing is played any more."""
+        """Wait until all games have ended."""
         await asyncio.gather(*self._playing)
 
     async def _play_or_fail(self, rows: list[dict[str, Any]], step: int, validate: bool) -> None:
-        """Play rows. Whatever fails, they are marked: verl waits for ever for rows without a status."""
+        """Play rows, and mark them as failed after an error. verl waits forever for rows without a status."""
         try:
             await self._play(rows, step, validate)
         except Exception:
@@ -141,10 +141,10 @@ class TaskLoopWorker(AgentLoopWorker):
 
 
 def columns(replies: Sequence[tuple[dict[str, Any], AgentLoopOutput]]) -> TensorDict:
-    """What verl's trainer and engines read of replies, a sample for each: tokens as (samples, jagged).
+    """The columns that verl's trainer and engines read, one sample per reply. Tokens are (samples, jagged).
 
     Args:
-        replies: The row of the task, `KEPT` of it at least, and what became of it.
+        replies: For each reply, the task's row with at least the columns `KEPT`, and the agent loop's output.
     """
     rows, outputs = zip(*replies, strict=True)
     whole = [[*output.prompt_ids, *output.response_ids] for output in outputs]
@@ -157,7 +157,7 @@ def columns(replies: Sequence[tuple[dict[str, Any], AgentLoopOutput]]) -> Tensor
         "position_ids": from_rows([range(len(tokens)) for tokens in whole], torch.int64),
         "response_mask": mask,
         "loss_mask": mask,
-        # verl wants a reward for each token: a reply's stands at its last.
+        # verl expects a reward per token. A reply's reward is at its last token.
         "rm_scores": from_rows(
             [[*[0.0] * (len(output.response_ids) - 1), output.reward_score or 0.0] for output in outputs], torch.float32
         ),
@@ -171,7 +171,7 @@ def columns(replies: Sequence[tuple[dict[str, Any], AgentLoopOutput]]) -> Tensor
 
 
 def tag(output: AgentLoopOutput, step: int) -> dict[str, Any]:
-    """By what verl's replay buffer and its balancing of ranks know a reply; lengths in tokens."""
+    """The tag of a reply for verl's replay buffer and rank balancing. Lengths are in tokens."""
     prompt, response = len(output.prompt_ids), len(output.response_ids)
     weights = {
         name: step - 1 if (made_by := output.extra_fields.get(name)) is None else made_by

@@ -1,11 +1,11 @@
-"""A base in 4 bit for LoRA: NF4, as in QLoRA (arXiv:2305.14314, section 3), with bitsandbytes.
+"""A 4-bit base model for LoRA: NF4, as in QLoRA (arXiv:2305.14314, section 3), with bitsandbytes.
 
-`quantize` puts a `FourBitLinear` in place of each linear layer of a model's body. bitsandbytes' own layer keeps the
-scales of its codes as plain attributes, which FSDP2 neither divides, moves nor sends to other ranks. Here codes and
-scales are both parameters, so FSDP2 treats them as it treats all others.
+`quantize` replaces each linear layer of a model's body with a `FourBitLinear`. bitsandbytes' own layer stores the
+scales as plain attributes, which FSDP2 neither shards, moves nor sends to other ranks. Here both codes and scales are
+parameters, so FSDP2 treats them like all others.
 
-FSDP2 of torch 2.11 casts every parameter that it gathers to the dtype of computing, integers included. So both are
-stored as bits of that dtype, of which no number is ever read.
+FSDP2 of torch 2.11 casts every gathered parameter to the compute dtype, including integers. Codes and scales are
+therefore stored as bits of that dtype, and never read as its numbers.
 """
 
 from typing import Any
@@ -14,18 +14,18 @@ import torch
 from torch import nn
 
 BLOCK = 64
-"""Weights that have one scale. QLoRA's choice."""
+"""Weights per scale, as in QLoRA."""
 
 
 class FourBitLinear(nn.Linear):
     """A frozen linear layer whose weights are 4-bit codes.
 
-    It is a `nn.Linear` to peft, which puts an adapter beside it, and its weights cannot be read as numbers.
+    peft treats it as an `nn.Linear` and adds an adapter. Its weights cannot be read as numbers.
 
     Attributes:
         weight: The codes, two in a byte, (outputs, inputs / 2) bytes.
-        scales: A number in fp32 for each `BLOCK` weights of a row, (outputs, inputs / BLOCK * 4) bytes.
-        bias: As it was.
+        scales: One fp32 number for each `BLOCK` weights of a row, (outputs, inputs / BLOCK * 4) bytes.
+        bias: The layer's bias, not quantized.
     """
 
     scales: nn.Parameter
@@ -34,9 +34,9 @@ class FourBitLinear(nn.Linear):
         """Quantize a layer.
 
         Args:
-            linear: The layer. Its inputs are a multiple of `BLOCK`. On the meta device only the shapes are made.
-            storage: The dtype as which the bits are kept: that in which FSDP computes.
-            device: Where the codes are made, before they go to where the layer is. A CPU takes seconds for a layer.
+            linear: The layer, whose inputs are a multiple of `BLOCK`. On the meta device only the shapes are made.
+            storage: The dtype of the stored bits, which is FSDP's compute dtype.
+            device: The device that quantizes. The codes then move to the layer's device. A CPU takes seconds per layer.
         """
         nn.Module.__init__(self)
         self.in_features, self.out_features = linear.in_features, linear.out_features
@@ -56,7 +56,7 @@ class FourBitLinear(nn.Linear):
         self.requires_grad_(False)
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """The product with the weights that the codes mean. The backward pass reads the codes again."""
+        """The product with the dequantized weights. The backward pass dequantizes again."""
         from bitsandbytes import matmul_4bit  # pyright: ignore[reportMissingImports, reportPrivateImportUsage]
 
         device = input.device.type
@@ -66,7 +66,7 @@ class FourBitLinear(nn.Linear):
         return matmul_4bit(input, self._codes(), quant_state=self._state(input.dtype), bias=bias)
 
     def weights(self) -> torch.Tensor:
-        """What the codes mean, in fp32, (outputs, inputs)."""
+        """The dequantized weights in fp32, (outputs, inputs)."""
         from bitsandbytes import functional  # pyright: ignore[reportMissingImports]
 
         return functional.dequantize_4bit(self._codes(), self._state(torch.float32))
@@ -75,7 +75,6 @@ class FourBitLinear(nn.Linear):
         return self.weight.view(torch.uint8).view(-1, 1)
 
     def _state(self, dtype: torch.dtype) -> Any:
-        """What bitsandbytes needs to know of the codes, for numbers of a dtype."""
         from bitsandbytes import functional  # pyright: ignore[reportMissingImports]
 
         return functional.QuantState(
@@ -96,7 +95,7 @@ def quantize(model: Any, storage: torch.dtype, device: Any = "cpu") -> None:
         device: See `FourBitLinear`.
 
     Raises:
-        ValueError: It has no linear layer whose inputs are a multiple of `BLOCK`.
+        ValueError: The model has no linear layer whose inputs are a multiple of `BLOCK`.
     """
     found = {
         name: module
@@ -104,7 +103,9 @@ def quantize(model: Any, storage: torch.dtype, device: Any = "cpu") -> None:
         if type(module) is nn.Linear and module.in_features % BLOCK == 0
     }
     if not found:
-        raise ValueError(f"{type(model).__name__} has no linear layer with a multiple of {BLOCK} inputs to quantize")
+        raise ValueError(
+            f"{type(model).__name__} cannot be quantized: it has no linear layer with a multiple of {BLOCK} inputs"
+        )
     while found:
         name, module = found.popitem()
         model.base_model.set_submodule(name, FourBitLinear(module, storage, device))

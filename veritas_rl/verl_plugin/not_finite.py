@@ -1,7 +1,7 @@
-"""A training batch whose loss, gradient or advantages are no finite numbers: saved, to be looked at, and named.
+"""Save and report a training batch whose loss, gradient or advantages are not finite.
 
-verl makes no update of a gradient that is not finite, and goes on without a word. The trainer ends the run instead,
-before anything of that step is saved: the last checkpoint is from before it.
+verl silently skips the update of a gradient that is not finite, and continues. The trainer instead ends the run before
+it saves anything of that step, so the last checkpoint is older than the step.
 
     import torch
     batch = torch.load("train/outputs/<date>/<time>/not_finite/step_12.pt", weights_only=False)
@@ -18,28 +18,28 @@ from typing import Any
 from veritas_rl.checkpoints.folder import keep_newest_beside
 
 FINITE = ("loss", "grad_norm")
-"""How the names of those metrics end that must be finite numbers."""
+"""The suffixes of metrics that must be finite."""
 
 RANK = "not_finite/rank_"
-"""How the name of the metric begins by which a rank says that its own loss is not finite; the rank follows."""
+"""The prefix of the metric with which a rank reports that its loss is not finite. The rank follows."""
 
 FOLDER = "not_finite"
-"""In the folder of a run's logs."""
+"""The folder of saved batches in the folder of a run's logs."""
 
 FILES = 3
-"""How many batches are kept: runs that resume write to the same folder."""
+"""The number of batches that are kept. Resumed runs write to the same folder."""
 
 NAMED_TASKS = 8
-"""How many tasks an error names; the log has all of them."""
+"""How many tasks an error names. The log lists all of them."""
 
 
 def broken(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """The losses and gradient norms of a step that are no finite numbers."""
+    """The losses and gradient norms of a step that are not finite."""
     return {name: value for name, value in metrics.items() if name.endswith(FINITE) and not math.isfinite(value)}
 
 
 def take_ranks(metrics: dict[str, Any]) -> set[int]:
-    """Remove what ranks have said of themselves from the metrics of a step; the ranks."""
+    """Remove the ranks' reports from the metrics of a step, and return the ranks."""
     named = {name: found for name in metrics if (found := re.search(rf"{RANK}(\d+)$", name))}
     for name in named:
         del metrics[name]
@@ -47,15 +47,15 @@ def take_ranks(metrics: dict[str, Any]) -> set[int]:
 
 
 def report(step: int, batch: Any, numbers: Mapping[str, float], ranks: set[int], of: int, tasks: Sequence[str]) -> str:
-    """Save a batch; the line that says what is wrong with it and where it is.
+    """Save a batch, and return a line with the error and the file.
 
     Args:
-        step: Of the batch.
-        batch: verl's `KVBatchMeta`, in the order in which it was divided among the ranks.
-        numbers: The metrics of the step that are no finite numbers.
-        ranks: Those whose own loss is none; empty where it is the gradient of all.
-        of: How many ranks there are.
-        tasks: That were trained on.
+        step: The step of the batch.
+        batch: verl's `KVBatchMeta`, in the order of the ranks.
+        numbers: The metrics of the step that are not finite.
+        ranks: The ranks whose loss is not finite; empty if it is the common gradient.
+        of: The number of ranks.
+        tasks: The tasks of the batch.
     """
     import torch  # verl's patches import this module, in every process.
     import transfer_queue as tq
@@ -77,37 +77,37 @@ def report(step: int, batch: Any, numbers: Mapping[str, float], ranks: set[int],
     more = f" and {len(tasks) - NAMED_TASKS} more, which the log names" if len(tasks) > NAMED_TASKS else ""
     return (
         f"step {step}: {found} {_on_ranks(ranks, of)}{also}; {saved}; its tasks were {', '.join(tasks[:NAMED_TASKS])}"
-        f"{more}; nothing of this step is kept, and the same command goes on from the last checkpoint"
+        f"{more}; this step is not kept: type the same command to resume from the last checkpoint"
     )
 
 
 def report_of_fine_tuning(batch: Any, loss: float, rank: int) -> str:
-    """Save what one rank computed a loss of; the line that says so.
+    """Save the batch of one rank's loss, and return a line about it.
 
     Args:
         batch: A `TensorDict`.
         loss: The loss.
-        rank: Of the process.
+        rank: The rank of the process.
     """
     import torch
 
     columns = {name: list(column.unbind()) for name, column in batch.items() if isinstance(column, torch.Tensor)}
     return (
-        f"the loss on rank {rank} is {loss}; {save(logs_folder(), f'rank_{rank}', columns)}; nothing of this step is "
-        "kept, and the same command goes on from the last checkpoint"
+        f"the loss on rank {rank} is {loss}; {save(logs_folder(), f'rank_{rank}', columns)}; this step is "
+        "not kept: type the same command to resume from the last checkpoint"
     )
 
 
 def logs_folder() -> Path:
-    """The folder of the run's logs, as the launcher has named it to verl's processes; or else this one."""
+    """The folder of the run's logs, which the launcher sets for verl's processes; else the current folder."""
     return Path(os.environ.get("VERL_FILE_LOGGER_PATH", "metrics.jsonl")).parent
 
 
 def rows_not_finite(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[int]]:
-    """The rows of each column that hold a number that is not finite; columns without any are left out.
+    """The rows of each column with a value that is not finite. Columns without such rows are left out.
 
     Args:
-        columns: A tensor, or something else, for each row.
+        columns: A tensor or another value for each row.
     """
     found = {
         name: [
@@ -119,12 +119,12 @@ def rows_not_finite(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[int]
 
 
 def save(folder: Path, name: str, batch: Mapping[str, Any]) -> str:
-    """Write a batch down; where it is, in a clause.
+    """Write a batch to a file, and return its path as a clause.
 
     Args:
-        folder: That of the run's logs.
-        name: Of the file, without its ending.
-        batch: Its columns, and what else is known of it.
+        folder: The folder of the run's logs.
+        name: The file's name without its extension.
+        batch: The columns, and further values.
     """
     import torch
 

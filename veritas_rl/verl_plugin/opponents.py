@@ -1,7 +1,7 @@
-"""The other seats of a whole game: players in Ray actors of their own, so that no thinking stalls a game.
+"""The other seats of a whole game: players in separate Ray actors, so that they do not block games.
 
-A search holds Python's global lock while it runs, so a thread would not do. What several games ask at about the same
-time is sent in one call.
+A search holds Python's global interpreter lock, so a thread is not enough. Simultaneous requests of several games are
+sent in one call.
 """
 
 import asyncio
@@ -18,23 +18,23 @@ from veritas_rl.players.loading import ReplySettings, open_player
 from veritas_rl.players.registry import CHECKPOINT, PAST, make_bot
 
 GATHER_SECONDS = 0.002
-"""How long a first turn waits for others to be sent with it."""
+"""Seconds that a first turn waits for others."""
 CORES_PER_SERVER = 4
 
 
 def servers_of(cores: int, workers: int) -> int:
-    """How many processes each of several agent-loop workers gives to one player on a machine with so many cores."""
+    """The number of processes per player of each agent-loop worker on this machine."""
     return max(1, cores // CORES_PER_SERVER // workers)
 
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """What the opponents that are models are made with.
+    """The settings of opponents that are models.
 
     Attributes:
-        checkpoints: Where the run saves its checkpoints.
-        base: The model that the run began with.
-        replies: How they write.
+        checkpoints: The run's checkpoint folder.
+        base: The run's start model.
+        replies: The settings of their replies.
     """
 
     checkpoints: Path
@@ -42,9 +42,9 @@ class ModelSettings:
     replies: ReplySettings
 
     def open(self, name: str, env: str) -> Player:
-        """The player of that name."""
+        """Open a player by its name."""
         if name == PAST:
-            # It imports torch: 350 MB, which a process that only searches does not need.
+            # This imports torch (350 MB), which a process that only searches does not need.
             from veritas_rl.players.past import PastPlayer
 
             return PastPlayer(self.checkpoints, self.base, env, self.replies)
@@ -65,19 +65,19 @@ class OpponentServer:
 
 
 class Opponent:
-    """One player of that name, asked by many games at once.
+    """A player that many games ask at once.
 
     Args:
-        name: As in `veritas_rl.players.registry`.
+        name: Its name in `veritas_rl.players.registry`.
         env: The environment that it plays.
-        models: For an opponent that is a model.
-        workers: How many agent-loop workers this machine has, each with an opponent of its own.
+        models: The settings of an opponent that is a model.
+        workers: The number of agent-loop workers of this machine, each with its own opponent.
     """
 
     def __init__(self, name: str, env: str, models: ModelSettings | None = None, workers: int = 1) -> None:
-        # A random move takes less than the way to another process.
+        # A random move is cheaper than a call to another process.
         self._here = make_bot(name, env) if name == "random" else None
-        # A model computes on all cores as it is.
+        # A model already uses all cores.
         count = 0 if self._here else 1 if models else servers_of(len(os.sched_getaffinity(0)), workers)
         self._servers: list[Any] = [OpponentServer.remote(name, env, models) for _ in range(count)]
         self._waiting: list[tuple[Turn, asyncio.Future[Reply]]] = []
@@ -108,7 +108,7 @@ class Opponent:
             replies = await server.act.remote([turn for turn, _ in share])
             for (_, future), reply in zip(share, replies, strict=True):
                 future.set_result(reply)
-        except Exception as error:  # whatever the server met is what each of its callers meets
+        except Exception as error:  # every caller gets the server's error
             for _, future in share:
                 if not future.done():
                     future.set_exception(error)

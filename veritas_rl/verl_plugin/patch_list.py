@@ -1,4 +1,4 @@
-"""Writes docs/patches.md, the list of everything that we change in verl and its libraries at run time.
+"""Write docs/patches.md, the list of all run-time patches of verl and its libraries.
 
 python -m veritas_rl.verl_plugin.patch_list
 """
@@ -16,16 +16,16 @@ from veritas_rl.verl_plugin.patches import patches_in
 PAGE = ROOT / "docs/patches.md"
 
 GROUPS: tuple[tuple[str, ModuleType, str], ...] = (
-    ("In every run", patches, "These mend faults."),
-    ("On a CPU only", corrections, "verl has no CPU platform, and does not train on one without these."),
+    ("In every run", patches, "These fix faults."),
+    ("On a CPU only", corrections, "verl has no CPU platform, and cannot train on a CPU without these."),
     (
         "On a CPU only, for speed",
         speed,
-        "These change no result. [benchmarks.md](benchmarks.md) has the gain of each. VERITAS_RL_CPU_PATCHES leaves "
-        "them off: `0` all of them, `-small_cells,-one_part` these two.",
+        "These do not change results. [benchmarks.md](benchmarks.md) has the gain of each. VERITAS_RL_CPU_PATCHES "
+        "turns them off: `0` all of them, `-small_cells,-one_part` these two.",
     ),
 )
-"""The heading, the module, and what its patches have in common."""
+"""The heading, the module, and a description of its patches."""
 
 
 def page() -> str:
@@ -36,7 +36,7 @@ def page() -> str:
         "# Patches of verl",
         "",
         *textwrap.wrap(
-            f"Training runs verl {required_version('verl')} as released. At run time {counts[0]} small patches mend "
+            f"Training runs verl {required_version('verl')} as released. At run time {counts[0]} small patches fix "
             f"faults; on a CPU {counts[1]} more make verl run, and {counts[2]} make it faster. Each patch checks the "
             "version and the faulty line of source, and stops the run with an error if either has changed.",
             width=120,
@@ -49,7 +49,7 @@ def page() -> str:
             "",
             *textwrap.wrap(about, width=120),
             "",
-            "| patch | module | what is wrong, and what we do |",
+            "| patch | module | fault and fix |",
         ]
         lines += ["| --- | --- | --- |"]
         lines += [f"| `{patch.name}` | `{patch.module}` | {patch.summary} |" for patch in patches_in(module)]

@@ -1,8 +1,8 @@
-"""Changes of verl at run time that every run needs, one small function for each fault.
+"""Run-time patches of verl that every run needs: one small function for each fault.
 
-A `Patch` names the module that has the fault and runs after that module was imported. It checks that the fault is still
-there and refuses on a version that it was not written for, so no patch outlives its fault. docs/patches.md lists all of
-them; `python -m veritas_rl.verl_plugin.patch_list` writes it.
+A `Patch` names the faulty module and runs after that module is imported. It checks that the fault still exists, and
+refuses any other version, so no patch outlives its fault. `python -m veritas_rl.verl_plugin.patch_list` writes the list
+in docs/patches.md.
 """
 
 import functools
@@ -24,7 +24,7 @@ from veritas_rl.verl_plugin import not_finite
 
 
 class PatchRefused(RuntimeError):
-    """A package is not the version that a patch was written for, or the fault that it mends is gone."""
+    """A package is not the version that a patch was written for, or its fault no longer exists."""
 
 
 @dataclass(frozen=True)
@@ -46,43 +46,46 @@ class Patch:
 
     @property
     def summary(self) -> str:
-        """What is at fault and what is done about it, in one line."""
+        """The fault and the fix, in one line."""
         return (inspect.getdoc(self.apply) or "").partition("\n")[0]
 
     def register(self) -> None:
-        """Apply it once the module is imported, which is at once where it was imported before."""
+        """Apply the patch after the import of the module, or at once if it is already imported."""
         when_imported(self.module)(self.apply)
 
 
 def patch_of(module: str) -> Callable[[Callable[[Any], None]], Patch]:
-    """Makes a function a patch of the module with this name."""
+    """Decorate a function as a patch of a module."""
     return functools.partial(Patch, module)
 
 
 def patches_in(module: ModuleType) -> tuple[Patch, ...]:
-    """The patches that a module of ours defines, in their order."""
+    """The patches that a module defines, in their order."""
     return tuple(value for value in vars(module).values() if isinstance(value, Patch))
 
 
 def require_fault(function: Callable[..., Any], line: str, package: str = "verl") -> None:
-    """Refuse unless this is the pinned version and `line` stands in the source of `function`."""
+    """Raise `PatchRefused` unless the version is the pinned one and `line` is in the source of `function`."""
     installed, required, name = importlib.metadata.version(package), required_version(package), function.__name__
     if installed != required:
-        raise PatchRefused(f"{package} {installed} is installed, the patch of {name} is for {package} {required}")
+        raise PatchRefused(
+            f"the patch of {name} needs {package} {required}, but {package} {installed} is installed: run bash "
+            "train/scripts/setup.sh"
+        )
     if line not in inspect.getsource(function):
         raise PatchRefused(f"{name} of {package} {installed} no longer has the fault: {line}")
 
 
 CHUNK_ELEMENTS = 1 << 24
-"""How many logits are exponentiated at once."""
+"""How many logits are processed at once."""
 
 
 @patch_of("verl.utils.torch_functional")
 def log_probabilities(module: Any) -> None:
     """Without flash-attn, log-probabilities are computed token by token and rounded to bf16: use fp32, many at once.
 
-    bf16 rounds a log-probability of about -5 to steps of 1/32. A graph node for each token took more than half of an
-    update of a small model on a CPU.
+    bf16 rounds a log-probability of about -5 to steps of 1/32. One graph node per token took more than half of a small
+    model's update on a CPU.
     """
     from torch.utils.checkpoint import checkpoint
 
@@ -102,7 +105,7 @@ def log_probabilities(module: Any) -> None:
         if rows.dtype == torch.float32:
             found = [normalizer(chunk) for chunk in chunks]
         else:
-            # The backward pass makes the fp32 copies again, so they are not all kept.
+            # The backward pass recomputes the fp32 copies, so they are not all kept.
             found = [checkpoint(normalizer, chunk, use_reentrant=False, preserve_rng_state=False) for chunk in chunks]
         return chosen - torch.cat(found).view_as(chosen)
 
@@ -113,8 +116,8 @@ def log_probabilities(module: Any) -> None:
 def critic_head(module: Any) -> None:
     """The critic always loads flash attention and a random head: use the configured attention and a head of zeros.
 
-    The first values of a random head are noise, and a checkpoint that holds adapters alone could not restore it. A
-    model that lacks other weights is refused; the launcher refuses a model of which transformers makes no critic.
+    The first values of a random head are noise, and a checkpoint with adapters only could not restore it. A model that
+    lacks other weights is refused. The launcher refuses a model without a critic class.
     """
     original = module.load_valuehead_model
     require_fault(original, 'attn_implementation="flash_attention_2"')
@@ -133,7 +136,9 @@ def critic_head(module: Any) -> None:
         )
         body = f"{model.base_model_prefix}."
         if lost := sorted(name for name in loaded["missing_keys"] if name.startswith(body)):
-            raise ValueError(f"{local_path} lacks weights of its own: {', '.join(lost[:3])} ({len(lost)} in all)")
+            raise ValueError(
+                f"{local_path} lacks {len(lost)} weights, such as {', '.join(lost[:3])}: download the model again"
+            )
         for name, parameter in model.named_parameters():
             if name in loaded["missing_keys"]:
                 parameter.data.zero_()
@@ -159,10 +164,10 @@ def critic_adapter(module: Any) -> None:
 
 @patch_of("verl.workers.engine.fsdp.transformer_impl")
 def four_bit_base(module: Any) -> None:
-    """verl knows no base in 4 bit for LoRA: where `model.lora.quantization` says nf4, quantize what it has loaded."""
+    """verl has no 4-bit base for LoRA: if `model.lora.quantization` is nf4, quantize the loaded model."""
     engine = module.FSDPEngine
     original = engine._build_module
-    # Nothing of quantisation is handed to transformers.
+    # verl passes no quantization settings to transformers.
     require_fault(original, "torch_dtype=torch_dtype,\n                    config=self.model_config.hf_config,")
 
     @functools.wraps(original)
@@ -182,10 +187,10 @@ def four_bit_base(module: Any) -> None:
 
 @patch_of("verl.workers.engine.fsdp.transformer_impl")
 def padding_waste(module: Any) -> None:
-    """verl does not say how much of what it computes is padding: report `waste`, the tokens computed over real tokens.
+    """verl does not report how much of its work is padding: report `waste`, computed tokens over real tokens.
 
-    Each update of actor and critic has it, as a mean over micro-batches. Real tokens are those of rows of which
-    something is learned: rows that only fill a mini-batch are waste too.
+    Each update of actor and critic reports it as a mean over micro-batches. Real tokens are those of rows with a
+    learned token. Rows that only fill a mini-batch count as waste.
     """
     engine = module.FSDPEngineWithLMHead
     prepare, forward = engine.prepare_model_inputs, engine.forward_step
@@ -200,7 +205,7 @@ def padding_waste(module: Any) -> None:
     @functools.wraps(forward)
     def forward_step(self: Any, micro_batch: Any, loss_function: Any, forward_only: bool) -> Any:
         loss, output = forward(self, micro_batch, loss_function, forward_only)
-        # Supervised fine-tuning logs what it is given without taking means.
+        # Supervised fine-tuning would log the metric without averaging.
         if not forward_only and "response_mask" in micro_batch:
             learned = module.torch.stack([mask.any() for mask in micro_batch["response_mask"].unbind()])
             real = int((micro_batch["input_ids"].offsets().diff() * learned).sum())
@@ -213,7 +218,7 @@ def padding_waste(module: Any) -> None:
 
 @patch_of("verl.workers.engine.fsdp.transformer_impl")
 def losses_not_finite(module: Any) -> None:
-    """A loss that is no finite number is averaged over ranks, and training goes on: name the rank, or end the run.
+    """A loss that is not finite is averaged over ranks, and training continues: report the rank, or end the run.
 
     In RL the trainer finds the metric `not_finite/rank_R` among those of the update; fine-tuning has none of ours.
     """
@@ -255,7 +260,7 @@ def metrics_file(module: Any) -> None:
 
 @patch_of("verl.utils.fsdp_utils")
 def adapter_of_shards(module: Any) -> None:
-    """PEFT 0.21 finds no adapter inside FSDP 1, nor in one layer, so verl sends an empty one: gather it ourselves."""
+    """PEFT 0.21 finds no adapter inside FSDP 1 or in one layer, so verl sends an empty one: gather it directly."""
     original = module.collect_lora_params
     require_fault(original, "lora_params = get_peft_model_state_dict(peft_model)")
 
@@ -272,9 +277,9 @@ def adapter_of_shards(module: Any) -> None:
 
 @patch_of("verl.workers.engine_workers")
 def adapter_delivery(module: Any) -> None:
-    """Nothing checks that a rollout holds the adapter that was sent: compare digests after each weight sync.
+    """verl does not check that a rollout holds the sent adapter: compare digests after each weight sync.
 
-    A run whose rollout holds something else ends with one line.
+    If they differ, the run ends with a one-line error.
     """
     worker = module.ActorRolloutRefWorker
     original = worker.update_weights
@@ -299,7 +304,7 @@ def adapter_delivery(module: Any) -> None:
 
 @patch_of("verl.workers.rollout.vllm_rollout.vllm_async_server")
 def answers_of_workers(module: Any) -> None:
-    """The vLLM server asks its workers and drops what they answer: return it."""
+    """The vLLM server drops the answers of its workers: return them."""
     server = module.vLLMHttpServer
     original = server.collective_rpc
     require_fault(original, "        await self.engine.collective_rpc(")
@@ -319,9 +324,9 @@ def answers_of_workers(module: Any) -> None:
 
 @patch_of("verl.workers.rollout.vllm_rollout.utils")
 def adapter_of_vllm(module: Any) -> None:
-    """A worker of vLLM cannot be asked which adapter it generates with: let it say the digests.
+    """A vLLM worker cannot report its adapter: add a method that returns the adapter's digests.
 
-    The method is added to what verl makes each worker inherit from.
+    The method is added to the class that verl makes each worker inherit from.
     """
     extension = module.vLLMColocateWorkerExtension
     require_fault(extension._update_weights, "lora_int_id=VLLM_LORA_INT_ID")
@@ -336,9 +341,10 @@ def adapter_of_vllm(module: Any) -> None:
 
 @patch_of("verl.utils.checkpoint.checkpoint_handler")
 def epoch_boundary(module: Any) -> None:
-    """Fine-tuning that resumes where an epoch ended skips the next one, and exits with 0: begin it afresh.
+    """Fine-tuning that resumes at the end of an epoch skips the next epoch and exits with 0: start the next epoch.
 
-    The saved place in the data is the end of the epoch before. Reinforcement learning has no such fault.
+    The saved position in the data is the end of the previous epoch. Reinforcement learning does not have this
+    fault.
     """
     handler = module.CheckpointHandler
     original = handler._load_dataloader_state

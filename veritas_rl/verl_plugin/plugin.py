@@ -1,7 +1,8 @@
-"""What verl loads at `import verl`: it registers what we add to verl, and the patches.
+"""The plugin that verl loads at `import verl`. It registers this package's extensions and patches.
 
-Nothing heavy is imported here, because every Ray process of a run pays for it. Each registration waits for the module
-that holds the table (`wrapt.when_imported`), so a process that never trains never imports the training engines.
+Imports stay light here, because every Ray process of a run loads this module. Each registration waits for the import of
+the module that holds the registry (`wrapt.when_imported`), so a process that never trains never imports the training
+engines.
 """
 
 import ctypes
@@ -15,8 +16,8 @@ from veritas_rl.verl_plugin import patches
 from veritas_rl.verl_plugin.cpu import room
 
 if os.environ.get("VERITAS_RL_DIE_WITH_PARENT") == "1":
-    # torchrun leaves its processes running when it is killed: two runs would then write to one folder. This is
-    # PR_SET_PDEATHSIG of prctl(2).
+    # A killed torchrun leaves its processes running, and two runs would write to one folder. Sets PR_SET_PDEATHSIG of
+    # prctl(2).
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 

@@ -1,8 +1,8 @@
-"""verl's replay buffer with what a game run needs: quick polls, metrics of tasks, and no silent failures.
+"""verl's replay buffer with quick polls, metrics of tasks, and no silent failures.
 
-Chosen by `trainer.v1.sampler.custom_sampler`; the trainer `game_async` takes its asynchronous form. verl's own looks
-every 2 s whether a batch is there, which is most of a small step; logs none of `reward_extra_info` in training; and
-trains on a padded batch when an agent loop raised.
+`trainer.v1.sampler.custom_sampler` selects it, and the trainer `game_async` uses its asynchronous form. verl's own
+buffer polls every 2 s, which is most of a small step. It logs no `reward_extra_info` in training, and trains on a
+padded batch after an agent loop has raised an error.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 from veritas_rl.verl_plugin.sample_key import SampleKey
 
 POLL_SECONDS = 0.05
-"""How often the queue is asked; one question costs about a millisecond."""
+"""Seconds between two polls. A poll takes about a millisecond."""
 
 
 class TaskReplayBuffer(ReplayBuffer):
@@ -35,12 +35,12 @@ class TaskReplayBuffer(ReplayBuffer):
         failed = sum(len(keys) for keys in self.failure_keys.values())
         if failed:
             raise RuntimeError(
-                f"{failed} samples failed in the agent loop: an error of the program, not of the model. "
-                "Its traceback stands above, after 'Error in playing'."
+                f"{failed} samples failed in the agent loop because of a program error: its traceback is above, after "
+                "'Error in playing'"
             )
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict[str, float]]:
-        """A batch as verl samples it, with the metrics of its games."""
+        """A batch as verl samples it, with the metrics of its games added."""
         batch, metrics = super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
         if partition_id == "train":
             columns = ["extra_fields", "rm_scores"]
@@ -53,18 +53,18 @@ class TaskReplayBuffer(ReplayBuffer):
 
 
 class AsyncTaskReplayBuffer(TaskReplayBuffer, ReplayBufferAsync):
-    """The same, of games that go on from step to step."""
+    """The same for games that continue from step to step."""
 
 
 def task_metrics(
     keys: Sequence[str], fields: Sequence[Mapping[str, Any]], rewards: Sequence[float]
 ) -> dict[str, float]:
-    """Means over a batch, counted by games: each seat of each game is one, however many replies it gave.
+    """Means over a batch. Each seat of each game counts once, for any number of replies.
 
     Args:
-        keys: Of each sample, see `SampleKey`.
-        fields: What the agent loop said of each sample.
-        rewards: The reward of each sample; a seat's is the mean of its replies'.
+        keys: The key of each sample, see `SampleKey`.
+        fields: The agent loop's extra fields of each sample.
+        rewards: The reward of each sample. A seat's reward is the mean over its replies.
 
     Returns:
         `task/success` of all, the same by environment and group (`openspiel/success`, `openspiel/hex/success`), and in

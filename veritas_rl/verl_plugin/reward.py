@@ -14,7 +14,7 @@ from veritas_rl.errors import UserError
 
 
 def reward_info(task: Task, score: Score) -> dict[str, Any]:
-    """What is logged beside the reward: numbers are averaged by group, words are kept for the dump of generations."""
+    """Values that are logged beside the reward. Numbers are averaged by group, text goes to the dump of generations."""
     counts = {name: float(score.details[name]) for name in ("moves", "mistakes") if name in score.details}
     return {
         **counts,
@@ -39,14 +39,14 @@ def compute_score(
     Args:
         data_source: The environment.
         solution_str: The reply.
-        ground_truth: The task's id. Not used: the task is in `extra_info`.
-        extra_info: The task's values; `env` names the environment that scores.
+        ground_truth: The task's id. Not used, because the task is in `extra_info`.
+        extra_info: The task's values. `env` names the environment.
 
     Returns:
         "score", the training reward in [0, 1], and what `reward_info` logs.
 
     Raises:
-        UserError: `env` names no environment, or the task needs more than one reply.
+        UserError: The environment does not exist, or the task needs more than one reply.
     """
     task = task_of(extra_info)
     session = get_environment(task.env).start(task)

@@ -1,4 +1,4 @@
-"""The keys under which verl stores samples: which row, which game of it, which reply of the game."""
+"""The keys under which verl stores samples: the row, the game of the row, and the reply of the game."""
 
 from typing import NamedTuple, Self
 
@@ -7,9 +7,9 @@ class SampleKey(NamedTuple):
     """A sample's key, `uid_game_reply` as verl writes it.
 
     Attributes:
-        uid: What verl calls the row; the games of a group have the same one.
-        game: Which game of the row, from 0.
-        reply: Which trajectory of the game, from 0.
+        uid: verl's id of the row, which the games of a group share.
+        game: The index of the game in the row, from 0.
+        reply: The index of the trajectory in the game, from 0.
     """
 
     uid: str
@@ -18,14 +18,14 @@ class SampleKey(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The key with this text.
+        """Parse a key.
 
         Raises:
-            ValueError: It is none.
+            ValueError: The text is not a key.
         """
         uid, *numbers = text.rsplit("_", 2)
         if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
-            raise ValueError(f"no sample key: {text!r}; one looks like UID_0_0")
+            raise ValueError(f"{text!r} is not a sample key such as UID_0_0")
         return cls(uid, int(numbers[0]), int(numbers[1]))
 
     def __str__(self) -> str:

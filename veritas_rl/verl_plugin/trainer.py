@@ -1,26 +1,26 @@
-"""The trainers `game` and `game_async`: two of verl's PPO trainers, with checkpoints that are known to be whole.
+"""The trainers `game` and `game_async`, which extend two of verl's PPO trainers.
 
-verl finds them by `trainer.v1.trainer_mode`. `game` is its mode "sync": a step plays its games to their ends.
-`game_async` is its mode "colocate_async": games go on from step to step, so that none waits for the longest. What they
-add to verl's own:
+verl selects them by `trainer.v1.trainer_mode`. `game` extends its mode "sync", in which a step plays its games to the
+end. `game_async` extends its mode "colocate_async", in which games continue from step to step, so that no game waits
+for the longest. They add:
 
-- A checkpoint counts once `checkpoint.json` stands in it, which is written last. Old ones are removed after a newer one
-  is whole; verl counts only those of its own process, and removes one before the next is written.
-- A request to stop (a file named `stop` beside the checkpoints) ends the run after the step, with a checkpoint.
+- A checkpoint is complete once it contains `checkpoint.json`, which is written last. Old ones are removed after a newer
+  one is complete. verl counts only checkpoints of its own process, and removes one before it writes the next.
+- A file named `stop` beside the checkpoints ends the run after the step, with a checkpoint.
 - A loss or gradient that is not a finite number ends the run, naming the step, the ranks, the tasks and the file of the
   batch, see `not_finite`.
 - A disk that is nearly full is said on the console; before it is too full for a checkpoint, one is saved and the run
   ends, see `checkpoints.room`.
 - The estimators `grpo` and `rae` compare whole games, seat by seat, see `advantages`.
-- Replies that are cut at the token limit, many for several steps, are named once on the console.
-- Rollout and trainer that give other probabilities to the same tokens are named once too.
-- A model that gives no legal answer for several steps ends the run with an error, instead of a flat curve.
-- The dataset learns what came of its tasks, before a checkpoint is saved; curriculum and failure replay live there.
-- Some games of each validation are written down, for a person to look at, see `viewing.games_page`.
-- The replies of a step are divided evenly into mini-batches. Whole games give any number of them: verl fills the last
-  mini-batch with padding, and makes a whole update of the few that are left over.
-- The critic's values do not depend on the reference pass: verl leaves its flag "without the adapter" on the batch,
-  which the critic then obeys.
+- A warning is printed once if many replies are truncated for several steps.
+- A warning is printed once if rollout and trainer disagree about the probabilities of the same tokens.
+- The run ends with an error if the model gives no legal answer for several steps.
+- The dataset, with curriculum and failure replay, gets the outcomes of its tasks before a checkpoint is saved.
+- Some validation games are written to a page, see `viewing.games_page`.
+- The replies of a step are divided evenly into mini-batches. Whole games give varying numbers of replies. verl would
+  fill the last mini-batch with padding, and make a whole update of a few remaining replies.
+- The critic's values do not depend on the reference pass. verl leaves the flag "without the adapter" on the batch,
+  which would affect the critic.
 """
 
 import dataclasses
@@ -68,26 +68,26 @@ ENGINE_COLUMNS = (
     *("input_ids", "position_ids", "prompts", "responses", "response_mask", "loss_mask"),
     *("old_log_probs", "ref_log_prob", "rollout_is_weights", "advantages", "values", "returns"),
 )
-"""What verl's engines read of each sample, as far as it is there."""
+"""The columns that verl's engines read, if they exist."""
 
 ASYNC_REPLAY_BUFFER = "AsyncTaskReplayBuffer"
-"""In the file that `custom_sampler` names. It is not imported here: importing it brings verl, which brings this."""
+"""A class in the file that `custom_sampler` names. It is not imported here, to avoid a circular import through verl."""
 
 BASELINES = "baselines.json"
 """The running means of `rae` in a checkpoint."""
 
 BARREN_STEPS = 5
-"""After so many steps without one legal answer a run ends."""
+"""A run ends after this many steps without a legal answer."""
 
 
 class TaskTraining(PPOTrainer):
-    """What `TaskTrainer` and `AsyncTaskTrainer` have in common, before one of verl's trainers.
+    """The common base of `TaskTrainer` and `AsyncTaskTrainer`, combined with one of verl's trainers.
 
     Args:
-        config: verl's whole configuration.
+        config: verl's full configuration.
 
     Attributes:
-        verl_mode: The mode that this is to verl, which asks for it by name in several places.
+        verl_mode: The name of verl's mode, which verl checks in several places.
     """
 
     verl_mode: ClassVar[str]
@@ -109,7 +109,7 @@ class TaskTraining(PPOTrainer):
         self._learners = [config.actor_rollout_ref.actor, config.critic]
         self._mini_batch_sizes = [learner.ppo_mini_batch_size for learner in self._learners]
         self._drawn: dict[str, int] = {}
-        """The number of the dataset's draw, by the uid that verl gives each row."""
+        """The number of the dataset's draw, by verl's uid of the row."""
         loop_manager.TaskLoopManager.start_workers(config)
         room.start_servers(config)
         base = Path(config.actor_rollout_ref.model.path)
@@ -118,7 +118,7 @@ class TaskTraining(PPOTrainer):
 
     def on_step_end(self) -> None:
         """End the run where that was asked for or the disk is nearly full, and send the new weights to the rollout."""
-        # Before the rollout wakes and takes its memory back, as verl saves too.
+        # As verl, save before the rollout wakes and takes its memory.
         stop = self._folder / STOP
         if line := self._disk.warning():
             print(line, flush=True)
@@ -141,7 +141,7 @@ class TaskTraining(PPOTrainer):
             raise UserError(f"{self._too_full}: {self._disk.advice()}")
 
     def on_validate_end(self) -> None:
-        """Write down the games that were recorded, as far as the launcher has said where to."""
+        """Write the recorded games to the launcher's folder, if it has set one."""
         super().on_validate_end()
         workers = self.agent_loop_manager.agent_loop_workers
         recorded = [game for games in ray.get([worker.take_games.remote() for worker in workers]) for game in games]
@@ -149,14 +149,14 @@ class TaskTraining(PPOTrainer):
         if games and folder:
             title = f"{self.config.trainer.experiment_name}, step {self.global_steps}"
             page = write_games(Path(folder), f"step_{self.global_steps}", games, title)
-            print(f"{len(games)} games to look at: {page}", flush=True)
+            print(f"{len(games)} validation games: {page}", flush=True)
 
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
         """One training step.
 
         Raises:
-            UserError: A loss or gradient is not a finite number. verl has skipped that update, and would go on. Or no
-                reply has been legal for some steps.
+            UserError: A loss or gradient is not finite. verl has skipped that update, and would continue. Or no reply
+                has been legal for some steps.
         """
         batch = super().step(metrics, timing_raw)
         ranks = not_finite.take_ranks(metrics)
@@ -167,15 +167,15 @@ class TaskTraining(PPOTrainer):
         metrics |= self._record()
         if line := self._truncation.message(metrics.get("task/truncated", 0.0)):
             print(line, flush=True)
-        # Replies that were begun with older weights may differ by what was learned since.
+        # Replies that older weights have started differ by the updates since.
         if self.verl_mode == "sync" and (line := self._agreement.message(metrics.get(METRIC))):
             print(line, flush=True)
         self._barren_steps = 0 if metrics.get("task/legal", 1.0) else self._barren_steps + 1
         if self._barren_steps == BARREN_STEPS:
             raise UserError(
-                f"no reply of the last {BARREN_STEPS} steps was a legal answer, and nothing can be learned from zeros: "
-                "begin with a model that knows the answer format (bash train/scripts/openspiel-SFT-trainer.sh), or "
-                "raise data.max_response_length if replies are cut (task/truncated)"
+                f"no reply of the last {BARREN_STEPS} steps was a legal answer, so nothing can be learned: start from "
+                "a model that knows the answer format (bash train/scripts/openspiel-SFT-trainer.sh), or raise "
+                "data.max_response_length if replies are truncated (task/truncated)"
             )
         return batch
 
@@ -198,7 +198,7 @@ class TaskTraining(PPOTrainer):
         masks = data.get("response_mask").unbind()
         rewards = [scores.sum().item() for scores in data.get("rm_scores").unbind()]
         fields = data.get("extra_fields").tolist()
-        # What verl adds to fill a mini-batch learns nothing and is compared with nothing.
+        # Padding rows are not compared.
         real = [index for index, tag in enumerate(batch.tags) if not tag.get("is_padding", False)]
         moves = moves_of(
             [batch.keys[index] for index in real],
@@ -227,9 +227,10 @@ class TaskTraining(PPOTrainer):
         sample_turns: list[int],
         expected_acc_counts: dict[tuple[str, str], int] | None = None,
     ) -> dict[str, float]:
-        """As verl's, by environment and group (`val-core/openspiel/hex/...`) instead of by data source alone."""
+        """As verl's method, but by environment and group (`val-core/openspiel/hex/...`) instead of by data source
+        only."""
         groups = reward_extra_infos_dict.get("group", data_sources)
-        # The counts are of data sources, and for a score named "acc", which ours has not.
+        # The counts belong to data sources and to a score named "acc", which is not used here.
         return super()._val_metrics_update(groups, sample_uids, reward_extra_infos_dict, sample_turns)
 
     def _infos(self) -> list[tuple[str, dict[str, Any]]]:
@@ -237,7 +238,7 @@ class TaskTraining(PPOTrainer):
         return buffer.infos
 
     def _record(self) -> dict[str, float]:
-        """Record the outcomes of a batch in the dataset, and print stages that are passed; the dataset's metrics."""
+        """Record the outcomes of a batch in the dataset, print passed stages, and return the dataset's metrics."""
         dataset: Any = self.train_dataset
         found = outcomes(self._infos())
         for line in dataset.record({self._drawn.pop(uid): outcome for uid, outcome in found.items()}):
@@ -313,7 +314,7 @@ class TaskTrainer(TaskTraining, PPOTrainerSync):
     verl_mode = "sync"
 
     def on_sample_begin(self) -> None:
-        """Wait for the games: to ask the queue for them again and again takes time from playing them."""
+        """Wait for the games, because polling the queue would slow them down."""
         super().on_sample_begin()
         ray.get([worker.finish.remote() for worker in self.agent_loop_manager.agent_loop_workers])
 
@@ -329,7 +330,7 @@ class AsyncTaskTrainer(TaskTraining, PPOTrainerColocateAsync):
         with open_dict(config):
             config.trainer.v1.sampler.custom_sampler.name = ASYNC_REPLAY_BUFFER
             if not correction.bypass_mode and correction.rollout_is is None:
-                # Replies may be of older weights, which recomputed log-probabilities do not show.
+                # Replies may come from older weights, which recomputed log-probabilities do not show.
                 correction.rollout_is = "token"
         super().__init__(config)
 
@@ -338,14 +339,14 @@ class AsyncTaskTrainer(TaskTraining, PPOTrainerColocateAsync):
         saved = (tq.kv_list("train") or {}).get("train", {})
         prompts = [uid for uid, tag in saved.items() if tag.get("is_prompt")]
         known = set(prompts)
-        # The replies that were trained on last are saved too, and nobody would ask for them again.
+        # The queue also saves replies that were already trained on, and these are never requested again.
         trained = [key for key in saved if key not in known and SampleKey.parse(key).uid not in known]
         if trained:
             tq.kv_clear(keys=trained, partition_id="train")
         failed = [uid for uid in prompts if saved[uid]["status"] == "failure"]
         if failed:
             tq.kv_batch_put(keys=failed, tags=[{"status": "pending"}] * len(failed), partition_id="train")
-        # Games that were over are trained on, those that had begun begin once more: none of their tasks is drawn again.
+        # Finished games are trained on and unfinished games restart, so their tasks are not drawn again.
         if prompts:
             rows = tq.kv_batch_get(keys=prompts, partition_id="train", select_fields=["index"])
             self._drawn = dict(zip(prompts, map(int, tu.get(rows, "index")), strict=True))
@@ -357,11 +358,10 @@ class AsyncTaskTrainer(TaskTraining, PPOTrainerColocateAsync):
 def _reward_of_reply(
     token_level_rewards: torch.Tensor, response_mask: torch.Tensor, **_: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """verl wants a function by this name; `TaskTraining` puts what `role_conditioned` says in its place."""
+    """A placeholder that verl requires. `TaskTraining` replaces its result with `role_conditioned`."""
     rewards = token_level_rewards.sum(dim=-1, keepdim=True) * response_mask
     return rewards, rewards
 
 
 def _with_tensors(batch: KVBatchMeta) -> KVBatchMeta:
-    """The batch, of which a worker is sent what it computes with, instead of all that there is."""
     return dataclasses.replace(batch, fields=list(ENGINE_COLUMNS))

@@ -1,1 +1,1 @@
-"""From a few questions to `.env` and a recipe: `train/tools/configure.py`."""
+"""Write `.env` and a recipe from the answers to a few questions: `train/tools/configure.py`."""

@@ -1,4 +1,4 @@
-"""What a person wants to train, and the recipe and the variables that say so."""
+"""The user's answers, and the recipe and variables made from them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,26 +13,26 @@ OPENSPIEL, MIXTURE = "openspiel", "mixture"
 NONE, DEFAULT = "none", "default"
 MODEL = "AGENT_MODEL_REPO_ID"
 WINNERS = ("GAME_TYPES", "ALGORITHM", "ENABLE_LORA", "ROLLOUT_BACKEND")
-"""Variables that win over a recipe: a recipe that is written here says the same things."""
+"""Variables that override a recipe. They are removed, because the written recipe sets the same."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What a person wants to train. Everything is text, as it is typed.
+    """The user's answers, as text.
 
     Attributes:
-        name: Of the recipe.
+        name: The recipe's name.
         hardware: The hardware group.
-        model: A folder or a hub id; "none" for the hardware's own, on a CPU a small one that is made.
-        environments: Names with commas.
-        games: Of OpenSpiel, by short name or case, with commas; "all".
+        model: A folder or a hub id; "none" for the hardware's default, on a CPU a generated small model.
+        environments: Names, separated by commas.
+        games: OpenSpiel games by short name or case, separated by commas; or "all".
         play: "move" or "episode".
-        opponent: Of whole games.
-        curriculum: "default" for the environment's own stages, "none" for none.
+        opponent: The opponent in whole games.
+        curriculum: "default" for the environment's stages, or "none".
         algorithm: "ppo", "grpo" or "rae".
-        logging: What is logged to beside console and file, with commas: "wandb", "tensorboard"; "none".
+        logging: Loggers beside console and file, separated by commas: "wandb", "tensorboard"; or "none".
         wandb_mode: "online", "offline" or "disabled".
-        wandb_project: The project there.
+        wandb_project: The Weights & Biases project.
     """
 
     name: str = ""
@@ -50,22 +50,20 @@ class Answers:
 
     @property
     def folder(self) -> Path:
-        """Where the recipe is written."""
         return FOLDER / self.name
 
     @property
     def envs(self) -> list[str]:
-        """The environments."""
         return [name.strip() for name in self.environments.split(",") if name.strip()]
 
     @property
     def loggers(self) -> list[str]:
-        """What verl logs to; the launcher reads the file."""
+        """verl's loggers. The launcher reads the file."""
         more = [name.strip() for name in self.logging.split(",") if name.strip() not in ("", NONE)]
         return ["console", "file", *more]
 
     def recipe(self) -> dict[str, Any]:
-        """What the recipe's YAML holds."""
+        """The contents of the recipe's YAML."""
         cpu = self.hardware == "cpu"
         chosen = {
             "environment": self.envs[0] if len(self.envs) == 1 else MIXTURE,
@@ -79,7 +77,7 @@ class Answers:
         if len(self.envs) == 1:
             tasks: dict[str, Any] = {"adapter_config": self._settings(self.envs[0]), "curriculum": stages}
         else:
-            # Stages are those of each environment; beside the environments there are none.
+            # Each environment has its own stages, and the mixture has none.
             parts = {name: {"weight": 1, "config": self._settings(name), "curriculum": stages} for name in self.envs}
             tasks = {"environments": parts, "curriculum": None}
         return {
@@ -95,7 +93,7 @@ class Answers:
         return {**games, **({"opponent": self.opponent} if self.play == "episode" else {})}
 
     def write_recipe(self, folder: Path) -> Path:
-        """Write `config.yaml` into a folder that is made, and give its path."""
+        """Create the folder, write `config.yaml` into it, and return the file's path."""
         folder.mkdir(parents=True, exist_ok=True)
         head = f"# Written by train/tools/configure.py. Start it with:\n#\n#   {self.command}\n"
         body = yaml.safe_dump(self.recipe(), sort_keys=False, default_flow_style=None, width=120)
@@ -103,7 +101,7 @@ class Answers:
         return folder / FILE
 
     def variables(self) -> dict[str, str | None]:
-        """What `.env` holds, by name; None for what is taken out of it."""
+        """The variables for `.env`, by name; None for variables to remove."""
         wandb = "wandb" in self.loggers
         return {
             **dict.fromkeys(WINNERS),
@@ -113,5 +111,5 @@ class Answers:
 
     @property
     def command(self) -> str:
-        """What a person types to start the run."""
+        """The command that starts the run."""
         return f"bash train/scripts/openspiel-ppo-trainer.sh recipe={self.name}"

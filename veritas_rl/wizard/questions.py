@@ -1,4 +1,4 @@
-"""The questions, each with a default from what the machine has and from what was answered before."""
+"""The questions, each with a default from the machine and from earlier answers."""
 
 import dataclasses
 import os
@@ -33,12 +33,12 @@ class Question:
 
     Attributes:
         field: The field of `Answers`, and the flag.
-        text: What is asked.
-        default: What is proposed.
-        check: Refuses an answer with a `UserError`.
-        known: The answers that there are; empty where any is one.
-        applies: Whether it is asked at all, after what was answered.
-        whole: Whether all settings are tried together after it.
+        text: The printed question.
+        default: The proposed answer.
+        check: Raises `UserError` for an invalid answer.
+        known: The allowed answers; empty if any answer is allowed.
+        applies: Whether the question applies after the earlier answers.
+        whole: Whether all settings are checked together after it.
     """
 
     field: str
@@ -51,7 +51,7 @@ class Question:
 
 
 class Asking:
-    """What was answered so far, on this machine.
+    """The answers so far, on this machine.
 
     Args:
         environment: The process environment, with `.env`.
@@ -63,30 +63,30 @@ class Asking:
 
     @cached_property
     def machine(self) -> Hardware:
-        """What the machine has."""
+        """The machine's hardware."""
         return this_machine()
 
     @property
     def hardware(self) -> str:
-        """The group that suits it."""
+        """The hardware group for the machine."""
         return self.machine.overrides()[0].partition("=")[2]
 
     @property
     def model(self) -> str:
-        """The model that is named in the environment, or the group's own."""
+        """The model named in the environment, or the group's default."""
         configuration = compose_configuration([f"hardware={self.answers.hardware}"])
         return configuration.actor_rollout_ref.model.path or NONE
 
     def answer(self, question: Question, given: str, *, tried: bool = False) -> None:
-        """Take an answer.
+        """Store an answer.
 
         Args:
-            question: What it answers.
+            question: The question.
             given: The answer.
-            tried: Whether all that was answered so far is tried together, where the question asks for it.
+            tried: Whether to check all answers together, if the question requires it.
 
         Raises:
-            UserError: It cannot be; the answers stay as they were.
+            UserError: The answer is invalid. The stored answers do not change.
         """
         given = given.strip()
         names = [part.strip() for part in given.split(",")] if question.field in LISTS else [given]
@@ -104,15 +104,15 @@ class Asking:
             raise
 
     def try_out(self) -> rl.RlRun:
-        """Make of the answers what the launcher would start, in a recipe that is thrown away.
+        """Plan the run of the answers with a temporary recipe.
 
         Raises:
-            UserError: It would be refused.
+            UserError: The launcher would refuse the run.
         """
         if self.answers.model == NONE:
             os.environ.pop(MODEL, None)
         else:
-            # The configuration reads it from there.
+            # The configuration reads the environment variable.
             os.environ[MODEL] = self.answers.model
         variables = {name: value for name, value in self.environment.items() if name not in self.answers.variables()}
         hardware = dataclasses.replace(self.machine, gpus=0 if self.answers.hardware == "cpu" else 1)
@@ -123,7 +123,7 @@ class Asking:
 
 
 LISTS = ("environments", "logging")
-"""Fields that hold several names with commas."""
+"""Fields with several names, separated by commas."""
 
 
 def _as_written(field: str, given: str) -> str:
@@ -134,7 +134,7 @@ def _as_written(field: str, given: str) -> str:
 def _check_name(given: str) -> None:
     if not NAME.fullmatch(given) or given in GROUPS:
         raise UserError(
-            f"a recipe cannot be named {given!r}: use letters, digits, _ and -, and none of {', '.join(GROUPS)}"
+            f"the recipe name {given!r} is not allowed: use letters, digits, _ and -, and none of {', '.join(GROUPS)}"
         )
 
 
@@ -145,7 +145,7 @@ def _check_model(given: str) -> None:
 
 def _check_opponent(given: str) -> None:
     if not given:
-        raise UserError(f"an opponent is missing: {', '.join(forms_of(OPENSPIEL))} or {SELF}")
+        raise UserError(f"the opponent is missing: type {', '.join(forms_of(OPENSPIEL))} or {SELF}")
 
 
 def _plays(answers: Answers) -> bool:
@@ -177,19 +177,19 @@ QUESTIONS = (
     ),
     Question(
         "model",
-        "Model: a folder or a hub id; none is the hardware's own",
+        "Model: a folder or a hub id, or none for the hardware's default",
         lambda asking: asking.model,
         check=_check_model,
     ),
     Question(
         "environments",
-        "Environments, with commas",
+        "Environments, separated by commas",
         lambda asking: OPENSPIEL,
         lambda asking: environment_names(),
         whole=True,
     ),
     Question(
-        "games", "Games, as in hex,go or hex(board_size=5); all", lambda asking: "all", applies=_plays, whole=True
+        "games", "Games, such as hex,go or hex(board_size=5), or all", lambda asking: "all", applies=_plays, whole=True
     ),
     Question(
         "play",
@@ -210,7 +210,7 @@ QUESTIONS = (
     Question(
         "curriculum",
         "Curriculum: stages of rising difficulty (default) or none",
-        # Self-play is a curriculum of its own; the default stages of OpenSpiel are whole games.
+        # Self-play is already a curriculum. OpenSpiel's default stages are whole games.
         lambda asking: DEFAULT if _whole_games(asking.answers) and asking.answers.opponent != SELF else NONE,
         lambda asking: (DEFAULT, NONE),
         whole=True,
@@ -218,45 +218,47 @@ QUESTIONS = (
     Question("algorithm", "Algorithm", _algorithm, lambda asking: tuple(ALGORITHMS), whole=True),
     Question(
         "logging",
-        "Logging beside the console and a file, with commas",
+        "Loggers beside the console and a file, separated by commas",
         lambda asking: "wandb" if asking.environment.get("WANDB_API_KEY") else NONE,
         lambda asking: LOGGERS,
         whole=True,
     ),
     Question(
         "wandb_mode",
-        "Weights & Biases: online, or offline and `wandb sync` later",
+        "Weights & Biases mode: online, or offline with a later `wandb sync`",
         lambda asking: "online" if asking.environment.get("WANDB_API_KEY") else "offline",
         lambda asking: ("online", "offline", "disabled"),
         applies=_logs,
     ),
     Question(
         "wandb_project",
-        "Weights & Biases: project",
+        "Weights & Biases project",
         lambda asking: asking.environment.get(PROJECT) or Answers.wandb_project,
         applies=_logs,
     ),
 )
-"""Every question, in the order in which they are asked."""
+"""Every question, in order."""
 
 
 def ask_all(asking: Asking, given: Mapping[str, str], console: Console, *, terminal: bool) -> None:
-    """Answer every question: by a flag, by the person, or by the default.
+    """Answer every question by a flag, by the user, or by the default.
 
     Args:
-        asking: What is answered.
-        given: Answers by flags, by field.
-        console: Where it is asked.
-        terminal: Whether a person can be asked; otherwise defaults are taken.
+        asking: The answers so far.
+        given: Answers from flags, by field.
+        console: Where the questions are printed.
+        terminal: Whether the user can be asked. Otherwise defaults are used.
 
     Raises:
-        UserError: An answer by a flag, or a default, cannot be.
+        UserError: An answer from a flag, or a default, is invalid.
     """
     for question in QUESTIONS:
         field = question.field
         if not question.applies(asking.answers):
             if field in given:
-                raise UserError(f"--{field.replace('_', '-')}={given[field]} does not apply here: leave it out")
+                raise UserError(
+                    f"--{field.replace('_', '-')}={given[field]} has no effect with the other answers: leave it out"
+                )
             continue
         if field in given or not terminal:
             asking.answer(question, given[field] if field in given else question.default(asking))

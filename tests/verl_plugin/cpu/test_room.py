@@ -97,7 +97,7 @@ def test_the_switch_is_read(given: str, off: set[str], monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [("off", "type 0, 1, or names to leave off"), ("-one_parts", "one_part"), ("-", "small_cells")],
+    [("off", "set it to 0, 1, or names to turn off"), ("-one_parts", "one_part"), ("-", "small_cells")],
 )
 def test_a_switch_that_cannot_be_read_is_refused(given: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(switch.VARIABLE, given)

@@ -1,4 +1,4 @@
-"""What training without a GPU needs: platform, engines, rollout, corrections, speed patches, fork server.
+"""Training without a GPU: platform, engines, rollout, corrections, speed patches, fork server.
 
-`room.register` is the one way in. What every run uses stands in the folder above.
+`room.register` is the only entry point. The parent folder has what every run uses.
 """

@@ -1,7 +1,7 @@
-"""Columns of a batch as byte strings, one for each sample, and back.
+"""Convert columns of a batch to byte strings, one per sample, and back.
 
-TransferQueue sends and stores each cell of a column as a tensor of its own. Making, framing and describing that tensor
-takes many times as long as copying the few tokens that are in it.
+TransferQueue sends and stores each cell of a column as a separate tensor. The overhead of such a tensor is many times
+the cost of copying its few tokens.
 """
 
 from collections.abc import Sequence
@@ -13,16 +13,16 @@ import torch
 from veritas_rl.verl_plugin.columns import jagged
 
 MARK = b"tensor of "
-"""How a cell begins. The name of its dtype follows, a colon, and its elements."""
+"""The start of a cell. The dtype's name, a colon and the elements follow."""
 
 
 def is_plain(column: Any) -> bool:
-    """Whether a column holds a sequence of numbers for each sample: (samples, any length), on the CPU."""
+    """Whether a column is a CPU tensor with one sequence of numbers per sample: (samples, any length)."""
     if not isinstance(column, torch.Tensor) or column.dim() != 2 or column.device.type != "cpu":
         return False
     if not column.is_nested:
         return column.layout == torch.strided
-    # Lengths beside the offsets mean that there are gaps between the sequences.
+    # Separate lengths mean that there are gaps between the sequences.
     return column.layout == torch.jagged and column._lengths is None  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -37,7 +37,7 @@ def pack(column: Any, places: Sequence[int]) -> list[bytes]:
 
 
 def is_cell(value: Any) -> bool:
-    """Whether `pack` has made this."""
+    """Whether a value was made by `pack`."""
     return isinstance(value, bytes) and value.startswith(MARK)
 
 
@@ -54,13 +54,13 @@ def unpack(cells: Sequence[bytes]) -> torch.Tensor | None:
 
 
 def tensor_of(value: Any) -> Any:
-    """The sequence of one cell; anything else as it is."""
+    """The sequence of a cell. Other values are returned unchanged."""
     column = unpack([value]) if is_cell(value) else None
     return value if column is None else column.values()
 
 
 def describe(column: Any) -> dict[str, Any]:
-    """What TransferQueue's `extract_field_schema` says of a plain jagged column that is not empty."""
+    """The result of TransferQueue's `extract_field_schema` for a plain jagged column that is not empty."""
     shapes = [(length,) for length in column.offsets().diff().tolist()]
     return {
         "dtype": column.dtype,

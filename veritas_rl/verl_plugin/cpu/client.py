@@ -1,4 +1,4 @@
-"""The agent loop's side of the rollout `transformers`: sends requests to its servers, many in one call."""
+"""The agent loop's client of the rollout `transformers`, which sends requests to the servers in batches."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import ray
 from verl.workers.rollout.replica import TokenOutput
 
 GATHER_SECONDS = 0.002
-"""How long a first request waits for others to be sent with it."""
+"""Seconds that a first request waits for others."""
 
 
 def server_name(replica_rank: int) -> str:
@@ -17,7 +17,7 @@ def server_name(replica_rank: int) -> str:
 
 
 def joined(parts: Sequence[TokenOutput]) -> TokenOutput:
-    """One reply of its parts, of which each but the last was aborted."""
+    """Join the parts of a reply. All parts except the last were aborted."""
     written = [part for part in parts if part.token_ids] or parts[-1:]
     first, last = written[0].extra_fields, written[-1].extra_fields
     return parts[-1].model_copy(
@@ -30,24 +30,24 @@ def joined(parts: Sequence[TokenOutput]) -> TokenOutput:
 
 
 class BatchingClient:
-    """Sends what is asked at about the same time in one call to each server, where verl makes three for each reply.
+    """Sends simultaneous requests in one call to each server. verl would make three calls per reply.
 
     Args:
-        servers: How many there are; requests are dealt to them in turn.
+        servers: The number of servers, which get requests in turn.
     """
 
     def __init__(self, servers: int) -> None:
         self._servers: list[Any] = []
         self._count = servers
         self._first = 0
-        """The server to which the next request is dealt."""
+        """The server that gets the next request."""
         self._waiting: list[tuple[list[int], dict[str, Any], asyncio.Future[TokenOutput]]] = []
         self._sending: set[asyncio.Task[None]] = set()
 
     async def generate(
         self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
     ) -> TokenOutput:
-        """As `GenerationServer.generate`. What is aborted for new weights goes on with them from where it was."""
+        """As `GenerationServer.generate`. A reply that is aborted for new weights continues with them."""
         limit, parts = sampling_params["max_tokens"], list[TokenOutput]()
         while not parts or parts[-1].stop_reason == "aborted":
             said = [token for part in parts for token in part.token_ids]
@@ -81,7 +81,7 @@ class BatchingClient:
             async for some in server.generate_batch.options(num_returns="streaming").remote(requests):
                 for index, output in await some:
                     futures[index].set_result(output)
-        except Exception as error:  # whatever the server met is what each of its callers meets
+        except Exception as error:  # every caller gets the server's error
             for future in futures:
                 if not future.done():
                     future.set_exception(error)

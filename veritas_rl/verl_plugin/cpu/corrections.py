@@ -1,4 +1,4 @@
-"""Patches without which verl does not train on a CPU. They apply under VERL_PLATFORM=cpu alone, and always."""
+"""Patches that verl needs to train on a CPU. They apply always and only with VERL_PLATFORM=cpu."""
 
 import functools
 import os

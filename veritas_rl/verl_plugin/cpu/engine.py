@@ -1,9 +1,9 @@
 """verl's FSDP engines for a CPU, for which verl registers none.
 
-verl's own cut logits and values into one tensor for each sample and join them again, forwards and backwards. For a
-small model that takes as long as the arithmetic: here the places that are read are picked at once, and where prompts
-are known no logits are made of them. Nothing else differs. Inputs are padded on the right under a causal mask, so no
-place that is read sees padding: no mask is needed.
+verl's engines split logits and values into one tensor per sample and join them again, forwards and backwards. For a
+small model that takes as long as the arithmetic. These engines select all needed places at once, and compute no logits
+for prompts if they are known. Inputs are padded on the right under a causal mask, so no needed place sees padding, and
+no mask is needed.
 """
 
 from typing import Any
@@ -14,27 +14,27 @@ from verl.utils import torch_functional
 from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
 
-# Through verl's registering decorator pyright sees plain objects.
+# verl's registering decorator hides the types from pyright.
 LMHead: Any = transformer_impl.FSDPEngineWithLMHead
 ValueHead: Any = transformer_impl.FSDPEngineWithValueHead
 
 UNKNOWN = ("use_remove_padding", "use_fused_kernels", "distillation_use_topk", "calculate_sum_pi_squared")
-"""What is left to verl's own engine, if a batch asks for it."""
+"""Settings of a batch that verl's own engine handles."""
 
 
 def _known(batch: Any) -> bool:
-    """Whether a batch is plain text with no more wanted than log-probabilities and entropy, or values."""
+    """Whether a batch is plain text and needs only log-probabilities and entropy, or values."""
     asked = any(tu.get_non_tensor_data(batch, key, default=False) for key in UNKNOWN)
     return not asked and "multi_modal_inputs" not in batch and batch["position_ids"].dim() == 2
 
 
 def _real(batch: Any, width: int) -> torch.Tensor:
-    """Where a padded batch holds tokens: bool, (samples, width)."""
+    """The mask of real tokens in a padded batch: bool, (samples, width)."""
     return torch.arange(width) < batch["input_ids"].offsets().diff()[:, None]
 
 
 def _shortest_prompt(batch: Any) -> int:
-    """Tokens of the shortest prompt of which a reply is learned: what fills a batch has a prompt of one token."""
+    """The length of the shortest prompt with a learned reply. Padding rows have prompts of one token."""
     lengths, mask = batch["prompts"].offsets().diff(), batch["response_mask"]
     before = torch.nn.functional.pad(mask.values().cumsum(0), (1, 0))[mask.offsets()]
     learned = before.diff() > 0
@@ -42,7 +42,6 @@ def _shortest_prompt(batch: Any) -> int:
 
 
 def _inputs(inputs: dict[str, Any], batch: Any) -> dict[str, Any]:
-    """What the model takes. Positions start at zero, so they are not passed."""
     return {"input_ids": inputs["input_ids"]} if _known(batch) else inputs
 
 
@@ -61,7 +60,7 @@ class CpuEngineWithLMHead(LMHead):
     def prepare_model_outputs(
         self, output: Any, output_args: dict[str, Any], micro_batch: Any, logits_processor_func: Any
     ) -> dict[str, torch.Tensor]:
-        """As verl's, with zeros at the places of prompts that have no logits."""
+        """As verl's method, with zeros at prompt places without logits."""
         if not _known(micro_batch):
             return super().prepare_model_outputs(output, output_args, micro_batch, logits_processor_func)
         offsets = micro_batch["input_ids"].offsets()

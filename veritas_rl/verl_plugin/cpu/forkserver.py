@@ -1,18 +1,18 @@
-"""Start the processes of a run on a CPU by forking one that has imported torch and transformers already.
+"""Start the processes of a CPU run by forking one that has already imported torch and transformers.
 
     python -m veritas_rl.verl_plugin.cpu.forkserver -m verl.trainer.main_ppo ...       # the server, and its first child
     python -I -S veritas_rl/verl_plugin/cpu/forkserver.py default_worker.py ...       # what Ray calls instead of Python
 
-verl trains with about ten processes, most of which wait for the one before, and each imports the same modules for five
+verl trains with about ten processes. Most wait for the previous one, and each imports the same modules for five
 seconds. The server imports most of them once and then only forks: first the driver, then each Python worker of the
-driver's Ray, which asks for it over a Unix socket (Ray calls what `ray_init.runtime_env.py_executable` says). A worker
-has its asker's script, arguments, environment, folder and streams. The asker stays: Ray knows its process id, so it
-hands signals on and ends as the worker ends.
+driver's Ray. Ray calls this script as `ray_init.runtime_env.py_executable`, and this client requests a worker over a
+Unix socket. The worker gets the client's script, arguments, environment, folder and streams. The client stays alive,
+because Ray knows its process id: it forwards signals, and exits with the worker's exit code.
 
-Everything ends together: the kernel kills the children with the server, the server kills a worker whose asker is gone
-and ends with the driver, and an asker whose server is gone ends. It is for CPUs alone, because CUDA does not live
-through a fork, and only a process of one thread is forked: anything else runs as if there were no server, and so does a
-worker with other values of what Python and the libraries read when they start (PYTHONHASHSEED among them).
+All processes end together. The kernel kills the children with the server, the server kills a worker whose client has
+ended and ends with the driver, and a client ends with its server. The server is only for CPUs, because CUDA does not
+survive a fork, and it forks only while it has one thread. Otherwise processes start normally. So does a worker whose
+environment differs in variables that Python and libraries read at import (such as PYTHONHASHSEED).
 """
 
 import contextlib
@@ -37,18 +37,18 @@ PRELOADED = (
     *("torch.distributed.fsdp", "tensordict", "transformers.models.qwen3.modeling_qwen3", "peft", "datasets", "pandas"),
     *("torchdata.stateful_dataloader", "hydra", "fastapi", "uvicorn", "requests", "pyspiel"),
 )
-"""Where most of the time of `import verl` goes. Not verl itself, which imports Ray, which reads at its import what job
-it works for."""
+"""The modules that take most of the time of `import verl`. verl itself is not included, because it imports Ray, which
+reads the job at its import."""
 
 SOCKET = "VERITAS_RL_FORKSERVER"
-"""Names the server's socket to its children."""
+"""The environment variable with the server's socket."""
 
 WORKER_PYTHON = shlex.join([sys.executable, "-I", "-S", __file__])
-"""What Ray is to call instead of Python."""
+"""The command that Ray calls instead of Python."""
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
-"""Keeps numpy, scipy and pyarrow from starting threads when they are imported. On x86-64 torch computes with MKL, not
-with OpenBLAS, which would be left with one thread."""
+"""Prevents numpy, scipy and pyarrow from starting threads at import. On x86-64 torch uses MKL, so the limit for
+OpenBLAS does not slow it down."""
 
 READ_AT_START = (
     "PYTHON",
@@ -62,10 +62,10 @@ READ_AT_START = (
     "HF_",
     "VERL_PLATFORM",
 )
-"""How the names of variables begin that the server's imports have read."""
+"""The prefixes of variables that the server's imports have read."""
 
 REFUSED = b"0\n"
-"""What an asker gets instead of a process id."""
+"""The answer to a client instead of a process id."""
 
 DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
@@ -74,26 +74,27 @@ HANDED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signa
 
 
 def read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables of an environment that a worker must have as its server has them."""
+    """The variables that must be equal in a worker and its server."""
     return {name: value for name, value in environment.items() if name.startswith(READ_AT_START)}
 
 
 def same_user(peer: socket.socket) -> bool:
-    """Whether the other end of a Unix socket is a process of this user: the name of the socket is no secret."""
+    """Whether the peer of a Unix socket is a process of this user. The name of the socket is not secret."""
     credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return struct.unpack("3i", credentials)[1] == os.getuid()
 
 
 def exit_code(child: int) -> int:
-    """Wait for a child: its exit code, as a shell says it."""
+    """Wait for a child, and return its exit code in the shell's convention."""
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return code if code >= 0 else 128 - code
 
 
 class Signals:
-    """The signals that this process hands on.
+    """The signals that this process forwards.
 
-    They come through a socket: a handler in Python waits for the end of a `select` that began just after the signal.
+    They arrive through a socket, because a Python handler does not run during a `select` that starts just after the
+    signal.
     """
 
     def __init__(self) -> None:
@@ -104,16 +105,16 @@ class Signals:
             signal.signal(number, lambda *_: None)
 
     def fileno(self) -> int:
-        """For `select`."""
+        """The file descriptor for `select`."""
         return self._reader.fileno()
 
     def hand_on(self, process: int) -> None:
-        """Send what has come to a process."""
+        """Forward received signals to a process."""
         for number in self._reader.recv(64):
             os.kill(process, number)
 
     def stop(self) -> None:
-        """Let this process take signals as a new one does."""
+        """Restore the default signal handling."""
         signal.set_wakeup_fd(-1)
         for number in HANDED_ON:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
@@ -122,10 +123,10 @@ class Signals:
 
 
 class Server:
-    """Forks this process for every process that asks.
+    """Forks this process for every request.
 
     Attributes:
-        name: Of its socket. It is an abstract one, of which nothing can be left behind.
+        name: The name of its abstract socket, which leaves no file behind.
     """
 
     def __init__(self) -> None:
@@ -134,19 +135,19 @@ class Server:
         self._listener.listen()
         self.name = self._listener.getsockname()[1:].decode()
         self._children: dict[int, tuple[int, socket.socket]] = {}
-        """The process id and the asker of each worker, by its pidfd."""
+        """The process id and the client of each worker, by its pidfd."""
         self._signals = Signals()
         self._environment = read_at_start(os.environ)
         self._process = os.getpid()
 
     def serve(self, first: int) -> int | list[str]:
-        """Answer until a child ends.
+        """Answer requests until the driver ends.
 
         Args:
-            first: The process id of the child with which all ends.
+            first: The process id of the driver.
 
         Returns:
-            The exit code of that child; in each process that is forked, the script and the arguments that it is to run.
+            The driver's exit code. In each forked process, the script and arguments to run.
         """
         last = os.pidfd_open(first)
         while True:
@@ -166,7 +167,8 @@ class Server:
                     return arguments
 
     def fork(self) -> int:
-        """Fork: the child's id in the server; 0 in the child, which dies with the server and has none of its files."""
+        """Fork. Returns the child's id in the server, and 0 in the child, which dies with the server and closes its
+        files."""
         child = os.fork()
         if child == 0:
             ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
@@ -177,13 +179,13 @@ class Server:
                 os.close(ended)
                 asker.close()
             self._signals.stop()
-            # In a new process all three generators begin at random; Python sees to its own after a fork.
+            # New processes have random seeds. Python reseeds its own generator after a fork.
             sys.modules["numpy"].random.seed()
             sys.modules["torch"].default_generator.seed()
         return child
 
     def _answer(self, asker: socket.socket) -> list[str] | None:
-        """Fork for an asker, or refuse, upon which it starts Python itself; as `serve` in the child."""
+        """Fork for a client, or refuse, so that it starts Python itself. Returns as `serve` in the child."""
         request, streams = self._read(asker)
         child = self.fork() if request else None
         if child == 0:
@@ -206,7 +208,7 @@ class Server:
         return None
 
     def _read(self, asker: socket.socket) -> tuple[dict[str, Any], list[int]]:
-        """What an asker wants, and its streams; nothing if it cannot have it."""
+        """Read a client's request and streams; both empty if it is refused."""
         streams: list[int] = []
         with contextlib.suppress(OSError, ValueError):
             if same_user(asker):
@@ -218,7 +220,6 @@ class Server:
         return {}, streams
 
     def _finish(self, ended: int) -> None:
-        """A worker has ended, or its asker has."""
         child, asker = self._children.pop(ended)
         os.kill(child, signal.SIGKILL)
         with contextlib.suppress(OSError):
@@ -228,7 +229,7 @@ class Server:
 
 
 def ask(arguments: list[str]) -> NoReturn:
-    """Have the server run a script, and end as that ends; where there is no server, become Python and run it.
+    """Let the server run a script, and exit with its exit code. Without a server, replace this process with Python.
 
     Args:
         arguments: The script and its arguments.
@@ -255,10 +256,10 @@ def ask(arguments: list[str]) -> NoReturn:
 
 
 def preload() -> bool:
-    """Import everything, where that is of use; whether this process may be forked.
+    """Import the modules if this run uses the server, and return whether this process may be forked.
 
     Raises:
-        UserError: VERITAS_RL_CPU_PATCHES, which can leave the server off, cannot be read.
+        UserError: VERITAS_RL_CPU_PATCHES, which can turn the server off, is malformed.
     """
     from veritas_rl.verl_plugin.cpu import switch
 
@@ -269,7 +270,7 @@ def preload() -> bool:
     os.environ.update({**ONE_THREAD, **os.environ})
     for name in PRELOADED:
         importlib.import_module(name)
-    # What is there already is not looked at by the children's collectors, which would copy every page of it.
+    # Frozen objects are ignored by the children's garbage collectors, which would otherwise copy their pages.
     gc.freeze()
     try:
         os.close(os.pidfd_open(os.getpid()))
@@ -279,7 +280,7 @@ def preload() -> bool:
 
 
 def main(arguments: list[str]) -> None:
-    """Run a module in a child, and fork for its workers; where that is not safe, just run it.
+    """Run a module in a child, and fork for its workers. If that is not safe, run the module directly.
 
     Args:
         arguments: `-m`, the module, and its arguments.

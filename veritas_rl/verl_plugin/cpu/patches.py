@@ -1,8 +1,8 @@
-"""Patches that make steps on a CPU faster and change no result. They apply under VERL_PLATFORM=cpu alone.
+"""Patches that make steps on a CPU faster without changing results. They apply only with VERL_PLATFORM=cpu.
 
-A step on a CPU has small batches, so the work that verl, TransferQueue and tensordict do for each row takes as long as
-the arithmetic. docs/benchmarks.md has the gain of each patch, measured by `python benchmarks/cpu_patches.py`. The
-variable VERITAS_RL_CPU_PATCHES leaves some or all of them off, see `switch`.
+Steps on a CPU have small batches, so the overhead of verl, TransferQueue and tensordict per row takes as long as the
+arithmetic. docs/benchmarks.md has the gain of each patch, measured with `python benchmarks/cpu_patches.py`.
+VERITAS_RL_CPU_PATCHES turns some or all of them off, see `switch`.
 """
 
 import functools
@@ -16,7 +16,7 @@ from veritas_rl.verl_plugin.patches import patch_of, require_fault
 def whole_batches(module: Any) -> None:
     """Selecting all rows in their order takes nested tensors apart and joins them again: return the batch itself.
 
-    verl selects rows twice an epoch, and a small batch is one mini-batch and one micro-batch.
+    verl selects rows twice per epoch, and a small batch is one mini-batch and one micro-batch.
     """
     original = module.index_select_tensor_dict
     require_fault(original, "selected_tensors = [tensor_lst[idx] for idx in indices]")
@@ -41,7 +41,7 @@ def short_padding(module: Any) -> None:
 
 @patch_of("verl.utils.seqlen_balancing")
 def one_part(module: Any) -> None:
-    """Rows are balanced over parts by a slow search, also where there is one part: give that part all rows."""
+    """A slow search balances rows over parts even if there is only one part: give that part all rows."""
     original = module.get_seqlen_balanced_partitions
     require_fault(original, "partitions = karmarkar_karp(")
 
@@ -106,9 +106,9 @@ def nested_responses(module: Any) -> None:
 
 @patch_of("transfer_queue.storage.managers.simple_storage_manager")
 def small_cells(module: Any) -> None:
-    """TransferQueue sends each cell as a tensor of its own, about 10 µs to write and to read: send bytes.
+    """TransferQueue sends each cell as a separate tensor, about 10 µs to write and to read: send bytes.
 
-    A step writes and reads some 60 columns with a cell for each reply.
+    A step writes and reads about 60 columns with a cell for each reply.
     """
     from veritas_rl.verl_plugin.cpu import cells
 
@@ -148,7 +148,7 @@ def small_cells(module: Any) -> None:
 
 @patch_of("transfer_queue.metadata")
 def whole_descriptions(module: Any) -> None:
-    """The metadata of rows is copied entry by entry to divide it, also into one part: return it as it is."""
+    """Dividing the metadata of rows copies it entry by entry even for one part: return it unchanged."""
     among_ranks, among_partitions = module.BatchMeta.chunk, module.BatchMeta.chunk_by_partition
     require_fault(among_ranks, "chunk = self.select_samples(indices)", "TransferQueue")
     require_fault(among_partitions, "[self.select_samples(idx) for idx in", "TransferQueue")

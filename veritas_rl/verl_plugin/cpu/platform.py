@@ -15,7 +15,7 @@ from verl.plugin.platform import PlatformBase, PlatformRegistry
 
 
 class _CpuDeviceModule(ModuleType):
-    """`torch.cpu`, and what verl asks of `torch.cuda` besides: memory figures are those of this process."""
+    """`torch.cpu` with the functions of `torch.cuda` that verl uses. Memory figures are those of this process."""
 
     def __init__(self) -> None:
         super().__init__("veritas_rl_cpu_device")
@@ -34,7 +34,7 @@ class _CpuDeviceModule(ModuleType):
         return psutil.Process().memory_info().rss
 
     def max_memory_allocated(self, device: object = None) -> int:
-        """The most resident memory that this process has had, in bytes."""
+        """The peak resident memory of this process, in bytes."""
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
     memory_reserved = memory_allocated
@@ -49,11 +49,11 @@ class _CpuDeviceModule(ModuleType):
         return "cpu"
 
     def get_rng_state(self, device: object = None) -> torch.Tensor:
-        """The state of the generator that everything on a CPU draws from."""
+        """The state of the CPU's random generator."""
         return torch.get_rng_state()
 
     def set_rng_state(self, new_state: torch.Tensor, device: object = None) -> None:
-        """Set the state that `get_rng_state` gave; verl does when it loads a checkpoint."""
+        """Set the generator's state. verl calls it when it loads a checkpoint."""
         torch.set_rng_state(new_state)
 
 
@@ -78,11 +78,11 @@ class CpuPlatform(PlatformBase):
         return True
 
     def is_platform_available(self, use_smi_check: bool = False) -> bool:
-        """Never detected, only named: a machine whose GPU is not visible must not train on its CPU unasked."""
+        """Always False: a machine whose GPU is not visible must not silently train on its CPU."""
         return False
 
     def current_device(self) -> Any:
-        """ "cpu" instead of an index: verl moves tensors `.to(current_device())`, where 0 would mean a GPU."""
+        """ "cpu" instead of an index, because verl calls `tensor.to(current_device())`, where 0 means a GPU."""
         return "cpu"
 
     def device_count(self) -> int:
@@ -92,7 +92,7 @@ class CpuPlatform(PlatformBase):
         """There is one CPU device."""
 
     def synchronize(self, device_index: int | None = None) -> None:
-        """Work on a CPU is done when the call returns."""
+        """CPU work is synchronous."""
 
     def manual_seed(self, seed: int) -> None:
         torch.manual_seed(seed)

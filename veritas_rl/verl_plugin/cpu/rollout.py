@@ -1,12 +1,12 @@
 """The rollout named `transformers`: generation by a plain transformers model in a Ray actor, on a CPU or on CUDA.
 
-verl asks for two things. `TransformersRollout` lives in the trainer's process and pushes its weights; verl calls it
-after each update. `TransformersReplica` starts the actor, `GenerationServer`, that answers `generate`; many agent
-loops call it at once through `client.BatchingClient`, and its engine generates what is in flight together.
+verl needs two classes. `TransformersRollout` runs in the trainer's process and sends its weights after each update.
+`TransformersReplica` starts the actor `GenerationServer`, which answers `generate`. Many agent loops call it at once
+through `client.BatchingClient`, and its engine generates concurrent requests together.
 
-Weights are sent through Ray's object store, bucket by bucket. Under LoRA only the adapter is sent: the server puts it
-beside its own copy of the base and computes as the trainer does. (verl's other way, `model.lora.merge=True`, rounds
-the merged weights to bf16, whatever the model is trained in.)
+Weights are sent through Ray's object store, bucket by bucket. With LoRA only the adapter is sent. The server adds it to
+its own copy of the base and computes like the trainer. (verl's alternative, `model.lora.merge=True`, always rounds the
+merged weights to bf16.)
 """
 
 import asyncio
@@ -36,27 +36,27 @@ from veritas_rl.verl_plugin.adapter_shards import is_adapter
 from veritas_rl.verl_plugin.cpu.client import server_name
 
 CALLS = 100_000
-"""How many calls a server takes at once. While it is paused each waits, and the order to go on must get through."""
+"""Concurrent calls of a server. While it is paused all calls wait, and the call to resume must still get through."""
 
 STOP_REASONS = {"stop": "completed", "length": "completed", "aborted": "aborted"}
 
 
 def served_name(name: str) -> str:
-    """The name in the served model of an adapter's weight, from its name in a PEFT file."""
+    """An adapter weight's name in the served model, from its name in a PEFT file."""
     return re.sub(r"(lora_[AB])\.weight$", r"\1.default.weight", name.removeprefix("base_model.model."))
 
 
 class GenerationServer:
     """A Ray actor that owns one model and its generation engine. verl calls its methods by name.
 
-    It can be made before there is anything to serve, because its imports take seconds.
+    It can be created before the model is known, because its imports take seconds.
     """
 
     def begin(self, config: RolloutConfig, model_config: Any, device: str) -> None:
-        """Load the model, and be ready to generate."""
+        """Load the model."""
         from transformers import AutoModelForCausalLM
 
-        # The model config arrives without local_path: the dataclass makes it.
+        # The model config has no local_path, which the dataclass creates.
         model_config = omega_conf_to_dataclass(model_config, dataclass_type=HFModelConfig)
         model: Any = AutoModelForCausalLM.from_pretrained(
             model_config.local_path,
@@ -88,9 +88,9 @@ class GenerationServer:
         """Generate one reply.
 
         Args:
-            request_id: Unused; kept by verl for sticky sessions.
+            request_id: Not used. verl passes it for sticky sessions.
             prompt_ids: The prompt's token ids.
-            sampling_params: temperature, top_p, top_k and max_tokens; what is missing has the rollout's default.
+            sampling_params: temperature, top_p, top_k and max_tokens. Missing ones have the rollout's defaults.
 
         Returns:
             The reply's token ids, the end token included, and their log-probabilities at this temperature.
@@ -113,7 +113,7 @@ class GenerationServer:
             log_probs=completion.logprobs,
             stop_reason=STOP_REASONS[completion.stop_reason],
             num_preempted=0,
-            # The step whose weights wrote it, from its first token to its last.
+            # The step whose weights wrote all tokens of the reply.
             extra_fields=dict.fromkeys(("global_steps", "min_global_steps", "max_global_steps"), self.global_steps),
         )
 
@@ -126,7 +126,7 @@ class GenerationServer:
             requests: The prompt's token ids and the sampling parameters of each.
 
         Yields:
-            Those that are done since last, each with its index in `requests`.
+            The newly finished replies, each with its index in `requests`.
         """
         waiting = {
             asyncio.ensure_future(self.generate("", prompt_ids=prompt, sampling_params=params)): index
@@ -137,7 +137,7 @@ class GenerationServer:
             yield [(waiting.pop(task), task.result()) for task in done]
 
     async def add_adapter(self, peft_config: dict[str, Any]) -> None:
-        """Put a LoRA adapter beside the base, once; from then on the weights that come are the adapter's."""
+        """Add a LoRA adapter to the base once. Later weights are the adapter's."""
         if self._adapted:
             return
         model: Any = self.engine.model
@@ -150,10 +150,10 @@ class GenerationServer:
         self._adapted = True
 
     async def load_weights(self, bucket: list[tuple[str, torch.Tensor]], last: bool) -> None:
-        """Copy a bucket of named tensors into the model. Generation stops from the first bucket until the last.
+        """Copy a bucket of named tensors into the model. Generation pauses from the first bucket until the last.
 
         Raises:
-            ValueError: After the last bucket, if the tensors were not those of the model.
+            ValueError: After the last bucket, if the tensors do not match the model.
         """
         if self._incoming is None or self._loading is None:
             self._incoming = queue.SimpleQueue()
@@ -172,17 +172,16 @@ class GenerationServer:
             await loading
 
     async def adapter_digests(self, dtype: torch.dtype) -> dict[str, int]:
-        """The digests of the adapter that it generates with, as `adapter_digest.digests_of` makes them."""
+        """The digests of the current adapter, see `adapter_digest.digests_of`."""
         model: Any = self.engine.model
         weights = ((name, parameter) for name, parameter in model.named_parameters() if is_adapter(name))
         return digests_of(weights, dtype)
 
     async def set_global_steps(self, global_steps: int | None) -> None:
-        """Name the step whose weights are served from now on."""
         self.global_steps = global_steps
 
     async def abort_all_requests(self, reject_request: bool = False) -> None:
-        """End every request in flight with what it has; new ones wait for `resume_generation`."""
+        """Abort every running request with its tokens so far. New requests wait for `resume_generation`."""
         self.engine.pause()
         self.engine.abort_all()
 
@@ -215,11 +214,11 @@ class TransformersReplica(RolloutReplica):
     """Starts one `GenerationServer` for a trainer rank, on the same node and the same device."""
 
     started: ClassVar[dict[int, Any]] = {}
-    """Servers, by rank, that are made and have not begun."""
+    """Servers by rank that are created but not yet initialized."""
 
     @classmethod
     def start_servers(cls, config: DictConfig) -> None:
-        """Make the servers while the trainer makes everything else, where none is bound to its trainer's device."""
+        """Create the servers early, unless they need their trainer's device."""
         trainer = config.trainer
         if trainer.device == "cpu" and trainer.nnodes == 1:
             for rank in range(trainer.n_gpus_per_node):
@@ -233,7 +232,7 @@ class TransformersReplica(RolloutReplica):
     async def launch_servers(self) -> None:
         if self.world_size != 1:
             raise ValueError(
-                "the transformers rollout runs on one device a replica: set "
+                "the transformers rollout supports only one device per replica: set "
                 "actor_rollout_ref.rollout.tensor_model_parallel_size=1"
             )
         platform = get_platform()
@@ -241,11 +240,10 @@ class TransformersReplica(RolloutReplica):
         await server.begin.remote(self.config, self.model_config, platform.device_name)
         self._server_handle = server
         self.servers = [server]
-        # verl routes by handle; the address only has to be unique.
+        # verl routes by handle, so the address only has to be unique.
         self._server_address = server_name(self.replica_rank)
 
     async def _beside_the_trainer(self, platform: Any) -> Any:
-        """A server on the node and the device of this replica's trainer rank."""
         worker: Any = self.workers[0]
         node_id, devices = await worker.__ray_call__.remote(
             lambda _: (
@@ -284,18 +282,20 @@ class TransformersRollout(BaseRollout):
         base_sync_done: bool = True,
         **_: Any,
     ) -> None:
-        """Send tensors, a bucket at a time: all of the model's, or those of the adapter that `peft_config` describes.
+        """Send the tensors of the model, or of the adapter that `peft_config` describes, in buckets.
 
         Raises:
-            ValueError: verl would send deltas, or the base under LoRA, which this rollout does not take.
+            ValueError: verl would send deltas, or the base under LoRA, which this rollout does not support.
         """
         if wire_format != "named_tensors":
             raise ValueError(
-                "the transformers rollout takes whole tensors: set "
+                "the transformers rollout needs whole tensors: set "
                 "actor_rollout_ref.rollout.checkpoint_engine.backend=naive"
             )
         if not base_sync_done:
-            raise ValueError("the transformers rollout reads the base itself: set rollout.load_format=auto")
+            raise ValueError(
+                "the transformers rollout loads the base itself: set actor_rollout_ref.rollout.load_format=auto"
+            )
         server: Any = ray.get_actor(server_name(self.replica_rank))
         if peft_config is not None:
             await server.add_adapter.remote(dict(peft_config))
@@ -312,7 +312,6 @@ class TransformersRollout(BaseRollout):
         await server.set_global_steps.remote(global_steps)
 
     async def adapter_digests(self, dtype: torch.dtype) -> dict[str, int]:
-        """The digests of the adapter that this rank's server generates with."""
         server: Any = ray.get_actor(server_name(self.replica_rank))
         return await server.adapter_digests.remote(dtype)
 

@@ -1,8 +1,8 @@
-"""Everything that verl needs to run without a GPU, registered in one place.
+"""Register everything that verl needs to run without a GPU.
 
-The rollout `transformers` is offered on every platform, because it also generates on a CUDA device without vLLM. The
-rest applies under VERL_PLATFORM=cpu alone: the platform, the FSDP engines, the corrections, and those speed patches
-that `switch` does not leave off.
+The rollout `transformers` is registered on every platform, because it also works on a CUDA device without vLLM.
+Platform, FSDP engines, corrections and speed patches apply only with VERL_PLATFORM=cpu. `switch` can turn speed patches
+off.
 """
 
 import os
@@ -15,10 +15,10 @@ from veritas_rl.verl_plugin.patches import patches_in
 
 
 def register() -> None:
-    """Register all of it with verl; what is heavy waits for the module of verl that it belongs to.
+    """Register everything with verl. Heavy parts wait for the import of their module of verl.
 
     Raises:
-        UserError: VERITAS_RL_CPU_PATCHES cannot be read.
+        UserError: VERITAS_RL_CPU_PATCHES is malformed.
     """
     when_imported("verl.workers.rollout.base")(_register_rollout)
     when_imported("verl.workers.rollout.replica")(_register_replica)
@@ -35,10 +35,10 @@ def register() -> None:
 
 
 def start_servers(config: DictConfig) -> None:
-    """Start the servers of the rollout `transformers`, if the run has it, while the trainer makes everything else.
+    """Start the servers of the rollout `transformers`, if the run uses it, in parallel with the trainer's other work.
 
     Args:
-        config: verl's whole configuration.
+        config: verl's full configuration.
     """
     if config.actor_rollout_ref.rollout.name == "transformers":
         from veritas_rl.verl_plugin.cpu.rollout import TransformersReplica

@@ -1,10 +1,10 @@
-"""Which of the speed patches and the fork server are left off, for tests and measurements.
+"""Turn off speed patches or the fork server, for tests and measurements.
 
     VERITAS_RL_CPU_PATCHES=0                         none of them is used
     VERITAS_RL_CPU_PATCHES=-small_cells,-forkserver  all but these are used
     VERITAS_RL_CPU_PATCHES=1                         all are used, as without the variable
 
-The names are those of the functions in `patches`, and "forkserver". Results do not depend on it, only their speed.
+The names are those of the functions in `patches`, and "forkserver". They change only the speed.
 """
 
 import os
@@ -19,10 +19,10 @@ NAMES = (*(patch.name for patch in patches_in(patches)), FORK_SERVER)
 
 
 def left_off() -> frozenset[str]:
-    """Which of `NAMES` are left off.
+    """The names that are turned off.
 
     Raises:
-        UserError: The variable has another form, or names what does not exist.
+        UserError: The variable is malformed, or contains an unknown name.
     """
     given = os.environ.get(VARIABLE, "").strip()
     if given in ("", "1"):
@@ -31,7 +31,9 @@ def left_off() -> frozenset[str]:
         return frozenset(NAMES)
     off = [word.strip() for word in given.split(",")]
     if not all(word.startswith("-") for word in off):
-        raise UserError(f"{VARIABLE}={given}: type 0, 1, or names to leave off, as in -small_cells,-one_part")
+        raise UserError(
+            f"{VARIABLE}={given} is not supported: set it to 0, 1, or names to turn off, such as -small_cells,-one_part"
+        )
     for name in (word[1:] for word in off):
         if name not in NAMES:
             raise unknown(VARIABLE, name, NAMES)

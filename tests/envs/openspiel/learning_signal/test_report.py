@@ -115,7 +115,7 @@ def test_the_tool_writes_each_case_and_goes_on(tmp_path: Path) -> None:
     assert before.whole.sources == {"exact": 6}
     second = run("--cases", "tic_tac_toe,kuhn_poker", *settings)
     assert second.returncode == 0, second.stderr
-    assert "1 of 2 cases are in" in second.stderr
+    assert "1 of 2 cases are already in" in second.stderr
     assert "kuhn_poker" in second.stdout
     _, (kept, added) = report.read(path)
     assert kept == before  # with its times: it was not measured again
@@ -128,4 +128,4 @@ def test_the_tool_writes_each_case_and_goes_on(tmp_path: Path) -> None:
 def test_the_tool_refuses_what_cannot_work(tmp_path: Path) -> None:
     missing = run("--cases", "tic_tac_toe", "--json", str(tmp_path / "none/signal.json"))
     assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
-    assert "make it first" in missing.stderr
+    assert "create it first" in missing.stderr

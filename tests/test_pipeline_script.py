@@ -1,4 +1,4 @@
-"""The journey from demonstrations to a merged model, through the very script that people type, shrunken."""
+"""The whole pipeline from demonstrations to a merged model: a short run of the script that users type."""
 
 import itertools
 import json
@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
 COMMANDS = [line for block in re.findall(r"```bash\n(.+?)```", PAGE, re.DOTALL) for line in block.splitlines() if line]
-JOURNEY = "bash train/scripts/journey.sh"
+SCRIPT = "bash train/scripts/journey.sh"
 
 SMALL = {
     "JOURNEY_DEMONSTRATIONS": "700",
@@ -40,9 +40,9 @@ STAGES = {
 }
 
 
-def journey(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def pipeline(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*JOURNEY.split(), *arguments],
+        [*SCRIPT.split(), *arguments],
         cwd=ROOT,
         env={**os.environ, **variables},
         capture_output=True,
@@ -59,13 +59,13 @@ def commands(printed: str) -> list[str]:
 
 def planned() -> list[str]:
     """The commands of the stages as a dry run prints them."""
-    dry = journey(DRY_RUN="1")
+    dry = pipeline(DRY_RUN="1")
     assert dry.returncode == 0, dry.stderr
     return commands(dry.stdout)
 
 
 def shape(command: str, folder: str) -> list[str]:
-    """The words of a command without what a shrunken journey has otherwise."""
+    """The words of a command without the settings of the short run."""
     words = [word for word in shlex.split(command.replace(folder, "FOLDER")) if word not in FEW]
     return [re.sub(r"\d+", "N", word) for word in words if not word.startswith("actor_rollout_ref.actor.optim.lr")]
 
@@ -77,14 +77,14 @@ def written(folder: Path) -> dict[str, int]:
 
 def test_the_tutorial_shows_the_commands_of_the_stages() -> None:
     assert len(COMMANDS) == 1 + len(STAGES)
-    assert [JOURNEY, *planned()] == COMMANDS
+    assert [SCRIPT, *planned()] == COMMANDS
 
 
 @pytest.mark.long
 @pytest.mark.training
 def test_from_demonstrations_to_a_merged_model_that_plays(tmp_path: Path, client_python: Callable[..., Path]) -> None:
-    folder = tmp_path / "journey"
-    done = journey(*FEW, JOURNEY_FOLDER=str(folder), **SMALL)
+    folder = tmp_path / "run"
+    done = pipeline(*FEW, JOURNEY_FOLDER=str(folder), **SMALL)
     assert done.returncode == 0, done.stdout + done.stderr
     for stage, result in STAGES.items():
         assert re.search(rf"^{stage}: \d+ min \d+ s$", done.stdout, re.MULTILINE), done.stdout
@@ -113,17 +113,17 @@ def test_from_demonstrations_to_a_merged_model_that_plays(tmp_path: Path, client
     # The same command again makes what is missing, and nothing that is there.
     (folder / "agreement.json").unlink()
     before = written(folder)
-    again = journey(*FEW, JOURNEY_FOLDER=str(folder), **SMALL)
+    again = pipeline(*FEW, JOURNEY_FOLDER=str(folder), **SMALL)
     assert again.returncode == 0, again.stdout + again.stderr
-    assert again.stdout.count(": there already: ") == len(STAGES) - 1
+    assert again.stdout.count(": already complete: ") == len(STAGES) - 1
     assert again.stdout.partition("==== verdicts")[2].splitlines()[1:] == verdicts.splitlines()[1:]
     after = written(folder)
     assert {path for path in after if after[path] != before.get(path)} == {str(folder / "agreement.json")}
 
-    other = journey(*FEW, JOURNEY_FOLDER=str(folder), **{**SMALL, "JOURNEY_RL_STEPS": "2"})
+    other = pipeline(*FEW, JOURNEY_FOLDER=str(folder), **{**SMALL, "JOURNEY_RL_STEPS": "2"})
     assert other.returncode == 2
     assert other.stderr == (
-        f"error: {folder} was started with different settings (steps=2): set JOURNEY_FOLDER to another\n"
+        f"error: {folder} was started with different settings (steps=2): set JOURNEY_FOLDER to another folder\n"
     )
     assert written(folder) == after
 
