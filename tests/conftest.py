@@ -51,6 +51,14 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def small_parameters(tiny_model: Path) -> int:
+    """The number of parameters of the small model."""
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(tiny_model).num_parameters()
+
+
+@pytest.fixture(scope="session")
 def save_checkpoint() -> Callable[[Path, Path, int, float], Path]:
     """Writes a whole checkpoint of one rank, as a trainer does: the base with its head scaled."""
 

@@ -34,7 +34,7 @@ def test_the_linter_plays_it() -> None:
     assert "no findings in 2 cases" in run("train/tools/lint_env.py", "--env", "quiz", "--tasks", "6")
 
 
-def test_it_is_evaluated_with_players_that_play_everything(tmp_path: Path) -> None:
+def test_a_foreign_environment_is_evaluated(tmp_path: Path) -> None:
     tool = "train/tools/evaluate.py"
     printed = run(
         tool, "--env", "quiz", "--checkpoint", "solution", "--num_episodes", "12", "--output", tmp_path / "evaluation"
@@ -46,7 +46,7 @@ def test_it_is_evaluated_with_players_that_play_everything(tmp_path: Path) -> No
     assert all(row["success"]["mean"] == 1 for row in report["rows"])
 
 
-def test_it_is_demonstrated(tmp_path: Path) -> None:
+def test_a_foreign_environment_is_demonstrated(tmp_path: Path) -> None:
     tool = "train/tools/generate_demonstrations.py"
     run(tool, "--env", "quiz", "--num_demonstrations", "40", "--prompt", "brief", "--output", tmp_path)
     report = json.loads((tmp_path / "demonstrations.json").read_text())
@@ -55,7 +55,7 @@ def test_it_is_demonstrated(tmp_path: Path) -> None:
 
 
 @pytest.mark.training
-def test_it_is_trained_with_warm_up_judging_curriculum_and_failure_replay(tmp_path: Path) -> None:
+def test_a_foreign_environment_is_trained_with_all_stages(tmp_path: Path) -> None:
     printed = run(
         "-m",
         "veritas_rl.launch.main",

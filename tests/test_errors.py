@@ -33,7 +33,7 @@ def test_other_errors_pass_through() -> None:
 
 
 @pytest.mark.parametrize(("returned", "code"), [(None, 0), (0, 0), (3, 3)])
-def test_exit_codes(returned: int | None, code: int) -> None:
+def test_returned_values_become_exit_codes(returned: int | None, code: int) -> None:
     with pytest.raises(SystemExit) as ended:
         exit_on_user_error(lambda: returned)
     assert ended.value.code == code

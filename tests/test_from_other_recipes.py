@@ -123,7 +123,7 @@ def test_metrics_of_verl_are_metrics_of_verl() -> None:
 
 
 @pytest.mark.parametrize("name", ["training.md", "scaling.md"])
-def test_what_the_pages_on_training_type_is_there_too(name: str) -> None:
+def test_settings_and_files_in_the_pages_on_training_exist(name: str) -> None:
     text = (ROOT / "docs" / name).read_text(encoding="utf-8")
     spans = re.sub(
         r"```.*?```", lambda block: "".join(f"`{line}`" for line in block[0].splitlines()[1:-1]), text, flags=re.S

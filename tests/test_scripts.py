@@ -90,7 +90,7 @@ def test_a_script_becomes_the_program_that_it_starts_and_so_gets_its_signals(scr
 
 
 @pytest.mark.parametrize("backend", ["vllm", "sglang"])
-def test_what_users_switch_reaches_verl(backend: str) -> None:
+def test_switches_of_users_reach_verl(backend: str) -> None:
     switches: dict[str, Any] = {"FSDP_STRATEGY": "fsdp", "GPU_MEMORY_UTILIZATION": "0.6"}
     lora = backend == "vllm"
     if lora:

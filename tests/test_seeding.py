@@ -8,7 +8,7 @@ import sys
 from veritas_rl.seeding import digest, generator, uniform
 
 
-def test_known_value() -> None:
+def test_the_digest_of_words_never_changes() -> None:
     # The first 8 bytes of SHA-256("a\x1f1"): a change here silently changes every task that was ever published.
     assert digest("a", 1) == digest("a", "1") == 0x839E11A421D370BE
 

@@ -69,7 +69,9 @@ def rates(folder: Path) -> tuple[float, float]:
     return judgement.legal_rate.mean, judgement.optimal_rate.mean
 
 
-def test_a_model_learns_from_demonstrations_and_goes_into_rl(tmp_path: Path, parquet: list[str]) -> None:
+def test_a_model_learns_from_demonstrations_and_goes_into_rl(
+    tmp_path: Path, parquet: list[str], small_parameters: int
+) -> None:
     printed = run(
         *TRAINER,
         *parquet,
@@ -87,7 +89,7 @@ def test_a_model_learns_from_demonstrations_and_goes_into_rl(tmp_path: Path, par
         assert row in printed
 
     folder = logs(tmp_path) / "trained-model-global_step_140"
-    assert AutoModelForCausalLM.from_pretrained(folder).num_parameters() == 855168
+    assert AutoModelForCausalLM.from_pretrained(folder).num_parameters() == small_parameters
     legal, optimal = rates(folder)
     legal_before, optimal_before = rates(logs(tmp_path) / "model")
     assert legal > legal_before + 0.5
@@ -101,7 +103,9 @@ def test_a_model_learns_from_demonstrations_and_goes_into_rl(tmp_path: Path, par
 
 
 @pytest.mark.long
-def test_a_killed_run_on_two_ranks_goes_on_as_if_it_had_not_been(tmp_path: Path, parquet: list[str]) -> None:
+def test_a_killed_run_on_two_ranks_goes_on_as_if_it_had_not_been(
+    tmp_path: Path, parquet: list[str], small_parameters: int
+) -> None:
     model = build_tiny_model(tmp_path / "model", seed=3)
     few = [
         *(parquet[0], "data.val_files=null", "data.train_batch_size=32", "veritas_rl.evaluation=null"),
@@ -127,10 +131,10 @@ def test_a_killed_run_on_two_ranks_goes_on_as_if_it_had_not_been(tmp_path: Path,
     assert losses(cut) == pytest.approx(losses(whole), abs=1e-6)
     assert len(list((whole / "global_step_6").glob("model_world_size_2_rank_*.pt"))) == 2
     trained = logs(cut) / "trained-model-global_step_6"
-    assert AutoModelForCausalLM.from_pretrained(trained).num_parameters() == 855168
+    assert AutoModelForCausalLM.from_pretrained(trained).num_parameters() == small_parameters
 
 
-def test_what_goes_wrong_in_verl_is_named_with_its_log(tmp_path: Path, parquet: list[str]) -> None:
+def test_a_failure_in_verl_is_named_with_its_log(tmp_path: Path, parquet: list[str]) -> None:
     wrong = [
         "optim.lr_scheduler_type=triangular",
         "veritas_rl.evaluation=null",

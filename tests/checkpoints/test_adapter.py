@@ -139,7 +139,7 @@ def half(file: Path) -> None:
         ("base_model.json", lambda file: file.write_text("[]"), "is damaged"),
     ],
 )
-def test_what_cannot_be_read_is_named(
+def test_damaged_files_of_an_adapter_are_named(
     adapter: Path, base: Path, name: str, damage: Callable[[Path], Any], message: str
 ) -> None:
     damage(adapter / name)

@@ -84,7 +84,7 @@ def test_another_model_is_distinguished(merged: Path, games: Path, tiny_model: P
     assert not found.holds
 
 
-def test_what_cannot_be_compared(merged: Path, tiny_model: Path, games: Path) -> None:
+def test_models_without_adapter_or_prompts_are_not_compared(merged: Path, tiny_model: Path, games: Path) -> None:
     with pytest.raises(UserError, match="has no lora_adapter"):
         compare_on(tiny_model, asked_in(read_games(games)))
     with pytest.raises(UserError, match="have no prompt of a model"):

@@ -121,7 +121,7 @@ def test_the_adapter_names_its_base_and_its_modules(
     assert recorded == {"name": str(bases["plain"]), "fingerprint": weights_fingerprint(bases["plain"])}
 
 
-def test_what_belongs_to_the_model_is_the_checkpoints_own(
+def test_configuration_and_tokenizer_come_from_the_checkpoint(
     checkpoints: Checkpoints, bases: dict[str, Path], tmp_path: Path
 ) -> None:
     checkpoint = copied(checkpoints["lora-1"], tmp_path)
@@ -301,7 +301,7 @@ def test_a_checkpoint_that_lacks_something(
     assert [path.name for path in tmp_path.iterdir()] == ["experiment"]
 
 
-def test_what_stands_in_the_checkpoint_must_be_its_shards(checkpoints: Checkpoints, tmp_path: Path) -> None:
+def test_a_saved_model_that_differs_from_its_shards_is_refused(checkpoints: Checkpoints, tmp_path: Path) -> None:
     checkpoint = copied(checkpoints["full-2"], tmp_path)
     weights = checkpoint / "actor/huggingface/model.safetensors"
     tensors = load_file(weights)

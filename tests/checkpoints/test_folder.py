@@ -32,7 +32,7 @@ def test_after_an_error_there_is_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_there_stays(tmp_path: Path) -> None:
+def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     for taken in (tmp_path, tmp_path / "file"):
         with pytest.raises(UserError, match="is not empty"), whole_folder(taken):

@@ -36,7 +36,7 @@ def checkpoint(folder: Path, step: int, ranks: int = 2, kinds: tuple[str, ...] =
 
 
 @pytest.mark.parametrize("info", [INFO, CheckpointInfo(1, "/models/base", 1), dataclasses.replace(INFO, lora=None)])
-def test_what_is_written_is_read(tmp_path: Path, info: CheckpointInfo) -> None:
+def test_written_checkpoint_info_is_read_back(tmp_path: Path, info: CheckpointInfo) -> None:
     write_info(tmp_path, info)
     assert read_info(tmp_path) == info
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.json"]
@@ -83,7 +83,7 @@ def test_a_folder_of_another_name_is_no_step() -> None:
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-def test_whole_shards_pass(tmp_path: Path, recorded: bool) -> None:
+def test_complete_shards_pass(tmp_path: Path, recorded: bool) -> None:
     folder = checkpoint(tmp_path, 1)
     if recorded:
         write_info(folder, INFO)

@@ -88,7 +88,9 @@ def test_a_mistake_ends_at_once_with_one_line(
     assert [path.name for path in tmp_path.iterdir()] == ["experiment"]
 
 
-def test_the_tool(checkpoints: Checkpoints, bases: dict[str, Path], tmp_path: Path) -> None:
+def test_the_merge_tool_writes_a_model_and_never_overwrites(
+    checkpoints: Checkpoints, bases: dict[str, Path], tmp_path: Path
+) -> None:
     merge_checkpoint(checkpoints["lora-1"], tmp_path / "merged", str(bases["plain"]))
     tool = f"{sys.executable} {ROOT}/train/tools/merge_adapter_into_base.py --base_model {bases['plain']}"
     done = bash(f"{tool} --adapter_model merged --output_dir again", tmp_path)

@@ -89,7 +89,7 @@ def test_the_licence_of_a_base(tmp_path: Path) -> None:
     assert licence_of(tmp_path) == {"license": "mit"}
 
 
-def test_what_is_written_is_read() -> None:
+def test_an_origin_survives_json() -> None:
     origin = Origin(3, LoraInfo(4, 8, ["q_proj"]), True, {"license": "mit"}, {"veritas_rl.seed": 1}, {"verl": "0.9.1"})
     assert Origin.from_values(json.loads(json.dumps(dataclasses.asdict(origin)))) == origin
 

@@ -99,7 +99,7 @@ def test_a_link_is_left_alone(experiment: Path, tmp_path: Path) -> None:
     assert 5 not in reasons(experiment, keep=1)
 
 
-def test_what_another_process_reads_stays_until_it_ends(experiment: Path) -> None:
+def test_a_checkpoint_stays_while_a_process_reads_it(experiment: Path) -> None:
     for step in (10, 25):  # one that says that it is whole, and one that does not
         folder = step_folder(experiment, step)
         with subprocess.Popen(
@@ -125,7 +125,7 @@ def test_several_read_at_once_and_none_while_it_is_removed(experiment: Path) -> 
             pass
 
 
-def test_what_a_run_began_with_stays_while_it_lives(experiment: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_stays_while_a_run_that_started_from_it_lives(experiment: Path, tmp_path: Path) -> None:
     start = step_folder(experiment, 10)
     with held(tmp_path / "other run", start):
         assert reasons(experiment, keep=1)[10] is Reason.READ

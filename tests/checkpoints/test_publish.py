@@ -130,7 +130,7 @@ def test_the_report_of_a_run_and_of_an_evaluation(model: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"rows": []}', '{"rows": [3]}', '{"a": {"legal": 0.5}}'])
-def test_what_is_no_report_is_named(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_no_report_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "report.json").write_text(text)
     with pytest.raises(UserError, match=r"report\.json (cannot be read|has no mean)"):
         read_results(tmp_path / "report.json")
@@ -163,7 +163,7 @@ def test_a_raw_checkpoint_is_refused(model: Path, tmp_path: Path) -> None:
         prepare(model, "me/tiny")
 
 
-def test_what_is_no_model_is_refused(model: Path, adapter: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_no_model_is_refused(model: Path, adapter: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="contains only an adapter: merge it"):
         prepare(adapter, "me/tiny")
     (tmp_path / "empty").mkdir()
@@ -204,7 +204,7 @@ def test_a_damaged_merge_report_is_named(model: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("repo_id", ["tiny", "a/b/c", "me/", "me/../x", "me/a b"])
-def test_what_is_no_place_on_the_hub(repo_id: str) -> None:
+def test_a_repo_id_needs_user_and_name(repo_id: str) -> None:
     with pytest.raises(UserError, match="user/name"):
         check_repo_id(repo_id)
 
@@ -238,7 +238,7 @@ def test_a_dry_run_shows_all_and_sends_nothing(model: Path, hub: Any) -> None:
     assert not (model / "README.md").exists()
 
 
-def test_what_is_sent_is_the_folder(model: Path, hub: Any) -> None:
+def test_the_files_of_the_folder_are_sent(model: Path, hub: Any) -> None:
     typed = ["--folder", str(model), "--repo_id", "me/tiny", "--private", "--yes"]
     online = {"HF_TOKEN": hub.token, "HF_ENDPOINT": hub.address, "HF_HUB_OFFLINE": "0"}
     done = tool(*typed, **online)
@@ -260,7 +260,7 @@ def test_what_is_sent_is_the_folder(model: Path, hub: Any) -> None:
     assert not hub.files
 
 
-def test_what_the_hub_refuses_is_one_line_without_the_token(model: Path, hub: Any) -> None:
+def test_a_refusal_of_the_hub_is_one_line_without_the_token(model: Path, hub: Any) -> None:
     typed = ["--folder", str(model), "--repo_id", "me/tiny", "--yes"]
     done = tool(*typed, HF_TOKEN="hf_another", HF_ENDPOINT=hub.address, HF_HUB_OFFLINE="0")
     assert done.returncode == 2

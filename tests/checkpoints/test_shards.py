@@ -38,7 +38,7 @@ def verl_merged(checkpoint: Path, target: Path) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize(
     "name", ["full-1", "full-2", "full-fsdp1-2", "full-replicas-2", "full-tied-2", "lora-1", "lora-2", "lora-whole-2"]
 )
-def test_what_was_sharded_is_found_again(checkpoints: dict[str, Path], name: str) -> None:
+def test_shards_are_joined_to_the_original_tensors(checkpoints: dict[str, Path], name: str) -> None:
     whole, before = whole_state(shard_files(checkpoints[name])), expected(checkpoints[name])
     adapter_only = name in ("lora-1", "lora-2")
     assert whole.keys() == {key for key in before if not adapter_only or ".lora_" in key}
@@ -84,7 +84,7 @@ def test_shards_that_do_not_belong_together(checkpoints: dict[str, Path], tmp_pa
         whole_state(shard_files(folder))
 
 
-def test_a_file_that_is_no_shard(tmp_path: Path) -> None:
+def test_a_file_with_code_is_no_shard(tmp_path: Path) -> None:
     torch.save({"code": os.system}, tmp_path / "shard.pt")
     with pytest.raises(UserError, match=r"shard\.pt cannot be read"):
         whole_state([tmp_path / "shard.pt"])

@@ -80,7 +80,7 @@ def test_the_next_tasks_are_the_same_after_a_round_trip(played: int, waiting: in
     assert resumed.metrics() == unbroken.metrics()
 
 
-def test_what_is_still_being_played_does_not_come_again() -> None:
+def test_tasks_in_play_are_not_drawn_again_after_a_resume() -> None:
     unbroken, resumed = open_sources(SETTINGS), open_sources(SETTINGS)
     drawn = [unbroken.next() for _ in range(9)]
     resumed.go_on_with(draw.number for draw in drawn if draw is not drawn[4])

@@ -37,7 +37,7 @@ def drawn(failures: FailureBuffer, times: int) -> Counter[int]:
     return counts
 
 
-def test_what_scores_below_the_threshold_comes_in() -> None:
+def test_only_scores_below_the_threshold_are_replayed() -> None:
     failures = buffer()
     play(failures, 1, 0.5)
     play(failures, 2, 1.0, solved=True)
@@ -123,7 +123,7 @@ def test_the_latest_failures_are_kept() -> None:
     assert set(drawn(failures, 100)) == {0, 2, 3}
 
 
-def test_its_state_survives_json_mid_run() -> None:
+def test_the_replay_buffer_survives_json_mid_run() -> None:
     failures, again = buffer(capacity=20), buffer(capacity=20)
     dice = generator("outcomes")
 

@@ -189,7 +189,7 @@ def test_other_outcomes_give_other_tasks() -> None:
     assert first != [ids(batch) for batch in simulate(other, 20, seed=2)]
 
 
-def test_what_was_drawn_ahead_comes_again_first() -> None:
+def test_tasks_drawn_and_not_played_come_first_after_a_resume() -> None:
     settings = {"curriculum": {"stages": STAGES, "window": 30}, "failure_replay": {}}
     unbroken, resumed = source(**settings), source(**settings)
     for _ in simulate(unbroken, 10):
@@ -204,7 +204,7 @@ def test_what_was_drawn_ahead_comes_again_first() -> None:
         assert one == other
 
 
-def test_what_is_still_being_played_does_not_come_again() -> None:
+def test_tasks_in_play_are_not_drawn_again_after_a_resume() -> None:
     unbroken, resumed = source(), source()
     ahead = [unbroken.next() for _ in range(16)]
     resumed.go_on_with(draw.number for draw in ahead if draw.number != 5)

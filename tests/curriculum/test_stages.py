@@ -121,7 +121,7 @@ def test_games_of_earlier_stages_are_measured_and_do_not_count() -> None:
     }
 
 
-def test_its_state_survives_json_mid_stage() -> None:
+def test_the_curriculum_survives_json_mid_stage() -> None:
     stages, again = curriculum(), curriculum()
     for k in range(10):
         stages.record_fresh("easy", 1)

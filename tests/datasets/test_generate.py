@@ -266,7 +266,7 @@ def test_without_a_share_for_validation_there_is_one_part(tmp_path: Path) -> Non
         ({"env": "openspiel", "task_types": "tic_tac_toe,kuhn_poker"}, "kuhn_poker is too small"),
     ],
 )
-def test_what_cannot_work_is_one_line_and_leaves_no_folder(tmp_path: Path, changes: dict, message: str) -> None:
+def test_impossible_settings_are_one_line_and_leave_no_folder(tmp_path: Path, changes: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
         make(tmp_path / "out", Settings(**{"env": "lgc-v2", "number": 10, **changes}))
     assert not (tmp_path / "out").exists()

@@ -82,6 +82,6 @@ def test_each_bad_line_is_named_with_its_number_and_the_others_are_read(tmp_path
         assert part in line
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be read"):
         read(tmp_path / "none.jsonl", "sft", 0)

@@ -37,6 +37,6 @@ def test_a_stronger_model_behind_a_server_demonstrates(chat_server) -> None:
         ("exact", "backgammon", "cannot be solved"),
     ],
 )
-def test_who_cannot_demonstrate_is_refused(name: str, case: str, message: str) -> None:
+def test_players_that_cannot_demonstrate_are_refused(name: str, case: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         make_expert(name, "openspiel", "7", [case])

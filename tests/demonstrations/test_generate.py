@@ -122,6 +122,6 @@ def test_mistakes_are_counted_by_reason_and_left_out(monkeypatch: pytest.MonkeyP
         ({"games": "backgammon"}, "cannot be solved by minimax"),
     ],
 )
-def test_what_cannot_work_is_one_line(changes: dict, message: str) -> None:
+def test_impossible_settings_are_one_line(changes: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
         generate(settings(**changes))

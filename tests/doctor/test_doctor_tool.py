@@ -57,7 +57,7 @@ def test_a_trainer_script_ends_with_one_line_for_each_fault(script: str, free_po
 
 
 @pytest.mark.parametrize("off", [{"DOCTOR": "0"}, {"DRY_RUN": "1"}], ids=["off", "dry"])
-def test_it_can_be_left_out(off: dict[str, str], free_port: int) -> None:
+def test_doctor_0_and_a_dry_run_skip_the_checks(off: dict[str, str], free_port: int) -> None:
     assert doctor("--fast", JOINS, RAY_ADDRESS=f"127.0.0.1:{free_port}", **off).returncode == 0
 
 

@@ -222,7 +222,7 @@ CHECKED = f"/api/models/{MODEL}/auth-check"
         ((503, {}, "{}"), "fault", "does not answer"),
     ],
 )
-def test_what_the_hub_answers_is_named(
+def test_an_answer_of_the_hub_becomes_a_row(
     answer: tuple[int, dict[str, str], str], state: str, words: str, hub: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("HF_TOKEN", raising=False)

@@ -36,7 +36,7 @@ def test_the_text_of_an_answer(reply: Reply, text: str | Reason) -> None:
         ("\\boxed{3} \\boxed{3}", Reason.AMBIGUOUS),
     ],
 )
-def test_one_box(text: str, found: str | Reason) -> None:
+def test_the_content_of_one_box_is_read(text: str, found: str | Reason) -> None:
     assert boxed(text) == found
 
 
@@ -72,7 +72,7 @@ def test_boxes_with_braces_inside(text: str, found: list[str] | Reason) -> None:
         ("```", [""]),
     ],
 )
-def test_code_blocks(text: str, found: list[str]) -> None:
+def test_the_content_of_code_blocks_is_read(text: str, found: list[str]) -> None:
     assert code_blocks(text) == found
 
 

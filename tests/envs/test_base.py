@@ -40,7 +40,7 @@ def test_ids_are_told_apart_and_short() -> None:
 @pytest.mark.parametrize(
     "bad", ["", "hex#3", "openspiel/hex/move", "openspiel/hex/jump#3", "openspiel/hex/move#3?sed=4"]
 )
-def test_bad_ids(bad: str) -> None:
+def test_malformed_ids_are_refused(bad: str) -> None:
     with pytest.raises(UserError):
         task_from_id(bad)
 
@@ -81,7 +81,7 @@ def test_two_values_of_one_name_are_refused() -> None:
 
 
 @pytest.mark.parametrize("field", ["mode", "reward", "split", "prompt"])
-def test_bad_values(field: str) -> None:
+def test_unknown_words_in_a_task_are_refused(field: str) -> None:
     with pytest.raises(UserError, match="nonsense"):
         task_from_dict({"env": "openspiel", "case": "hex", "k": 0, field: "nonsense"})
 
@@ -98,7 +98,7 @@ def test_a_mistake_never_pays(reason: Reason) -> None:
         Score(0.0, True, reason)
 
 
-def test_shape() -> None:
+def test_shape_discounts_and_adds_the_legal_share() -> None:
     score = Score(0.5, False, Reason.DRAWN)
     assert shape(score, TASK.replace(reward="legal")) == 1
     assert shape(score, TASK) == 0.5
@@ -118,7 +118,7 @@ def test_legal_replies_of_a_lost_game_are_paid_their_share_and_mistakes_are_not(
 @pytest.mark.parametrize(
     "bad", [{"gamma": 0.0}, {"gamma": 1.5}, {"legal_share": 1.0}, {"retries": -1}, {"max_moves": -1}, {"k": -1}]
 )
-def test_bad_numbers(bad: dict) -> None:
+def test_numbers_out_of_range_are_refused(bad: dict) -> None:
     with pytest.raises(UserError, match=next(iter(bad))):
         TASK.replace(**bad)
 

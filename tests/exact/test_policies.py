@@ -136,17 +136,17 @@ def test_perfect_play_of_tic_tac_toe_loses_no_value_in_any_position() -> None:
     assert (report.nash_conv, report.worth.worst) == (0, (0, 0))
 
 
-def test_random_play_of_tic_tac_toe() -> None:
+def test_random_play_of_tic_tac_toe_loses_value_in_42_percent_of_its_moves() -> None:
     report = score_reference("uniform", "tic_tac_toe")
     assert report.metrics["value_losing_rate"] == pytest.approx(1 - 0.580, abs=5e-4)
-    expected = report.metrics["value_losing_rate"] * 4520
+    expected = report.metrics["value_losing_rate"] * len(report.states)
     assert report.metrics["value_losing_rate_there"] * report.metrics["states_where_a_move_can_lose"] == pytest.approx(
         expected
     )
     # The opponent of a random player is nearly sure to win, but never wholly.
     assert all(-1 < worst < -0.9 for worst in report.worth.worst)
     drawn = score_policy(RandomPlayer(1), "tic_tac_toe", samples=1)
-    assert drawn.metrics["value_losing_rate"] == pytest.approx(0.420, abs=4.5 * 0.5 / 4520**0.5)
+    assert drawn.metrics["value_losing_rate"] == pytest.approx(0.420, abs=4.5 * 0.5 / len(report.states) ** 0.5)
 
 
 def test_backward_induction_agrees_with_open_spiel() -> None:
@@ -159,7 +159,7 @@ def test_backward_induction_agrees_with_open_spiel() -> None:
 @pytest.mark.parametrize(
     ("case", "prompt"), [("kuhn_poker", "full"), ("leduc_poker", "brief"), ("tic_tac_toe", "unlisted")]
 )
-def test_what_is_asked_is_what_games_show(case: str, prompt: str) -> None:
+def test_prompts_are_those_of_whole_games(case: str, prompt: str) -> None:
     questions = {str(question.turn.messages): question.turn for question in questions_of(case, prompt)}
     assert len(questions) == len(questions_of(case, prompt))
     environment = OpenSpielEnvironment()
@@ -202,7 +202,7 @@ def test_a_report_is_plain_and_the_same_each_time() -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*has no description of its own")
-def test_what_cannot_be_judged_is_refused_in_one_line(case: str, message: str) -> None:
+def test_games_that_cannot_be_judged_exactly_are_one_line(case: str, message: str) -> None:
     with pytest.raises(UserError) as refused:
         score_policy(RandomPlayer(), case)
     assert message in str(refused.value)

@@ -187,7 +187,7 @@ def test_a_budget_ends_an_evaluation_and_the_same_command_goes_on(
     assert line in page
 
 
-def test_what_a_game_itself_counts_is_reported(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_points_and_highest_tile_of_2048_are_reported(run: Callable[..., Any], tmp_path: Path) -> None:
     code, printed, _ = run("--checkpoint", "random", "--games", "2048", "--num_episodes", 3, "--output", tmp_path)
     assert code == 0
     games = [json.loads(line) for line in (tmp_path / "games.jsonl").read_text().splitlines()]

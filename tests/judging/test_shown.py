@@ -73,13 +73,13 @@ def test_an_interruption_loses_no_game_that_is_shown(tmp_path: Path, monkeypatch
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
 
 
-def test_what_was_not_kept_is_not_shown(tmp_path: Path) -> None:
+def test_games_played_without_recording_have_no_page(tmp_path: Path) -> None:
     judge(tmp_path, 0)
     judge(tmp_path, 10)
     assert not (tmp_path / "shown.html").exists()
 
 
-def test_what_cannot_be_shown_is_said_in_one_line(tmp_path: Path) -> None:
+def test_a_wrong_number_and_damaged_records_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="games_to_show=-1 is no number of games"):
         judge(tmp_path, -1)
     (tmp_path / "shown.jsonl").write_text("{}\n")

@@ -8,14 +8,14 @@ import pytest
 from veritas_rl.judging.statistics import clustered_mean, compare_paired, mean_score, rate
 
 
-def test_mean_and_order() -> None:
+def test_the_interval_holds_the_mean_and_counts_values_and_classes() -> None:
     estimate = clustered_mean([1.0, 0.0, 1.0, 1.0], ["a", "a", "b", "c"])
     assert estimate.mean == 0.75
     assert estimate.low <= estimate.mean <= estimate.high
     assert (estimate.count, estimate.classes) == (4, 3)
 
 
-def test_equal_values_give_a_point() -> None:
+def test_equal_values_have_an_interval_of_no_width() -> None:
     estimate = clustered_mean([1.0] * 10, list(range(10)))
     assert (estimate.low, estimate.mean, estimate.high) == (1.0, 1.0, 1.0)
 
@@ -45,7 +45,7 @@ def test_coverage_is_near_its_claim() -> None:
 
 
 @pytest.mark.parametrize(("values", "classes"), [([], []), ([1.0], ["a", "b"])])
-def test_bad_lengths(values: list[float], classes: list[str]) -> None:
+def test_each_value_needs_a_class(values: list[float], classes: list[str]) -> None:
     with pytest.raises(ValueError, match="one class for each value"):
         clustered_mean(values, classes)
 
@@ -114,6 +114,6 @@ def test_with_as_many_games_as_it_asks_for_a_difference_is_found_four_times_in_f
     assert 36 <= found <= 59
 
 
-def test_no_difference() -> None:
+def test_equal_players_have_p_1_and_no_difference() -> None:
     same = compare_paired([1.0, 0.0], [1.0, 0.0], range(2))
     assert (same.p_value, same.values_needed, same.difference.mean) == (1.0, None, 0.0)

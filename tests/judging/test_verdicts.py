@@ -25,7 +25,7 @@ def report_of(folder: Path, checkpoint: str, compare: str) -> Path:
     return write(found, folder)[0]
 
 
-def test_who_is_better_is_said_with_an_interval(tmp_path: Path) -> None:
+def test_the_verdict_names_the_better_player_with_its_difference(tmp_path: Path) -> None:
     (better,) = of_improvement(report_of(tmp_path / "better", "exact", "random"))
     (worse,) = of_improvement(report_of(tmp_path / "worse", "random", "exact"))
     assert better.startswith("RL against SFT: tic_tac_toe against random: better, mean score +0.")
@@ -44,7 +44,7 @@ def test_games_that_differ_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("holds", "word"), [(True, ": the same: "), (False, ": NOT the same: ")])
-def test_whether_logits_agree(holds: bool, word: str, tmp_path: Path) -> None:
+def test_the_verdict_counts_places_where_logits_agree(holds: bool, word: str, tmp_path: Path) -> None:
     values: dict[str, Any] = {"holds": holds, "largest": 1e-5, "tolerance": 2e-3, "dtype": "float32", "wanted": 0.999}
     values |= {"agreeing": 1999, "places": 2000, "prompts": 40, "disagreeing": [{}]}
     (tmp_path / "agreement.json").write_text(json.dumps(values))
@@ -53,7 +53,7 @@ def test_whether_logits_agree(holds: bool, word: str, tmp_path: Path) -> None:
     assert "1999 of 2000 places (99.950%, 99.9% are wanted) of 40 prompts; prompts that differ: 1" in line
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="evaluate again"):
         of_agreement(tmp_path / "none.json")
     command = [sys.executable, "-m", "veritas_rl.judging.verdicts", "one.json"]

@@ -111,7 +111,7 @@ def other_torch(folder: Path) -> str:
     return f"{folder}:{os.environ.get('PYTHONPATH', '')}"
 
 
-def test_its_token_is_for_its_owner_alone_and_is_not_printed(cluster: Cluster) -> None:
+def test_the_token_of_a_cluster_is_private_and_never_printed(cluster: Cluster) -> None:
     token = cluster.folder / ".ray/auth_token"
     assert token.stat().st_mode & 0o077 == 0
     assert token.read_text() not in cluster.type("status").stdout

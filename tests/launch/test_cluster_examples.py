@@ -49,7 +49,7 @@ def test_bash_reads_it(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_its_commands_are_understood(text: str) -> None:
+def test_commands_in_the_cluster_examples_are_valid(text: str) -> None:
     seen = set()
     for words in commands(text):
         if words[1] != "train/scripts/ray-cluster.sh":

@@ -281,7 +281,7 @@ def test_a_mistake_is_one_clear_line(typed: list[str], environment: dict[str, st
         ),
     ],
 )
-def test_what_this_machine_lacks_is_named(typed: list[str], environment: dict[str, str], message: str) -> None:
+def test_missing_devices_are_named(typed: list[str], environment: dict[str, str], message: str) -> None:
     made = configured(*typed, hardware=CPU, **environment)
     with pytest.raises(UserError, match=message):
         check_devices(made, CPU)

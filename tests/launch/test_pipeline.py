@@ -126,7 +126,7 @@ def test_the_next_step_is_a_command_that_can_be_planned(env: str) -> None:
 
 
 @pytest.mark.parametrize("case", ["tic_tac_toe", "hex(board_size=5)", "connect_four,othello"])
-def test_what_is_proposed_next_is_something_else(case: str) -> None:
+def test_the_proposed_next_game_is_another_one(case: str) -> None:
     run = rl.plan([], {"GAME_TYPES": case}, CPU, NOW)
     _, command = run.next_step(None)
     proposed = command.split('"')[1]
@@ -154,7 +154,7 @@ def test_gains_are_counted_from_the_warm_up_and_from_random_play() -> None:
     assert best > random > 0
 
 
-def test_what_ended_verl_is_named_without_what_torchrun_adds(tmp_path: Path) -> None:
+def test_the_error_that_ended_verl_is_named_without_lines_of_torchrun(tmp_path: Path) -> None:
     log, console = tmp_path / "verl.log", Console(file=io.StringIO())
     log.write_text(
         "[rank0]: Traceback\n[rank0]: ValueError: too few\nE torch/distributed/elastic/x failed (exitcode: 1\n"

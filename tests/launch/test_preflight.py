@@ -183,7 +183,7 @@ def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monke
         ({}, ["trainer.resume_mode=maybe"], "trainer.resume_mode=maybe is not supported: set it to auto, disable or"),
     ],
 )
-def test_what_cannot_work_is_refused(variables: dict[str, str], typed: list[str], said: str) -> None:
+def test_impossible_settings_are_refused(variables: dict[str, str], typed: list[str], said: str) -> None:
     with pytest.raises(UserError, match=re.escape(said)):
         plan(typed, variables, CPU, datetime(2026, 1, 2, 3, 4, 5))
 

@@ -36,7 +36,7 @@ def test_a_recipe_alone_departs_from_itself_in_nothing_on_any_machine(hardware: 
     assert planned("recipe=tic_tac_toe", hardware=hardware).departures == ()
 
 
-def test_what_departs_from_a_recipe_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_that_differ_from_the_recipe_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     run = planned("recipe=kuhn_self_play", "actor_rollout_ref.actor.kl_loss_coef=0.1", "veritas_rl.seed=3")
     assert run.departures == ("actor_rollout_ref.actor.kl_loss_coef is 0.35 in the recipe and 0.1 here",)
     same = planned("recipe=kuhn_self_play", "actor_rollout_ref.actor.kl_loss_coef=0.35")

@@ -148,7 +148,7 @@ def value_in_group(tables: list[str], choice: str, key: str) -> Any:
 
 
 @pytest.mark.parametrize("choice", sorted(path.stem for path in (conf.CONFIG_DIR / "hardware").glob("*.yaml")))
-def test_what_a_choice_takes_over_from_another_is_what_hydra_makes_of_it(choice: str) -> None:
+def test_settings_shown_of_a_hardware_choice_are_those_of_hydra(choice: str) -> None:
     group = reference.read_group("hardware", "h200x1")
     (settings,) = (source.settings for source in group.choices if source.name == choice)
     made = conf.compose_configuration([f"hardware={choice}"])
@@ -202,7 +202,7 @@ def test_every_recipe_stands_in_the_page_and_says_what_to_type() -> None:
         assert f"recipe={folder.name}" in (folder / "README.md").read_text(encoding="utf-8")
 
 
-def test_what_people_look_for_has_its_defaults() -> None:
+def test_the_table_of_hyperparameters_shows_the_defaults() -> None:
     rows = {row[1].strip("`"): row for row in table_rows(section(PAGE, "## Hyperparameters that people look for"))}
     cpu = conf.compose_configuration(["hardware=cpu", "lora=off", "rollout=transformers"])
     gpu = conf.compose_configuration(["hardware=h200x1"])
@@ -306,7 +306,7 @@ def test_every_key_that_it_names_is_there() -> None:
         assert key.rpartition(".")[2] in OmegaConf.select(made, key.rpartition(".")[0]), key
 
 
-def test_its_keys_of_sft_are_those_of_the_recipe() -> None:
+def test_keys_of_sft_in_the_page_of_other_recipes_compose() -> None:
     rows = [advice for advice in ADVICE if advice.section == SFT]
     # What stays the same is typed as it was.
     same = [Advice(SFT, "", advice.there) for advice in rows if advice.here == "The same."]
@@ -342,7 +342,7 @@ def test_every_file_that_it_names_is_there() -> None:
         assert (conf.ROOT / path).exists(), path
 
 
-def test_what_is_not_there_yet_is_not_there() -> None:
+def test_files_called_missing_are_missing() -> None:
     for advice in ADVICE:
         if advice.here.startswith("Not there yet"):
             for path in REPOSITORY_PATH.findall(advice.there):
@@ -350,7 +350,7 @@ def test_what_is_not_there_yet_is_not_there() -> None:
                     assert not (conf.ROOT / path).exists(), f"{path} is there now: say how to use it"
 
 
-def test_what_is_said_of_verl_is_said_of_the_pinned_one() -> None:
+def test_pages_name_only_the_pinned_version_of_verl() -> None:
     for page in (PAGE, RECIPES_PAGE.read_text(encoding="utf-8")):
         named = set(re.findall(r"verl (\d+\.\d+\.\d+)", page))
         assert named == {required_version("verl")}, "look at the new verl's source, whether it still is so"

@@ -86,7 +86,7 @@ def test_a_run_has_as_many_steps_as_its_epochs_have_or_as_are_typed(files: list[
         ([], {"RESUME_FROM": "none/global_step_3"}, "the checkpoint none/global_step_3 does not exist"),
     ],
 )
-def test_what_cannot_work_is_one_line(
+def test_impossible_settings_are_one_line(
     files: list[str], typed: list[str], variables: dict[str, str], message: str
 ) -> None:
     with pytest.raises(UserError) as error:

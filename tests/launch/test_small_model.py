@@ -51,7 +51,7 @@ def test_a_lesson_has_every_reply_that_the_teacher_may_give() -> None:
     assert small_model.lesson(traced, "0").replies == (turn.solution,)
 
 
-def test_what_is_too_large_is_refused_by_name() -> None:
+def test_games_too_large_for_the_small_model_are_refused_by_name() -> None:
     tasks = tasks_of("tic_tac_toe", 4) + tasks_of("othello", 4)
     words = small_model.words_of(tasks)
     small_model.check_size(tasks, words, tokens=160, answers=600)

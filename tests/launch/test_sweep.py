@@ -67,7 +67,7 @@ def test_the_table_has_means_and_intervals_over_seeds(tmp_path: Path) -> None:
     assert [setting["setting"] for setting in found["settings"]] == [[f"{RATE}=0.001"], [f"{RATE}=0.0003"]]
 
 
-def test_what_has_ended_is_not_run_again_and_what_fails_is_named(tmp_path: Path) -> None:
+def test_finished_trials_are_skipped_and_failed_ones_named(tmp_path: Path) -> None:
     script = tmp_path / "trainer.sh"
     script.write_text(f'echo "$@" >> {tmp_path}/started\necho "error: no"\nexit 2\n')
     trials = sweep.trials_of(tmp_path / "sweep", str(script), [f"{RATE}=1e-3,3e-4"], [1])

@@ -17,7 +17,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_tiny_model(tmp_path_factory.mktemp("models") / "tiny", seed=1)
 
 
-def test_it_loads_as_any_model_does(folder: Path) -> None:
+def test_the_small_model_loads_with_transformers(folder: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model: Any = AutoModelForCausalLM.from_pretrained(folder)
     assert model.config.model_type == "qwen3"

@@ -43,7 +43,7 @@ def test_a_value_that_is_not_understood(name: str, value: str) -> None:
         overrides_from({name: value})
 
 
-def test_quotes_survive() -> None:
+def test_a_quote_in_a_value_is_escaped() -> None:
     assert quoted("it's") == "'it\\'s'"
 
 

@@ -87,7 +87,7 @@ def test_all_replies_of_a_question_become_equally_likely(folder: Path, tmp_path:
     assert found == pytest.approx([0.25] * 4, abs=0.04)
 
 
-def test_it_ends_once_it_is_measured_to_be_enough(folder: Path, tmp_path: Path) -> None:
+def test_a_warm_up_ends_when_the_measured_share_is_enough(folder: Path, tmp_path: Path) -> None:
     asked: list[int] = []
 
     def measure(model: Any, tokenizer: Any) -> float:
@@ -120,7 +120,7 @@ def test_the_learning_rate_rises_then_falls() -> None:
     assert set(_schedule(step, 0, 120) for step in range(10, 120)) == {1.0}
 
 
-def test_what_cannot_work_is_said(folder: Path, tmp_path: Path) -> None:
+def test_a_missing_model_and_examples_that_are_too_long_are_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no model at"):
         run(tmp_path / "nowhere", tmp_path / "out")
     with pytest.raises(UserError, match="no example of the warm-up fits into the model's context of 2048 tokens"):
@@ -138,7 +138,7 @@ def test_what_cannot_work_is_said(folder: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_what_is_longer_than_the_context_is_left_out(folder: Path, tmp_path: Path) -> None:
+def test_examples_longer_than_the_context_are_left_out(folder: Path, tmp_path: Path) -> None:
     found = warm_up(
         folder,
         tmp_path / "out",

@@ -76,7 +76,7 @@ def test_a_folder_comes_before_the_table(tmp_path: Path) -> None:
     assert str(tmp_path) in shape.source
 
 
-def test_what_is_not_known_is_said_in_one_line(tmp_path: Path) -> None:
+def test_an_unknown_model_shape_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UnknownShape, match="not a folder, not in the hub's cache and not in the table"):
         find_shape("nobody/nothing-4B", ask_hub=False)
     with pytest.raises(UnknownShape, match="has no readable config"):

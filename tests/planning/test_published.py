@@ -35,7 +35,7 @@ COMMON = (
         ("Qwen/Qwen2.5-Coder-14B-Instruct", "h200x4", 16, 0.5, 4, ("lora=off",)),
     ],
 )
-def test_what_verl_says_runs_on_80_gb_is_not_refused(
+def test_settings_that_verl_documents_for_80_gb_are_not_refused(
     model: str, hardware: str, rows: int, share: float, tensor: int, more: tuple[str, ...], planned: Callable[..., Plan]
 ) -> None:
     named = (

@@ -50,7 +50,7 @@ def test_an_offload_policy_keeps_weights_gradients_and_moments_on_the_host() -> 
     assert "weights, pinned" not in planned("h200x1").host()
 
 
-def test_what_does_not_fit_is_refused_with_what_fits() -> None:
+def test_a_refused_plan_proposes_changes_that_fit() -> None:
     plan = dataclasses.replace(planned("h200x1"), device=DEVICES["a100-40g"])
     assert not plan.fits
     assert plan.changes()

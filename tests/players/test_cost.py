@@ -56,7 +56,9 @@ def test_a_budget_is_never_exceeded(chat_server: Callable[..., Any], tmp_path: P
     assert more.spent[0].requests > row["requests"] + 2
 
 
-def test_what_the_server_does_not_say_counts_with_its_most(chat_server: Callable[..., Any], tmp_path: Path) -> None:
+def test_unreported_tokens_count_with_their_highest_possible_cost(
+    chat_server: Callable[..., Any], tmp_path: Path
+) -> None:
     server = chat_server(delay=0.5)
     purse = Purse(tmp_path, DEAR)
     with pytest.raises(UserError, match="did not answer"):

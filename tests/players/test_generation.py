@@ -258,7 +258,7 @@ def test_stop_tokens_end_a_completion_and_are_its_last(model: Any) -> None:
     assert unstopped.token_ids == free
 
 
-def test_what_does_not_fit_is_cut(model: Any, engine: GenerationEngine) -> None:
+def test_a_reply_is_cut_where_the_context_ends(model: Any, engine: GenerationEngine) -> None:
     over = engine.submit([1] * MAX_LEN, SamplingParams(5))
     assert over.done()
     assert over.result() == Completion([], [], "length")
@@ -332,7 +332,7 @@ def test_an_error_fails_the_requests_and_not_the_engine(model: Any, engine: Gene
     assert engine.generate([([4, 5], SamplingParams(3, temperature=0.0))])[0].token_ids == expected
 
 
-def test_load_weights(model: Any) -> None:
+def test_loaded_weights_replace_those_of_the_engine(model: Any) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         other = Qwen3ForCausalLM(model.config).eval()

@@ -58,7 +58,7 @@ def step(tiny_model: Path, tmp_path: Path) -> Path:
     return actor.parent
 
 
-def test_a_model_folder(tiny_model: Path, tmp_path: Path) -> None:
+def test_a_model_folder_is_a_player(tiny_model: Path, tmp_path: Path) -> None:
     player = open_player(str(tiny_model), "openspiel", SETTINGS, tmp_path)
     copy = open_player(str(shutil.copytree(tiny_model, tmp_path / "copy")), "openspiel", SETTINGS, tmp_path)
     moved(tiny_model).save_pretrained(tmp_path / "copy")
@@ -110,7 +110,7 @@ def test_an_adapter_for_another_base_is_refused(adapter: Path, tiny_model: Path,
         open_player(str(adapter), "openspiel", SETTINGS, tmp_path)
 
 
-def test_a_server(chat_server: Callable[..., Any], tiny_model: Path, tmp_path: Path) -> None:
+def test_a_server_plays_like_its_model(chat_server: Callable[..., Any], tiny_model: Path, tmp_path: Path) -> None:
     server = chat_server()
     assert said(open_player(server.url, "openspiel", SETTINGS, tmp_path)) == said(
         open_player(str(tiny_model), "openspiel", SETTINGS, tmp_path)
@@ -126,12 +126,12 @@ def test_a_server(chat_server: Callable[..., Any], tiny_model: Path, tmp_path: P
         ("nobody/nothing", r"nobody/nothing cannot be read"),
     ],
 )
-def test_what_is_no_player(name: str, message: str, tmp_path: Path) -> None:
+def test_a_name_that_is_no_player_is_refused(name: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
         open_player(name, "openspiel", SETTINGS, tmp_path)
 
 
-def test_a_folder_of_something_else(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"is no checkpoint: it holds neither config\.json"):
         open_player(str(tmp_path), "openspiel", SETTINGS, tmp_path)
     (tmp_path / "config.json").write_text("{}")
@@ -143,6 +143,6 @@ def test_a_folder_of_something_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"max_tokens": 0}, {"temperature": -1.0}, {"top_p": 0.0}, {"concurrency": 0}])
-def test_settings_that_cannot_work(wrong: dict[str, Any]) -> None:
+def test_reply_settings_that_contradict_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UserError):
         ReplySettings(**wrong)

@@ -131,7 +131,7 @@ def pile(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 QUIET = Console(quiet=True)
 
 
-def test_it_is_evaluated_and_is_an_opponent(tmp_path: Path) -> None:
+def test_a_player_of_an_environment_is_evaluated_and_is_an_opponent(tmp_path: Path) -> None:
     found = evaluate(Settings("keep", env="pile", opponents=("keep:2", "random"), games=60), tmp_path, QUIET)
     by_opponent = {row.opponent: row.success.mean for row in found.rows if row.seat == "all"}
     # Who leaves a multiple of 4 once has won.
@@ -144,7 +144,7 @@ def test_it_is_evaluated_and_is_an_opponent(tmp_path: Path) -> None:
     assert "pile: keep:2 reads the pile." in found.notes
 
 
-def test_it_meets_others_in_a_tournament_once_by_any_name(tmp_path: Path) -> None:
+def test_a_player_enters_a_tournament_once_under_any_name(tmp_path: Path) -> None:
     found = tournament.hold(tournament.Settings(("random", "keep:2", "keep"), env="pile", games=40), tmp_path, QUIET)
     best, *others = (standing.player for standing in found.tables[0].standings)
     assert (best, set(others)) == ("keep", {"keep:2", "random"})
@@ -154,7 +154,7 @@ def test_it_meets_others_in_a_tournament_once_by_any_name(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("mode", ["move", "episode"])
-def test_it_demonstrates(mode: str) -> None:
+def test_a_player_of_an_environment_demonstrates(mode: str) -> None:
     settings = demonstrations.Settings("", "keep", 20, env="pile", mode=mode, min_value=1.0)
     made, counts = demonstrations.generate(settings)
     assert counts.kept == len(made) == 20
@@ -163,7 +163,7 @@ def test_it_demonstrates(mode: str) -> None:
         assert (left - int(demonstration.response)) % 4 == 0 or mode == "episode"
 
 
-def test_it_is_checked_and_replaced_in_training() -> None:
+def test_training_checks_a_player_and_replaces_it_where_it_cannot_play() -> None:
     check_bot("keep:4", "pile", ["pile"])
     with pytest.raises(UserError, match="nobody takes 9"):
         check_bot("keep:9", "pile", ["pile"])

@@ -45,7 +45,7 @@ def test_replies_are_those_of_the_same_model_without_a_server(
     engine.close()
 
 
-def test_what_is_asked_alike_without_temperature_is_asked_once(chat_server: Start) -> None:
+def test_equal_prompts_at_temperature_0_are_sent_once(chat_server: Start) -> None:
     server = chat_server()
     player = ServerPlayer(server.url, max_tokens=4)
     replies = player.act([*turns(2), *turns(3)])
@@ -93,7 +93,7 @@ def test_a_prompt_that_does_not_fit_is_a_reply_and_no_error(chat_server: Start) 
     assert (long.text, long.overlong) == ("", True)
 
 
-def test_who_is_served(chat_server: Start, free_port: int) -> None:
+def test_a_model_is_chosen_by_name_among_those_of_a_server(chat_server: Start, free_port: int) -> None:
     server = chat_server(names=("one", "two"))
     with pytest.raises(UserError, match=r"serves one, two: name one, .*#NAME"):
         ServerPlayer(server.url, max_tokens=2)
@@ -116,7 +116,7 @@ def test_a_server_that_wants_a_key(chat_server: Start, monkeypatch: pytest.Monke
             assert ServerPlayer(server.url, max_tokens=2).model == "tiny"
 
 
-def test_addresses() -> None:
+def test_server_addresses_are_normalized_or_refused() -> None:
     assert check_url("http://host:8000") == check_url("http://host:8000/v1/") == "http://host:8000/v1"
     assert check_url("https://host/api/v1/chat/completions") == "https://host/api/v1"
     for wrong in ("ftp://host", "http://", "host:8000"):

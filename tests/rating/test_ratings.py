@@ -48,7 +48,7 @@ def test_the_order_of_the_games_says_nothing() -> None:
     assert ratings_of(results) != ratings_of(results, seed=1)
 
 
-def test_who_wins_all_is_rated_and_nobody_knows_how_much_better_it_is() -> None:
+def test_a_player_that_wins_all_games_has_a_wide_interval() -> None:
     few, many = (
         ratings_of([Result("best", "worst", 1.0, deal) for deal in range(deals) for _ in range(2)])
         for deals in (5, 100)

@@ -45,7 +45,7 @@ def run(suite: Suite, folder: Path, checkpoint: str = "random") -> SuiteResult:
     return result
 
 
-def test_what_the_suite_asks_and_how_its_bots_play_are_what_they_were() -> None:
+def test_prompts_and_bots_of_the_suite_match_their_pinned_digests() -> None:
     check_pinned(GAMES_V1)
 
 
@@ -139,7 +139,7 @@ def test_a_report_of_another_version_is_not_compared(tmp_path: Path) -> None:
         ("--cost", "--cost needs --suite"),
     ],
 )
-def test_what_a_suite_fixes_is_not_typed(typed: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_that_a_suite_fixes_are_refused(typed: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = importlib.util.spec_from_file_location("evaluate_tool", ROOT / "train/tools/evaluate.py")
     assert spec is not None
     assert spec.loader is not None

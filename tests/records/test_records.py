@@ -140,7 +140,7 @@ def test_a_band_without_a_seed_is_refused_and_so_is_one_that_a_kept_run_contradi
         check_bands("mine", description, results_in(folder))
 
 
-def test_what_is_kept_is_what_was_found(tmp_path: Path) -> None:
+def test_a_kept_result_is_read_back_unchanged(tmp_path: Path) -> None:
     folder, description = recipe_in(tmp_path)
     result = result_of(description)
     file = keep(result, folder)
@@ -167,7 +167,9 @@ def test_what_is_kept_is_what_was_found(tmp_path: Path) -> None:
         ({"form": "short"}, False, "it expects nothing yet of its short form"),
     ],
 )
-def test_a_verdict(changes: dict[str, Any], confirmed: bool, last: str, tmp_path: Path) -> None:
+def test_a_verdict_confirms_figures_inside_their_bands_only(
+    changes: dict[str, Any], confirmed: bool, last: str, tmp_path: Path
+) -> None:
     folder, description = recipe_in(tmp_path)
     keep(result_of(description, seed=7), folder)
     found = judge(result_of(description, **changes), description, results_in(folder))

@@ -64,7 +64,7 @@ def test_a_bot_moves_at_once_with_the_client() -> None:
     assert sum(seat == 0 for seat, _ in episode.history) == sum(seat == 1 for seat, _ in episode.history)
 
 
-def test_what_a_client_may_know_holds_no_move_of_others() -> None:
+def test_a_client_never_sees_hidden_moves_of_others() -> None:
     episode = Episode(game("phantom_ttt", "random", seat=1))
     assert episode.history
     shown = str(episode.describe()) + episode.shown.text

@@ -35,7 +35,7 @@ def test_a_case_is_named_whole_or_by_its_game() -> None:
     assert GAMES.task(Start(case="goofspiel"))[0].case.startswith("goofspiel(")
 
 
-def test_what_is_not_said_is_drawn_from_the_seed() -> None:
+def test_an_unnamed_case_is_drawn_from_the_seed() -> None:
     assert GAMES.task(Start(seed=5))[0] == GAMES.task(Start(seed=5))[0]
     assert len({GAMES.task(Start(seed=seed))[0].case for seed in range(40)}) == 4
 
@@ -62,7 +62,7 @@ def test_an_opponent_that_cannot_play_a_game_is_replaced_and_named() -> None:
         ({"case": "tic_tac_toe", "seat": 2}, "seats 0 to 1"),
     ],
 )
-def test_what_is_not_offered_is_refused(start: dict[str, Any], says: str) -> None:
+def test_tasks_that_are_not_offered_are_refused(start: dict[str, Any], says: str) -> None:
     with pytest.raises(UserError, match=says):
         GAMES.task(Start(**start))
 

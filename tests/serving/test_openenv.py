@@ -58,7 +58,7 @@ def test_an_opponent_takes_the_other_seat_and_a_connection_plays_one_game_after_
         assert seats == {seed % 2}
 
 
-def test_what_cannot_be_is_an_error_and_the_connection_lives(socket: ClientConnection) -> None:
+def test_a_bad_message_is_an_error_and_the_connection_stays_open(socket: ClientConnection) -> None:
     socket.send("{")
     assert json.loads(socket.recv(20))["data"]["code"] == "INVALID_JSON"
     socket.send("[" * 5000)

@@ -53,7 +53,7 @@ def test_the_real_client_plays_both_seats_and_one(serve: Callable[..., Any], pyt
     assert found["puzzle"] == 0.0
 
 
-def test_its_validator_takes_the_server_and_the_package(
+def test_the_validator_of_openenv_accepts_server_and_package(
     serve: Callable[..., Any], python: Path, tmp_path: Path
 ) -> None:
     tool = str(python.with_name("openenv"))
@@ -65,7 +65,7 @@ def test_its_validator_takes_the_server_and_the_package(
     assert "Verdict: PASS" in packed.stdout
 
 
-def test_what_the_container_would_hold_serves(
+def test_the_contents_of_the_container_serve(
     client_python: Callable[..., Path], tmp_path: Path, free_port: int
 ) -> None:
     folder = pack("openenv", tmp_path / "packed")

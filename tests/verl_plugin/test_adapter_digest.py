@@ -34,7 +34,7 @@ def test_parts_add_up_to_the_whole_in_any_order(dtype: torch.dtype, monkeypatch:
     assert int(torch.tensor(parts).sum()) == whole == mixed(NAME, values, places, dtype)
 
 
-def test_what_differs_changes_the_digest() -> None:
+def test_any_changed_tensor_changes_the_digest() -> None:
     tensor = torch.randn(8, 4)
     same = digests_of([(NAME, tensor)], torch.float32)
     assert digests_of([(NAME, tensor.clone())], torch.float32) == same

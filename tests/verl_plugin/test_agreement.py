@@ -4,7 +4,7 @@ from veritas_rl.launch.progress import ANNOUNCED
 from veritas_rl.verl_plugin.agreement import BOUND, BOUND_4_BIT, STEPS, AgreementWatch
 
 
-def test_it_is_said_once_after_several_steps_in_a_row() -> None:
+def test_disagreement_is_reported_once_after_several_steps_in_a_row() -> None:
     watch = AgreementWatch(four_bit=False)
     more = BOUND + 0.01
     said = [watch.message(value) for value in [more] * (STEPS - 1) + [BOUND, None] + [more] * (STEPS + 5)]

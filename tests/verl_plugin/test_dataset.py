@@ -52,7 +52,7 @@ def test_a_row_carries_its_task_as_plain_values() -> None:
     assert all(isinstance(value, str | int | float) for value in row["extra_info"].values())
 
 
-def test_its_order_is_a_seeded_permutation() -> None:
+def test_the_order_of_tasks_is_a_seeded_permutation() -> None:
     dataset = open_dataset(cases=["tic_tac_toe", "kuhn_poker"], num_tasks_per_case=50)
     tasks = [dataset[index]["extra_info"]["task_id"] for index in range(len(dataset))]
     assert len(set(tasks)) == 100

@@ -30,7 +30,7 @@ def test_the_samples_of_one_game_share_a_session() -> None:
 
 
 @pytest.mark.parametrize("text", ["a", "a_1", "a_x_1", "a_1_"])
-def test_what_is_no_key_is_refused(text: str) -> None:
+def test_malformed_sample_keys_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a sample key"):
         SampleKey.parse(text)
 

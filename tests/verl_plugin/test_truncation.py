@@ -6,7 +6,7 @@ from veritas_rl.launch.progress import ANNOUNCED
 from veritas_rl.verl_plugin.truncation import STEPS, TruncationWatch
 
 
-def test_it_is_said_once_after_ten_such_steps_in_a_row() -> None:
+def test_truncation_is_reported_once_after_ten_steps_in_a_row() -> None:
     watch = TruncationWatch(1024)
     assert [watch.message(0.5) for _ in range(STEPS - 1)] == [None] * (STEPS - 1)
     assert watch.message(0.2) is None

@@ -88,7 +88,7 @@ def test_the_page_asks_for_nothing_else(games: list[PlayedGame]) -> None:
     ]
 
 
-def test_what_a_player_wrote_is_only_text() -> None:
+def test_html_in_a_reply_is_shown_as_text() -> None:
     html = render([game_of(HOSTILE)], HOSTILE)
     page = Page(html)
     assert [tag for tag, _ in page.elements] == [tag for tag, _ in Page(render([game_of("b2")], "Games")).elements]

@@ -152,7 +152,7 @@ def test_a_move_is_taken_back_while_the_player_thinks() -> None:
     assert table.values()["moves"][0]["action"] == "c3"
 
 
-def test_what_another_seat_knows_is_hidden_until_the_end() -> None:
+def test_moves_and_cards_of_other_seats_are_hidden_until_the_end() -> None:
     table = table_of("leduc_poker", seat=1)
     assert not table.can_undo
     assert table.values()["moves"] == []

@@ -185,7 +185,7 @@ def test_consecutive_seeds_are_not_kept_apart() -> None:
         LGCEnvironment().audit().checks[SPLITS](tasks(first_seed=0), lambda task, what: None)
 
 
-def test_facts() -> None:
+def test_the_audit_says_who_acts_and_that_nothing_is_hidden() -> None:
     (turn,) = LGCEnvironment().start(tasks()[0]).turns()
     facts = LGCAudit(LGCEnvironment().start).facts(turn)
     assert (facts.to_act, facts.legal, facts.hidden) == ((0,), (), False)

@@ -223,7 +223,7 @@ def test_options_are_read_as_models_write_them(said: str) -> None:
         "A,  and  " * 22,
     ],
 )
-def test_what_names_no_options_is_no_answer(said: str) -> None:
+def test_text_without_options_is_no_answer(said: str) -> None:
     assert labels_in(said, "ABC") is None
 
 

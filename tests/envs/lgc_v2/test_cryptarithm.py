@@ -37,7 +37,7 @@ def solved_by(*words: str, operations: str) -> list[dict[str, int]]:
     return [dict(zip(equation.letters, digits, strict=True)) for digits in found.digits]
 
 
-def test_known_puzzles() -> None:
+def test_known_puzzles_are_solved() -> None:
     """SEND + MORE = MONEY is H. E. Dudeney's, Strand Magazine, July 1924; the others are worked by hand."""
     assert MONEY.answer == "9567 + 1085 = 10652"
     assert solved_by("SEND", "MORE", "MONEY", operations="+") == [
@@ -132,7 +132,7 @@ def test_near_misses_are_refused() -> None:
         assert judged(made, f"The answer is {dict(made.near_misses())['a leading zero']}") is Reason.WRONG
 
 
-def test_levels_grow() -> None:
+def test_higher_levels_have_more_letters() -> None:
     letters = {1: (2, 4), 2: (4, 5), 3: (5, 6), 4: (6, 7), 5: (7, 8)}
     shapes: dict[int, Counter[str]] = {level: Counter() for level in LEVELS}
     for seed in range(300):
@@ -211,7 +211,7 @@ def test_right_answers_are_read_as_models_write_them(text: str) -> None:
     assert judged(MONEY, text) is Reason.CORRECT
 
 
-def test_times_signs() -> None:
+def test_every_sign_for_times_is_read() -> None:
     equation = LetterEquation(("AA", "AA", "ABA"), ("*",))
     asked = CryptarithmPuzzle(equation, (1, 2))
     for sign in ("*", "×", "\\times", "\\cdot"):

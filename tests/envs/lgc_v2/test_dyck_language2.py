@@ -153,7 +153,7 @@ def test_ways_to_write_the_answer(text: str) -> None:
         ("I do not know.", Reason.UNPARSEABLE),
     ],
 )
-def test_what_is_no_right_answer(text: str, reason: Reason) -> None:
+def test_wrong_answers_have_their_reasons(text: str, reason: Reason) -> None:
     assert score(DyckLanguage2Puzzle("())]()", 3), text) is reason
 
 

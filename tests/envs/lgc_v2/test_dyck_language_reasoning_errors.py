@@ -161,7 +161,7 @@ def test_ways_to_write_the_answer(text: str) -> None:
         "1234567890", "3,1234567890", "\u0663,7", "\u00b3", "x=3", "{{3},7}",
     ],
 )  # fmt: skip
-def test_what_is_no_set_of_step_numbers(said: str) -> None:
+def test_text_without_step_numbers_is_no_answer(said: str) -> None:
     assert THREE_AND_SEVEN.read(said) is None
 
 

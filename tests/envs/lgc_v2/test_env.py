@@ -198,7 +198,7 @@ def test_language_and_prompt_are_no_part_of_the_identity() -> None:
         (Reply("{block}" + " " * 100_000), Reason.OVERLONG),
     ],
 )
-def test_reasons(reply: Reply, reason: Reason) -> None:
+def test_each_kind_of_reply_has_its_reason(reply: Reply, reason: Reason) -> None:
     (task,) = tasks(cases="sudoku", num_tasks_per_case=1)
     answer = asked(task).puzzle.answer
     wrong = answer[1] + answer[0] + answer[2:]

@@ -111,7 +111,7 @@ def test_anything_else_is_no_expression(text: str) -> None:
         "\\frac{1}{" * 10_000 + "2" + "}" * 10_000,
     ],
 )
-def test_what_is_too_large_is_no_expression(text: str) -> None:
+def test_expressions_that_are_too_large_are_refused(text: str) -> None:
     assert parsed(plain_math(text)) is None
 
 

@@ -167,7 +167,7 @@ def test_right_answers_are_read_as_models_write_them(text: str) -> None:
     assert judged(FRACTIONS, text) is Reason.CORRECT
 
 
-def test_times_signs() -> None:
+def test_every_sign_for_times_and_divided_is_read() -> None:
     asked = GameOf24Puzzle((4, 7, 8, 8), 24, solutions((4, 7, 8, 8), [24])[24])
     assert judged(asked, "```\n(7 − 8 ÷ 8) × 4 = 24\n```") is Reason.CORRECT
     assert judged(asked, "$$\\boxed{\\left(7 - \\dfrac{8}{8}\\right) \\times 4}$$") is Reason.CORRECT

@@ -185,7 +185,7 @@ def test_hostile_answers_have_a_named_reason_in_under_a_second(kind: PuzzleKind,
 
 
 @each_kind
-def test_task_ids(kind: PuzzleKind) -> None:
+def test_a_task_id_holds_type_and_seed(kind: PuzzleKind) -> None:
     for seed in (0, 42, SEEDS - 1):
         assert parts_of(task_id_of(kind, seed)) == (kind, seed)
         assert task_id_of(kind, seed) == kind.type_id * 10**8 + seed

@@ -248,7 +248,7 @@ def test_numbers_are_read_as_models_write_them(said: str, number: Fraction) -> N
         " " * 50_000 + "x" + " " * 49_999,
     ],
 )
-def test_what_is_no_number_is_no_answer(said: str) -> None:
+def test_text_without_a_number_is_no_answer(said: str) -> None:
     assert number_in(said) is None
 
 

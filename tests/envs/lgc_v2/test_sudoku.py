@@ -176,7 +176,7 @@ def test_a_grid_without_a_code_block_is_read() -> None:
         "\n" * 100_000,
     ],
 )
-def test_what_is_no_grid_is_no_answer(said: str) -> None:
+def test_text_without_a_grid_is_no_answer(said: str) -> None:
     assert puzzle(1).read(said) is None
 
 

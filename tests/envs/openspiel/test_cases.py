@@ -37,7 +37,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*has no description of its own"
         ("latent_tic_tac_toe", "latent_ttt"),
     ],
 )
-def test_one_spelling(typed: str, canonical: str) -> None:
+def test_each_case_has_one_canonical_spelling(typed: str, canonical: str) -> None:
     assert cases.canonical(typed) == canonical
     assert cases.canonical(canonical) == canonical
 
@@ -58,7 +58,7 @@ def test_one_spelling(typed: str, canonical: str) -> None:
         ("universal_poker(betting=sometimes)", "does not load|unknown"),
     ],
 )
-def test_what_does_not_load(typed: str, message: str) -> None:
+def test_unknown_games_and_parameters_are_one_line(typed: str, message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
         cases.canonical(typed)
     assert "\n" not in str(caught.value)
@@ -143,7 +143,7 @@ def test_a_config_can_be_replaced_and_hashed() -> None:
         ({"cases": {"hex": 5}}, "list"),
     ],
 )
-def test_bad_values(values: dict, message: str) -> None:
+def test_bad_settings_are_one_line(values: dict, message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
         OpenSpielConfig(**values)
     assert "\n" not in str(caught.value)

@@ -5,7 +5,7 @@ from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.enumeration import states_within
 
 
-def test_tic_tac_toe_is_whole() -> None:
+def test_all_states_of_tic_tac_toe_are_listed() -> None:
     found = enumeration.enumerate_states("tic_tac_toe")
     assert found is not None
     assert len(found) == 4520  # the decision states of the game
@@ -13,7 +13,7 @@ def test_tic_tac_toe_is_whole() -> None:
     assert all(position.forced == (position.depth == 8) for position in found)
 
 
-def test_small_card_games_are_whole() -> None:
+def test_all_states_of_small_card_games_are_listed() -> None:
     kuhn, leduc = enumeration.enumerate_states("kuhn_poker"), enumeration.enumerate_states("leduc_poker")
     assert kuhn is not None
     assert leduc is not None
@@ -31,7 +31,7 @@ def test_near_positions_are_listed_up_to_a_depth() -> None:
     assert states_within(game, 2, 56) is None  # there are 57
 
 
-def test_what_chance_does_is_no_move_deeper() -> None:
+def test_chance_nodes_do_not_count_as_depth() -> None:
     game = load("kuhn_poker")
     found = states_within(game, 0, 1000) or ()
     assert sorted(position.history[0] for position in found) == [

@@ -127,7 +127,7 @@ def test_a_won_game() -> None:
     assert [session.scores()[seat].value for seat in (0, 1)] == [1, 0]
 
 
-def test_bad_tasks() -> None:
+def test_tasks_of_unknown_games_and_seats_are_refused() -> None:
     with pytest.raises(UserError, match="did you mean"):
         ENV.start(make_task("openspiel", "tic_tac_to", 0))
     with pytest.raises(UserError, match="seats"):

@@ -43,7 +43,7 @@ def test_every_prompt_of_random_games_is_made(case: str, games: Games) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_dealt_anew_fits_what_is_known(case: str, some_decisions: Decisions) -> None:
+def test_resampled_cards_agree_with_what_the_player_knows(case: str, some_decisions: Decisions) -> None:
     game = load(case)
     assert game.can_resample
     varied = 0

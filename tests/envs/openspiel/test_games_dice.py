@@ -71,7 +71,7 @@ def test_every_prompt_of_random_games_is_made(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if load(case).hidden])
-def test_what_is_dealt_anew_fits_what_is_known(case: str) -> None:
+def test_resampled_dice_agree_with_what_the_player_knows(case: str) -> None:
     game = load(case)
     assert game.can_resample
     varied = 0

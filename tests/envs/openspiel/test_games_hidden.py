@@ -61,7 +61,7 @@ def reconsidered(game: Game, state: State, seat: int, count: int) -> list[State]
 
 
 @pytest.mark.parametrize("case", [*TIC_TAC_TOES, "battleship"])
-def test_whole_games_can_be_shown(case: str) -> None:
+def test_every_position_of_random_games_has_a_prompt(case: str) -> None:
     game, known = load(case), {}
     for index in range(2 if case == "battleship" else 40):
         dice, state = random.Random(index), game.spiel.new_initial_state()
@@ -77,7 +77,7 @@ def test_whole_games_can_be_shown(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", [*TIC_TAC_TOES, "battleship"])
-def test_what_is_hidden_is_drawn_anew(case: str) -> None:
+def test_hidden_parts_are_resampled(case: str) -> None:
     game, varied = load(case), 0
     for state, seat in decisions(case, 40):
         drawn = reconsidered(game, state, seat, 5)

@@ -121,7 +121,7 @@ def test_chess_fifty_moves_draw_unless_the_last_one_mates() -> None:
     assert {tuple(child.returns()) for child in results.values()} == {(0, 0), (-1, 1)}
 
 
-def test_chess_keys() -> None:
+def test_chess_keys_hold_repetitions_and_mirror_images() -> None:
     game = load("chess")
     start, back = reach("chess"), reach("chess", *KNIGHTS_OUT_AND_HOME)
     assert game.information_key(start, 1) != game.information_key(back, 1)

@@ -30,7 +30,7 @@ def tiles(*placed: tuple[int, int, int]) -> State:
 
 
 @pytest.mark.parametrize("case", ["2048", "solitaire", "solitaire(depth_limit=60)"])
-def test_whole_games_can_be_shown(case: str) -> None:
+def test_every_position_of_random_games_has_a_prompt(case: str) -> None:
     game, known = load(case), {}
     for index in range(8):
         dice, state = random.Random(index), game.spiel.new_initial_state()

@@ -35,7 +35,7 @@ def reach(case: str, *names: str) -> State:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_whole_games_can_be_shown(case: str) -> None:
+def test_every_position_of_random_games_has_a_prompt(case: str) -> None:
     game, known = load(case), {}
     assert game.case == case
     for index in range(6):
@@ -83,7 +83,7 @@ def test_an_amazons_turn_has_three_parts() -> None:
 
 
 @pytest.mark.parametrize("case", CASES[:3])
-def test_who_cannot_move_any_amazon_loses(case: str) -> None:
+def test_the_player_that_cannot_move_an_amazon_loses(case: str) -> None:
     game, winners = load(case), set()
     assert isinstance(game, Amazons)
     for index in range(6):

@@ -33,14 +33,14 @@ def test_ids_round_trip_and_every_configuration_loads(index: int) -> None:
         (2100000001, "oware(num_seeds_per_house=3)", 1),
     ],
 )
-def test_known_ids(task_id: int | str, case: str, k: int) -> None:
+def test_known_ids_name_their_cases_and_numbers(task_id: int | str, case: str, k: int) -> None:
     assert ids.decode(task_id)[1] == k
     assert ids.decode(task_id)[0].partition("(")[0] == case.partition("(")[0]
     assert load(ids.decode(task_id)[0]).spiel.get_parameters() == load(case).spiel.get_parameters()
 
 
 @pytest.mark.parametrize("task_id", [22 * 10**8, 10**12, -1, "12a", "", "+5", True, 1.5])
-def test_what_is_no_id(task_id: object) -> None:
+def test_numbers_outside_the_range_of_ids_are_refused(task_id: object) -> None:
     with pytest.raises(UserError, match=r"out of range|12 digits"):
         ids.decode(task_id)  # pyright: ignore[reportArgumentType]
 
@@ -89,6 +89,6 @@ def test_an_id_is_the_same_task_in_training_and_validation(mode: str) -> None:
         ({"task_ids": [1], "allowed_game_indices": [1]}, "both say what is played"),
     ],
 )
-def test_wrong_numbers(values: dict, message: str) -> None:
+def test_unknown_indices_and_ids_are_refused(values: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
         OpenSpielEnvironment().read_config(values)

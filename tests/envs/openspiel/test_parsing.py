@@ -37,7 +37,7 @@ NAMES = {0: "a1", 3: "bxc3", 4: "Bxc3", 12: "column 12"}
         ("\\boxed{a1}}", 0),
     ],
 )
-def test_answers(text: str, action: int) -> None:
+def test_answers_are_read_as_actions(text: str, action: int) -> None:
     assert parse(Reply(text), NAMES, Words) == action
 
 
@@ -89,7 +89,7 @@ def test_without_a_grammar_names_are_read_letter_for_letter() -> None:
         ("\\boxed{0}" + " " * MAX_CHARACTERS, Reason.OVERLONG),
     ],
 )
-def test_mistakes(text: str, reason: Reason) -> None:
+def test_mistakes_have_their_reasons(text: str, reason: Reason) -> None:
     assert parse(Reply(text), NAMES, Words) is reason
 
 
@@ -108,7 +108,7 @@ SCRAPS = (
 )
 
 
-def test_fuzz() -> None:
+def test_random_text_raises_nothing_and_moves_only_from_a_box() -> None:
     """Random scraps of the format: never an exception, and an action only where that action is said in a box."""
     rng = random.Random(0)
     answered = 0

@@ -128,7 +128,7 @@ def test_a_mirror_image_is_the_same_problem(case: str, prompt: str) -> None:
     assert case.partition("(")[0] in MIRRORED
 
 
-def test_who_knows_the_game_loses_nothing_and_who_knows_answers_by_heart_does() -> None:
+def test_perturbations_cost_a_memorizing_player_and_not_an_exact_one() -> None:
     class ByHeart:
         """Answers each position as it was answered in training: by the action's own number."""
 

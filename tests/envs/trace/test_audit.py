@@ -223,7 +223,7 @@ def test_near_misses_are_no_truths() -> None:
     assert "changed case" not in dict(near_misses("=\n"))
 
 
-def test_facts() -> None:
+def test_the_audit_says_who_acts_and_that_nothing_is_hidden() -> None:
     (turn,) = TraceEnvironment().start(tasks()[0]).turns()
     facts = TraceAudit(TraceEnvironment().start).facts(turn)
     assert (facts.to_act, facts.legal, facts.hidden) == ((0,), (), False)

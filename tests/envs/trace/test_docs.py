@@ -51,7 +51,7 @@ def test_levels_are_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         assert float(lines) == pytest.approx(float(documented), rel=0.2)
 
 
-def test_layers_are_printed() -> None:
+def test_the_sandbox_prints_each_layer_and_whether_it_holds() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "veritas_rl.envs.trace.sandbox"], capture_output=True, text=True, check=True
     )

@@ -143,7 +143,7 @@ def test_truths_are_made_ahead_of_need(tmp_path: Path) -> None:
             assert connection.execute("select count(*) from truths").fetchone() == (20,)
 
 
-def test_what_is_needed_now_goes_before_what_is_needed_later(tmp_path: Path) -> None:
+def test_a_requested_truth_overtakes_prefetched_ones(tmp_path: Path) -> None:
     with Truths(LIMITS, threads=1, folder=tmp_path) as truths:
         truths.prefetch([(f"import time; time.sleep(0.05); print({number})", "") for number in range(40)])
         assert truths.truth_of("print('now')") == Truth("now\n")

@@ -116,7 +116,7 @@ def test_values_are_those_of_verl(model: Path) -> None:
     assert both_agree(engine_of(CpuEngineWithValueHead, module), batch(temperature=1.0)) == {"values"}
 
 
-def test_what_is_not_known_here_is_left_to_verl(model: Path) -> None:
+def test_outputs_beyond_log_probabilities_are_computed_by_verl(model: Path) -> None:
     module = AutoModelForCausalLM.from_pretrained(model)
     data = batch(temperature=1.0, calculate_sum_pi_squared=True)
     ours, _ = computed(engine_of(CpuEngineWithLMHead, module), data, by_verl=False)

@@ -80,7 +80,7 @@ def test_replies_are_cut_out_as_verl_cuts_them_out() -> None:
         assert found.to_padded_tensor(0).tolist() == wanted.to_padded_tensor(0).tolist()
 
 
-def test_what_fills_a_batch_is_short() -> None:
+def test_a_padding_row_has_two_tokens() -> None:
     sample = {"prompts": torch.arange(5), "responses": torch.arange(3), "position_ids": torch.arange(8)}
     made, tag = padding_utils.construct_minimal_padding_template(sample, {"seq_len": 8}, 7)
     assert made["input_ids"].tolist() == [7, 7]

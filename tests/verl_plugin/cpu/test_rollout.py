@@ -98,7 +98,7 @@ def test_new_weights_in_buckets_make_it_the_other_model(server: Any, folders: li
     assert {output.extra_fields["global_steps"] for output in outputs} == {7}
 
 
-def test_what_is_cut_off_goes_on_with_the_new_weights(server: Any, folders: list[Path]) -> None:
+def test_an_interrupted_reply_continues_with_the_new_weights(server: Any, folders: list[Path]) -> None:
     load(server, folders[0], 1)
     # To the first one the old weights would say nothing.
     first, *prompts = PROMPTS

@@ -69,7 +69,7 @@ def test_every_point_of_a_board_can_be_read_back(size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "I5", "K1", "A0", "A10", "resign", "A", "5", "A1 B2"])
-def test_what_is_no_point_of_the_board_is_refused(text: str) -> None:
+def test_points_outside_the_board_are_refused(text: str) -> None:
     with pytest.raises(EngineError, match="no point of a board of size 9"):
         gtp.action_of(load("go(board_size=9)"), text)
 

@@ -65,7 +65,7 @@ def test_the_table_shows_every_cell() -> None:
     assert last[:6] == ["3", "26", "0%", "31%", "±", "9"]  # 10/30 and 20/30 over 30
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_a_written_report_is_read_back_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "signal.json"
     settings = Settings(tasks=96, config={"scale": "utility"})
     path.write_text(report.text_of([ROW], settings), encoding="utf-8")

@@ -96,7 +96,7 @@ def test_a_search_that_does_not_stop_at_a_proof_finds_the_win_too() -> None:
         assert MCTSPlayer(200, solve=solve).act([turn])[0].text == "2"
 
 
-def test_what_cannot_be_searched_says_why() -> None:
+def test_games_that_cannot_be_searched_are_refused_with_the_reason() -> None:
     with pytest.raises(UserError, match="at once"):
         check_searchable("goofspiel")
     with pytest.raises(UserError, match="before its end"):
@@ -104,7 +104,7 @@ def test_what_cannot_be_searched_says_why() -> None:
 
 
 @pytest.mark.parametrize("name", ["mtcs", "mcts:", "mcts:0", "mcts:-5", "mcts:many", "", "exact:1"])
-def test_unknown_bots(name: str) -> None:
+def test_unknown_bots_are_refused(name: str) -> None:
     with pytest.raises(UserError, match=r"unknown player|one at least"):
         make_bot(name, "openspiel")
 

@@ -31,7 +31,7 @@ def test_a_score_grows_with_the_difference() -> None:
     assert of(0.0) < 1 < of(1.0) < of(2.0)
 
 
-def test_what_all_moves_of_a_world_share_is_no_noise() -> None:
+def test_noise_shared_by_all_moves_of_a_world_is_ignored() -> None:
     random = np.random.default_rng(1)
     worlds = 10 * random.random((1, 8))
     values = worlds + np.array([[0.0], [1.0]]) + 0.1 * random.random((2, 8))

@@ -30,7 +30,7 @@ def test_the_states_of_a_small_game_are_those_that_leave_a_choice() -> None:
     found = enumeration.enumerate_states("tic_tac_toe") or ()
     last = sum(len(position.history) == 8 for position in found)
     assert last == 222  # the boards of four x, four o and no line
-    assert (positions.count("tic_tac_toe", "train") or 0) + (positions.count("tic_tac_toe", "val") or 0) == 4520 - last
+    assert sum(positions.count("tic_tac_toe", split) or 0 for split in ("train", "val")) == len(found) - last
 
 
 @pytest.mark.parametrize("case", ["tic_tac_toe", "leduc_poker", "hex(board_size=5)", "breakthrough(columns=6,rows=6)"])

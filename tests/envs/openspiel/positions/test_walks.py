@@ -51,7 +51,7 @@ def _result(game: Game, skills: tuple[float, float], index: int) -> float:
 
 
 @pytest.mark.parametrize("case", ["hex(board_size=5)", "connect_four", "breakthrough(columns=6,rows=6)", "liars_dice"])
-def test_skill_wins(case: str) -> None:
+def test_the_more_skilled_walker_wins(case: str) -> None:
     game = load(case)
     first = mean(_result(game, (1.0, 0.0), index) for index in range(40))
     second = mean(_result(game, (0.0, 1.0), index) for index in range(40))

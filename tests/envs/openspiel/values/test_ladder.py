@@ -242,7 +242,7 @@ def test_optimal_pays_less_the_more_a_move_loses_and_values_a_bounded_number_of_
     assert len(set(losses)) > 1 or set(losses) == {0.0}
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_every_cache_of_values_is_bounded() -> None:
     found = 0
     for module in pkgutil.iter_modules(values.__path__, values.__name__ + "."):
         for kept in vars(importlib.import_module(module.name)).values():

@@ -105,7 +105,7 @@ def test_same_programs_in_any_process() -> None:
 
 
 @pytest.mark.parametrize("level", [2, 5, 10])
-def test_programs_differ(level: int) -> None:
+def test_99_percent_of_programs_differ(level: int) -> None:
     count = 1000 if level < 10 else 300
     assert len({canonical(source) for source in sources("differ", level, count)}) >= 0.99 * count
 
@@ -140,6 +140,6 @@ def test_names_do_not_clash() -> None:
     assert not variables & {*dir(builtins), *WORDS}
 
 
-def test_unknown_level() -> None:
+def test_an_unknown_level_is_refused() -> None:
     with pytest.raises(ValueError, match="level must be 1 to 10, not 11"):
         generate(generator("x"), 11)
