@@ -216,7 +216,7 @@ def test_tasks_in_play_are_not_drawn_again_after_a_resume() -> None:
 
 def test_a_state_of_another_curriculum_is_refused() -> None:
     state = source(curriculum={"stages": STAGES}).state_dict()
-    with pytest.raises(UserError, match="a curriculum of easy, medium, hard, and this run has no curriculum"):
+    with pytest.raises(UserError, match=r"easy, medium, hard, .*no curriculum"):
         source().load_state_dict(state)
     with pytest.raises(UserError, match="stage hard had cases"):
         source(curriculum={"stages": [*STAGES[:2], {"name": "hard", "cases": ["hex"]}]}).load_state_dict(state)

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -59,7 +60,7 @@ def test_bots_are_judged_without_a_model(run: Run, tmp_path: Path) -> None:
         assert len(found["mcts:4"]["states"]) == found["mcts:4"]["metrics"]["states"] == states
         assert f"{found['mcts:4']['metrics']['nash_conv']:.4f}" in out
     assert values["cases"]["kuhn_poker"]["random"]["metrics"]["nash_conv"] == pytest.approx(0.9167, abs=5e-5)
-    assert "all 12 states asked; a policy of 5 answers in each state, read as in games; illegal: mean 0.0000" in out
+    assert re.search(r"all 12 states .* 5 answers .*illegal: mean 0\.0000", out)
     assert "the optimum itself shows a NashConv of" in out
     pictures = {path.name for path in (tmp_path / "first").glob("*.png")}
     cases = ("kuhn_poker", "hex-board_size-2")

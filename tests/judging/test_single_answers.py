@@ -199,7 +199,7 @@ def test_an_opponent_that_nobody_meets_is_noted(run: Run, tmp_path: Path) -> Non
     words = ["--checkpoint", "solution", "--opponent", "none-such/player", "--num_episodes", 2, "--output", tmp_path]
     code, out, _ = run(*words)
     assert code == 0
-    assert "nobody sits on another seat: the opponent none-such/player did not play" in out
+    assert "the opponent none-such/player did not play" in out
 
 
 def test_the_words_of_a_judgement_are_those_of_its_environment() -> None:
@@ -249,7 +249,7 @@ def test_help_lists_the_players_of_the_environment(run: Run) -> None:
     assert "players of quiz:\n  random" in out
     assert "mcts:SIMS" not in out
     _, out, _ = run("--help", "--env", "openspiel")
-    assert re.search(r"^  mcts, mcts:SIMS, mcts:full +tree search with SIMS simulations a move", out, re.MULTILINE)
+    assert re.search(r"^  mcts, mcts:SIMS, mcts:full +\w", out, re.MULTILINE)
 
 
 def test_a_tournament_needs_a_game_for_two(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What the verdicts on a pipeline say, of reports as an evaluation of bots leaves them."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -28,8 +29,8 @@ def report_of(folder: Path, checkpoint: str, compare: str) -> Path:
 def test_the_verdict_names_the_better_player_with_its_difference(tmp_path: Path) -> None:
     (better,) = of_improvement(report_of(tmp_path / "better", "exact", "random"))
     (worse,) = of_improvement(report_of(tmp_path / "worse", "random", "exact"))
-    assert better.startswith("RL against SFT: tic_tac_toe against random: better, mean score +0.")
-    assert worse.startswith("RL against SFT: tic_tac_toe against random: worse, mean score -0.")
+    assert re.match(r"RL against SFT: tic_tac_toe against random: better, .*\+0\.", better)
+    assert re.match(r"RL against SFT: tic_tac_toe against random: worse, .*-0\.", worse)
     assert "paired by 30 deals" in better
 
 
@@ -50,7 +51,7 @@ def test_the_verdict_counts_places_where_logits_agree(holds: bool, word: str, tm
     (tmp_path / "agreement.json").write_text(json.dumps(values))
     line = of_agreement(tmp_path / "agreement.json")
     assert word in line
-    assert "1999 of 2000 places (99.950%, 99.9% are wanted) of 40 prompts; prompts that differ: 1" in line
+    assert re.search(r"1999 of 2000 places .*99\.950%.* 40 prompts.*: 1$", line)
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
@@ -58,7 +59,5 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
         of_agreement(tmp_path / "none.json")
     command = [sys.executable, "-m", "veritas_rl.judging.verdicts", "one.json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (
-        2,
-        "error: three files are needed: the reports of both evaluations, and what compare_merged.py wrote\n",
-    )
+    assert done.returncode == 2
+    assert re.fullmatch(r"error: three files .*\n", done.stderr)

@@ -308,7 +308,7 @@ def test_a_flash_attn_that_was_built_for_another_torch_is_named(
     attention.flash_attention_fault.cache_clear()
     try:
         assert attention.flash_attention_fault() == symbol
-        with pytest.raises(UserError, match=rf"cannot be imported \({symbol}\): veritas_rl.attention=sdpa needs none"):
+        with pytest.raises(UserError, match=rf"{symbol}.*veritas_rl\.attention=sdpa"):
             check_devices(
                 configured("veritas_rl.attention=flash_attention_2", "rollout=transformers", hardware=ONE_GPU), ONE_GPU
             )

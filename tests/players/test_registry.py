@@ -186,5 +186,5 @@ def test_players_that_play_alike_have_one_identity(env: str, names: tuple[str, .
 
 @pytest.mark.parametrize(("env", "name"), [("openspiel", "solution"), ("pile", "solution")])
 def test_a_player_that_a_task_has_nothing_for_is_a_mistake_of_one_line(env: str, name: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="the player solution cannot play this: its tasks have no solution at hand"):
+    with pytest.raises(UserError, match="the player solution cannot play this"):
         evaluate(Settings(name, env=env, games=2, cases="pile" if env == "pile" else "tic_tac_toe"), tmp_path, QUIET)

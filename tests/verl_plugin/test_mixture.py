@@ -152,5 +152,5 @@ def test_each_environment_has_a_curriculum_and_failures_of_its_own() -> None:
 
 def test_a_state_of_other_environments_is_refused_in_words() -> None:
     state = open_mixture({"openspiel": 2, "sums": 1}).state_dict()
-    with pytest.raises(UserError, match="environments openspiel, sums, and this run has openspiel, products"):
+    with pytest.raises(UserError, match=r"environments openspiel, sums, .*openspiel, products"):
         open_mixture({"openspiel": 2, "products": 1}).load_state_dict(state)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Two nodes of eight GPUs on SLURM. Type it in the root of the repository, which every node sees under the same path:
+# Two nodes of eight GPUs on SLURM. Type the command in the root of the repository. Every node must see the repository
+# under the same path:
 #
 #   sbatch train/clusters/slurm.sh
 #   sbatch --nodes=4 train/clusters/slurm.sh bash train/scripts/openspiel-ppo-trainer.sh hardware=multinode trainer.nnodes=4
@@ -11,7 +12,7 @@
 #SBATCH --exclusive
 #SBATCH --time=24:00:00
 #SBATCH --output=train/outputs/slurm-%j.log
-# SIGTERM two minutes before the end: the run saves a checkpoint, and the same command goes on from there.
+# SIGTERM two minutes before the end: the run saves a checkpoint, and the same command resumes it.
 #SBATCH --signal=B:TERM@120
 set -euo pipefail
 cd "$SLURM_SUBMIT_DIR"
@@ -29,5 +30,5 @@ fi
 bash train/scripts/ray-cluster.sh submit --address "$address" --nodes "$nodes" --wait 600 "$@" &
 run=$!
 trap 'kill -TERM "$run"' TERM
-# A signal ends the first wait, and the run is still saving.
+# A signal ends the first wait while the run is still saving.
 wait "$run" || wait "$run"

@@ -216,7 +216,7 @@ def test_the_command_line() -> None:
     assert "prompt=brief lists none by itself" in done.stdout
     done = run_tool("--env", "broken:EmptyPays", "--cases", "tic_tac_toe", "--tasks", "1")
     assert done.returncode == 1
-    assert "openspiel/tic_tac_toe/move#0: an empty answer was paid 0.5 as drawn: ''" in done.stdout
+    assert re.search(r"openspiel/tic_tac_toe/move#0: .*paid 0\.5 as drawn", done.stdout)
     done = run_tool("--env", "openspiel", "--cases", "hxe")
     assert done.returncode == 2
     assert re.fullmatch(r"error: unknown game 'hxe': did you mean hex\b.*\n", done.stderr)
