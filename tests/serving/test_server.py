@@ -1,6 +1,7 @@
 """The server over HTTP: affinetes' protocol, its bounds, and what it refuses."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -51,6 +52,17 @@ def test_a_game_is_played_to_its_end(url: str) -> None:
     assert shown["reward"] == shown["info"]["scores"]["1"]["value"]
     assert call(url, "stop", episode_id=name)["stopped"]
     assert not call(url, "stop", episode_id=name)["stopped"]
+
+
+def test_the_session_by_hand_in_the_page_is_answered(url: str) -> None:
+    page = (ROOT / "docs/serving.md").read_text(encoding="utf-8")
+    reset, step = re.findall(r"-d '(\{.+\})'$", page, re.MULTILINE)
+    shown = httpx.post(f"{url}/call", content=reset, headers=JSON).json()["result"]
+    answer = step.replace("EPISODE", shown["episode_id"])
+    after = httpx.post(f"{url}/call", content=answer, headers=JSON).json()["result"]
+    assert set(after) == {"observation", "reward", "done", "truncated", "info", "episode_id"}
+    assert (shown["info"]["seat"], after["info"]["step_count"], after["done"]) == (0, 1, False)
+    assert "rejected" not in after["info"] or not after["info"]["rejected"]
 
 
 def test_a_mistake_may_be_made_good_twice(url: str) -> None:
