@@ -59,7 +59,7 @@ def steps(experiment: Path) -> list[int]:
     return sorted(int(path.name.removeprefix("global_step_")) for path in experiment.glob("global_step_*"))
 
 
-def test_only_what_was_cut_off_goes_unasked(experiment: Path) -> None:
+def test_without_bounds_only_incomplete_checkpoints_are_removed(experiment: Path) -> None:
     assert reasons(experiment) == {
         10: Reason.WANTED,
         20: Reason.WANTED,
@@ -87,13 +87,13 @@ def test_the_oldest_go_until_the_size_is_met(experiment: Path) -> None:
     assert reasons(experiment, most_bytes=1)[100] is Reason.NEWEST
 
 
-def test_without_a_whole_one_nothing_goes(tmp_path: Path) -> None:
+def test_without_a_complete_checkpoint_nothing_is_removed(tmp_path: Path) -> None:
     for step in (1, 2):
         checkpoint(tmp_path, step, whole=False)
     assert set(reasons(tmp_path, keep=1, most_bytes=1).values()) == {Reason.UNFINISHED}
 
 
-def test_a_link_is_left_alone(experiment: Path, tmp_path: Path) -> None:
+def test_a_linked_checkpoint_is_not_removed(experiment: Path, tmp_path: Path) -> None:
     elsewhere = checkpoint(tmp_path / "elsewhere", 5)
     step_folder(experiment, 5).symlink_to(elsewhere)
     assert 5 not in reasons(experiment, keep=1)

@@ -138,7 +138,7 @@ def test_a_wrong_address_is_one_line(name: str, says: str) -> None:
     assert "secret" not in str(wrong.value)
 
 
-def test_a_server_that_is_gone_is_said_so(free_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_answer_is_named(free_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "WAIT", 0.01)
     with pytest.raises(UserError, match=rf"http://127.0.0.1:{free_port} failed 4 times"):
         session(f"http://127.0.0.1:{free_port}")

@@ -31,7 +31,7 @@ def test_a_task_survives_its_id_and_its_dict(task: Task) -> None:
     assert all(type(value) in (str, int, float) for value in task.to_dict().values())
 
 
-def test_ids_are_told_apart_and_short() -> None:
+def test_ids_differ_and_leave_out_defaults() -> None:
     assert len({task.id for task in TASKS}) == len(TASKS)
     assert TASKS[0].id == "openspiel/tic_tac_toe/move#0"
     assert TASKS[1].id == "openspiel/hex(board_size=5)/move#17?seed=7&split=val"
@@ -45,7 +45,7 @@ def test_malformed_ids_are_refused(bad: str) -> None:
         task_from_id(bad)
 
 
-def test_an_id_is_what_is_asked_and_nothing_else() -> None:
+def test_an_id_depends_on_the_identity_alone() -> None:
     for changes in ({"reward": "legal"}, {"gamma": 0.5}, {"prompt": "brief"}, {"opponent": "a&b#1"}, {"retries": 3}):
         changed = TASK.replace(**changes)
         assert changed.id == TASK.id
@@ -129,7 +129,7 @@ def test_values_lie_in_the_unit_interval(value: float) -> None:
         Score(value, False, Reason.LOST)
 
 
-def test_settings_have_the_names_that_people_know_and_one_of_our_own() -> None:
+def test_names_of_users_for_settings_become_one_name() -> None:
     openspiel = get_environment("openspiel")
     typed = {"reward_mode": "legal", "max_random_steps": 3, "illegal": "retry:2", "games": "hex", "seed": None}
     assert named_settings(openspiel, typed) == {
@@ -179,7 +179,7 @@ class Named:
         return [Reply(self.name)] * len(turns)
 
 
-def test_play_brings_replies_to_their_seats_in_batches() -> None:
+def test_play_asks_each_player_once_for_all_waiting_sessions() -> None:
     sessions = [Countdown(2), Countdown(4), Countdown(3)]
     players = {0: Named("zero"), 1: Named("one")}
     scores = play(sessions, players)

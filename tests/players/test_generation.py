@@ -157,7 +157,9 @@ def test_a_wave_is_cut_into_prefills_of_bounded_size(
     assert [completion.token_ids for completion in got] == [alone(model, prompt, 5) for prompt in asked]
 
 
-def test_each_leaves_when_it_is_done(model: Any, engine: GenerationEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_reply_ends_before_a_long_one(
+    model: Any, engine: GenerationEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slowed(model, monkeypatch)
     long = engine.submit([5, 6, 7], SamplingParams(60))
     short = engine.submit([5, 6, 8], SamplingParams(2))
@@ -221,7 +223,7 @@ def test_top_k_and_top_p_cut_the_tail() -> None:
 
 
 @pytest.mark.parametrize("cut", [{}, {"top_p": 0.81}, {"top_k": 3}])
-def test_dice_of_ones_own_follow_the_distribution_and_nothing_else(cut: dict[str, Any]) -> None:
+def test_seeded_sampling_follows_the_distribution(cut: dict[str, Any]) -> None:
     weights = torch.tensor([0.5, 0.3, 0.15, 0.05])
     count = 4000
     rows = [SamplingParams(1, seed=seed, **cut) for seed in range(count)]
@@ -292,7 +294,9 @@ def test_pause_resume_and_abort(model: Any, engine: GenerationEngine, monkeypatc
     assert engine.generate([([9, 8, 7], SamplingParams(4, temperature=0.0))])[0].token_ids == expected[:4]
 
 
-def test_exclusive_keeps_the_model_still(model: Any, engine: GenerationEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_step_runs_while_the_engine_is_held_exclusively(
+    model: Any, engine: GenerationEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls = slowed(model, monkeypatch)
     future = engine.submit([1, 2, 3], SamplingParams(40))
     until(lambda: len(calls) >= 3)

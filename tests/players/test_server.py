@@ -77,7 +77,7 @@ def test_a_slow_server_is_given_up_in_time(chat_server: Start) -> None:
     assert time.monotonic() - started < 1.0
 
 
-def test_a_server_that_goes_down_in_between(chat_server: Start) -> None:
+def test_a_server_that_stops_is_an_error_of_one_line(chat_server: Start) -> None:
     server = chat_server()
     player = ServerPlayer(server.url, max_tokens=2, tries=2, wait=0.01)
     server.http.shutdown()

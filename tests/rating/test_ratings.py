@@ -21,7 +21,7 @@ def played(strengths: list[float], deals: int, seed: int) -> list[Result]:
     ]
 
 
-def test_two_players_by_hand() -> None:
+def test_ratings_of_two_players_match_the_formula() -> None:
     results = [Result("a", "b", points, deal) for deal, points in enumerate([1, 1, 1, 1, 0.5, 0.5, 0, 1])]
     found = ratings_of(results)
     assert list(found) == ["a", "b"]
@@ -41,7 +41,7 @@ def test_the_fit_gives_back_the_strengths_that_made_the_table() -> None:
     assert fit(tables[1]) == pytest.approx(strengths[1], abs=1e-4)
 
 
-def test_the_order_of_the_games_says_nothing() -> None:
+def test_ratings_do_not_depend_on_the_order_of_games() -> None:
     results = played([0, 0.5, 2], 10, seed=1)
     turned = [Result(r.second, r.first, 1 - r.points, r.deal) for r in results]
     assert ratings_of(results) == ratings_of(results[::-1]) == ratings_of(turned)
@@ -80,6 +80,6 @@ def test_the_intervals_hold_the_truth() -> None:
     assert sum(held) >= 106
 
 
-def test_no_games_no_ratings() -> None:
+def test_ratings_without_games_are_refused() -> None:
     with pytest.raises(ValueError, match="one game at least"):
         ratings_of([])

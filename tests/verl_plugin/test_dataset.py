@@ -31,7 +31,7 @@ def open_dataset(split: str = "train", **adapter: Any) -> DynamicEnvDataset:
 
 
 @pytest.mark.parametrize("name", ["DynamicEnvDataset", "OpenSpielDataset", "LGCV2DynamicDataset"])
-def test_verl_loads_it_by_path(name: str) -> None:
+def test_verl_loads_the_dataset_by_path(name: str) -> None:
     loaded: Any = load_extern_object(TOOL, name)
     assert len(loaded("train", None, data_config(cases="tic_tac_toe"), max_samples=7)) == 7
 

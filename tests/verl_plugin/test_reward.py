@@ -22,7 +22,7 @@ def answers(info: dict[str, Any]) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("name", ["compute_score", "compute_lgc_v2_score"])
-def test_verl_loads_it_by_path(name: str) -> None:
+def test_verl_loads_the_reward_function_by_path(name: str) -> None:
     info = extra_info(reward="legal")
     function: Any = load_extern_object(TOOL, name)
     assert function("tic_tac_toe", answers(info)[0], "", info)["score"] == 1.0

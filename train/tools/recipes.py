@@ -135,7 +135,7 @@ def forecast_of(folder: Path, description: Description) -> str:
     lines = [line.rstrip() for line in printed.getvalue().partition("hardware=")[2].splitlines()]
     text = "\n".join(["hardware=" + lines[0], *lines[1:]])
     command = f"python train/tools/plan.py --hardware {hardware} recipe={folder.name}"
-    return f"FORECAST, not measured, of `{command}`; the step time too is a forecast:\n\n```text\n{text}\n```"
+    return f"Memory and time are forecasts of `{command}`. Nothing was measured:\n\n```text\n{text}\n```"
 
 
 def write(*, only_check: bool) -> int:

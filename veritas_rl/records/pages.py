@@ -35,8 +35,8 @@ python train/tools/recipes.py check NAME       # run a recipe and compare its fi
 python train/tools/recipes.py write            # write this page and the recipes' pages from train/recipes/*/results
 ```
 
-[games.md](games.md#what-two-cores-learn) has the default command on ten games, and [leaderboard.md](leaderboard.md)
-compares players by one suite.
+[configuration.md](configuration.md#recipes) says what each recipe trains. [games.md](games.md#what-two-cores-learn) has
+the default command on ten games, and [leaderboard.md](leaderboard.md) compares players by one suite.
 """
 
 
@@ -194,7 +194,7 @@ def results_page(recipes: Mapping[Path, tuple[Description, list[Result]]]) -> st
     for folder, (description, results) in recipes.items():
         link = f"[{folder.name}](../train/recipes/{folder.name}/README.md)"
         if not has_run(results):
-            waiting.append(f"- {link}: {description.meaning}")
+            waiting.append(link)
         for form in _forms(description):
             runs, bands = _kept(results, form), description.expected_of(form)
             for name in list(bands) or _all_figures(runs):
@@ -202,8 +202,8 @@ def results_page(recipes: Mapping[Path, tuple[Description, list[Result]]]) -> st
                 short = ", short form" if form == "short" else ""
                 rows += [_row([link, f"{name}{short}", "; ".join(values), _band(bands.get(name))])] if values else []
     table = "\n".join([_row(["recipe", "figure", "kept runs", "expected"]), _row(["---"] * 4), *rows])
-    missing = ["## Not run yet\n\n" + "\n".join(waiting) + "\n"] if waiting else []
-    return "\n".join([PAGE_HEAD, f"{table}\n", *missing])
+    missing = f"\nNot run yet: {', '.join(waiting)}.\n" if waiting else ""
+    return f"{PAGE_HEAD}\n{table}\n{missing}"
 
 
 def draw_curve(path: Path, results: Sequence[Result], description: Description) -> bool:

@@ -186,7 +186,7 @@ def test_every_sign_for_times_and_divided_is_read() -> None:
         "无解",
     ],
 )
-def test_none_is_read(text: str) -> None:
+def test_none_is_right_only_where_there_is_no_solution(text: str) -> None:
     assert judged(IMPOSSIBLE, text) is Reason.CORRECT
     assert judged(FRACTIONS, text) is Reason.WRONG
 

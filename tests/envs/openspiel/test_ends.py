@@ -76,7 +76,7 @@ def test_winning_is_worth_more_than_anything_else_and_what_one_gains_the_other_l
         "pig",
     ],
 )
-def test_at_the_end_who_has_the_margin_has_won(case: str) -> None:
+def test_the_player_with_the_larger_margin_has_won(case: str) -> None:
     """OpenSpiel counts by itself, so this checks areas, discs, seeds, points and boxes."""
     game, decided = load(case), 0
     for seed in range(20 if "cribbage" not in case else 3):

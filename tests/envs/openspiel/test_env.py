@@ -119,7 +119,7 @@ def test_a_mistake_forfeits_a_whole_game_and_nobody_profits() -> None:
     assert not any(score.value or score.success for score in scores.values())
 
 
-def test_a_won_game() -> None:
+def test_a_won_game_pays_1_and_a_lost_one_0() -> None:
     session = ENV.start(make_task("openspiel", "tic_tac_toe", 0, mode="episode"))
     for ply, cell in enumerate(("a1", "a2", "b1", "b2", "c1")):
         session.step({ply % 2: Reply(f"\\boxed{{{cell}}}")})

@@ -54,7 +54,7 @@ def test_every_action_has_another_label_and_means_what_it_says() -> None:
             assert session.scores()[plain.seat].details["action"] == means
 
 
-def test_the_own_labels_are_not_read() -> None:
+def test_original_labels_are_illegal_after_relabelling() -> None:
     shown = listed(start_relabelled(TASK))
     wrong = 0
     for _, (_, means) in shown.items():
@@ -92,7 +92,7 @@ def test_labels_depend_on_the_seed_and_the_task_alone() -> None:
 
 @pytest.mark.parametrize("case", ["tic_tac_toe", "kuhn_poker", "hex(board_size=5)"])
 @pytest.mark.parametrize("perturbation", ["labels", "mirrored"])
-def test_whole_games_go_on_as_they_would(case: str, perturbation: str) -> None:
+def test_perturbed_whole_games_have_the_same_moves(case: str, perturbation: str) -> None:
     """Bots choose by place in the list, so the same dice lead to the same game however it is shown."""
     if perturbation == "mirrored" and case not in ("tic_tac_toe", "hex(board_size=5)"):
         with pytest.raises(UserError, match="needs one of connect_four, hex, tic_tac_toe"):

@@ -42,14 +42,14 @@ CELLS = (
 )
 
 
-def test_a_case_as_words() -> None:
+def test_missing_figures_of_a_case_are_dashes() -> None:
     assert len(CELLS) == len(report.COLUMNS)
     assert report.cells_of(ROW) == CELLS
     bare = replace(WHOLE, spread=None, halves=None, known=0, mistakes=None, regret=None, fixed=None, always=None)
     assert report.cells_of(replace(ROW, whole=bare))[4:10] == ("-", "-", "0", "-", "-", "-")
 
 
-def test_all_cases_together() -> None:
+def test_the_summary_line_counts_all_cases() -> None:
     other = replace(ROW, case="chess", whole=replace(WHOLE, tasks=32, forced=0, differ=0, seconds=0.0092))
     assert report.overall([ROW, other]) == (
         "all 128 tasks of 2 cases: moves differ in 38%, in the least case 0% (chess); forced 19%; 3.2 ms a task"

@@ -63,7 +63,7 @@ def test_halves_correlate_by_the_signal() -> None:
     assert statistics.correlation([]) is None
 
 
-def test_errors_of_shares() -> None:
+def test_standard_errors_of_shares_are_smoothed() -> None:
     assert statistics.error_of_share(48, 96) == pytest.approx((0.25 / 100) ** 0.5)
     assert statistics.error_of_share(96, 96) == pytest.approx((0.98 * 0.02 / 100) ** 0.5)
 
@@ -75,7 +75,7 @@ def test_false_positives_are_five_per_cent_of_the_tasks_without_a_difference() -
     assert statistics.expected_false(0, 200) == 0
 
 
-def test_the_chance_of_so_many() -> None:
+def test_chance_of_so_many_is_a_binomial_tail() -> None:
     assert statistics.chance_of_so_many(0, 7, 0.3) == pytest.approx(1)
     assert statistics.chance_of_so_many(2, 2, 0.3) == pytest.approx(0.09)
     assert statistics.chance_of_so_many(1, 3, 0.5) == pytest.approx(7 / 8)

@@ -17,7 +17,7 @@ def measured(case: str, **settings: Any) -> CaseSignal:
 
 
 @pytest.mark.filterwarnings("ignore:.*has no description of its own")
-def test_of_moves_that_are_all_the_same_as_many_differ_as_the_test_errs(planted_coin: str) -> None:
+def test_equal_moves_are_found_to_differ_in_5_percent_of_tasks(planted_coin: str) -> None:
     row = measured(planted_coin, tasks=300, playouts=16).whole
     assert (row.tasks, row.tested, row.forced, row.known) == (300, 300, 0, 0)
     assert 0.02 <= row.share <= 0.08  # 5%, and the standard error of 300 draws is 1.3%

@@ -490,7 +490,7 @@ def test_names_bound_on_some_ways_only_are_left_out() -> None:
         ("if a:", "b = 1"),
     ],
 )
-def test_bodies_are_reached(header: str, line: str) -> None:
+def test_prints_are_inserted_into_every_kind_of_body(header: str, line: str) -> None:
     tail = "\nexcept KeyError:\n    z = 1\nfinally:\n    y = 1\n" if header == "try:" else "\n"
     injected = insert.inject(f"a = 0\n{header}\n    {line}{tail}", generator("bodies"), most=EVERYWHERE)
     lines = injected.split("\n")

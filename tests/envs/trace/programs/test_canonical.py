@@ -153,7 +153,7 @@ DIFFERENT = [
 
 
 @pytest.mark.parametrize(("one", "other"), EQUAL)
-def test_equal_up_to_names(one: str, other: str) -> None:
+def test_programs_that_differ_in_names_have_one_form(one: str, other: str) -> None:
     assert canonical(one) == canonical(other)
 
 
