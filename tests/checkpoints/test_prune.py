@@ -164,7 +164,7 @@ def test_the_tool_only_reports_without_the_option_to_delete(experiment: Path) ->
     [
         (["--keep", "0"], "--keep must be at least 1, not 0"),
         (["--max_gib", "0"], "--max_gib must be more than 0, not 0.0"),
-        ([], "has no folder global_step_N; set it to one of its experiments: run"),
+        ([], "has no folder global_step_N; set --checkpoints to one of its experiments: run"),
     ],
 )
 def test_a_mistake_is_one_line(experiment: Path, arguments: list[str], message: str) -> None:

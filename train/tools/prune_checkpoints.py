@@ -37,7 +37,7 @@ def main() -> None:
     folder = given.checkpoints.expanduser().resolve()
     if not step_folders(folder):
         below = sorted({path.parent.name for path in folder.glob("*/global_step_*")})
-        hint = f"; it holds the experiments {', '.join(below)}" if below else ""
+        hint = f"; set --checkpoints to one of its experiments: {', '.join(below)}" if below else ""
         raise UserError(f"{folder} has no folder global_step_N{hint}")
     found = verdicts(folder, given.keep, None if given.max_gib is None else int(given.max_gib * GIB))
     console, table = Console(), Table(title=str(folder), title_justify="left")
