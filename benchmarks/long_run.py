@@ -102,9 +102,13 @@ def processes_of(launcher: int) -> Iterator[psutil.Process]:
 
 
 def name_of(process: psutil.Process) -> str:
-    """Ray's title of a process without the method that it runs, or its name."""
-    title = process.cmdline()[:1]
-    return title[0].partition(".")[0] if title and title[0].startswith("ray::") else process.name()
+    """Ray's title of a process without the method that it runs, the program that Python runs, or the name."""
+    words = process.cmdline()
+    if words and words[0].startswith("ray::"):
+        return words[0].partition(".")[0]
+    if "-m" in words[:-1]:
+        return words[words.index("-m") + 1]
+    return next((Path(word).name for word in words if word.endswith(".py")), process.name())
 
 
 def watched(
@@ -119,10 +123,10 @@ def watched(
     """
     looks: dict[tuple[int, str], list[Look]] = defaultdict(list)
     disk: list[Disk] = []
-    metrics = None
+    logs, metrics = None, None
     while run.poll() is None:
         time.sleep(0.2)
-        if metrics is None:
+        if logs is None or metrics is None:
             if not (folder / "run.json").exists():
                 continue
             logs = Path(json.loads((folder / "run.json").read_text())["folder"])

@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import os
+import platform
 import shutil
 import socket
 import subprocess
@@ -40,6 +41,18 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def jumping_clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library that lets the clock of a process jump, see `tests/jumping_clock.c`."""
+    compiler = shutil.which("gcc")
+    if compiler is None or platform.machine() != "x86_64":
+        pytest.skip("the clock of a process is set by a library that is compiled, for x86-64")
+    library = tmp_path_factory.mktemp("clock") / "jumping_clock.so"
+    source = Path(__file__).with_name("jumping_clock.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O2", "-o", library, source, "-ldl"], check=True)
+    return library
 
 
 @pytest.fixture(scope="session")

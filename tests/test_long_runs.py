@@ -4,7 +4,6 @@ import json
 import math
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -199,55 +198,18 @@ def test_fine_tuning_with_a_loss_that_is_no_number_ends_and_names_the_batch(tmp_
     assert len(batch["input_ids"]) == len(batch["loss_mask"]) > 0
 
 
-JUMPING_CLOCK = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdlib.h>
-#include <sys/time.h>
-#include <time.h>
-#include <unistd.h>
-static long ahead(void) { return access(getenv("CLOCK_FILE"), F_OK) == 0 ? atol(getenv("CLOCK_JUMP")) : 0; }
-int clock_gettime(clockid_t id, struct timespec *at) {
-    static int (*real)(clockid_t, struct timespec *);
-    if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
-    int code = real(id, at);
-    if (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE) at->tv_sec += ahead();
-    return code;
-}
-int gettimeofday(struct timeval *restrict at, void *restrict zone) {
-    static int (*real)(struct timeval *, void *);
-    if (!real) real = dlsym(RTLD_NEXT, "gettimeofday");
-    int code = real(at, zone);
-    at->tv_sec += ahead();
-    return code;
-}
-time_t time(time_t *at) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (at) *at = now.tv_sec;
-    return now.tv_sec;
-}
-"""
-"""The wall clock of the processes that load this jumps once a file is there."""
-
-
 @pytest.mark.parametrize("jump", [-86400, 86400])
-def test_a_clock_that_jumps_is_named_and_changes_nothing(jump: int, tmp_path: Path) -> None:
-    compiler = shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler is here")
-    source, library, file = tmp_path / "clock.c", tmp_path / "clock.so", tmp_path / "jumped"
-    source.write_text(JUMPING_CLOCK)
-    subprocess.run([compiler, "-shared", "-fPIC", "-O2", "-o", library, source, "-ldl"], check=True)
+def test_a_clock_that_jumps_is_named_and_changes_nothing(jump: int, tmp_path: Path, jumping_clock: Path) -> None:
     folder, log = tmp_path / "checkpoints", tmp_path / "printed"
     command = [
         *LAUNCHER,
         *FEW,
         f"trainer.default_local_dir={folder}",
-        "trainer.total_training_steps=5",
+        "trainer.total_training_steps=4",
         "trainer.save_freq=2",
     ]
-    environment = {**os.environ, "LD_PRELOAD": str(library), "CLOCK_FILE": str(file), "CLOCK_JUMP": str(jump)}
+    file = tmp_path / "jumped"
+    environment = {**os.environ, "LD_PRELOAD": str(jumping_clock), "CLOCK_FILE": str(file), "CLOCK_JUMP": str(jump)}
     with log.open("ab") as printed:
         run = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=printed, stderr=printed)
         wait_for(lambda: 2 in steps_of(folder), run, log)
@@ -256,10 +218,8 @@ def test_a_clock_that_jumps_is_named_and_changes_nothing(jump: int, tmp_path: Pa
     (line,) = (line for line in log.read_text().splitlines() if "has jumped by" in line)
     print(line)
     assert f"jumped by {jump:+d} s" in line or f"jumped by {jump + 1:+d} s" in line or f"{jump - 1:+d} s" in line
-    assert steps_of(folder) == [1, 2, 3, 4, 5]
-    assert {path.parent.name for path in folder.glob("*/checkpoint.json")} == {
-        f"global_step_{step}" for step in (2, 4, 5)
-    }
+    assert steps_of(folder) == [1, 2, 3, 4]
+    assert {path.parent.name for path in folder.glob("*/checkpoint.json")} == {"global_step_2", "global_step_4"}
 
 
 @pytest.mark.parametrize(
