@@ -82,5 +82,5 @@ def test_what_is_short_is_named(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, options: str) -> None:
     done = on_tmpfs(options, tmp_path, sys.executable, "-c", WRITING, str(tmp_path))
     reason = "Read-only file system" if options == "ro" else "No space left on device"
-    assert done.stdout.strip() == f"{tmp_path} cannot be written ({reason})"
+    assert done.stdout.strip() == f"{tmp_path} is not writable ({reason})"
     assert cannot_write(tmp_path) is None

@@ -60,5 +60,5 @@ def test_fine_tuning_ends_before_its_disk_is_full_and_rl_looks_itself(tmp_path: 
     said = full_disk(sft.plan([*files, place, vast], {}, CPU, now))
     assert said is not None
     assert f" free for {tmp_path}/checkpoints, and what a run writes (veritas_rl.spare_disk_gib) need " in said
-    assert "free some, and the same command goes on from the last checkpoint" in said
+    assert "type the same command to resume from the last checkpoint" in said
     assert full_disk(rl.plan([place, vast], {}, CPU, now)) is None
