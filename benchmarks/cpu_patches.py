@@ -28,7 +28,7 @@ from veritas_rl.verl_plugin.cpu.switch import NAMES, VARIABLE
 
 EVERYTHING = "everything"
 SKIPPED_STEPS = 3
-"""The first steps of a run warm caches."""
+"""The number of first steps that warm caches and are not counted."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Run:
     """One run.
 
     Attributes:
-        off: What was left off; "" for nothing.
-        step: Seconds of a step, the median.
+        off: The patch that was off; "" for none.
+        step: The median seconds of a step.
         start: Seconds from launching verl to the end of its first step.
     """
 
@@ -48,12 +48,12 @@ class Run:
 
 @dataclass
 class Measurement:
-    """Runs in the order in which they were made; every second one has everything on."""
+    """Runs in order; every second one has everything on."""
 
     runs: list[Run] = field(default_factory=list)
 
     def ratios(self, off: str, what: str) -> list[float]:
-        """How many times longer it took without something, for each run without it."""
+        """The ratio of the time without a patch to the time with it, for each run without it."""
         return [
             getattr(run, what) / fmean(getattr(self.runs[near], what) for near in (place - 1, place + 1))
             for place, run in enumerate(self.runs[:-1])
@@ -61,7 +61,7 @@ class Measurement:
         ]
 
     def spread(self, what: str) -> float:
-        """The mean difference of two successive runs with everything on, as a share: what noise alone makes."""
+        """The mean relative difference of two successive runs with everything on, which is noise alone."""
         plain = [getattr(run, what) for run in self.runs if not run.off]
         return fmean(abs(b - a) / a for a, b in pairwise(plain)) if len(plain) > 1 else 0.0
 
@@ -102,7 +102,7 @@ def main() -> None:
     given.output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        console.print("making the model, and a first run to warm the disk's cache")
+        console.print("making the model; a first run warms the disk cache")
         _, model, _ = trained(folder / "warm-up", 1)
         began = time.monotonic()
         for place, off in enumerate(order):

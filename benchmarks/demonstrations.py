@@ -23,7 +23,7 @@ TARGET = 2_000
 
 
 def naive(number: int) -> int:
-    """Label random states with a plain loop; how many."""
+    """Label random states with a plain loop; return their number."""
     game, random = load("tic_tac_toe"), Random(0)
     solver = solver_of(game.case)
     for _ in range(number):
@@ -38,7 +38,7 @@ def naive(number: int) -> int:
 
 
 def rate(work: Callable[[], int]) -> float:
-    """How many states a call labels in a second of one core, whatever else the machine does: it has one thread."""
+    """The number of states that a call labels in a second of CPU time of its only thread."""
     started = time.process_time()
     labelled = work()
     return labelled / (time.process_time() - started)

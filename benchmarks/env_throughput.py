@@ -163,7 +163,7 @@ def compare_games(rounds: int, console: Console) -> None:
     peer = importlib.util.find_spec("textarena") is not None
     if not peer:
         console.print(
-            "textarena is not installed: no comparison with it. pip install -e '.[bench]' brings it.", markup=False
+            "textarena is not installed, so it is not compared; install it: pip install -e '.[bench]'", markup=False
         )
     table = _table("Whole games, steps/s", "case", "ours", "textarena", "ratio", "bare pyspiel", "share kept")
     for case in (*GAMES, *ALONE):

@@ -48,7 +48,7 @@ def warmed_up(folder: Path) -> Path:
 
 
 def timed(pairings: Sequence[Pairing], at_once: int) -> tuple[float, list[FinishedGame]]:
-    """How long games take, and what they came to."""
+    """The time of games, and their results."""
     games: dict[str, FinishedGame] = {}
     started = time.perf_counter()
     play_all(pairings, at_once, lambda pairing, game: games.update({pairing.key: game}))
@@ -84,7 +84,7 @@ def main() -> None:
                 f"temperature {temperature:g}: {median(rate for rate, _ in rates):6.1f} games/s at once, "
                 f"{median(rate for _, rate in rates):5.1f} one by one, "
                 f"ratio {median(one / other for one, other in rates):.1f} (median of {given.rounds}); "
-                f"{moves:.1f} replies a game, {same} of {len(few)} games came out the same"
+                f"{moves:.1f} replies a game, {same} of {len(few)} games are equal"
             )
 
 

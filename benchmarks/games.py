@@ -41,7 +41,7 @@ AT_ONCE = (1, 8, 64)
 
 
 class Clock:
-    """The time during which something was asked and not yet answered."""
+    """The time during which a request waits for its answer."""
 
     def __init__(self) -> None:
         self.busy, self._asked, self._since = 0.0, 0, 0.0
@@ -64,7 +64,7 @@ class Clock:
 
 
 async def rollout(loop: TaskAgentLoop, tasks: Sequence[Task], at_once: int) -> None:
-    """Play tasks, so many at once."""
+    """Play tasks, up to `at_once` at a time."""
     for first in range(0, len(tasks), at_once):
         some = tasks[first : first + at_once]
         await asyncio.gather(*(loop.play(task, start(task), {"temperature": 1.0}) for task in some))

@@ -227,7 +227,7 @@ def trained(typed: Sequence[str], more: Sequence[str], device: str) -> tuple[dic
             check=False,
         )
     if done.returncode:
-        sys.exit(f"verl ended with exit code {done.returncode}: its log is {made.log}")
+        sys.exit(f"verl ended with exit code {done.returncode}; its log is {made.log}")
     records = [json.loads(line)["data"] for line in made.metrics.read_text().splitlines()]
     steps = [record for record in records if "timing_s/step" in record][1:]
     names = [name for name, value in steps[0].items() if isinstance(value, float | int)]

@@ -41,10 +41,10 @@ GAMES = (
     "goofspiel",
 )
 MORE_SEEDS = ("hex(board_size=5)", "leduc_poker", "othello")
-"""The games that are trained with three seeds, and not with one."""
+"""The games that are trained with three seeds instead of one."""
 SEEDS = (42, 1, 2)
 FOLDER = ROOT / "train/outputs/learning"
-"""Where the runs keep their checkpoints, and what they print."""
+"""The folder of the runs' checkpoints and outputs."""
 
 
 def wanted(games: str | None, seeds: str | None) -> list[tuple[str, int]]:
@@ -61,7 +61,7 @@ def wanted(games: str | None, seeds: str | None) -> list[tuple[str, int]]:
 
 
 def folder_of(case: str, seed: int) -> Path:
-    """Where a run keeps its checkpoints, what it printed, and how long it took."""
+    """The folder of a run's checkpoints, its output and its time."""
     return FOLDER / f"{''.join(sign if sign.isalnum() else '_' for sign in case)}-{seed}"
 
 
@@ -91,7 +91,7 @@ def trained(case: str, seed: int) -> LearningRun:
         minutes = before + (time.monotonic() - started) / 60
         spent.write_text(f"{minutes:.2f}")
     if done.returncode:
-        raise UserError(f"training on {case} ended with exit code {done.returncode}: see {printed.name}")
+        raise UserError(f"training on {case} ended with exit code {done.returncode}; its output is in {printed.name}")
     record = json.loads((folder / "checkpoints/run.json").read_text())
     report = json.loads((Path(record["folder"]) / "report.json").read_text())
     cores = len(os.sched_getaffinity(0))
@@ -113,7 +113,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--games", help="cases with commas; the ten games by default")
     parser.add_argument("--seeds", help="numbers with commas; three for some games and one for the others by default")
-    parser.add_argument("--again", action="store_true", help="train what is in the file already, too")
+    parser.add_argument("--again", action="store_true", help="also repeat trainings that the file already has")
     parser.add_argument("--output", type=Path, default=PATH)
     given = parser.parse_args()
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)

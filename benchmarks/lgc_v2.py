@@ -179,7 +179,9 @@ def main() -> None:
     console = Console()
     console.print(table)
     if not there:
-        console.print("reasoning-gym is not installed (pip install -e '.[bench]'): its tasks are left out")
+        console.print(
+            "reasoning-gym is not installed, so its tasks are left out; install it: pip install -e '.[bench]'"
+        )
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def computed(url: str) -> float:
         if found.status == psutil.CONN_LISTEN and getattr(found.laddr, "port", None) == port and found.pid:
             times = psutil.Process(found.pid).cpu_times()
             return times.user + times.system
-    raise SystemExit(f"nothing listens at {url}")
+    raise SystemExit(f"no server listens at {url}")
 
 
 def wait_for(url: str) -> None:
@@ -108,7 +108,7 @@ def wait_for(url: str) -> None:
             return
         except httpx.TransportError:
             time.sleep(0.1)
-    raise SystemExit(f"nothing answers at {url}")
+    raise SystemExit(f"no server answers at {url}")
 
 
 async def measure(given: argparse.Namespace, url: str, model: str) -> None:

@@ -90,7 +90,7 @@ def trained(folder: Path, steps: int, *overrides: str, **variables: str) -> tupl
             first = time.time()
         time.sleep(0.05)
     if process.returncode or logs is None or launched is None or first is None:
-        sys.exit("training failed: what it said stands above")
+        sys.exit("the training failed; its output is above")
     records = [json.loads(line)["data"] for line in (logs / "metrics.jsonl").read_text().splitlines()]
     return records, logs / "warmed-up-model", first - launched
 
@@ -213,7 +213,7 @@ def main() -> None:
     table.add_row("the whole step", f"{through['step']:.2f}", f"{total:.2f}", f"{through['step'] / total:.2f}")
     console = Console()
     console.print(table)
-    console.print(f"seconds of a step that are not in the plain process: {through['step'] - total:.2f}")
+    console.print(f"seconds of a step beyond the plain process: {through['step'] - total:.2f}")
     console.print(f"update of the actor against plain torch: {through['update_actor'] / alone['update_actor']:.2f}")
     console.print(f"first step after {start:.1f} s, import verl {bare:.1f} s: {start / bare:.1f} times")
 

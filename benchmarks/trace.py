@@ -251,10 +251,10 @@ def main() -> None:
         table.add_row(name, mix, f"{median(rates):,.0f}", wanted, beside)
     console.print(table)
     if not there:
-        console.print("reasoning-gym is not installed (pip install -e '.[bench]'): no codeio")
+        console.print("reasoning-gym is not installed, so codeio is left out; install it: pip install -e '.[bench]'")
     console.print(
-        f"{BATCH} tasks of all levels a step of {STEP_SECONDS:g} s: the first step waits {first:.2f} s, later ones "
-        f"{later:.2f} s, {share:.1%} of the step (wanted: below 5%); {len(cores)} cores",
+        f"{BATCH} tasks of all levels in a step of {STEP_SECONDS:g} s: the first step waits {first:.2f} s, later steps "
+        f"{later:.2f} s, {share:.1%} of the step (required: below 5%); {len(cores)} cores",
         highlight=False,
     )
 

@@ -32,7 +32,7 @@ from veritas_rl.envs.registry import get_environment, make_task
 from veritas_rl.seeding import generator
 
 FAR = 1_000_000
-"""The number of a task that is not timed: with it a process makes what it makes once."""
+"""The number of an untimed task, with which a process fills its caches."""
 
 
 def timed(case: str, tasks: int, reward: str, playouts: int | None, visit: int) -> Iterator[tuple[float, float]]:

@@ -101,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self.wfile.write(text)
         except (BrokenPipeError, ConnectionResetError):
-            self.close_connection = True  # whoever asked has given up
+            self.close_connection = True  # the client has given up
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing."""

@@ -88,7 +88,7 @@ def test_help_explains_with_a_command(path: str) -> None:
         (["--env", "lgc-v2", "--num-samples", "0"], "--num-samples must be at least 1, not 0"),
         (["--env", "lgc-v2", "--workers", "0"], "--workers must be auto or a number of at least 1, not '0'"),
         (["--env", "lgc-v2", "--start-task-id", "123456789012"], "task id 123456789012 is of type 1234"),
-        (["--env", "trace", "--config", "reward"], "--config takes KEY=VALUE, 'reward' was given"),
+        (["--env", "trace", "--config", "reward"], "--config takes KEY=VALUE, not 'reward'"),
         (["--env", "lgc-v2", "--out-dir", "/dev/null/x"], "/dev/null/x is not writable"),
     ],
 )

@@ -157,7 +157,7 @@ def test_a_death_names_its_item_after_all_before_it(three: Workers, work: Callab
 
 
 def test_workers_are_counted_from_one() -> None:
-    with pytest.raises(ValueError, match="at least, 0 was given"):
+    with pytest.raises(ValueError, match="at least 1, not 0"):
         Workers(0)
     for text in ("0", "-1", "many", ""):
         with pytest.raises(UserError, match="--workers must be auto or a number of at least 1"):

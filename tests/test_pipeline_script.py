@@ -95,9 +95,7 @@ def test_from_demonstrations_to_a_merged_model_that_plays(
     verdicts = done.stdout.partition("==== verdicts")[2]
     for opponent in ("random", "mcts:2"):
         assert f"RL against SFT: tic_tac_toe against {opponent}: " in verdicts
-        assert (
-            f"merged against base + adapter: against {opponent}: tic_tac_toe: 0 of 12 games went otherwise" in verdicts
-        )
+        assert f"merged against base + adapter: tic_tac_toe against {opponent}: 0 of 12 games differ" in verdicts
     assert "merged against base + adapter: the same: logits differ by" in verdicts
     assert json.loads((folder / "agreement.json").read_text())["holds"]
     # RL began from what SFT had made, and moved it.

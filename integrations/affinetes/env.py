@@ -35,7 +35,7 @@ class Actor:
 
     async def _call(self, method: str, given: dict[str, Any]) -> Any:
         loop = asyncio.get_running_loop()
-        if self._methods is None or self._loop is not loop:  # what waits belongs to its loop
+        if self._methods is None or self._loop is not loop:  # waiting futures belong to the loop
             self._methods, self._loop = self._make(), loop
         return await self._methods.call(Call(method=method, kwargs=given))
 

@@ -176,7 +176,7 @@ def test_a_state_of_other_stages_is_refused(other: Curriculum, said: str) -> Non
         ({"stages": [{"name": "a", "games": " , "}]}, "stage a has no task"),
         (
             {"stages": [{"name": "a", "games": "hex", "game_types": "go"}]},
-            "games, game_types are one setting",
+            "games, game_types are the same setting",
         ),
         ({"stages": [{"name": "a", "threshold": 0}]}, "the threshold of stage a must be a number between 0 and 1"),
         ({"stages": [{"name": "a", "threshold": 1.0}]}, "the threshold of stage a must be a number between 0 and 1"),

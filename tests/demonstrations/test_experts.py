@@ -33,7 +33,7 @@ def test_a_stronger_model_behind_a_server_demonstrates(chat_server) -> None:
     [
         ("exakt", "tic_tac_toe", "no player 'exakt'"),
         ("random:100", "tic_tac_toe", "unknown player 'random:100'"),
-        ("mcts:0", "tic_tac_toe", "a search needs one at least"),
+        ("mcts:0", "tic_tac_toe", "of a search must be at least 1"),
         ("exact", "backgammon", "cannot be solved"),
     ],
 )

@@ -85,7 +85,7 @@ def test_cases_take_turns_and_a_game_that_is_exhausted_ends_alone() -> None:
 
 
 def test_a_game_that_cannot_be_split_is_refused() -> None:
-    with pytest.raises(UserError, match="validation asks every question of kuhn_poker"):
+    with pytest.raises(UserError, match="every question of kuhn_poker is a validation question"):
         generate(settings(games="kuhn_poker", expert="random"))
 
 
@@ -115,9 +115,9 @@ def test_mistakes_are_counted_by_reason_and_left_out(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"number": 0}, "at least 1, 0 was given"),
-        ({"min_value": 1.5}, r"lie in \[0, 1\], 1.5 was given"),
-        ({"opponent": "random"}, "opponent is for mode=episode"),
+        ({"number": 0}, "at least 1, got 0"),
+        ({"min_value": 1.5}, r"be in \[0, 1\], got 1.5"),
+        ({"opponent": "random"}, "opponent needs mode=episode"),
         ({"games": "nonsense"}, "nonsense"),
         ({"games": "backgammon"}, "cannot be solved by minimax"),
     ],

@@ -125,11 +125,11 @@ def test_a_session_without_an_end_ends(url: str) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("affinetes", "no server is named"),
-        ("affinetes:", "no server is named"),
+        ("affinetes", "the address of the server is missing"),
+        ("affinetes:", "the address of the server is missing"),
         ("affinetes:localhost:8000", "no address of a server"),
         ("affinetes:http://[", "no address of a server"),
-        ("affinetes:http://me:secret@host:8000", "leave the password out"),
+        ("affinetes:http://me:secret@host:8000", "must not contain a password"),
     ],
 )
 def test_a_wrong_address_is_one_line(name: str, says: str) -> None:
@@ -182,16 +182,16 @@ BEGUN = (200, '{"status": "success", "result": {"observation": "go", "done": fal
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        ((500, "x" * 1000), "refuses a reset (HTTP 500): x"),
-        ((404, '{"detail": "no"}'), "refuses a reset (HTTP 404)"),
+        ((500, "x" * 1000), "refused a reset (HTTP 500): x"),
+        ((404, '{"detail": "no"}'), "refused a reset (HTTP 404)"),
         ((200, "<html>"), "is no environment of affinetes"),
         ((200, "[]"), "is no environment of affinetes"),
         ((200, "[" * 100_000), "is no environment of affinetes"),
         ((200, '{"status": "success", "result": 3}'), "is no environment of affinetes"),
         ((200, '{"status": "failed", "result": {"error": "no"}}'), "failed in a reset"),
-        ((200, '{"status": "success", "result": {"observation": "x"}}'), "gave no session"),
-        ((200, '{"status": "success", "result": {"done": true, "reward": NaN}}'), "pays no number"),
-        ((200, '{"status": "success", "result": {"done": true, "reward": "1"}}'), "pays no number"),
+        ((200, '{"status": "success", "result": {"observation": "x"}}'), "started no session"),
+        ((200, '{"status": "success", "result": {"done": true, "reward": NaN}}'), "a reward that is no number"),
+        ((200, '{"status": "success", "result": {"done": true, "reward": "1"}}'), "a reward that is no number"),
     ],
 )
 def test_a_server_that_answers_wrongly_is_one_line(answering: Any, answer: tuple[int, str], says: str) -> None:
@@ -209,7 +209,7 @@ def test_a_reset_is_tried_again_and_a_step_only_where_nothing_was_done(
     assert len(asked) == 3
     played.step({0: Reply("a")})
     assert len(asked) == 5
-    with pytest.raises(UserError, match="was lost in the middle of a step"):
+    with pytest.raises(UserError, match="was lost during a step"):
         played.step({0: Reply("b")})
     assert len(asked) == 6
 

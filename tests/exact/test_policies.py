@@ -29,8 +29,8 @@ class Scripted:
         return [Reply(self.reply(turn)) for turn in turns]
 
 
-class Telling(Scripted):
-    """Tells probabilities instead."""
+class GivingProbabilities(Scripted):
+    """Gives probabilities instead of replies."""
 
     gives_probabilities = True
 
@@ -47,7 +47,10 @@ def test_uniform_play_has_its_known_nash_conv(case: str, states: int, nash_conv:
     report = score_reference("uniform", case)
     assert len(report.states) == states
     assert report.nash_conv == pytest.approx(nash_conv, abs=5e-5)
-    assert score_policy(Telling(lambda turn: [1 / len(turn.answers)] * len(turn.answers)), case).worth == report.worth
+    assert (
+        score_policy(GivingProbabilities(lambda turn: [1 / len(turn.answers)] * len(turn.answers)), case).worth
+        == report.worth
+    )
 
 
 def test_a_random_player_comes_near_it_by_its_answers() -> None:
@@ -113,7 +116,7 @@ def test_illegal_answers_are_counted_and_the_rest_is_judged() -> None:
         d.key: {0: 0.5, 1: 0.5} if d.label.startswith("0J") else {0: 1.0, 1: 0.0} for d in decisions_of("kuhn_poker")
     }
     assert report.worth == worth_of("kuhn_poker", rows)
-    tenth = score_policy(Telling(lambda turn: [0.1 / len(turn.answers)] * len(turn.answers)), "kuhn_poker")
+    tenth = score_policy(GivingProbabilities(lambda turn: [0.1 / len(turn.answers)] * len(turn.answers)), "kuhn_poker")
     assert tenth.metrics["illegal_mean"] == pytest.approx(0.9)
     assert tenth.metrics["optimal_rate"] == pytest.approx(
         0.1 * score_reference("uniform", "kuhn_poker").metrics["optimal_rate"]
@@ -195,7 +198,7 @@ def test_a_report_is_plain_and_the_same_each_time() -> None:
         ("hex(board_size=5)", "too large to be judged exactly: it has more than 1e9 lines of play by an estimate"),
         ("clobber(rows=4,columns=4)", "too large to be judged exactly: it has more than 50,000 states"),
         ("phantom_ttt", "too large to be judged exactly"),
-        ("pig", "cannot be judged exactly: that takes two players in turn"),
+        ("pig", "cannot be judged exactly: that needs two players in turn"),
         ("blackjack", "cannot be judged exactly"),
         ("kuhn_poker(players=3)", "cannot be judged exactly"),
         ("goofspiel(num_cards=4)", "cannot be judged exactly"),

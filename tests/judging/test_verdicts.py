@@ -22,7 +22,7 @@ def report_of(folder: Path, checkpoint: str, compare: str) -> Path:
     with console.capture() as printed:
         found = evaluate(settings, folder, console)
         print_report(found, console)
-    assert f"{len(found.versus[0].differing)} of 60 games went otherwise" in printed.get()
+    assert f"{len(found.versus[0].differing)} of 60 games differ" in printed.get()
     return write(found, folder)[0]
 
 
@@ -34,14 +34,43 @@ def test_the_verdict_names_the_better_player_with_its_difference(tmp_path: Path)
     assert "paired by 30 deals" in better
 
 
-def test_games_that_differ_are_named(tmp_path: Path) -> None:
+def test_games_that_differ_are_counted_and_listed_in_the_report(tmp_path: Path) -> None:
     report = report_of(tmp_path, "exact", "mcts:2000")
     (line,) = of_sameness(report)
     ((listed,),) = [[found["differing"] for found in json.loads(report.read_text())["comparisons"]]]
-    assert f"{len(listed)} of 60 games went otherwise" in line
-    assert listed
-    first = listed[0]
-    assert f"deal {first['deal']} from seat {first['seat']} ({first['first']}, {first['second']})" in line
+    assert f"{len(listed)} of 60 games differ" in line
+    assert str(report) in line
+    assert {"case", "deal", "seat", "first", "second"} == set(listed[0])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings("exact", compare="random", games=6, cases="tic_tac_toe"),
+        Settings(
+            "exact", compare="random", opponents=("random", "mcts:2"), games=6, cases="tic_tac_toe,hex(board_size=2)"
+        ),
+        Settings(
+            "exact",
+            compare="random",
+            opponents=("random", "mcts:2", "mcts:4", "mcts:8"),
+            games=4,
+            cases="hex(board_size=2)",
+        ),
+    ],
+)
+def test_a_printed_report_fits_a_screen(settings: Settings, tmp_path: Path) -> None:
+    console = Console(width=80)
+    found = evaluate(settings, tmp_path, console)
+    with console.capture() as printed:
+        print_report(found, console)
+        for path in write(found, tmp_path):
+            console.print(path.name)
+    lines = printed.get().splitlines()
+    assert len(lines) <= 24
+    text = " ".join(printed.get().split())
+    assert text.count("differ (report.json lists them)") == len(settings.opponents)
+    assert "report.html has every row" in text
 
 
 @pytest.mark.parametrize(("holds", "word"), [(True, ": the same: "), (False, ": NOT the same: ")])
@@ -51,13 +80,13 @@ def test_the_verdict_counts_places_where_logits_agree(holds: bool, word: str, tm
     (tmp_path / "agreement.json").write_text(json.dumps(values))
     line = of_agreement(tmp_path / "agreement.json")
     assert word in line
-    assert re.search(r"1999 of 2000 places .*99\.950%.* 40 prompts.*: 1$", line)
+    assert re.search(r"1999 of 2000 positions .*99\.950%.* 40 prompts.*: 1$", line)
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="evaluate again"):
+    with pytest.raises(UserError, match="run the evaluation again"):
         of_agreement(tmp_path / "none.json")
     command = [sys.executable, "-m", "veritas_rl.judging.verdicts", "one.json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert re.fullmatch(r"error: three files .*\n", done.stderr)
+    assert re.fullmatch(r"error: the command needs three files.*\n", done.stderr)

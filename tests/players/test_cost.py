@@ -79,7 +79,7 @@ def test_a_budget_needs_a_price(chat_server: Callable[..., Any], tmp_path: Path)
     with pytest.raises(UserError, match="--budget needs the price of tiny"):
         ServerPlayer(url, max_tokens=4, purse=Purse(tmp_path, Prices({"other": Price(1, 1)}), 1.0))
     for budget in (0, -1, float("nan"), float("inf")):
-        with pytest.raises(UserError, match="a budget is more than 0"):
+        with pytest.raises(UserError, match="--budget must be above 0"):
             Purse(tmp_path, DEAR, budget)
 
 
@@ -94,9 +94,9 @@ def test_prices_have_a_date(tmp_path: Path) -> None:
         "2026-11-22",
     )
     for text, message in (
-        ("models: {a: {in: 1, out: 1}}", "does not say 'date'"),
-        ("date: 2026-11-22\nmodels: {a: {in: 1}}", "does not say 'out'"),
-        ("date: 2026-11-22\nmodels: {a: {in: -1, out: 1}}", "a price is a number"),
+        ("models: {a: {in: 1, out: 1}}", "lacks 'date'"),
+        ("date: 2026-11-22\nmodels: {a: {in: 1}}", "lacks 'out'"),
+        ("date: 2026-11-22\nmodels: {a: {in: -1, out: 1}}", "a price must be a number"),
         ("date: 2026-11-22\nmodels: [a]", "cannot be read"),
         ("[", "cannot be read"),
     ):

@@ -350,7 +350,7 @@ def test_loaded_weights_replace_those_of_the_engine(model: Any) -> None:
     assert engine.load_weights(weights.items()) == len(weights)
     with pytest.raises(ValueError, match=r"unknown nonsense; missing model\.norm\.weight$"):
         engine.load_weights([(k, v) for k, v in weights.items() if k != "model.norm.weight"] + [("nonsense", got)])
-    with pytest.raises(ValueError, match=r"model\.norm\.weight has shape \(32,\), got \(31,\)"):
+    with pytest.raises(ValueError, match=r"model\.norm\.weight needs shape \(32,\), got \(31,\)"):
         engine.load_weights([("model.norm.weight", torch.zeros(31))])
     engine.close()
 

@@ -81,7 +81,7 @@ def test_damaged_and_absent_models_are_refused(folder: Path, tmp_path: Path) -> 
         load_language_model(tmp_path / "nowhere")
     copy = shutil.copytree(folder, tmp_path / "model")
     (copy / "model.safetensors").write_bytes(b"not weights at all")
-    with pytest.raises(UserError, match="that transformers can load"):
+    with pytest.raises(UserError, match="transformers cannot load"):
         load_language_model(copy)
     bare = shutil.copytree(folder, tmp_path / "bare")
     (bare / "chat_template.jinja").unlink()

@@ -132,7 +132,7 @@ def test_a_name_that_is_no_player_is_refused(name: str, message: str, tmp_path: 
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"is no checkpoint: it holds neither config\.json"):
+    with pytest.raises(UserError, match=r"is no checkpoint: it has neither config\.json"):
         open_player(str(tmp_path), "openspiel", SETTINGS, tmp_path)
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(UserError, match="it lacks weights"):

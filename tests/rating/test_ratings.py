@@ -81,5 +81,5 @@ def test_the_intervals_hold_the_truth() -> None:
 
 
 def test_ratings_without_games_are_refused() -> None:
-    with pytest.raises(ValueError, match="one game at least"):
+    with pytest.raises(ValueError, match="at least one game"):
         ratings_of([])

@@ -128,7 +128,7 @@ def test_a_client_that_leaves_ends_its_request(url: str, loaded: dict[str, Loade
 @pytest.mark.parametrize(
     ("body", "code", "says"),
     [
-        ({"model": "other"}, 404, "the model other is not served: tiny, trained"),
+        ({"model": "other"}, 404, "the model other is not served; served are tiny, trained"),
         ({"max_tokens": 10**6}, 400, "This model's maximum context length is"),
         ({"messages": []}, 422, "messages"),
         ({"messages": [{"role": "robot", "content": "x"}]}, 422, "role"),

@@ -50,8 +50,8 @@ def test_an_opponent_that_cannot_play_a_game_is_replaced_and_named() -> None:
     ("start", "says"),
     [
         ({"case": "chess"}, "unknown case 'chess'"),
-        ({"case": "hex"}, "name one of them"),
-        ({"case": "tic_tac_toe", "task_id": 3}, "give one of them"),
+        ({"case": "hex"}, "name one of"),
+        ({"case": "tic_tac_toe", "task_id": 3}, "give either task_id, or case and k"),
         ({"task_id": 1200000000}, "chess, which is not served"),
         ({"task_id": 9900000000}, "out of range"),
         ({"split": "test"}, "split"),

@@ -224,7 +224,7 @@ def test_the_command_line_serves_and_ends(tmp_path: Path) -> None:
         (["--host", "0.0.0.0"], "add --token_file"),
         (["--token_file", "missing"], "cannot be read"),
         (["--env", "all", "--games", "hex"], "need one environment"),
-        (["--sessions", "0"], "more than 0"),
+        (["--sessions", "0"], "above 0"),
         (["--env", "opnspiel"], "unknown environment"),
     ],
 )
@@ -258,6 +258,6 @@ def test_a_step_that_takes_too_long_is_given_up(serve: Callable[..., Any], monke
     monkeypatch.setattr(OpenSpielSession, "step", slow)
     body = {"method": "step", "kwargs": {"action": "\\boxed{4}", "episode_id": name}}
     answer = httpx.post(f"{url}/call", json=body)
-    assert (answer.status_code, answer.json()["detail"]) == (504, "it took more than 0.3 s")
+    assert (answer.status_code, answer.json()["detail"]) == (504, "the request took more than 0.3 s")
     assert "another step" in httpx.post(f"{url}/call", json=body).json()["detail"]
     assert httpx.get(f"{url}/health").status_code == 200

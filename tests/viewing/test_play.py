@@ -194,10 +194,10 @@ def test_only_what_is_on_the_board_can_be_answered() -> None:
     for typed in ("", "d4", "a1 a2", "}\\boxed{a1", "\\boxed{a1} \\boxed{b1}", "x" * 10_000):
         with pytest.raises(UserError, match="no legal move"):
             table.type(typed, place)
-    with pytest.raises(UserError, match="no choice"):
+    with pytest.raises(UserError, match="does not exist"):
         table.choose(99, place)
     table.type("B2", place)
-    with pytest.raises(UserError, match="the game went on"):
+    with pytest.raises(UserError, match="the game has moved on"):
         table.choose(0, place)
     with pytest.raises(UserError, match="the seats 0 to 1"):
         table.new_game(2)
@@ -241,7 +241,7 @@ def test_a_game_is_played_by_typing(tmp_path: Path) -> None:
     assert "o: b1" in text
     assert text.count("x (you): won, 1.00") == 1
     assert "the game is over" in text
-    assert f"kept: {tmp_path / 'games.jsonl'}" in text
+    assert f"saved: {tmp_path / 'games.jsonl'}" in text
 
 
 @pytest.fixture
@@ -256,7 +256,10 @@ def test_two_pages_on_one_game(client: TestClient) -> None:
     state = client.get("/state").json()
     assert client.post("/choose", json={"choice": 0, "place": state["place"]}).status_code == 200
     second = client.post("/choose", json={"choice": 1, "place": state["place"]})
-    assert (second.status_code, second.json()) == (409, {"error": "it is not your turn there: the game went on"})
+    assert (second.status_code, second.json()) == (
+        409,
+        {"error": "the game has moved on since this move was chosen; choose again"},
+    )
     later = client.get("/state", params={"version": state["version"]}).json()
     assert later["version"] > state["version"]
     while not later["asked"]:

@@ -1,1 +1,1 @@
-"""Expert play as training data: states labelled or games played, filtered, and written as parquet."""
+"""Expert play as training data: an expert labels states or plays games, and good answers are written as parquet."""

@@ -1,8 +1,8 @@
-"""Demonstrations as parquet: the rows, the split into train and val, and the proof that nothing leaked.
+"""Demonstrations as parquet: the rows, the split into train and val, and the check for leaked validation tasks.
 
     FOLDER/train.parquet  FOLDER/val.parquet  FOLDER/demonstrations.json
 
-The last is written at the end, and says how the others were made and what a check of them found.
+demonstrations.json is written last. It records how the files were made, and the result of their check.
 """
 
 import dataclasses
@@ -26,16 +26,17 @@ FILES = ("train.parquet", "val.parquet")
 REPORT = "demonstrations.json"
 
 EVALUATION_TASKS = 2_000
-"""How many validation tasks of each case a written file is compared with, at most."""
+"""The most validation tasks of each case that a written file is compared with."""
 
 ALL_EVALUATION_TASKS = 4_000
-"""How many it is compared with altogether, at most: some environments take long to make a task."""
+"""The most validation tasks in total; some environments need long to make a task."""
 
 
 def row_of(demonstration: Demonstration, index: int, settings: Settings) -> dict[str, Any]:
     """The row of a demonstration.
 
-    `extra_info` holds the task as plain values, as the reward function reads it, and what was said before.
+    `extra_info` holds the task as plain values, as the reward function reads it, and the earlier replies of the
+    session.
     """
     task = demonstration.task
     extra: dict[str, Any] = {**task.to_dict(), "task_id": task.id, "index": index}
@@ -46,12 +47,12 @@ def row_of(demonstration: Demonstration, index: int, settings: Settings) -> dict
 def split_rows(
     rows: Sequence[dict[str, Any]], groups: Sequence[str], val_ratio: float, seed: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Rows for training and for the loss on unseen ones. Rows of a group stay together.
+    """Split rows into a training part and a validation part. Rows of a group stay together.
 
-    Whole groups go to the second part, in an order drawn by `seed`, until it has `val_ratio` of the rows.
+    Whole groups, in a random order drawn from `seed`, go to the second part until it has `val_ratio` of the rows.
 
     Raises:
-        UserError: `val_ratio` is no share.
+        UserError: `val_ratio` is not in [0, 1).
     """
     check_share(val_ratio)
     wanted = round(val_ratio * len(rows))
@@ -78,7 +79,7 @@ def write(
         The report.
 
     Raises:
-        UserError: The folder cannot be written, or the check found what may not be there.
+        UserError: The folder cannot be written, or the check failed.
     """
     rows = [row_of(demonstration, index, settings) for index, demonstration in enumerate(demonstrations)]
     parts = split_rows(rows, [demonstration.group for demonstration in demonstrations], val_ratio, settings.seed)
@@ -95,10 +96,10 @@ def write(
 
 
 def write_parts(folder: Path, parts: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """Write train.parquet and val.parquet; an empty part has no file, and an older one is removed.
+    """Write train.parquet and val.parquet. An empty part gets no file, and its older file is removed.
 
     Returns:
-        Rows and SHA-256 of each.
+        The number of rows and the SHA-256 of each file.
 
     Raises:
         UserError: The folder cannot be written.
@@ -106,29 +107,29 @@ def write_parts(folder: Path, parts: Sequence[Sequence[Mapping[str, Any]]]) -> d
     written: dict[str, dict[str, Any]] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / REPORT).unlink(missing_ok=True)  # it describes older files
+        (folder / REPORT).unlink(missing_ok=True)  # the report describes older files
         for name, rows in zip(FILES, parts, strict=True):
             if rows:
                 written[name] = {"rows": len(rows), "sha256": write_parquet(folder / name, rows)}
             else:
                 (folder / name).unlink(missing_ok=True)
     except OSError as error:
-        raise UserError(f"{folder} cannot be written ({error}): name another folder") from error
+        raise UserError(f"{folder} cannot be written ({error}); give another folder") from error
     return written
 
 
 def check(folder: Path, settings: Settings) -> dict[str, int]:
-    """Ask every question of the written files again, and compare their classes with those of validation.
+    """Rebuild the turn of every row of the written files, and compare the classes of the rows with those of validation.
 
     Args:
-        folder: Holds the files.
-        settings: Of which validation tasks are made, without their `config` as well as with it: what narrows the tasks
-            down, as a depth does, must not narrow the comparison down.
+        folder: The folder of the files.
+        settings: The settings of the validation tasks. Tasks are made with and without their `config`, because a
+            setting that restricts tasks, such as a depth, must not restrict the comparison.
 
     Returns:
-        "rows" that were read; "rows_that_differ", whose session shows something else than the file; how many
-        "evaluation_tasks" they were compared with, in how many "evaluation_classes"; "rows_in_evaluation_set", whose
-        class is among them, or which the environment says are held out.
+        The number of "rows"; of "rows_that_differ" from the turn of their session; of "evaluation_tasks" and
+        "evaluation_classes" in the comparison; and of "rows_in_evaluation_set", whose class is among those or is held
+        out by the environment.
     """
     environment = get_environment(settings.env)
     chosen = [settings, dataclasses.replace(settings, config=())] if settings.config else [settings]
@@ -156,7 +157,7 @@ def check(folder: Path, settings: Settings) -> dict[str, int]:
 
 
 def ask_again(extra_info: Mapping[str, Any]) -> tuple[Task, Turn]:
-    """The task and the turn of a row, from its `extra_info` alone."""
+    """The task and the turn of a row, rebuilt from its `extra_info`."""
     task = task_of(extra_info)
     session = get_environment(task.env).start(task)
     for said in json.loads(extra_info.get("said", "[]")):

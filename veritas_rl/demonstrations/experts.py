@@ -1,4 +1,4 @@
-"""Experts: any player with a name, from the exact solution to a stronger model behind a server."""
+"""Experts: any named player, from the exact solution to a stronger model behind a server."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,13 +10,13 @@ from veritas_rl.players.registry import check_bot, is_bot, make_bot
 
 
 def make_expert(name: str, env: str, seed: str, cases: Iterable[str]) -> Player:
-    """The player that a person named: a bot, or what `players.loading.open_player` takes.
+    """Open an expert: a bot, or any player of `players.loading.open_player`.
 
     Args:
-        name: As it was typed.
-        env: The environment that it plays.
-        seed: Seeds it, with each turn's dice. A model takes its likeliest reply.
-        cases: What it will be asked about.
+        name: The name that the user typed.
+        env: The environment.
+        seed: Seeds the expert together with each turn's dice. A model is greedy.
+        cases: The cases that the expert must be able to play.
 
     Raises:
         UserError: There is no such player, or it cannot play one of these cases.

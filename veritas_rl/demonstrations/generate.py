@@ -1,7 +1,7 @@
 """Lets an expert answer tasks or play whole games, and keeps good answers that are not held out.
 
-A question is asked once. Questions that validation asks, up to a symmetry, are left out, and so are mistakes and
-answers that are worth too little. `Counts` says how many of each there were.
+Each question is asked once. Questions that are equal to validation questions up to a symmetry are left out, as are
+mistakes and answers with a low value. `Counts` reports the number of each.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,36 +16,36 @@ from veritas_rl.envs.task import MODES, Task, check_choice
 from veritas_rl.errors import UserError
 
 BATCH = 512
-"""How many tasks an expert is asked about at once."""
+"""The number of tasks in one batch of the expert."""
 
 GAMES_AT_ONCE = 64
 
 PER_CASE = 10**9
-"""Tasks of each case to draw from: more than anybody asks for. A catalogue is lazy."""
+"""The number of tasks of each case to draw from. A catalogue is lazy, so a large number costs nothing."""
 
 STALE_DRAWS = 4 * BATCH
-"""A case that brought nothing new in so many questions in a row is exhausted."""
+"""The number of consecutive questions without a new one after which a case counts as exhausted."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is to be demonstrated.
+    """The settings of demonstrations.
 
     Attributes:
-        games: Cases as people name them, with commas; "" for all cases of the environment.
-        expert: A name that `experts.make_expert` takes.
-        number: How many demonstrations are wanted.
-        seed: Seeds the tasks, the expert and the opponent.
+        games: Cases as users name them, separated by commas; "" for all cases of the environment.
+        expert: A name for `experts.make_expert`.
+        number: The number of demonstrations.
+        seed: The seed of the tasks, the expert and the opponent.
         env: The environment's name.
-        mode: "move" has single answers given; "episode" plays whole games.
+        mode: "move" for single answers, "episode" for whole games.
         prompt: "full" or "brief", see `Task`.
-        min_value: A demonstration of less is dropped. Of a single answer it is the score's value; of a game the result,
-            1 for a win and 0.5 for a draw.
-        opponent: Who plays the other seats of a game, a name like `expert`; None: the expert plays every seat.
+        min_value: The lowest value of a kept demonstration. For a single answer it is the score's value; for a game the
+            result, 1 for a win and 0.5 for a draw.
+        opponent: The player of the other seats of a game, a name like `expert`; None if the expert plays every seat.
         config: Further settings of the environment, as pairs of key and value.
 
     Raises:
-        UserError: A value cannot work.
+        UserError: A value is invalid.
     """
 
     games: str
@@ -61,14 +61,14 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.number < 1:
-            raise UserError(f"num_demonstrations must be at least 1, {self.number} was given")
+            raise UserError(f"num_demonstrations must be at least 1, got {self.number}")
         if not 0.0 <= self.min_value <= 1.0:
-            raise UserError(f"min_value must lie in [0, 1], {self.min_value:g} was given")
+            raise UserError(f"min_value must be in [0, 1], got {self.min_value:g}")
         check_choice("mode", self.mode, MODES)
         if self.mode == "episode" and "mode" not in get_environment(self.env).settings:
-            raise UserError(f"{self.env} has no whole games: leave mode=episode out")
+            raise UserError(f"{self.env} has no whole games; leave out mode=episode")
         if self.opponent is not None and self.mode == "move":
-            raise UserError("opponent is for mode=episode: a single answer has no other seat")
+            raise UserError("opponent needs mode=episode, because a single answer has no other seat")
 
     def catalogue(
         self, split: str, per_case: int = PER_CASE, mode: str | None = None, **changes: Any
@@ -77,12 +77,12 @@ class Settings:
 
         Args:
             split: "train" or "val".
-            per_case: How many of each case.
-            mode: Instead of `mode`.
+            per_case: The number of tasks of each case.
+            mode: Replaces `mode`.
             changes: Settings of the environment that replace others.
 
         Raises:
-            UserError: A case or a setting does not exist, or a value is refused.
+            UserError: A case or a setting does not exist, or a value is invalid.
         """
         environment, mode = get_environment(self.env), mode or self.mode
         values = {"prompt": self.prompt, "seed": self.seed, **named_settings(environment, dict(self.config))}
@@ -96,13 +96,12 @@ class Settings:
 
 @dataclass(frozen=True)
 class Demonstration:
-    """What an expert answered to one question.
+    """An expert's answer to one question.
 
     Attributes:
-        task: The task that was played.
-        said: The replies of that task's session before the question, with which it can be asked again; none in mode
-            "move".
-        messages: What was shown.
+        task: The task.
+        said: The earlier replies of the task's session, from which the question can be rebuilt; none in mode "move".
+        messages: The prompt.
         response: The answer.
         value: The score's value.
         group: The equivalence class of the question.
@@ -118,15 +117,15 @@ class Demonstration:
 
 @dataclass
 class Counts:
-    """What became of the questions that were drawn: `drawn` is the sum of the others.
+    """The numbers of drawn questions by outcome; `drawn` is the sum of the others.
 
     Attributes:
         drawn: All questions.
-        in_evaluation_set: Left out, because validation asks them, up to a symmetry.
-        duplicates: Left out, because the same was asked before.
-        mistakes: Left out, because the answer could not be read or was not allowed, by reason.
-        rejected_by_quality: Left out, because the answer was worth less than `min_value`.
-        surplus: Good, and more than were wanted.
+        in_evaluation_set: Questions that are equal to validation questions up to a symmetry.
+        duplicates: Questions that were asked before.
+        mistakes: Unreadable and illegal answers, by reason.
+        rejected_by_quality: Answers with a value below `min_value`.
+        surplus: Good answers beyond the requested number.
         kept: Demonstrations.
     """
 
@@ -140,7 +139,7 @@ class Counts:
 
 
 class _Sieve:
-    """Counts what comes, and says what goes on."""
+    """Filters questions and answers, and counts the outcomes."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -149,7 +148,7 @@ class _Sieve:
         self._asked: set[str] = set()
 
     def is_new(self, task: Task, turn: Turn) -> bool:
-        """Whether a question is neither held out nor asked before. From now on it was."""
+        """Whether a question is neither held out nor asked before. The call records the question."""
         self.counts.drawn += 1
         if self.environment.held_out(task, turn):
             self.counts.in_evaluation_set += 1
@@ -162,7 +161,7 @@ class _Sieve:
         return True
 
     def judged(self, task: Task, said: Sequence[str], turn: Turn, reply: str, score: Score) -> Demonstration | None:
-        """The demonstration, if it is good enough."""
+        """The demonstration; None if its answer is a mistake or below `min_value`."""
         if score.reason.is_mistake:
             self.counts.mistakes[score.reason] = self.counts.mistakes.get(score.reason, 0) + 1
         elif score.value < self.settings.min_value:
@@ -172,7 +171,7 @@ class _Sieve:
         return None
 
     def kept(self, task: Task, said: Sequence[str], turn: Turn, reply: str, value: float) -> Demonstration:
-        """A demonstration that is kept."""
+        """Count a demonstration as kept, and return it."""
         self.counts.kept += 1
         group = self.environment.turn_class(task, turn)
         return Demonstration(task, tuple(said), turn.messages, reply, value, group)
@@ -184,14 +183,14 @@ def generate(
     """Draw questions until there are as many demonstrations as wanted, or no new questions.
 
     Args:
-        settings: What is wanted.
+        settings: The settings of the demonstrations.
         on_progress: Called after each batch with the number of demonstrations so far.
 
     Returns:
-        The demonstrations, of all cases in turn, and what became of the other questions.
+        The demonstrations, of all cases in turn, and the counts of all questions.
 
     Raises:
-        UserError: A name or a value cannot work, or nothing is left.
+        UserError: A name or a value is invalid, or no demonstration is left.
     """
     sieve = _Sieve(settings)
     cases = dict.fromkeys(task.case for task in settings.catalogue("train", per_case=1))
@@ -211,12 +210,12 @@ def generate(
     if not made:
         if counts.in_evaluation_set == counts.drawn:
             raise UserError(
-                f"validation asks every question of {settings.games or settings.env}: they are too few to hold any "
-                "out; choose a larger case"
+                f"every question of {settings.games or settings.env} is a validation question, because there are too "
+                "few to hold some out; choose a larger case"
             )
         raise UserError(
             f"none of {counts.drawn} questions gave a demonstration ({counts.rejected_by_quality} below min_value, "
-            f"{sum(counts.mistakes.values())} mistakes): lower min_value or choose another expert"
+            f"{sum(counts.mistakes.values())} mistakes); lower min_value or choose another expert"
         )
     counts.surplus = max(0, counts.kept - settings.number)
     counts.kept -= counts.surplus
@@ -224,14 +223,14 @@ def generate(
 
 
 def _batches(settings: Settings, cases: Iterable[str], counts: Counts) -> Iterator[Sequence[Task]]:
-    """Tasks of all cases in turn, a batch at a time, without those of cases that bring nothing new any more."""
+    """Batches of tasks of all cases in turn, without exhausted cases."""
     names = {get_environment(settings.env).cases_key: (), "cases": ()}
     left = {case: settings.catalogue("train", **{**names, "cases": case}) for case in cases}
     size = min(BATCH if settings.mode == "move" else GAMES_AT_ONCE, settings.number)
     places, stale = dict.fromkeys(left, 0), dict.fromkeys(left, 0)
     while left:
         for case, tasks in list(left.items()):
-            # A little of every case, so that the first few demonstrations are of all of them.
+            # Each batch has tasks of every case, so that even a few demonstrations cover all cases.
             share = max(1, size // len(left))
             before = counts.drawn, counts.drawn - counts.duplicates - counts.in_evaluation_set
             batch = tasks[places[case] : places[case] + share]
@@ -245,7 +244,7 @@ def _batches(settings: Settings, cases: Iterable[str], counts: Counts) -> Iterat
 
 
 def _labelled(tasks: Sequence[Task], sieve: _Sieve, expert: Player) -> list[Demonstration]:
-    """What the expert answers to single questions."""
+    """The expert's answers to single questions."""
     asked: list[tuple[Session, Turn]] = []
     for task in tasks:
         session = sieve.environment.start(task)
@@ -260,7 +259,7 @@ def _labelled(tasks: Sequence[Task], sieve: _Sieve, expert: Player) -> list[Demo
 
 
 def _played(tasks: Sequence[Task], sieve: _Sieve, expert: Player, opponent: Player) -> list[Demonstration]:
-    """The expert's moves in whole games, each worth what the game ended with for the mover."""
+    """The expert's moves in whole games. The value of a move is the mover's result of the game."""
     alone = opponent is expert
     games = [_Game(task, sieve.environment.start(task)) for task in tasks]
     _play(games, expert, opponent)
@@ -275,7 +274,7 @@ def _played(tasks: Sequence[Task], sieve: _Sieve, expert: Player, opponent: Play
 
 @dataclass
 class _Game:
-    """A game being played, with what was said before each move."""
+    """A running game, with the replies before each move."""
 
     task: Task
     session: Session
@@ -283,7 +282,7 @@ class _Game:
 
 
 def _play(games: Sequence[_Game], expert: Player, opponent: Player) -> None:
-    """Play games to their ends, asking each player for all its waiting turns at once."""
+    """Play games to their ends, with one call of each player for all its waiting turns."""
     while waiting := [(game, game.session.turns()[0]) for game in games if game.session.turns()]:
         for player in dict.fromkeys((expert, opponent)):
             asked = [

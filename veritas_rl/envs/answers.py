@@ -1,17 +1,15 @@
 """Reads replies for every environment: removes thinking and finds the answer.
 
-- Thinking: `<think>...</think>`, all that stands before a `</think>` that nothing opened, and all that follows a
-  `<think>` that nothing closes.
-- A box: `\\boxed{...}`. What it holds ends at the first closing brace; white space around it is trimmed.
+- Thinking: `<think>...</think>`, all text before an unopened `</think>`, and all text after an unclosed `<think>`.
+- A box: `\\boxed{...}`. Its content ends at the first closing brace and is trimmed.
 - A code block: lines between two fences of three backticks or more, whatever language the first one names.
-- Inline code: what stands on one line between one, two or three backticks and as many more.
-- A statement: what follows "The answer is", "Answer:" or the same in Chinese, up to the end of the sentence or line.
-- The last line that is not empty, apart from the end of a LaTeX formula.
-- The last paragraph: the last lines, back to an empty one.
+- Inline code: text on one line between one, two or three backticks and the same number of backticks.
+- A statement: the text after "The answer is", "Answer:" or the same in Chinese, up to the end of the sentence or line.
+- The last line that is not empty and is not the end of a LaTeX formula.
+- The last paragraph: the last lines, back to an empty line.
 
-LaTeX in an answer is written out: `\\text{A}` is A, `\\frac{1}{2}` is ((1)/(2)), `\\times` is *.
-
-Nothing is searched for by substring, and every step is linear in the reply's length.
+LaTeX in an answer is converted to plain text: `\\text{A}` is A, `\\frac{1}{2}` is ((1)/(2)), `\\times` is *. Answers
+are never found by searching for a substring, and every step is linear in the reply's length.
 """
 
 import re
@@ -23,7 +21,7 @@ from veritas_rl.envs.base import Reason, Reply
 from veritas_rl.envs.latex import plain_math
 
 MAX_CHARACTERS = 100_000
-"""A longer reply is not read at all."""
+"""The most characters of a reply; a longer one is not parsed."""
 
 BOX = "\\boxed{"
 
@@ -42,11 +40,11 @@ T = TypeVar("T", bound=Hashable)
 
 
 def answer_text(reply: Reply, most: int = MAX_CHARACTERS) -> str | Reason:
-    """What a reply says outside of its thinking, or why it says nothing.
+    """The text of a reply outside its thinking, or the reason why there is none.
 
     Args:
-        reply: Anything.
-        most: Characters of the longest reply that is read.
+        reply: Any reply.
+        most: The most characters of a reply; a longer one is not parsed.
     """
     if reply.overlong or len(reply.text) > most:
         return Reason.OVERLONG
@@ -57,7 +55,7 @@ def answer_text(reply: Reply, most: int = MAX_CHARACTERS) -> str | Reason:
 
 
 def boxed(text: str) -> str | Reason:
-    """What the one box of a text holds."""
+    """The content of the only box of a text."""
     after = text.partition(BOX)[2]
     if BOX in after:
         return Reason.AMBIGUOUS
@@ -67,9 +65,9 @@ def boxed(text: str) -> str | Reason:
 
 
 def balanced_boxes(text: str) -> list[str] | Reason:
-    """What each box of a text holds, up to the brace that closes it: inside a box braces may stand in pairs.
+    """The content of each box of a text, up to the closing brace; braces in the content may be paired.
 
-    Braces that follow at once and close nothing belong to what was said: `\\boxed{{}}}` says `{}}`.
+    Unmatched closing braces directly after the box belong to the content: `\\boxed{{}}}` contains `{}}`.
     """
     found: list[str] = []
     place = outside = 0
@@ -92,7 +90,7 @@ def balanced_boxes(text: str) -> list[str] | Reason:
 
 
 def code_blocks(text: str) -> list[str]:
-    """What the code blocks of a text hold, in their order. A block that is not closed ends with the text."""
+    """The contents of the code blocks of a text, in order. An unclosed block ends with the text."""
     found: list[str] = []
     opened: re.Match[str] | None = None
     for fence in _FENCE.finditer(text):
@@ -117,7 +115,7 @@ def without_thinking(text: str) -> str:
             inside = True
         elif piece == "</think>":
             if not inside:
-                kept.clear()  # the opening tag stood in the prompt: all of this was thinking
+                kept.clear()  # the opening tag was in the prompt, so all text up to here is thinking
             inside = False
         elif not inside:
             kept.append(piece)
@@ -125,31 +123,31 @@ def without_thinking(text: str) -> str:
 
 
 def inline_code(text: str) -> list[str]:
-    """What stands between backticks within a line, in the order of the text."""
+    """The texts between backticks within a line, in order."""
     return [found[2] for found in _INLINE.finditer(text)]
 
 
 def statements(text: str) -> list[str]:
-    """What a text says that the answer is, each time up to the end of the sentence or of the line."""
-    # A statement ends where the next one begins: "Answer: the answer is 5" says 5.
+    """The answers that a text states, each up to the end of the sentence or line."""
+    # A statement ends where the next one begins: "Answer: the answer is 5" states 5.
     lines = [following.split("\n", 1)[0] for following in _STATEMENT.split(text)[1:]]
     return [_unmarked(_SENTENCE_END.split(line, maxsplit=1)[0]) for line in lines]
 
 
 def last_line(text: str) -> list[str]:
-    """The last line that says something, as a list of at most one."""
+    """The last non-empty line, as a list of at most one."""
     lines = (line for line in reversed(text.split("\n")) if line.strip() and line.strip() not in _FORMULA_ENDS)
     return [_unmarked(line) for line in islice(lines, 1)]
 
 
 def last_paragraph(text: str) -> list[str]:
-    """The last lines, back to an empty one, as a list of at most one."""
+    """The last lines back to an empty line, as a list of at most one."""
     lines = takewhile(str.strip, reversed(text.rstrip().split("\n")))
     return ["\n".join(reversed(list(lines)))]
 
 
 def _unmarked(line: str) -> str:
-    """A line without the marks of bold text or code around it, and without a full stop at its end."""
+    """A line without surrounding marks of bold text or code, and without a final full stop."""
     return line.strip(_MARKS).rstrip(".。").strip(_MARKS)
 
 
@@ -167,22 +165,22 @@ FORMS: Mapping[str, Callable[[str], Sequence[str]]] = {
     "paragraph": last_paragraph,
     "text": lambda text: [text],
 }
-"""The forms in which an answer can be written, each with what finds all that is written so in a text."""
+"""The forms of an answer, each with the function that finds all texts of that form."""
 
 
 def one_answer(text: str, read: Callable[[str], T | None], asked: str) -> T | Reason:
-    """The one answer that a reply gives.
+    """The answer of a reply.
 
     Args:
         text: The reply without its thinking.
-        read: What a box, a block or a line says, equal for equal answers; None if it is no answer at all. LaTeX is
-            written out for it.
-        asked: The form that was asked for, a key of `FORMS`. It is looked for first, then the others, except for
-            "text", the whole reply, which is looked at only where it was asked for.
+        read: Parses the content of a box, a block or a line, with LaTeX converted; equal results are equal answers, and
+            None is no answer.
+        asked: The form that the prompt asks for, a key of `FORMS`. It is tried first, then the other forms. The form
+            "text", the whole reply, is tried only if the prompt asks for it.
 
     Returns:
-        The answer of the first form that holds one; `AMBIGUOUS` if that form holds different ones, and `UNPARSEABLE` if
-        none holds any.
+        The answer in the first form that has one; `AMBIGUOUS` if that form has different answers; `UNPARSEABLE` if no
+        form has an answer.
     """
     for form in (asked, *(form for form in FORMS if form not in (asked, "text"))):
         found = {said for part in FORMS[form](text) if (said := read(plain_math(part))) is not None}

@@ -1,11 +1,11 @@
-"""The one protocol through which every environment is played, whatever plays it and whatever trains it.
+"""The protocol of all environments, for every player and every trainer.
 
-A `Task` (envs/task.py) names what is to be solved, in plain values. An `Environment` turns it into a `Session`. The
-session shows `Turn`s, takes `Reply`s and ends with a `Score` for each seat. A `Player` answers turns, a batch at a
-time, and `play` is the driver that brings sessions and players together. `shape` makes the training reward from a
-score, and is the only place that does.
+A `Task` (envs/task.py) describes a problem in plain values. An `Environment` starts a `Session` of a task. The session
+shows `Turn`s, takes `Reply`s and ends with a `Score` for each seat. A `Player` answers turns, a batch at a time. `play`
+runs sessions with players. `shape` computes the training reward from a score; nothing else does.
 
-A single answer is a session of one step, a whole game a session of many; self-play is one player bound to every seat.
+A single answer is a session of one step, and a whole game a session of many steps. In self-play one player plays every
+seat.
 """
 
 from abc import ABC, abstractmethod
@@ -22,32 +22,32 @@ Message = dict[str, str]
 
 
 class Reason(StrEnum):
-    """Why a session ended as it did. The mistakes are a model's; each pays nothing."""
+    """The reason of a session's end. A mistake of the model has the value 0."""
 
     WON = "won"
     LOST = "lost"
     DRAWN = "drawn"
     LEGAL = "legal"
-    """A single move that may be played; how good it is stands in the score's value."""
+    """A legal single move; the score's value says how good it is."""
     CORRECT = "correct"
     WRONG = "wrong"
-    """An answer that could be read, and is not the right one; it may still earn a part of the value."""
+    """A readable answer that is not right; it may still earn a part of the value."""
     EMPTY = "empty"
-    """Nothing was answered, or nothing but thinking."""
+    """The reply is empty, or has only thinking."""
     UNPARSEABLE = "unparseable"
-    """Something was answered, but not in the documented format."""
+    """The reply has no answer in the documented format."""
     AMBIGUOUS = "ambiguous"
-    """Several answers were given."""
+    """The reply has several answers."""
     ILLEGAL = "illegal"
-    """One answer was given, and it is not among the legal ones."""
+    """The reply has one answer, which is not legal."""
     TRUNCATED = "truncated"
-    """The reply was cut at the token limit before it ended."""
+    """The reply was cut at the token limit."""
     OVERLONG = "overlong"
-    """The prompt did not fit, or the reply was larger than any answer can be."""
+    """The prompt was too long, or the reply was longer than any answer can be."""
     FORFEITED = "forfeited"
     """Another seat's mistake ended the game."""
     UNFINISHED = "unfinished"
-    """The game was not over after the most moves that it may have. It pays nothing: nobody gains by delay."""
+    """The game reached the limit of moves. The value is 0, so that delay gains nothing."""
 
     @property
     def is_mistake(self) -> bool:
@@ -55,7 +55,7 @@ class Reason(StrEnum):
 
     @property
     def is_cut(self) -> bool:
-        """Whether the mistake is one of length."""
+        """Whether the mistake is an exceeded length."""
         return self in _CUT
 
 
@@ -65,18 +65,16 @@ _MISTAKES = _CUT | {Reason.EMPTY, Reason.UNPARSEABLE, Reason.AMBIGUOUS, Reason.I
 
 @dataclass(frozen=True)
 class Turn:
-    """What one seat must answer now.
+    """A question to one seat.
 
     Attributes:
-        seat: Who is asked.
-        messages: What a model is shown: all that this seat may know, and nothing else.
-        answers: A whole reply for each legal answer, in the order in which `view` lists them; empty where the
-            answers cannot be listed.
-        update: What a model is shown instead of `messages` where these stand before it already, in a chat that grows.
-        dice: What a player that draws lots seeds them with, beside its own seed: the task's chance seed, the ply and
-            the seat, so that a task that is played again meets the same opponent's dice.
-        solution: A reply that earns the whole value, where the environment has one at hand; "" where it has none. A
-            model never sees it.
+        seat: The seat to move.
+        messages: The messages for a model. They hold everything that this seat may know, and nothing else.
+        answers: A whole reply for each legal answer, in the order of `view`; empty if answers cannot be listed.
+        update: The message for a growing chat that already contains the earlier messages.
+        dice: Seeds a player's random choices together with the player's own seed: the task's chance seed, the ply and
+            the seat. So a repeated task has the same random choices.
+        solution: A reply with the full value, if the environment has one; else "". A model never sees it.
         view: The game for bots and solvers. A model never sees it.
     """
 
@@ -91,14 +89,14 @@ class Turn:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a player says to one turn.
+    """A player's reply to one turn.
 
     Attributes:
-        text: The reply, as it was written.
-        truncated: Whether it was cut at a token limit.
-        overlong: Whether the prompt did not fit, so that nothing was asked.
-        prompt_tokens: How many tokens its player read; 0 for a player that reads none.
-        tokens: How many tokens its player wrote; 0 for a player that writes none.
+        text: The reply as it was written.
+        truncated: Whether the reply was cut at a token limit.
+        overlong: Whether the prompt was too long, so that no reply was requested.
+        prompt_tokens: The number of prompt tokens; 0 for players without tokens.
+        tokens: The number of generated tokens; 0 for players without tokens.
     """
 
     text: str
@@ -109,18 +107,18 @@ class Reply:
 
 
 MEASURE = "measure/"
-"""Before the name of what a game itself counts, among the details of a score."""
+"""The prefix of a game's own measures in the details of a score."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """How a session ended for one seat.
+    """The end of a session for one seat.
 
     Attributes:
-        value: In [0, 1]; 0 for every mistake.
+        value: The value in [0, 1]; 0 for every mistake.
         success: Whether the task counts as solved.
-        reason: Why.
-        details: Plain values for logs, such as the action that was read.
+        reason: The reason of the end.
+        details: Plain values for logs, such as the parsed action.
     """
 
     value: float
@@ -130,9 +128,9 @@ class Score:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.value <= 1.0:
-            raise ValueError(f"a score's value lies in [0, 1], got {self.value}")
+            raise ValueError(f"a score's value must be in [0, 1], got {self.value}")
         if (self.value or self.success) and self.reason.is_mistake:
-            raise ValueError(f"a mistake ({self.reason}) pays nothing, got {self.value}")
+            raise ValueError(f"a mistake ({self.reason}) must have the value 0 and be no success, got {self.value}")
 
     @property
     def legal(self) -> bool:
@@ -141,7 +139,7 @@ class Score:
 
     @property
     def measures(self) -> dict[str, float]:
-        """What the game itself counts, such as its points: the details whose names begin with `MEASURE`."""
+        """The game's own measures, such as points: the details whose names begin with `MEASURE`."""
         return {
             name.removeprefix(MEASURE): float(value) for name, value in self.details.items() if name.startswith(MEASURE)
         }
@@ -149,12 +147,12 @@ class Score:
 
 @dataclass(frozen=True)
 class Choice:
-    """A legal answer as a person sees it.
+    """A legal answer for a person.
 
     Attributes:
-        name: How it is called.
-        reply: A whole reply that gives it.
-        cells: The cells of the board by which a person points at it, in their order, such as ("e2", "e4").
+        name: The name of the answer.
+        reply: A whole reply that gives this answer.
+        cells: The cells of the board that select this answer, in order, such as ("e2", "e4").
     """
 
     name: str
@@ -164,12 +162,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class Hint:
-    """What a choice is worth.
+    """The value of a choice.
 
     Attributes:
-        name: The choice.
-        value: In [0, 1].
-        good: Whether it counts as a success.
+        name: The name of the choice.
+        value: The value in [0, 1].
+        good: Whether the choice counts as a success.
     """
 
     name: str
@@ -178,61 +176,65 @@ class Hint:
 
 
 class Session(ABC):
-    """One task being played. It is thrown away after one play, and has no reset."""
+    """One play of a task. A session is played once and has no reset."""
 
     task: Task
 
     rejected: Mapping[int, Reason] = MappingProxyType({})
-    """The replies of the last step that were mistakes, by seat, whether they ended the session or may be repeated."""
+    """The mistakes of the last step by seat, whether they ended the session or may be corrected."""
 
     actions: Mapping[int, str] = MappingProxyType({})
-    """The actions of the last step, by seat, by the names that a person reads; no mistake is one."""
+    """The names of the actions of the last step, by seat, without mistakes."""
 
     @abstractmethod
     def turns(self) -> Sequence[Turn]:
-        """The turns that wait for an answer now: one, or several where moves are simultaneous; none at the end."""
+        """The turns that wait for a reply: one, or several for simultaneous moves; none at the end."""
 
     @abstractmethod
     def step(self, replies: Mapping[int, Reply]) -> None:
-        """Answer every waiting turn, by seat. A bad reply is never an error: it ends in a score with a reason."""
+        """Answer every waiting turn, by seat. A bad reply raises no error; it leads to a score with a reason."""
 
     @abstractmethod
     def scores(self) -> dict[int, Score]:
-        """The score of each seat that was asked. Only after the end: a `RuntimeError` before."""
+        """The score of each seat that was asked.
+
+        Raises:
+            RuntimeError: The session is not over.
+        """
 
     def board(self, seat: int) -> str:
-        """What a seat sees now, drawn for a person who looks on, after the end too; "" where there is no board."""
+        """The seat's view of the board as text, also after the end; "" without a board."""
         return ""
 
     def role(self, seat: int) -> str:
-        """What a seat is called in its prompt, such as "x"."""
+        """The name of a seat in its prompt, such as "x"."""
         return f"seat {seat}"
 
     def rules(self, seat: int) -> str:
-        """The rules, for a person who plays a seat."""
+        """The rules for a person who plays a seat."""
         return ""
 
     @property
     def hides(self) -> bool:
-        """Whether one seat may not see what another one sees."""
+        """Whether seats have different information."""
         return True
 
     def choices(self, seat: int) -> Sequence[Choice]:
-        """What a person on a seat that waits may choose; empty where it cannot be listed."""
+        """The choices of a person on a waiting seat; empty if they cannot be listed."""
         return ()
 
     def reply_of(self, seat: int, text: str) -> str:
-        """The reply that gives what a person typed for a seat that waits; "" where it is no legal answer."""
+        """The reply for a person's typed move on a waiting seat; "" if the text is no legal move."""
         return next((choice.reply for choice in self.choices(seat) if choice.name == text), "")
 
     def hints(self, seat: int) -> tuple[str, Sequence[Hint]]:
-        """What the choices of a seat that waits are worth, by what it knows, and how that was found; empty where nobody
-        can say it."""
+        """The values of a waiting seat's choices, from the seat's information, and their source; empty if they are
+        unknown."""
         return "", ()
 
 
 class Player(Protocol):
-    """Who plays. Models read a turn's messages; bots and solvers read its view."""
+    """A player. Models read a turn's messages; bots and solvers read its view."""
 
     def act(self, turns: Sequence[Turn]) -> Sequence[Reply]:
         """One reply for each turn, in order."""
@@ -242,11 +244,11 @@ class Player(Protocol):
 def play(
     sessions: Sequence[Session], players: Mapping[int, Player] | Player | Sequence[Mapping[int, Player]]
 ) -> list[dict[int, Score]]:
-    """Play sessions to their ends, asking each player for all its waiting turns in one batch.
+    """Play sessions to their ends, with one batch of all waiting turns for each player.
 
     Args:
-        sessions: Fresh sessions.
-        players: Who sits where; one player alone takes every seat. A sequence says it for each session.
+        sessions: New sessions.
+        players: The player of each seat; a single player plays every seat. A sequence has an entry for each session.
 
     Returns:
         The scores of each session, by seat.
@@ -273,15 +275,15 @@ def play(
 
 
 def shape(score: Score, task: Task, moves_left: int = 0, accepted: bool | None = None) -> float:
-    """The training reward of one reply: the only place where one is made.
+    """The training reward of one reply. Only this function computes rewards.
 
     Args:
-        score: How the session ended for the seat.
-        task: Its `Pay` says what is paid: the reward "legal" pays 1 for staying legal, every other one the value that
-            the session has found. `gamma` discounts, and `legal_share` is paid for the reply's own legality.
-        moves_left: How many accepted moves of this seat followed the rewarded one; 0 for a single move.
-        accepted: Whether the reply was a legal answer; by default whether all of the seat's were. A mistake that was
-            made good later pays nothing all the same.
+        score: The seat's score at the end of the session.
+        task: The task with its `Pay`. The reward "legal" pays 1 for legal answers; every other reward pays the score's
+            value. `gamma` discounts, and `legal_share` is paid for the reply's own legality.
+        moves_left: The number of later accepted moves of this seat; 0 for a single move.
+        accepted: Whether the reply was a legal answer; by default whether all replies of the seat were. A mistake that
+            was corrected later still gets 0.
 
     Returns:
         A reward in [0, 1]; 0 for every mistake.

@@ -1,4 +1,4 @@
-"""The interface of an environment: its tasks, its sessions, and what training and judging need besides.
+"""The interface of an environment: its tasks, its sessions, and further information for training and judging.
 
 A new environment is a class like this in a folder, a line in `registry.ENVIRONMENTS` (or an entry point of the group
 `veritas_rl.environments` in another package), and a node of the configuration that names it.
@@ -17,23 +17,23 @@ from veritas_rl.errors import UserError, unknown
 
 
 def accept(name: str, case: str) -> None:
-    """The check of a player that can play every case."""
+    """The check of a kind of player that can play every case."""
 
 
 @dataclass(frozen=True)
 class PlayerKind:
-    """A kind of player that has a name, such as "mcts:50".
+    """A kind of named player, such as "mcts:50".
 
     Attributes:
-        forms: How it is typed, for people: "mcts", "mcts:SIMS".
-        pattern: A regular expression that matches the whole of each such name.
-        description: What it does, in a line.
-        make: Makes the player of a name, seeded. Raises `UserError` for a name that cannot work.
-        check: Refuses a name and a case that do not fit, with a `UserError`.
-        stand_in: Who plays, as an opponent in training, a case that it cannot play; "" for nobody.
-        canonical: The one name of players that are the same, such as "mcts:50" of "mcts".
-        level: How hard an opponent it is: "easy", "medium" or "hard".
-        note: What a reader of results must know of its play in a case, as a sentence; "" for nothing.
+        forms: The forms of the name, for users: "mcts", "mcts:SIMS".
+        pattern: A regular expression that matches each whole name.
+        description: A description in one line.
+        make: Makes the player of a name with a seed. Raises `UserError` for an invalid name.
+        check: Raises `UserError` if the player of a name cannot play a case.
+        stand_in: The opponent in training for a case that this kind cannot play; "" for none.
+        canonical: The common name of equal players, such as "mcts:50" for "mcts".
+        level: The level of an opponent: "easy", "medium" or "hard".
+        note: A note on its play in a case, as a sentence; "" for none.
     """
 
     forms: tuple[str, ...]
@@ -49,12 +49,12 @@ class PlayerKind:
 
 @dataclass(frozen=True)
 class TaskName:
-    """By which columns a row of a data set names its task.
+    """The columns that name the task of a row of a dataset.
 
     Attributes:
-        task_id: The task's id, or the whole number by which people know it.
-        task_type: What kind of task it is.
-        seed: The seed that it is made from.
+        task_id: The task's id or number.
+        task_type: The type of the task.
+        seed: The seed of the task.
     """
 
     task_id: int | str
@@ -63,57 +63,56 @@ class TaskName:
 
 
 class Environment(ABC):
-    """What is played. One instance serves a whole process; it holds no state of any session."""
+    """An environment. One instance serves a whole process; it holds no state of a session."""
 
     name: ClassVar[str]
 
     config_type: ClassVar[type]
-    """A frozen dataclass that validates itself: what a person may configure.
+    """A frozen dataclass that validates itself: the settings of users.
 
     Every environment has the fields `cases` (names of cases, as a list or with commas, and afterwards a tuple; empty
     for all), `num_tasks_per_case`, `seed` and `prompt`. Most have `reward`, `gamma` and `legal_share`."""
 
     user_keys: ClassVar[Mapping[str, str]] = {}
-    """Keys that people know for fields of `config_type` by another name: {"reward_mode": "reward"}."""
+    """Users' names of fields of `config_type` that have another name there: {"reward_mode": "reward"}."""
 
     task_type: ClassVar[type[Task]] = Task
-    """The class of the tasks; its annotations say of which classes their parts are."""
+    """The class of the tasks; its annotations give the classes of the tasks' parts."""
 
     cases_key: ClassVar[str] = "cases"
-    """The field of `config_type` that takes cases as people name them on a command line."""
+    """The field of `config_type` for the cases that users name on a command line."""
 
     players: ClassVar[tuple[PlayerKind, ...]] = ()
-    """Players of its own, beside those that play everything."""
+    """The environment's own players, in addition to the players of every environment."""
 
     teacher: ClassVar[str] = "solution"
-    """Whom a model imitates that is made on the spot and knows nothing, by the name of the player: a warm-up on its
-    replies teaches the answer format."""
+    """The name of the player that a fresh model imitates in the warm-up, which teaches the answer format."""
 
     expert: ClassVar[str] = "solution"
-    """Who demonstrates where nobody is named, by the name of the player."""
+    """The name of the default player of demonstrations."""
 
     demonstrated: ClassVar[str] = ""
-    """The cases that are demonstrated where none is named, as people name them; "" for all."""
+    """The default cases of demonstrations, as users name them; "" for all."""
 
     single: ClassVar[Mapping[str, Any]] = {}
-    """The fields of `config_type` that make tasks of one answer each, valued as exactly as can be: what a model is
-    warmed up on and judged by, whatever the run trains on."""
+    """The fields of `config_type` for single-answer tasks with the most exact values. The warm-up and the judgement of
+    a model use these tasks, whatever the run trains on."""
 
     stages: ClassVar[tuple[Mapping[str, Any], ...]] = ()
-    """The stages of a curriculum where none are named, as `curriculum.stages` takes them."""
+    """The default stages of a curriculum, in the form of `curriculum.stages`."""
 
     selecting_keys: ClassVar[tuple[str, ...]] = ("cases",)
-    """The fields of `config_type` that say what is played. A stage that sets one takes over none of the others."""
+    """The fields of `config_type` that select cases. A stage that sets one of them does not inherit the others."""
 
     answers, solved = "answers that could be read", "solved tasks"
-    """What is counted of a model: answers that are no mistake, and successes."""
+    """The names of the counted rates: answers without a mistake, and successes."""
 
     estimated: ClassVar[str] = ""
-    """What successes are called where the value of an answer is an estimate; "" where none is."""
+    """The name of successes if values are estimates; "" if no value is."""
 
     @abstractmethod
     def catalogue(self, config: Any, split: str) -> Sequence[Task]:
-        """The tasks that a configuration describes, lazily: opening costs nothing, whatever the length.
+        """The tasks of a configuration, as a lazy sequence: opening costs nothing, whatever the length.
 
         Args:
             config: An instance of `config_type`.
@@ -122,75 +121,76 @@ class Environment(ABC):
 
     @abstractmethod
     def start(self, task: Task) -> Session:
-        """A fresh session of a task. Raises `UserError` where the task names what does not exist."""
+        """A new session of a task. Raises `UserError` if a value of the task does not exist."""
 
     def start_by_ids(self, task: Task) -> Session:
-        """A fresh session of a task that is answered by the numbers of its actions, as affinetes' clients expect it.
+        """A new session of a task that is answered by action numbers, as affinetes' clients expect.
 
         Raises:
             UserError: As `start`; by default the environment has no such sessions.
         """
-        raise UserError(f"{self.name} has no sessions that are answered by ids")
+        raise UserError(f"{self.name} has no sessions that are answered by ids; use the protocol boxed")
 
     def prepare(self, tasks: Iterable[Task]) -> None:
-        """A hint that these tasks are started soon. What takes long can be made ahead, in the background.
+        """Announce tasks that start soon, so that slow work can be done ahead, in the background.
 
         Args:
-            tasks: They are made as they are read.
+            tasks: The tasks; an iterator may make them lazily.
         """
         return
 
     def group(self, task: Task) -> str:
-        """By what metrics are grouped: a game, a level. By default the case."""
+        """The group of a task in the metrics, such as a game or a level. By default the case."""
         return task.case
 
     def name_of(self, task: Task) -> TaskName:
-        """How a data set names a task. By default by its id, its case and the seed of the set of tasks."""
+        """The columns that name a task in a dataset. By default its id, its case and the seed of the set of tasks."""
         return TaskName(task.id, task.case, task.seed)
 
     def settings_from(self, task_id: int, count: int) -> Mapping[str, Any]:
-        """The fields of `config_type` whose tasks are consecutive ones, from a whole number on that names a task.
+        """The fields of `config_type` for consecutive task numbers.
 
         Args:
-            task_id: The number of the first.
-            count: How many there must be.
+            task_id: The number of the first task.
+            count: The number of tasks.
 
         Raises:
-            UserError: No task has one of the numbers. By default tasks have none.
+            UserError: A number has no task. By default tasks have no numbers.
         """
-        raise UserError(f"tasks of {self.name} have no numbers: leave --start-task-id out")
+        raise UserError(f"tasks of {self.name} have no numbers; leave out --start-task-id and task_id")
 
     def words(self, cases: Iterable[str]) -> Sequence[str]:
-        """What the brief prompts and the answers of some cases are made of beside single characters.
+        """The words of the brief prompts and of the answers of some cases, in addition to single characters.
 
-        A model that is made on the spot reads each as one token. By default there are none.
+        A fresh model has one token for each of them. By default there are none.
         """
         return ()
 
     def players_of(self, task: Task) -> int:
-        """How many seats a task has. By default one."""
+        """The number of seats of a task. By default one."""
         return 1
 
     def equivalence_class(self, task: Task) -> str:
-        """Equal for tasks that ask the same up to a symmetry. Statistics resample such tasks together.
+        """The class of tasks that are equal up to a symmetry. Statistics resample a class together.
 
-        By default every task stands alone.
+        By default every task is its own class.
         """
         return task.id
 
     def audit(self) -> Audit:
-        """What a linter may ask; see `Audit`."""
+        """The facts for the linter, see `Audit`."""
         return Audit()
 
     def perturbations(self, task: Task) -> Mapping[str, str]:
-        """The ways to show a task differently while it stays the same problem, each with what it changes, in words.
+        """The perturbations of a task, with descriptions. A perturbation shows a task differently and leaves the
+        problem unchanged.
 
-        A model that has learned answers by heart loses by them. By default there are none.
+        A model that memorized answers is worse on perturbed tasks. By default there are none.
         """
         return {}
 
     def start_perturbed(self, task: Task, name: str, seed: int | str = 0) -> Session:
-        """A fresh session of a task in one of its `perturbations`, which the seed may draw.
+        """A new session of a task in one of its `perturbations`, drawn from the seed if it is random.
 
         Raises:
             UserError: The task has no such perturbation.
@@ -198,14 +198,14 @@ class Environment(ABC):
         raise unknown("perturbation", name, self.perturbations(task))
 
     def turn_class(self, task: Task, turn: Turn) -> str:
-        """`equivalence_class` of the single-answer task that would ask what a turn of `task` asks.
+        """The `equivalence_class` of the single-answer task with the question of a turn of `task`.
 
         By default that of the task itself.
         """
         return self.equivalence_class(task)
 
     def held_out(self, task: Task, turn: Turn) -> bool:
-        """Whether validation asks, whatever its seed, what a turn of `task` asks, up to a symmetry.
+        """Whether the question of a turn of `task` belongs to validation, for any seed and up to a symmetry.
 
         By default whether the task belongs to validation.
         """
@@ -217,10 +217,10 @@ class Environment(ABC):
         return frozenset(field.name for field in dataclasses.fields(self.config_type))
 
     def next_step(self, cases: Collection[str]) -> tuple[str, str]:
-        """What a person may try after a training run: in words, and the command.
+        """A suggestion after a training run, in words and as a command.
 
         Args:
-            cases: What was trained on.
+            cases: The trained cases.
         """
         trainer = "bash train/scripts/openspiel-ppo-trainer.sh"
         return (
@@ -232,7 +232,7 @@ class Environment(ABC):
         """A line for each case on which the small model of the CPU settings is known to learn nothing.
 
         Args:
-            cases: What it would be trained on.
+            cases: The cases of the planned training.
         """
         return ()
 
@@ -240,7 +240,7 @@ class Environment(ABC):
         """The configuration with these values of its fields.
 
         Raises:
-            UserError: A key is unknown, or a value is refused.
+            UserError: A key is unknown, or a value is invalid.
         """
         for key in values:
             if key not in self.settings:

@@ -1,4 +1,4 @@
-"""LaTeX in a model's answer, written out as plain text. The work is linear in the text's length."""
+"""Converts LaTeX in a model's answer to plain text. The work is linear in the text's length."""
 
 import re
 
@@ -50,8 +50,7 @@ _NUMERATOR, _DENOMINATOR = ")/(", "))"
 def plain_math(text: str) -> str:
     """A text without LaTeX: `\\text{A}` becomes A, `\\frac{1}{2}` ((1)/(2)), `\\times` and × become *, `$` nothing.
 
-    Full-width brackets and operators become those of ASCII. What is no LaTeX that is known stays as it is, bare braces
-    too.
+    Full-width brackets and operators become ASCII. Unknown LaTeX and bare braces are not changed.
     """
     text = text.translate(_SIGNS).translate(_WIDE)
     if "\\" not in text:

@@ -1,4 +1,4 @@
-"""Tasks that are listed without being made."""
+"""Lazy sequences of tasks."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from veritas_rl.envs.task import Task
 
 
 class LazyTasks(Sequence[Task]):
-    """A sequence of tasks, each made when it is asked for."""
+    """A sequence of tasks that makes each task on access."""
 
     @abstractmethod
     def task(self, index: int) -> Task:
-        """The task at a place, from 0 to the length less 1."""
+        """The task at an index from 0 to the length minus 1."""
 
     @overload
     def __getitem__(self, index: int) -> Task: ...

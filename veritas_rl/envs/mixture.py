@@ -1,4 +1,4 @@
-"""Several environments in one dataset: their weights, and which one gives the next task.
+"""Several environments in one dataset: their weights, and the order in which they give tasks.
 
     environments: {openspiel: {weight: 2, config: {cases: "hex(board_size=5)"}}, trace: {weight: 1, config: {}}}
 
@@ -17,7 +17,7 @@ from veritas_rl.errors import UserError, unknown
 from veritas_rl.permutation import Permutation
 
 BLOCK = 100
-"""In so many consecutive draws each environment's share is within one task of its weight."""
+"""The number of consecutive draws in which each environment's share is within one task of its weight."""
 
 NODE_KEYS = ("weight", "config", "curriculum", "failure_replay")
 
@@ -27,9 +27,9 @@ class Part:
     """One environment of a dataset.
 
     Attributes:
-        env: Its name.
-        weight: How much of the dataset it gives, beside the weights of the others.
-        settings: What `open_catalogue` takes, and `curriculum` and `failure_replay` of this environment.
+        env: The name of the environment.
+        weight: Its share of the dataset, relative to the weights of the others.
+        settings: The settings for `open_catalogue`, and `curriculum` and `failure_replay` of this environment.
     """
 
     env: str
@@ -38,12 +38,12 @@ class Part:
 
 
 def parts_of(settings: Mapping[str, Any]) -> tuple[Part, ...]:
-    """The environments that a dataset's settings name.
+    """The environments of a dataset's settings.
 
     Args:
-        settings: `environments` maps names to `weight` (1 by default), `config`, and, where they differ from those of
-            the whole dataset, `curriculum` and `failure_replay`. Without it, `env` and `adapter_config` are the one
-            environment. `defaults` holds, by environment, what applies where `config` says nothing.
+        settings: `environments` maps names to `weight` (1 by default), `config`, and `curriculum` and `failure_replay`
+            if they differ from those of the dataset. Without it, `env` and `adapter_config` give the only environment.
+            `defaults` holds default settings by environment.
 
     Raises:
         UserError: An environment does not exist, a key is unknown, or a weight is no number above 0.
@@ -54,11 +54,12 @@ def parts_of(settings: Mapping[str, Any]) -> tuple[Part, ...]:
         return (Part(settings["env"], 1.0, settings),)
     if not isinstance(nodes, Mapping) or not nodes:
         raise UserError(
-            f"environments must map names to their settings, as in {{trace: {{weight: 1, config: {{}}}}}}; {nodes!r} "
-            "was given"
+            f"environments must map names to settings, such as {{trace: {{weight: 1, config: {{}}}}}}, got {nodes!r}"
         )
     if named := [key for key, value in (settings.get("adapter_config") or {}).items() if value is not None]:
-        raise UserError(f"adapter_config.{named[0]} is for one environment: set environments.NAME.config.{named[0]}")
+        raise UserError(
+            f"adapter_config.{named[0]} is for a single environment; set environments.NAME.config.{named[0]} instead"
+        )
     return tuple(_part(str(name), node, settings) for name, node in nodes.items())
 
 
@@ -66,36 +67,35 @@ def _part(name: str, node: Any, settings: Mapping[str, Any]) -> Part:
     get_environment(name)
     node = {} if node is None else node
     if not isinstance(node, Mapping):
-        raise UserError(
-            f"environments.{name} must be a mapping such as {{weight: 1, config: {{}}}}; {node!r} was given"
-        )
+        raise UserError(f"environments.{name} must be a mapping such as {{weight: 1, config: {{}}}}, got {node!r}")
     for key in node:
         if key not in NODE_KEYS:
             raise unknown(f"key of environments.{name}", key, NODE_KEYS)
     weight = node.get("weight", 1)
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not isfinite(weight) or weight <= 0:
-        raise UserError(f"environments.{name}.weight must be a number above 0, {weight!r} was given: leave {name} out")
+        raise UserError(
+            f"environments.{name}.weight must be a number above 0, got {weight!r}; leave out {name} to drop it"
+        )
     own = {key: node[key] for key in ("curriculum", "failure_replay") if key in node}
     return Part(name, float(weight), {**settings, "env": name, "adapter_config": node.get("config") or {}, **own})
 
 
 class Schedule:
-    """Whose turn it is: environments by index, in the proportion of their weights.
+    """The order of environments, by index, in proportion to their weights.
 
-    Draws come in blocks of `BLOCK`. In a block each index stands as often as its share of the block, rounded down or
-    up, evenly spread; what rounding leaves is made good in later blocks. A block differs from the one before only
-    where a rounding changed, so that any `BLOCK` consecutive draws, also across blocks, hold each share rounded down or
-    up.
+    Draws come in blocks of `BLOCK`. A block contains each index as often as its share, rounded down or up, evenly
+    spread. Later blocks compensate the rounding. A block differs from the previous one only where a rounding changed,
+    so any `BLOCK` consecutive draws, also across blocks, contain each share rounded down or up.
 
     Args:
-        weights: Of each index, above 0.
+        weights: The weight of each index, above 0.
     """
 
     def __init__(self, weights: Sequence[float]) -> None:
         total = sum(weights)
         self._wanted = [BLOCK * weight / total for weight in weights]
         self._left = [0.0] * len(weights)
-        """What each index was given too little in the blocks before, in tasks."""
+        """The deficit of each index after the earlier blocks, in tasks."""
         self._block: list[int] = []
         self._place = 0
 
@@ -110,7 +110,7 @@ class Schedule:
         least = [floor(wanted) for wanted in self._wanted]
         due = [left + wanted - low for left, wanted, low in zip(self._left, self._wanted, least, strict=True)]
         order = sorted(range(len(due)), key=lambda index: (-due[index], index))
-        # A share that is a whole number has nothing to round up.
+        # An integer share needs no rounding.
         can_rise = [index for index in order if self._wanted[index] > least[index]]
         risen = set(can_rise[: BLOCK - sum(least)])
         counts = [low + (index in risen) for index, low in enumerate(least)]
@@ -120,16 +120,16 @@ class Schedule:
         return _spread(counts) if not self._block else _changed(self._block, counts)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where it stands, as plain values."""
+        """The state as plain values."""
         return {"left": list(self._left), "block": list(self._block), "place": self._place}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was called."""
+        """Restore the state of `state_dict`."""
         self._left, self._block, self._place = list(state["left"]), list(state["block"]), state["place"]
 
 
 def _spread(counts: Sequence[int]) -> list[int]:
-    """Each index so often, each time the one that lags most behind."""
+    """Each index with its count; each place goes to the index that lags most."""
     given = [0] * len(counts)
     block: list[int] = []
     for place in range(1, sum(counts) + 1):
@@ -141,7 +141,7 @@ def _spread(counts: Sequence[int]) -> list[int]:
 
 
 def _changed(block: Sequence[int], counts: Sequence[int]) -> list[int]:
-    """The block with the fewest places changed so that each index stands so often."""
+    """The block with the fewest changes that contains each index with its count."""
     changed = list(block)
     more = [index for index, count in enumerate(counts) for _ in range(count - block.count(index))]
     for index, count in enumerate(counts):
@@ -151,11 +151,11 @@ def _changed(block: Sequence[int], counts: Sequence[int]) -> list[int]:
 
 
 class MixedTasks(LazyTasks):
-    """The tasks of several catalogues as one sequence, in the proportion of their weights, until each is used up.
+    """The tasks of several catalogues as one sequence, in proportion to their weights, until each is used up.
 
     Args:
         catalogues: The tasks of each environment, in their own order.
-        weights: Of each.
+        weights: The weight of each environment.
     """
 
     def __init__(self, catalogues: Sequence[Sequence[Task]], weights: Sequence[float]) -> None:
@@ -179,11 +179,11 @@ class MixedTasks(LazyTasks):
 
 
 class Shuffled(LazyTasks):
-    """The tasks of a catalogue in a seeded order, without listing them.
+    """The tasks of a catalogue in a random order, as a lazy sequence.
 
     Args:
         tasks: The catalogue.
-        words: They seed the order.
+        words: The seed of the order.
     """
 
     def __init__(self, tasks: Sequence[Task], *words: object) -> None:
@@ -198,16 +198,16 @@ class Shuffled(LazyTasks):
 
 
 def open_tasks(settings: Mapping[str, Any], split: str, *words: object, single: bool = False) -> Sequence[Task]:
-    """The tasks of all environments of a dataset, in a seeded order and in the proportion of their weights.
+    """The tasks of all environments of a dataset, in a random order and in proportion to their weights.
 
     Args:
-        settings: What `parts_of` takes.
+        settings: The settings for `parts_of`.
         split: "train" or "val".
-        words: They seed the order.
-        single: Whether every task is to have one answer, as `Environment.single` says.
+        words: The seed of the order.
+        single: Whether every task has a single answer, see `Environment.single`.
 
     Raises:
-        UserError: An environment, a key or a value is wrong.
+        UserError: An environment, a key or a value is invalid.
     """
     parts = parts_of(settings)
     changes = [get_environment(part.env).single if single else {} for part in parts]

@@ -1,7 +1,7 @@
-"""The environments that exist, by name: those of this package, and those that other packages offer.
+"""The registry of environments, by name: those of this package and those of other packages.
 
-One line adds one here. Another package adds one by an entry point of the group `veritas_rl.environments`, whose name is
-the environment's and whose object is the class.
+A line here adds an environment. Another package adds one by an entry point of the group `veritas_rl.environments`, with
+the environment's name and its class.
 """
 
 import re
@@ -23,15 +23,15 @@ ENVIRONMENTS = {
 }
 
 ADDRESSED = {"affinetes": "veritas_rl.envs.affinetes.env:AffinetesEnvironment"}
-"""Environments that run elsewhere, named with their address: affinetes:http://127.0.0.1:8000."""
+"""Environments behind a server, named with their address: affinetes:http://127.0.0.1:8000."""
 
 GROUP = "veritas_rl.environments"
-"""The entry points by which other packages offer environments."""
+"""The entry point group of environments of other packages."""
 
 
 @cache
 def _offered() -> dict[str, list[EntryPoint]]:
-    """What other packages offer, by name."""
+    """The environments of other packages, by name."""
     found: dict[str, list[EntryPoint]] = {}
     for point in entry_points(group=GROUP):
         same = found.setdefault(point.name, [])
@@ -47,10 +47,10 @@ def environment_names() -> tuple[str, ...]:
 
 @cache
 def get_environment(name: str) -> Environment:
-    """The environment with this name, made once a process.
+    """The environment of this name, made once a process.
 
     Raises:
-        UserError: No such environment (the known ones are listed), several of one name, or one that does not load.
+        UserError: There is no such environment, or several of this name, or it does not load.
     """
     kind, _, address = name.partition(":")
     if kind in ADDRESSED:
@@ -66,9 +66,11 @@ def get_environment(name: str) -> Environment:
     try:
         made = getattr(import_module(module), attribute)()
     except (ImportError, AttributeError, TypeError) as error:
-        raise UserError(f"the environment {name} ({places[0]}) does not load: {error}") from error
+        raise UserError(f"the environment {name} ({places[0]}) cannot be loaded: {error}") from error
     if not isinstance(made, Environment):
-        raise UserError(f"the environment {name} ({places[0]}) is no veritas_rl.envs.environment.Environment")
+        raise UserError(
+            f"the environment {name} ({places[0]}) is no subclass of veritas_rl.envs.environment.Environment"
+        )
     return made
 
 
@@ -76,16 +78,16 @@ def task_from_dict(values: Mapping[str, Any]) -> Task:
     """The task that `Task.to_dict` wrote, of the class of its environment.
 
     Raises:
-        UserError: Environment, case or number is missing, a name is no value of a task, or a value is refused.
+        UserError: The environment, case or number is missing, a name is no value of a task, or a value is invalid.
     """
     missing = [name for name in ("env", "case", "k") if name not in values]
     if missing:
-        raise UserError(f"these values are no task: {', '.join(missing)} missing")
+        raise UserError(f"a task needs env, case and k; {', '.join(missing)} is missing")
     return get_environment(str(values["env"])).task_type.from_dict(values)
 
 
 def task_of(row: Mapping[str, Any]) -> Task:
-    """The task that a row's `extra_info` carries as plain values, among others that belong to no task.
+    """The task in a row's `extra_info`, which may also hold other values.
 
     Raises:
         UserError: As `task_from_dict`.
@@ -95,7 +97,7 @@ def task_of(row: Mapping[str, Any]) -> Task:
 
 
 def make_task(env: str, case: str, k: int, **values: Any) -> Task:
-    """A task with these values, named as in `Task.to_dict`, and defaults for the others.
+    """A task with these values, named as in `Task.to_dict`, and default values for the others.
 
     Raises:
         UserError: As `task_from_dict`.
@@ -104,7 +106,7 @@ def make_task(env: str, case: str, k: int, **values: Any) -> Task:
 
 
 def prepare(tasks: Iterable[Task]) -> None:
-    """Name the tasks that are started soon to their environments, see `Environment.prepare`."""
+    """Announce tasks that start soon to their environments, see `Environment.prepare`."""
     by_env: dict[str, list[Task]] = {}
     for task in dict.fromkeys(tasks):
         by_env.setdefault(task.env, []).append(task)
@@ -113,31 +115,32 @@ def prepare(tasks: Iterable[Task]) -> None:
 
 
 def cases_among(tasks: Sequence[Task], most: int = 1000) -> tuple[str, ...]:
-    """The cases of so many tasks, spread over a catalogue."""
+    """The cases of `count` tasks at equal distances in a catalogue."""
     return tuple(dict.fromkeys(task.case for task in spread(tasks, most)))
 
 
 def spread(tasks: Sequence[Task], most: int) -> Iterator[Task]:
-    """So many tasks at equal distances in a catalogue, or all where there are fewer."""
+    """At most `count` tasks at equal distances in a catalogue."""
     yield from (tasks[index * len(tasks) // min(most, len(tasks))] for index in range(min(most, len(tasks))))
 
 
 def task_from_id(text: str) -> Task:
-    """The task with this id, played and paid in the default way.
+    """The task of this id, with the default manner and pay.
 
     Raises:
         UserError: `text` is no task id.
     """
     match = re.fullmatch(r"([^/]+)/(.+)/([^/#]+)#(\d+)(?:\?(.*))?", text)
     if match is None:
-        raise UserError(f"no task id: {text!r}; one looks like openspiel/hex(board_size=5)/move#17")
+        raise UserError(f"{text!r} is no task id; type one such as openspiel/hex(board_size=5)/move#17")
     env, case, mode, k, changed = match.groups()
     values = dict(pair.split("=", 1) for pair in (changed or "").split("&") if "=" in pair)
     return make_task(env, case, int(k), mode=mode, **values)
 
 
 def prepared(tasks: Iterable[Task], ahead: int = 256) -> Iterator[Task]:
-    """The same tasks, each named to its environment before it is given out: at least so many ahead, where there are."""
+    """The same tasks. Each is announced to its environment at least `ahead` tasks before its turn, if there are so
+    many."""
     rest = iter(tasks)
     now = list(islice(rest, ahead))
     prepare(now)
@@ -149,7 +152,7 @@ def prepared(tasks: Iterable[Task], ahead: int = 256) -> Iterator[Task]:
 
 
 def named_settings(environment: Environment, values: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What a person set of an environment's configuration, by the fields' names; None stands for what is not set.
+    """A user's settings of an environment, by the names of the fields; None counts as not set.
 
     Raises:
         UserError: A setting is given under both of its names.
@@ -161,22 +164,22 @@ def named_settings(environment: Environment, values: Mapping[str, Any] | None) -
         field = environment.user_keys.get(key, key)
         if field in named:
             both = ", ".join(name for name in values or {} if environment.user_keys.get(name, name) == field)
-            raise UserError(f"{both} are one setting of {environment.name}: give one of them")
+            raise UserError(f"{both} are the same setting of {environment.name}; give one of them")
         named[field] = value
     return named
 
 
 def open_catalogue(settings: Mapping[str, Any], split: str, **changes: Any) -> Sequence[Task]:
-    """The tasks that a dataset's settings describe, of one environment, lazily.
+    """The tasks of one environment of a dataset's settings, as a lazy sequence.
 
     Args:
-        settings: `env` names the environment; `adapter_config` holds what a person set of its configuration, None for
-            what they did not set; `defaults` holds, by environment, what then applies instead of its own default.
+        settings: `env` names the environment. `adapter_config` holds the user's settings; None counts as not set.
+            `defaults` holds, by environment, defaults that replace the environment's own.
         split: "train" or "val".
-        changes: What applies whatever is set.
+        changes: Settings that override all others.
 
     Raises:
-        UserError: The environment, a key or a value is wrong.
+        UserError: The environment, a key or a value is invalid.
     """
     environment = get_environment(settings["env"])
     defaults = (settings.get("defaults") or {}).get(environment.name)

@@ -1,4 +1,4 @@
-"""What environments of one question and one answer share: a session, a catalogue, an audit, a base configuration."""
+"""Common parts of single-answer environments: a session, a catalogue, an audit, a base configuration."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from veritas_rl.errors import UserError, unknown
 
 
 class SingleAnswerSession(Session):
-    """One question, asked of one seat, which its first reply ends.
+    """A session with one question to one seat. The first reply ends it.
 
     Args:
-        task: What is asked.
+        task: The task.
         turn: The question.
-        judge: Scores the reply. It raises nothing, whatever the reply says.
+        judge: Scores the reply. It never raises.
     """
 
     def __init__(self, task: Task, turn: Turn, judge: Callable[[Reply], Score]) -> None:
@@ -44,11 +44,11 @@ class SingleAnswerSession(Session):
 
 
 class CaseTasks(LazyTasks):
-    """The tasks of several cases, case by case, each made when it is asked for.
+    """The tasks of several cases, case by case, made on access.
 
     Args:
-        cases: What there is.
-        per_case: How many tasks of each.
+        cases: The cases.
+        per_case: The number of tasks of each case.
         make: Makes a task from its case and number.
     """
 
@@ -66,7 +66,7 @@ class CaseTasks(LazyTasks):
 
 
 class SingleAnswerAudit(Audit):
-    """What all environments of single answers can say about a turn, and their tasks with what they ask.
+    """The facts that hold in all single-answer environments, and the turns of tasks.
 
     Args:
         start: Starts a session of a task.
@@ -76,11 +76,11 @@ class SingleAnswerAudit(Audit):
         self._start = start
 
     def facts(self, turn: Turn) -> TurnFacts:
-        """The one seat has to act, answers cannot be listed, and nothing is hidden."""
+        """The only seat moves, answers cannot be listed, and nothing is hidden."""
         return TurnFacts(to_act=(0,), legal=(), hidden=False)
 
     def asked(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Turn]]:
-        """Each task with its turn; those that do not start are left out, because another check names them."""
+        """Each task with its turn, without tasks that do not start; another check reports those."""
         for task in tasks:
             try:
                 (turn,) = self._start(task).turns()
@@ -102,7 +102,7 @@ class SingleAnswerConfig:
         legal_share: The share of the reward that is paid for an answer that could be read.
 
     Raises:
-        UserError: A value cannot work; the message says which, and what would.
+        UserError: A value is invalid; the message names a valid one.
     """
 
     cases: Any = ()
@@ -123,28 +123,28 @@ class SingleAnswerConfig:
         object.__setattr__(self, "cases", tuple(dict.fromkeys(named)) or known)
 
     def known_cases(self) -> tuple[str, ...]:
-        """The cases that exist: what is played where none is named."""
+        """The known cases, which are the default."""
         raise NotImplementedError
 
     def accepts(self, case: str) -> bool:
-        """Whether a case that is not listed exists all the same."""
+        """Whether a case exists although it is not listed."""
         return False
 
     def tasks(self, split: str, make: Callable[[str, int], Task]) -> CaseTasks:
         """The tasks of every case.
 
         Raises:
-            UserError: No such split.
+            UserError: There is no such split.
         """
         check_choice("split", split, SPLITS)
         return CaseTasks(self.cases, self.num_tasks_per_case, make)
 
 
 def whole_number(name: str, value: Any, least: int) -> int:
-    """A whole number, also as text.
+    """A whole number from a number or text.
 
     Raises:
-        UserError: It is none, or too small.
+        UserError: The value is no whole number, or is too small.
     """
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value)

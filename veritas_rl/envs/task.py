@@ -1,11 +1,11 @@
-"""What a task is: what is asked, how it is played and shown, and what is paid for it. All three are plain values.
+"""Tasks: the identity of a problem, the manner of its play, and its pay. All three are plain values.
 
 The identity says what is asked: environment, case, number, mode, seed, split, and the environment's own `Parameters`.
-It alone makes the task's id, and the chance seed follows from it. The `Manner` says how the task is played and shown,
-the `Pay` what a finished session is worth; a change of either leaves the id as it is. `Task.key` distinguishes tasks
-that differ in any of the three.
+It alone determines the task's id and its chance seed. The `Manner` says how the task is played and shown, and the `Pay`
+what a finished session is worth; neither changes the id. `Task.key` distinguishes tasks that differ in any of the
+three.
 
-An environment with values of its own derives from `Parameters`, `Manner`, `Pay` and `Task`:
+An environment with its own values derives from `Parameters`, `Manner`, `Pay` and `Task`:
 
     @dataclass(frozen=True)
     class QuizTask(Task):
@@ -30,7 +30,7 @@ PROMPTS = ("full", "unlisted", "brief")
 
 @dataclass(frozen=True)
 class Parameters:
-    """What an environment adds to the identity of its tasks. Most environments add nothing."""
+    """The environment's own part of the identity. Most environments have none."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,11 @@ class Manner:
     """How a task is played and shown.
 
     Attributes:
-        opponent: The player bound to every other seat of a whole game; "none" where there is no other seat.
-        seat: The seat to be trained or judged; -1 where the session decides, as in a single move.
-        prompt: "full" explains everything; "unlisted" does not list the legal answers; "brief" shows the bare question,
+        opponent: The player of every other seat of a whole game; "none" without other seats.
+        seat: The trained or judged seat; -1 if the session decides, as in a single move.
+        prompt: "full" explains everything; "unlisted" does not list the legal answers; "brief" shows only the question,
             for a model too small to read.
-        context: In a whole game, "turn" shows each position in a chat of its own; "conversation" is one chat that
-            grows.
+        context: In a whole game, "turn" shows each position in a new chat; "conversation" is one growing chat.
     """
 
     prompts: ClassVar[tuple[str, ...]] = PROMPTS
@@ -64,14 +63,13 @@ class Pay:
     """What a finished session is worth.
 
     Attributes:
-        reward: What is paid, one of `rewards`. "legal" pays 1 for answers that could be read and were allowed;
-            "outcome" pays the value that the session finds.
+        reward: One of `rewards`. "legal" pays 1 for legal answers; "outcome" pays the value that the session computes.
         gamma: The discount of a reward for each later move of the same seat, in (0, 1].
         legal_share: The share of a reward that is paid for a legal answer as such, in [0, 1).
     """
 
     rewards: ClassVar[tuple[str, ...]] = ("legal", "outcome")
-    """What the environment can pay."""
+    """The rewards of the environment."""
 
     reward: str = "outcome"
     gamma: float = 0.99
@@ -86,20 +84,20 @@ class Pay:
 
 
 def check_choice(name: str, given: object, known: tuple[str, ...]) -> None:
-    """Refuse a value that is none of those that exist.
+    """Check that a value is one of the known values.
 
     Raises:
-        UserError: It is none; the nearest names are listed.
+        UserError: The value is unknown; the message lists the nearest names.
     """
     if given not in known:
         raise unknown(name, given, known)
 
 
 def check_least(name: str, given: int, least: int) -> None:
-    """Refuse a number below the smallest one that works.
+    """Check that a number is not too small.
 
     Raises:
-        UserError: It is less.
+        UserError: The number is too small.
     """
     if given < least:
         raise UserError(f"{name} must be at least {least}, {given} was given")
@@ -110,22 +108,22 @@ PARTS = ("parameters", "manner", "pay")
 
 @dataclass(frozen=True)
 class Task:
-    """One thing to solve, frozen and self-contained: any process rebuilds the same session from its plain values.
+    """One problem, frozen and self-contained: any process rebuilds the same session from its plain values.
 
-    No two of the values have one name, whichever part they stand in, so a task is written as one flat mapping.
+    All values have different names, even in different parts, so a task can be written as one flat mapping.
 
     Attributes:
         env: The environment's name in the registry.
         case: One configuration of the environment, such as the OpenSpiel load string "hex(board_size=5)".
-        k: Which task of the case, counted from 0 within its split.
+        k: The number of the task within its case and split, from 0.
         mode: "move" for one answer, "episode" for a whole game.
         seed: The seed of the set of tasks.
-        split: "train" or "val"; the two never share a task where the environment can distinguish tasks.
+        split: "train" or "val"; they never share a task if the environment can distinguish tasks.
         parameters: The rest of the identity, which the environment defines.
-        manner: How it is played and shown.
-        pay: What it is worth.
-        visit: How often training asked it before. An environment that estimates what an answer is worth may estimate it
-            better from visit to visit. It is no part of the id or the key: what is asked stays the same.
+        manner: How the task is played and shown.
+        pay: What the task is worth.
+        visit: How often training has asked this task. An environment that estimates values may improve the estimate
+            from visit to visit. The visit is not part of the id or the key.
     """
 
     env: str
@@ -156,20 +154,20 @@ class Task:
 
     @property
     def key(self) -> str:
-        """The id and a digest of manner and pay: what is stored by task is stored under it."""
+        """The id and a digest of manner and pay: the key of everything that is stored by task."""
         changed = sorted((self._changed("manner") | self._changed("pay")).items())
         return f"{self.id}~{digest(*changed):016x}"
 
     @property
     def chance_seed(self) -> str:
-        """What deals, dice and opponents' draws are seeded with.
+        """The seed of deals, dice and opponents' random choices.
 
-        It is a part of the identity, so two players meet the same deals, whatever is shown or paid.
+        It depends on the identity alone, so two players get the same deals, whatever is shown or paid.
         """
         return f"{self.env}/{self.case}/{self.mode}#{self.k}?seed={self.seed}&split={self.split}"
 
     def _changed(self, part: str) -> dict[str, Any]:
-        """The values of a part that are not the default; of the parameters with seed and split."""
+        """The values of a part that differ from the default; for the parameters with seed and split."""
         values = vars(getattr(self, part))
         if part == "parameters":
             values = {"seed": self.seed, "split": self.split} | values
@@ -177,7 +175,7 @@ class Task:
         return {name: value for name, value in values.items() if value != defaults[name]}
 
     def to_dict(self) -> dict[str, str | int | float]:
-        """The task as a flat dict of strings and numbers, as it goes through parquet, Ray and a replay buffer."""
+        """The task as a flat dict of strings and numbers, for parquet, Ray and the replay buffer."""
         plain = {name: value for name, value in vars(self).items() if name not in PARTS}
         return plain | vars(self.parameters) | vars(self.manner) | vars(self.pay)
 
@@ -217,10 +215,10 @@ def _part_types_of(task_type: type[Task]) -> dict[str, type]:
 
 @cache
 def _places_of(task_type: type[Task]) -> dict[str, tuple[str, type]]:
-    """In which part each value stands, "" for the task itself, and its type.
+    """The part of each value, "" for the task itself, and its type.
 
     Raises:
-        TypeError: Two values have one name, or one is neither text nor a number.
+        TypeError: Two values have the same name, or a value is neither text nor a number.
     """
     found: dict[str, tuple[str, type]] = {}
     for part, kind in (("", task_type), *_part_types_of(task_type).items()):
@@ -229,7 +227,7 @@ def _places_of(task_type: type[Task]) -> dict[str, tuple[str, type]]:
             if field.name in PARTS:
                 continue
             if field.name in found or hints[field.name] not in (str, int, float):
-                raise TypeError(f"{task_type.__name__}: {field.name} stands twice, or is no plain value")
+                raise TypeError(f"{task_type.__name__}: {field.name} exists twice, or is neither text nor a number")
             found[field.name] = (part, hints[field.name])
     return found
 
@@ -242,5 +240,5 @@ def task_values(task_type: type[Task]) -> tuple[str, ...]:
 
 @cache
 def _defaults_of(task_type: type[Task]) -> dict[str, Any]:
-    _places_of(task_type)  # refuses a class that cannot be written flat
+    _places_of(task_type)  # raises for a class that cannot be written as a flat mapping
     return task_type("", "", 0).to_dict()

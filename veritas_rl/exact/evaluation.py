@@ -27,24 +27,26 @@ from veritas_rl.players.registry import check_bot, is_bot
 DEFAULT_GAMES = ("kuhn_poker", "leduc_poker", "tic_tac_toe")
 
 REFERENCES = {"random": "uniform", "exact": "optimum"}
-"""The bots whose policies are known without asking them."""
+"""The bots whose policies are known without sampling."""
 
 OTHER = 0.5
-"""Above this share of other replies, the policy that is judged is the lesser part of what the player says."""
+"""Above this share of other replies, the judged policy covers less than half of the player's replies."""
 
 
 @dataclass(frozen=True)
 class ExactSettings:
-    """What is judged exactly, and how.
+    """The settings of an exact evaluation.
 
     Attributes:
-        checkpoint: Who is judged, see `loading`.
-        compare: Who is judged beside it; None for nobody.
-        every_step: Judge all whole checkpoints of an experiment instead of its newest; `checkpoint` is its folder.
-        cases: Games by short name and cases, with commas; "" for `DEFAULT_GAMES`.
+        checkpoint: The judged player, see `loading`.
+        compare: A second judged player; None for none.
+        every_step: Whether all complete checkpoints of an experiment are judged; `checkpoint` is the experiment's
+            folder.
+        cases: Games and cases, separated by commas; "" for `DEFAULT_GAMES`.
         prompt: "full", "unlisted" or "brief".
-        samples: Answers in each state, see `score_policy`; None for probabilities where they are to be had.
-        replies: How models write.
+        samples: The number of answers in each state, see `score_policy`; None for probabilities if the player gives
+            them.
+        replies: The settings of models' replies.
         base: See `open_player`.
     """
 
@@ -59,7 +61,7 @@ class ExactSettings:
 
     def __post_init__(self) -> None:
         if self.samples is not None and self.samples < 1:
-            raise UserError(f"one sample at least is drawn in each state, {self.samples} were given")
+            raise UserError(f"--samples must be at least 1, got {self.samples}")
 
     @property
     def folder(self) -> Path:
@@ -69,14 +71,14 @@ class ExactSettings:
 
 @dataclass(frozen=True)
 class ExactEvaluation:
-    """Everything that an exact evaluation found.
+    """The results of an exact evaluation.
 
     Attributes:
-        settings: How it was made.
-        players: The judged players, by name, with their identities.
+        settings: The settings of the evaluation.
+        players: The identity of each judged player, by name.
         steps: With `every_step`, the training step of each checkpoint by its name, in order; else empty.
-        reports: For each case the report of each player by name, and then those of `REFERENCES`.
-        seconds: How long each case took.
+        reports: For each case, the report of each player by name, followed by those of `REFERENCES`.
+        seconds: The time in seconds of each case.
     """
 
     settings: ExactSettings
@@ -87,13 +89,13 @@ class ExactEvaluation:
 
     @property
     def last(self) -> list[str]:
-        """The players that are reported in full: of an experiment its newest checkpoint alone."""
+        """The players that are reported in full; of an experiment only the newest checkpoint."""
         earlier = list(self.steps)[:-1]
         return [name for name in self.players if name not in earlier]
 
     @property
     def notes(self) -> list[str]:
-        """What a reader must know, a sentence each."""
+        """Notes for the interpretation of the results."""
         return [
             note
             for case, found in self.reports.items()
@@ -109,21 +111,21 @@ def evaluate_exactly(
     """Judge each player in each case.
 
     Args:
-        settings: What to judge.
-        folder: Where models that are merged for it are kept, but those of `every_step`.
+        settings: The settings of the evaluation.
+        folder: The folder of merged models; models of `every_step` are not kept.
         console: Where to print.
-        purse: Counts what servers are asked, and may bound what it costs.
+        purse: The counter of servers' costs, with or without a budget.
 
     Raises:
-        UserError: A player does not exist, the budget is spent, or a game is unknown, too large or of a kind without
-            exact values.
+        UserError: A player does not exist, the budget is spent, or a game is unknown, too large or without exact
+            values.
     """
     cases = select(DEFAULT_CASES, split_list(settings.cases, "games") or DEFAULT_GAMES)
     states = sum(len(questions_of(case, settings.prompt)) for case in cases)  # before a model is loaded
     steps = {str(path): step_of(path) for path in _checkpoints(settings)}
     names = [*(steps or [settings.checkpoint]), *([settings.compare] if settings.compare else ())]
     if settings.compare in (settings.checkpoint, *steps):
-        raise UserError(f"{settings.compare} is compared with itself: name another checkpoint")
+        raise UserError(f"--compare {settings.compare} is judged by --checkpoint already; give another checkpoint")
     for name in names:
         check_player(name, "openspiel")
         if is_bot(name, "openspiel"):
@@ -131,7 +133,8 @@ def evaluate_exactly(
     evaluation = ExactEvaluation(settings, {}, steps, {case: {} for case in cases}, dict.fromkeys(cases, 0.0))
     asked = [name for name in names if name not in REFERENCES]
     with ExitStack() as stack, progress(console, len(asked) * states, 0, "state") as advance:
-        # One that cannot be opened is known before any other is judged; of many checkpoints, one at a time fits.
+        # These players are opened first, so that an error appears before any is judged. The checkpoints of an
+        # experiment are opened one at a time, which bounds the memory.
         kept = {
             name: stack.enter_context(
                 closing(open_player(name, "openspiel", settings.replies, folder / "models", settings.base, purse))
@@ -157,17 +160,19 @@ def evaluate_exactly(
 
 
 def _checkpoints(settings: ExactSettings) -> list[Path]:
-    """With `every_step` all that there are now."""
+    """The checkpoints of `every_step`; none without it."""
     if not settings.every_step:
         return []
     found = whole_checkpoints(Path(settings.checkpoint).expanduser())
     if not found:
-        raise UserError(f"{settings.checkpoint} holds no whole checkpoint: --every_step takes an experiment's folder")
+        raise UserError(
+            f"{settings.checkpoint} holds no complete checkpoint; --every_step needs the folder of an experiment"
+        )
     return found
 
 
 def _judge(evaluation: ExactEvaluation, player: NamedPlayer, advance: Callable[[int], None]) -> None:
-    """Put the reports of a player into an evaluation."""
+    """Add the reports of a player to an evaluation."""
     settings = evaluation.settings
     evaluation.players[player.name] = player.identity
     if player.name in REFERENCES:
@@ -181,22 +186,24 @@ def _judge(evaluation: ExactEvaluation, player: NamedPlayer, advance: Callable[[
 
 
 def _samples(settings: ExactSettings, player: NamedPlayer) -> int | None:
-    """A model without temperature answers the same each time: one answer is its whole policy."""
+    # At temperature 0 a model always gives the same answer, so one answer is its whole policy.
     return 1 if player.is_model and settings.replies.temperature == 0 else settings.samples
 
 
 def _notes(who: str, report: ExactReport) -> list[str]:
     metrics = report.metrics
-    line = f"{who}: all {metrics['states']} states asked"
+    line = f"{who}: {metrics['states']} states"
     if report.way == "probabilities":
-        line += "; a policy of probabilities: each legal action by its number alone, as the whole reply"
+        line += "; the policy is the probability of each legal action's number as the whole reply"
         rest = "illegal or other"
     else:
-        line += f"; a policy of {report.samples} answers in each state, read as in games"
+        line += (
+            f"; the policy is the share of each action in {report.samples} answers in each state, parsed as in games"
+        )
         rest = "illegal"
     line += (
-        f"; {rest}: mean {metrics['illegal_mean']:.4f}, max {metrics['illegal_max']:.4f};"
-        f" {metrics['states_without_legal_answer']} states without any legal answer (taken as uniform there)."
+        f"; {rest} answers: mean {metrics['illegal_mean']:.4f}, max {metrics['illegal_max']:.4f};"
+        f" {metrics['states_without_legal_answer']} states without a legal answer (uniform play assumed there)."
     )
     notes = [line]
     if report.mistakes:
@@ -204,12 +211,12 @@ def _notes(who: str, report: ExactReport) -> list[str]:
         notes.append(f"{who}: {counts}.")
     if report.floor:
         notes.append(
-            f"{who}: with so many answers in each state the optimum itself shows a NashConv of {report.floor:.4f}: less"
-            " of a difference is noise, and more --samples lower it."
+            f"{who}: with {report.samples} answers in each state the optimum itself would have a NashConv of"
+            f" {report.floor:.4f}. Smaller differences are noise; a larger --samples reduces it."
         )
     if report.way == "probabilities" and metrics["illegal_mean"] > OTHER:
         notes.append(
-            f"{who}: most of what it says is something else, and NashConv is that of the little that is left: if it"
-            " thinks before it answers, or names its moves, judge it with --samples N."
+            f"{who}: most replies of the player are no legal answers, and NashConv describes only the other replies. If"
+            " the player thinks before it answers, or names its moves, judge it with --samples N."
         )
     return notes

@@ -1,18 +1,18 @@
-"""Exact judgement: a player is asked in every information state of a small game, and its whole policy is scored.
+"""Exact judgement: a player answers in every information state of a small game, and its whole policy is scored.
 
     score_policy(player, "kuhn_poker")      # 12 prompts
 
-What games measure with noise, this computes: NashConv, the value against a best response and against the optimum, and
-how often a move is optimal. The prompts are those of the environment's own sessions.
+It computes without noise what games only estimate: NashConv, the values against a best response and against the
+optimum, and the rate of optimal moves. The prompts are those of the environment's own sessions.
 
-The policy is had in one of two ways, and the report says which:
+The policy is measured in one of two ways, which the report states:
 
-- "probabilities": a model that gives probabilities is asked how likely each canonical answer is, as its whole reply.
-- "samples": any player answers each prompt many times, and the environment's parser reads the answers. The only way for
-  a server, and the honest one for a model that thinks before it answers.
+- "probabilities": the probability that a model's whole reply is each canonical answer.
+- "samples": any player answers each prompt many times, and the environment's parser reads the answers. Servers and
+  models that think before they answer need this way.
 
-Whatever is no legal answer is reported as such. The policy whose values are computed is the one given that an answer is
-legal, and uniform in a state where none is; rates of moves are shares of all answers.
+Illegal answers are reported separately. The values are those of the policy conditional on a legal answer; in a state
+without a legal answer, uniform play is assumed. Rates of moves are shares of all answers.
 """
 
 import dataclasses
@@ -32,33 +32,33 @@ from veritas_rl.envs.openspiel.view import View
 from veritas_rl.seeding import generator
 
 SAMPLES = 32
-"""Answers in each state, by default, where probabilities are not to be had."""
+"""The default number of answers in each state, for players that give no probabilities."""
 
 STATES_AT_ONCE = 256
-"""In how many states a player is asked together."""
+"""The number of states in a batch."""
 
 
 @runtime_checkable
 class GivesProbabilities(Protocol):
-    """A player that can say how likely its answers are, such as a model in this process."""
+    """A player that can compute the probabilities of its answers, such as a model in this process."""
 
     @property
     def gives_probabilities(self) -> bool:
-        """Whether it can, as it is set."""
+        """Whether the player can do so with its current settings."""
         ...
 
     def answer_probabilities(self, turns: Sequence[Turn]) -> Sequence[Sequence[float]]:
-        """For each turn the probability of each of its answers, in order."""
+        """For each turn, the probability of each of its answers, in order."""
         ...
 
 
 @dataclass(frozen=True)
 class Question:
-    """An information state as a player meets it.
+    """An information state with its prompt.
 
     Attributes:
         decision: The state.
-        turn: What the environment shows there.
+        turn: The environment's turn in this state.
         names: The name of each legal action, by number, in the order of the turn's answers.
     """
 
@@ -69,17 +69,17 @@ class Question:
 
 @dataclass(frozen=True)
 class StatePolicy:
-    """What a player does in one information state.
+    """A player's policy in one information state.
 
     Attributes:
         label: The state's short name.
-        seat: Who is asked.
-        depth: How many moves were made before.
+        seat: The seat to move.
+        depth: The number of moves before this state.
         actions: The names of the legal actions.
-        probabilities: Of each, among all answers: with `illegal` they sum to 1.
-        illegal: The rest.
-        best: For each action whether it is as good as any.
-        optimum: For each action its probability in the optimum, see `policy_values`.
+        probabilities: The share of each action among all answers.
+        illegal: The share of all other answers.
+        best: For each action, whether no action is better.
+        optimum: The probability of each action in the optimum, see `policy_values`.
     """
 
     label: str
@@ -93,17 +93,17 @@ class StatePolicy:
 
     @property
     def optimal(self) -> float:
-        """The share of answers that are legal and as good as any."""
+        """The share of answers that are legal and optimal."""
         return sum(p for p, good in zip(self.probabilities, self.best, strict=True) if good)
 
     @property
     def losing(self) -> float:
-        """The share of answers that are legal, and lose value against the best one."""
+        """The share of answers that are legal and worse than the best action."""
         return sum(p for p, good in zip(self.probabilities, self.best, strict=True) if not good)
 
     @property
     def silent(self) -> bool:
-        """Whether no answer at all was legal."""
+        """Whether no answer was legal."""
         return not any(self.probabilities)
 
 
@@ -113,15 +113,15 @@ class ExactReport:
 
     Attributes:
         case: The canonical case.
-        prompt: What was shown, see `Task`.
+        prompt: "full", "unlisted" or "brief".
         way: "probabilities" or "samples".
-        samples: How many answers were drawn in each state; 0 with probabilities.
-        hidden: Whether the game hides something. Then "optimal" is near the best reply to an equilibrium.
-        worth: The values of the policy given that an answer is legal.
-        floor: The NashConv that the optimum itself would show if it were sampled as often: what is noise alone. 0
-            where nothing is hidden, and where one answer or none is drawn in each state.
-        mistakes: How many answers were drawn that were no legal ones, by reason.
-        states: What it does in each information state.
+        samples: The number of answers drawn in each state; 0 for probabilities.
+        hidden: Whether the game has hidden information. Then "optimal" means near the best response to an equilibrium.
+        worth: The values of the policy conditional on legal answers.
+        floor: The NashConv of the optimum when it is sampled as often, which is noise alone; 0 without hidden
+            information, and with at most one answer in each state.
+        mistakes: The number of illegal answers, by reason.
+        states: The policy in each information state.
     """
 
     case: str
@@ -140,7 +140,7 @@ class ExactReport:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """All numbers of the whole game, by name, as for a logger."""
+        """All metrics of the whole game, by name."""
         open_ = [state for state in self.states if not all(state.best)]
         return {
             "states": len(self.states),
@@ -173,22 +173,22 @@ def score_policy(
     samples: int | None = None,
     advance: Callable[[int], None] = lambda states: None,
 ) -> ExactReport:
-    """Ask a player in every information state of a game, and score its policy.
+    """Measure a player's policy in every information state of a game, and score it.
 
     Args:
-        player: Who answers, on both seats.
-        case: The game, in any spelling.
-        prompt: What a model is shown, see `Task`.
-        samples: How many answers are drawn in each state. None: the probabilities of the answers where the player
-            gives them, else `SAMPLES`.
-        advance: Called with how many states were asked since the last call.
+        player: The player, on both seats.
+        case: The game, in any accepted spelling.
+        prompt: "full", "unlisted" or "brief".
+        samples: The number of answers in each state. None uses the probabilities of the answers if the player gives
+            them, else `SAMPLES` answers.
+        advance: Called with the number of states since the last call.
 
     Raises:
-        UserError: The game is too large, or has no exact values.
+        UserError: The game is too large or has no exact values.
         ValueError: `samples` is below 1.
     """
     if samples is not None and samples < 1:
-        raise ValueError(f"samples is at least 1, got {samples}")
+        raise ValueError(f"samples must be at least 1, got {samples}")
     questions = questions_of(load(case).case, prompt)
     if samples is None and not (isinstance(player, GivesProbabilities) and player.gives_probabilities):
         samples = SAMPLES
@@ -205,10 +205,10 @@ def score_policy(
 
 
 def score_reference(which: str, case: str, prompt: str = "full") -> ExactReport:
-    """A policy to compare with, by its own probabilities.
+    """The report of a reference policy.
 
     Args:
-        which: "uniform", the random legal player, or "optimum", see `policy_values`.
+        which: "uniform" for the random legal player, or "optimum", see `policy_values`.
         case: As in `score_policy`.
         prompt: As in `score_policy`.
 
@@ -248,14 +248,14 @@ def _scored(
 
 @lru_cache(maxsize=32)
 def questions_of(case: str, prompt: str) -> tuple[Question, ...]:
-    """Every information state of a canonical case, as its own session shows it.
+    """Every information state of a canonical case, with the turn of the environment's own session.
 
     Raises:
         UserError: As `decisions_of`.
     """
     game, questions = load(case), []
     for k, decision in enumerate(decisions_of(case)):
-        # The number of the state is the task's, so that each has dice of its own.
+        # The task's number is that of the state, so that each state has its own dice.
         task = OpenSpielTask(
             "openspiel", case, k, manner=OpenSpielManner(prompt=prompt), pay=OpenSpielPay(reward="legal")
         )
@@ -267,7 +267,7 @@ def questions_of(case: str, prompt: str) -> tuple[Question, ...]:
 def _sampled(
     player: Player, questions: Sequence[Question], samples: int, mistakes: Counter[str]
 ) -> list[tuple[float, ...]]:
-    """How often each action was answered, as shares of all answers; what was none is counted in `mistakes`."""
+    """The share of each action among all answers. Other answers are counted in `mistakes`."""
     turns = [
         dataclasses.replace(question.turn, dice=(*question.turn.dice, draw))
         for question in questions
@@ -286,7 +286,7 @@ def _sampled(
 
 
 def _given_legal(question: Question, row: Sequence[float]) -> dict[int, float]:
-    """The policy where an answer is legal; uniform where none is."""
+    """The policy conditional on a legal answer; uniform if there is none."""
     total = sum(row)
     if not total:
         return dict.fromkeys(question.names, 1 / len(row))
@@ -301,7 +301,7 @@ def _state_policy(question: Question, row: Sequence[float]) -> StatePolicy:
         depth=decision.depth,
         actions=tuple(question.names.values()),
         probabilities=tuple(row),
-        # Rounding may carry the sum past 1.
+        # Rounding may bring the sum above 1.
         illegal=max(0.0, 1.0 - sum(row)),
         best=tuple(action in decision.best for action in question.names),
         optimum=tuple(decision.optimum[action] for action in question.names),
@@ -310,7 +310,7 @@ def _state_policy(question: Question, row: Sequence[float]) -> StatePolicy:
 
 @lru_cache(maxsize=16)
 def _floor(case: str, samples: int) -> float:
-    """The NashConv of the optimum, seen through so many draws in each state."""
+    """The NashConv of the optimum when each state is sampled `samples` times."""
     seen: dict[str, dict[int, float]] = {}
     for key, row in optimum_of(case).items():
         drawn = Counter(generator("floor", case, samples, key).choices(tuple(row), tuple(row.values()), k=samples))

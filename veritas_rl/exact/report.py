@@ -1,19 +1,21 @@
 """The report of an exact evaluation: a table for each case, exact.json, and a picture of each policy.
 
-The picture of a small game shows each information state: how likely each action is, what is no legal answer, and
-beside it the equilibrium. That of a larger one shows what becomes of the answers, by how many moves were made before.
+The picture of a small game shows, for each information state, the probability of each action, the share of illegal
+answers, and the equilibrium. The picture of a larger game shows the shares of optimal, losing and illegal answers by
+the number of earlier moves.
 """
 
 import dataclasses
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from veritas_rl.checkpoints.folder import write_whole
@@ -23,8 +25,11 @@ from veritas_rl.judging.report import draw_level
 
 matplotlib.use("Agg")
 
+SCREEN = 21
+"""The most lines that a printed report takes; the rest of a screen is for the paths of its files."""
+
 FEW_STATES = 48
-"""Up to this many information states have a bar each."""
+"""The most information states for which the picture has one bar each."""
 
 KUHN_EQUILIBRIA: Mapping[str, tuple[float, float]] = {
     "0J": (0, 1 / 3),
@@ -40,14 +45,14 @@ KUHN_EQUILIBRIA: Mapping[str, tuple[float, float]] = {
     "1Kp": (1, 1),
     "1Kb": (1, 1),
 }
-"""The least and greatest probability of a bet in any equilibrium of Kuhn poker (Kuhn 1950). Those of player 0 hang
-together: with a bet on J of probability x, one on K has 3x, and a call with Q has x + 1/3."""
+"""The lowest and highest probability of a bet in any equilibrium of Kuhn poker (Kuhn 1950). Player 0 bets J with some
+probability x, K with 3x, and calls with Q with x + 1/3."""
 
 OPTIMAL, LOSING, ILLEGAL = "tab:green", "tab:orange", "0.75"
 
 
 def values_of(evaluation: ExactEvaluation) -> dict[str, Any]:
-    """The whole report as plain values. The states of a reference are left out: each state has its optimum."""
+    """The whole report as plain values, without the states of references."""
     return {
         "settings": dataclasses.asdict(evaluation.settings),
         "players": evaluation.players,
@@ -64,7 +69,8 @@ def values_of(evaluation: ExactEvaluation) -> dict[str, Any]:
 
 
 def write(evaluation: ExactEvaluation, folder: Path) -> list[Path]:
-    """Write exact.json, a picture of each judged policy and, of an experiment, of its newest and of its steps."""
+    """Write exact.json and a picture of each judged policy; for an experiment, the newest policy and a picture of all
+    steps."""
     paths = [folder / "exact.json"]
     write_whole(paths[0], json.dumps(values_of(evaluation), indent=2) + "\n")
     label = _labels(evaluation)
@@ -80,7 +86,26 @@ def write(evaluation: ExactEvaluation, folder: Path) -> list[Path]:
 
 
 def print_report(evaluation: ExactEvaluation, console: Console) -> None:
-    """Print the tables."""
+    """Print the tables and the notes.
+
+    If they do not fit a screen of `SCREEN` lines, the last notes are left out, then the earlier checkpoints of an
+    experiment; exact.json holds all of them.
+    """
+    names = [*evaluation.players, *REFERENCES]
+    last = [name for name in names if name in evaluation.last or name in REFERENCES]
+    counts = range(len(evaluation.notes), -1, -1)
+    parts, shortened = list[RenderableType](), False
+    for number, (shown, count) in enumerate(product((names, last), counts)):
+        parts, shortened = list(_parts_of(evaluation, shown, evaluation.notes[:count])), number > 0
+        if sum(len(console.render_lines(part)) for part in parts) <= SCREEN:
+            break
+    for part in parts:
+        console.print(part, soft_wrap=isinstance(part, str), highlight=False)
+    if shortened:
+        console.print("shortened to fit a screen: exact.json has every checkpoint and note", highlight=False)
+
+
+def _parts_of(evaluation: ExactEvaluation, names: Sequence[str], notes: Sequence[str]) -> Iterator[RenderableType]:
     label = _labels(evaluation)
     for case, found in evaluation.reports.items():
         first = next(iter(found.values()))
@@ -88,6 +113,7 @@ def print_report(evaluation: ExactEvaluation, console: Console) -> None:
             title=f"{case}: {len(first.states)} states, worth {_pair(first.worth.game)} to seats 0 and 1",
             title_justify="left",
             box=SIMPLE_HEAD,
+            show_edge=False,
             pad_edge=False,
             padding=(0, 1, 0, 0),
         )
@@ -95,7 +121,7 @@ def print_report(evaluation: ExactEvaluation, console: Console) -> None:
         rest = "illegal/\nother %" if any(report.way == "probabilities" for report in found.values()) else "illegal %"
         for column in ("NashConv", "worst case", "against the\noptimum", "optimal\n%", "losing\n%", rest):
             table.add_column(column, justify="right", no_wrap=True)
-        for name, report in found.items():
+        for name, report in ((name, found[name]) for name in dict.fromkeys(names) if name in found):
             metrics = report.metrics
             table.add_row(
                 label[name],
@@ -105,11 +131,9 @@ def print_report(evaluation: ExactEvaluation, console: Console) -> None:
                 *(f"{100 * metrics[rate]:.1f}" for rate in ("optimal_rate", "value_losing_rate", "illegal_mean")),
                 style="dim" if name in REFERENCES else "",
             )
-        console.print(table)
-    for note in evaluation.notes:
-        console.print(f"note: {note}", soft_wrap=True, highlight=False)
-    times = ", ".join(f"{case} {seconds:.1f} s" for case, seconds in evaluation.seconds.items())
-    console.print(f"took: {times}", highlight=False)
+        yield table
+    yield from (f"note: {note}" for note in notes)
+    yield "time: " + ", ".join(f"{case} {seconds:.1f} s" for case, seconds in evaluation.seconds.items())
 
 
 def draw(report: ExactReport, name: str, path: Path) -> None:
@@ -124,7 +148,7 @@ def draw(report: ExactReport, name: str, path: Path) -> None:
     axes.set_title(f"{name} in {report.case}: NashConv {report.nash_conv:.3f} ({way})", loc="left", fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower left", ncols=5, frameon=False, fontsize=9)
-    # Without the version of the library, which would differ from machine to machine.
+    # The version of matplotlib is left out, so that the bytes are the same on every machine.
     figure.savefig(path, dpi=130, metadata={"Software": None})
 
 
@@ -143,13 +167,13 @@ def draw_steps(reports: Mapping[int, ExactReport], uniform: ExactReport, path: P
 
 
 def _draw_states(axes: Any, report: ExactReport) -> None:
-    """A bar for each information state, made of its actions; a stroke or a span says what an equilibrium does."""
+    """A bar for each information state, divided into its actions; a mark or a range shows the equilibrium."""
     actions = list(dict.fromkeys(name for state in report.states for name in state.actions))
     colors = [f"C{number}" for number in range(len(actions))]
     states = sorted(report.states, key=lambda state: (state.seat, state.depth))
     shares = [_by_name(state, state.probabilities) for state in states]
     left = [0.0] * len(states)
-    # The last action first, so that its share can be read on the axis: in poker a bet or a raise.
+    # The last action, in poker a bet or a raise, starts at 0, so that its share can be read from the axis.
     for action, color in reversed(list(zip(actions, colors, strict=True))):
         widths = [share.get(action, 0.0) for share in shares]
         axes.barh(range(len(states)), widths, left=left, height=0.62, color=color, alpha=0.75, label=action)
@@ -166,7 +190,8 @@ def _draw_states(axes: Any, report: ExactReport) -> None:
 
 
 def _equilibria(case: str, state: StatePolicy, action: str) -> tuple[float, float]:
-    """The least and greatest probability of an action in an equilibrium; in the known one, where not all are."""
+    """The lowest and highest probability of an action in all equilibria, or its probability in the one known
+    equilibrium."""
     if case == "kuhn_poker":
         return KUHN_EQUILIBRIA[state.label]
     known = _by_name(state, state.optimum).get(action, 0.0)
@@ -178,7 +203,7 @@ def _by_name(state: StatePolicy, values: Sequence[float]) -> dict[str, float]:
 
 
 def _draw_depths(axes: Any, report: ExactReport) -> None:
-    """A bar for each number of moves made before: the mean share of answers that are optimal, lose value, are none."""
+    """A bar for each number of earlier moves: the mean shares of optimal, losing and illegal answers."""
     depths = sorted({state.depth for state in report.states})
     rows = [[state for state in report.states if state.depth == depth] for depth in depths]
     good = [_mean([state.optimal for state in row]) for row in rows]
@@ -201,12 +226,12 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _pair(values: tuple[float, float]) -> str:
-    # Rounded first: -0.0 would read as a loss.
+    # Rounding comes first, because -0.0 would look like a loss.
     return " ".join(f"{round(value, 3) + 0.0:+.3f}" for value in values)
 
 
 def _labels(evaluation: ExactEvaluation) -> dict[str, str]:
-    """A short name for each player: the last part of a folder's path, where these differ."""
+    """A short name for each player: the last part of a path if it is unique, else the whole name."""
     names = [*evaluation.players, *(name for name in REFERENCES if name not in evaluation.players)]
     parts = {name: name if "://" in name else name.rstrip("/").rpartition("/")[2] for name in names}
     parts |= {name: f"step {step}" for name, step in evaluation.steps.items()}

@@ -1,4 +1,4 @@
-"""An evaluation: opens players, plays games or takes them from the ledger, and computes all statistics.
+"""Runs an evaluation: opens players, plays games or reads them from the ledger, and computes all statistics.
 
 `train/tools/evaluate.py` is its command line.
 """
@@ -41,10 +41,10 @@ EVALUATIONS = Path(__file__).resolve().parents[2] / "train/outputs/evaluations"
 """The default folder of evaluations."""
 
 OPPONENTS = ("random",)
-"""Who plays the other seats where nobody is named."""
+"""The default opponents."""
 
 MODEL_OPENING = 2
-"""Random moves at the start of games between models: without dice, two models play the same game again and again."""
+"""Random moves at the start of games between models. Without them, two models at temperature 0 repeat one game."""
 
 AT_ONCE = 2048
 """The most games that run together."""
@@ -52,23 +52,23 @@ AT_ONCE = 2048
 
 @dataclass(frozen=True)
 class Settings:
-    """What is evaluated, and how.
+    """The settings of an evaluation.
 
     Attributes:
-        checkpoint: Who is judged, see `loading`.
-        env: The environment that is played.
-        compare: With whom it is compared on the same games; None for nobody.
-        opponents: Who sits on the other seats, each in games of its own.
-        games: Of each case, against each opponent; rounded up to whole deals. Where there are no other seats, tasks of
-            each case.
-        cases: What is played, as people name it, with commas; "" for all cases of the environment.
-        seed: Of the deals, the bots and the replies.
+        checkpoint: The judged player, see `loading`.
+        env: The environment.
+        compare: The player that the checkpoint is compared with on the same games; None for no comparison.
+        opponents: The opponents. Each plays all other seats in games of its own.
+        games: The number of games of each case against each opponent, rounded up to whole deals. Without other seats,
+            the number of tasks of each case.
+        cases: The cases as users name them, separated by commas; "" for all cases of the environment.
+        seed: The seed of the deals, the bots and the replies.
         prompt: "full", "unlisted" or "brief".
-        opening: How many random moves each game begins with; None for none against bots, `MODEL_OPENING` against
-            models.
+        opening: The number of random moves at the start of each game; None for 0 against bots and `MODEL_OPENING`
+            against models.
         max_moves: See `Rules`.
-        relabelled: Whether single answers are judged in the perturbations of the environment, too.
-        replies: How models write.
+        relabelled: Whether single answers are also judged in the perturbations of the environment.
+        replies: The settings of models' replies.
         base: See `open_player`.
         config: Further settings of the environment, as pairs of key and value.
     """
@@ -90,44 +90,46 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.games < 1:
-            raise UserError(f"one episode at least is needed, {self.games} were given")
+            raise UserError(f"--num_episodes must be at least 1, got {self.games}")
         if not self.opponents:
-            raise UserError(f"no opponent is named: {', '.join(forms_of(self.env))} or a checkpoint")
+            raise UserError(
+                f"--opponent names no player; name one or more of {', '.join(forms_of(self.env))}, or a checkpoint"
+            )
         if self.compare == self.checkpoint:
-            raise UserError(f"{self.compare} is compared with itself: name another checkpoint")
+            raise UserError(f"--compare and --checkpoint are both {self.compare}; give another checkpoint to --compare")
 
     @property
     def folder(self) -> Path:
-        """Where the same command finds its games again."""
+        """The default output folder. The same command finds its finished games there."""
         return folder_of(self.checkpoint, self)
 
     def rules(self, opening: int = 0) -> Rules:
-        """What holds in games with this opening."""
+        """The rules of games with this number of opening moves."""
         return Rules(self.env, self.seed, self.prompt, opening, self.max_moves, self.config)
 
 
 def folder_of(checkpoint: str, settings: object) -> Path:
-    """A folder for what these settings find about a checkpoint."""
+    """The default output folder for a checkpoint and settings."""
     name = re.sub(r"[^\w.-]+", "-", checkpoint.rstrip("/")).strip("-")[-40:]
     return EVALUATIONS / f"{name}-{digest(settings):016x}"
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Everything that an evaluation found.
+    """The results of an evaluation.
 
     Attributes:
-        settings: How it was made.
-        players: The judged players, by name, with their identities.
+        settings: The settings of the evaluation.
+        players: The identity of each judged player, by name.
         rows: See `rows_of`.
         milestones: See `milestones_of`.
-        versus: The comparison; empty without one.
-        perturbed: The check for answers by heart; empty without one.
-        notes: What a reader must know, a sentence each.
-        seconds: How long the games took that were played now.
-        played: How many were played now; the others were in the ledger.
+        versus: The comparisons of two players; may be empty.
+        perturbed: The checks for memorized answers; may be empty.
+        notes: Sentences that a reader needs to interpret the results.
+        seconds: The time in seconds of the games played by this run.
+        played: The number of games played by this run; the others were in the ledger.
         games: All games, in the order of the pairings.
-        cost: What servers were asked for this folder, see `Purse.values`.
+        cost: The cost of servers for this folder, see `Purse.values`.
     """
 
     settings: Settings
@@ -146,18 +148,18 @@ class Evaluation:
 def evaluate(
     settings: Settings, folder: Path, console: Console, games_to_show: int = 0, purse: Purse | None = None
 ) -> Evaluation:
-    """Play what is not played yet, and judge.
+    """Play the games that are not in the ledger, and compute the statistics of all.
 
     Args:
-        settings: What to evaluate.
-        folder: Where finished games, and models that are merged for it, are kept.
+        settings: The settings of the evaluation.
+        folder: The folder of the finished games, and of models that are merged for the evaluation.
         console: Where to print.
-        games_to_show: How many games are kept move by move, see `shown`.
-        purse: Counts what servers are asked, and may bound what it costs.
+        games_to_show: How many games are recorded move by move, see `shown`.
+        purse: The counter of servers' costs, with or without a budget.
 
     Raises:
-        UserError: A player or a game does not exist, or cannot be played, or the budget is spent; games that are
-            finished are kept.
+        UserError: A player or a game does not exist or cannot be played, or the budget is spent. Finished games are
+            kept.
     """
     tasks = {case: found[0] for case, found in tasks_of(settings.cases, 1, settings.rules()).items()}
     seats = {case: seats_of(task) for case, task in tasks.items()}
@@ -173,7 +175,9 @@ def evaluate(
                 stack.callback(made[name].close)
         judged = [made[settings.checkpoint], *([made[settings.compare]] if settings.compare else ())]
         if len(judged) == 2 and judged[0].identity == judged[1].identity:
-            raise UserError(f"{judged[0].name} and {judged[1].name} are the same player: name another to compare with")
+            raise UserError(
+                f"{judged[0].name} and {judged[1].name} are the same player; give another checkpoint to --compare"
+            )
         for player in judged:
             if not player.is_model:
                 check_bot(player.name, settings.env, tasks)
@@ -181,7 +185,7 @@ def evaluate(
         for opponent in dict.fromkeys(needed):
             rules = settings.rules(_opening(settings, made[opponent], max(seats.values())))
             more = pair(settings.cases, settings.games, judged, [made[opponent]], rules)
-            # A game for one does not depend on the opponent of the others.
+            # A game without opponent is played once.
             pairings += [game for game in more if game.opponent or opponent == needed[0]]
         ledger = Ledger(folder / LEDGER)
         stack.callback(ledger.close)
@@ -210,7 +214,7 @@ def evaluate(
 
 
 def at_once(replies: ReplySettings, purse: Purse | None) -> int:
-    """How many games run together: few where a budget may end, because it loses the games that are not finished."""
+    """How many games run together. With a budget they are few, because a spent budget loses unfinished games."""
     return min(AT_ONCE, replies.concurrency) if purse and purse.budget is not None else AT_ONCE
 
 
@@ -223,11 +227,11 @@ def _opening(settings: Settings, opponent: NamedPlayer, seats: int) -> int:
 def _play(
     pairings: Sequence[Pairing], ledger: Ledger, shown: Shown, console: Console, together: int
 ) -> tuple[float, int]:
-    """Play what the ledger lacks; the seconds that it took, and how many games it was."""
+    """Play the games that the ledger lacks; return the seconds and the number of games."""
     missing = [pairing for pairing in pairings if pairing.key not in ledger.games]
     total, done = len(pairings), len(pairings) - len(missing)
     if done:
-        console.print(f"{done} of {total} games are finished already: {ledger.path}", soft_wrap=True, highlight=False)
+        console.print(f"{done} of {total} games are already finished: {ledger.path}", soft_wrap=True, highlight=False)
     started = time.monotonic()
     with progress(console, total, done, "game" if pairings[0].task.mode == "episode" else "task") as advance:
 
@@ -250,30 +254,32 @@ def _notes(
     notes = []
     environment = get_environment(settings.env)
     if settings.relabelled and is_bot(settings.checkpoint, settings.env):
-        notes.append(f"{settings.checkpoint} reads no labels: no perturbation was checked.")
+        notes.append(f"{settings.checkpoint} is a bot and reads no prompt, so --relabelled was ignored for it.")
     if max(seats.values()) == 1 and settings.opponents != OPPONENTS:
-        notes.append(f"nobody sits on another seat: the opponent {', '.join(settings.opponents)} did not play.")
+        notes.append(
+            f"The opponent {', '.join(settings.opponents)} did not play, because the tasks have no other seat."
+        )
     for case, task in tasks.items():
         if settings.relabelled and not environment.perturbations(task):
-            notes.append(f"{case} has no perturbation with prompt={settings.prompt}.")
+            notes.append(f"{case} has no perturbation with --prompt {settings.prompt}.")
         whole = -(-settings.games // seats[case]) * seats[case]
         if whole != settings.games:
             notes.append(
-                f"{case}: {whole} games instead of {settings.games}, so that each deal is played from each of "
-                f"{seats[case]} seats."
+                f"{case}: {whole} games were played instead of {settings.games}, so that each deal is played from each "
+                f"of the {seats[case]} seats."
             )
         if seats[case] > 1:
             notes += notes_of(settings.opponents, settings.env, [case])
     for row in rows:
-        # Two models that draw no lots have only the deal to differ by; a bot's dice make a game that comes twice count
-        # twice.
+        # Between two models at temperature 0, only the deal makes games differ. Against a bot, a game that occurs twice
+        # counts twice, because the bot draws at random.
         undrawn = settings.replies.temperature == 0 and row.opponent != ALONE and not is_bot(row.opponent, settings.env)
         if undrawn and row.seat == ALL and row.case != ALL and row.distinct < row.games:
             notes.append(
                 f"{row.case}: only {row.distinct} of {row.games} games of {row.player} against {row.opponent} are "
-                "different, and the intervals are too narrow: raise --opening or --temperature."
+                "different, so the intervals are too narrow. Raise --opening or --temperature."
             )
     void = sum(game.reason in VOID for game in games)
     if void:
-        notes.append(f"{void} games ended by another seat's mistake or by the cap on moves: they count as not won.")
+        notes.append(f"{void} games ended by another seat's mistake or by the limit of moves. They count as not won.")
     return notes

@@ -1,14 +1,14 @@
 """The report of an evaluation: a table on the terminal, and report.json, report.html and report.png.
 
-The same evaluation gives the same bytes, but for what stands under "times". The page holds its picture and its style,
-and asks no other machine for anything.
+The same evaluation gives the same bytes, except for "times". The page includes its picture and its style, and loads
+nothing from a network.
 """
 
 import base64
 import dataclasses
 import json
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import matplotlib
 from jinja2 import Environment
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from veritas_rl.checkpoints.folder import write_whole
@@ -25,26 +25,33 @@ from veritas_rl.judging.evaluation import Evaluation
 from veritas_rl.judging.perturbed import PerturbedCheck
 from veritas_rl.judging.report import percent
 from veritas_rl.judging.statistics import Comparison, Estimate
-from veritas_rl.judging.summary import ALL, THRESHOLDS, Row, describe_divergences, grouped, level_of
+from veritas_rl.judging.summary import ALL, THRESHOLDS, Row, Versus, describe_divergences, grouped, level_of
 from veritas_rl.players.cost import describe
 
 matplotlib.use("Agg")
 
 CAPTION = (
-    "95% intervals: of a rate the span of Wilson's and of one resampled by deal, of a mean score resampled by deal."
+    "95% intervals. The interval of a rate covers Wilson's interval and the bootstrap interval by deal; the interval "
+    "of a mean score is the bootstrap interval by deal."
 )
 CAPTION_OF_ANSWERS = (
-    "95% intervals: of a rate the span of Wilson's and of one resampled by class, of a mean value resampled by class. "
-    "A class holds the tasks that ask the same."
+    "95% intervals. The interval of a rate covers Wilson's interval and the bootstrap interval by class; the interval "
+    "of a mean value is the bootstrap interval by class. A class holds equivalent tasks."
 )
+SCREEN = 20
+"""The most lines that a printed report takes; four more of a screen are for the paths of its files."""
+
+NOTES = 3
+"""How many notes a shortened report prints."""
+
+INTERVALS = "95% intervals in brackets"
 NEEDED = "games that this difference would need for a power of 80%"
 
 
 def values_of(evaluation: Evaluation) -> dict[str, Any]:
     """The whole report as plain values."""
     settings = {**dataclasses.asdict(evaluation.settings), "config": dict(evaluation.settings.config)}
-    # The first row of a player and an opponent is over everything.
-    total = {(row.player, row.opponent): row for row in reversed(evaluation.rows) if row.seat == ALL}.values()
+    total = _totals(evaluation)
     seconds = evaluation.seconds
     return {
         "settings": settings,
@@ -69,7 +76,7 @@ def values_of(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def write(evaluation: Evaluation, folder: Path) -> list[Path]:
-    """Write the three files of the report, and return where they are."""
+    """Write the three files of the report, and return their paths."""
     values = values_of(evaluation)
     picture = folder / "report.png"
     draw(evaluation, picture)
@@ -93,96 +100,197 @@ def write(evaluation: Evaluation, folder: Path) -> list[Path]:
 
 
 def render(template: str, *, package: str = "veritas_rl.judging", **values: Any) -> str:
-    """A page of a package's template, in the style that all reports share."""
+    """Render a package's template as a page in the style of all reports."""
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"percent": percent, "change": change, "p": p_value, "number": _number}
     style = files("veritas_rl.judging").joinpath("report.css").read_text("utf-8")
     return environment.from_string(files(package).joinpath(template).read_text("utf-8")).render(style=style, **values)
 
 
+def _totals(evaluation: Evaluation) -> list[Row]:
+    # The first row of each player and opponent covers all its games.
+    return [rows[0] for _, rows in grouped(evaluation.rows, lambda row: (row.player, row.opponent))]
+
+
 def has_games(evaluation: Evaluation) -> bool:
-    """Whether whole games were played, and not single answers given."""
+    """Whether whole games were played; False for single answers."""
     return evaluation.rows[0].wins is not None
 
 
 def caption_of(evaluation: Evaluation) -> str:
-    """What the intervals are."""
+    """A sentence that says how the intervals are computed."""
     return CAPTION if has_games(evaluation) else CAPTION_OF_ANSWERS
 
 
 def print_report(evaluation: Evaluation, console: Console) -> None:
-    """Print the tables."""
-    label = labels_of(evaluation)
-    environment = get_environment(evaluation.settings.env)
-    games = has_games(evaluation)
-    for (player, opponent), rows in grouped(evaluation.rows, lambda row: (row.player, row.opponent)):
-        if games:
-            columns = ("games", "won/drawn/\nlost %", "score", "success %", "illegal/\ncut %")
-            table = _table(f"{label[player]} against {label[opponent]}", columns)
-        else:
-            measures = (f"{_wrapped(environment.answers)} %", f"{_wrapped(environment.solved)} %")
-            table = _table(f"{label[player]} on held-out tasks", ("tasks", *measures, "mean value"), "group")
-        for row in rows:
-            table.add_row(*_cells(row), style="" if row.seat == ALL else "dim")
-        console.print(table)
-        for row in rows:
-            if row.measures and row.seat == ALL:
-                counted = ", ".join(f"{name} {_number(found)}" for name, found in row.measures.items())
-                console.print(f"{row.case}: {counted}", highlight=False)
-    console.print(caption_of(evaluation), style="dim")
-    for milestone in evaluation.milestones:
-        console.print(
-            f"{milestone.level} (against {', '.join(label[name] for name in milestone.opponents)}): "
-            f"success over {milestone.threshold} asked, {percent(milestone.success)} reached by "
-            f"{label[milestone.player]}: {milestone.verdict}",
-            soft_wrap=True,
-            highlight=False,
-        )
+    """Print the tables and the notes, shortened if they do not fit a screen of `SCREEN` lines.
+
+    The rows of single seats are left out first, then comparisons by game or group, then the tables. The files of
+    `write` hold all of them.
+    """
+    over_seats = [row for row in evaluation.rows if row.seat == ALL]
+    choices = (
+        _parts_of(evaluation, evaluation.rows),
+        _parts_of(evaluation, over_seats),
+        _short_parts_of(evaluation, over_seats),
+        list(_lines_of_totals(evaluation))[:SCREEN],
+    )
+    parts, shortened = list[RenderableType](), False
+    for number, choice in enumerate(choices):
+        parts, shortened = list(choice), number > 0
+        if sum(len(console.render_lines(part)) for part in parts) <= SCREEN:
+            break
+    for part in parts:
+        console.print(part, soft_wrap=isinstance(part, str), highlight=False)
+    if shortened:
+        console.print("shortened to fit a screen: report.html has every row, comparison and note", highlight=False)
+
+
+def _parts_of(evaluation: Evaluation, rows: Sequence[Row]) -> Iterator[RenderableType]:
+    """Tables of these rows, every comparison, and every note."""
+    label, games = labels_of(evaluation), has_games(evaluation)
+    for (player, opponent), inside in grouped(rows, lambda row: (row.player, row.opponent)):
+        title = f"{label[player]} against {label[opponent]}" if games else f"{label[player]} on held-out tasks"
+        yield _table_of_rows(evaluation, inside, title)
+        yield from _lines_of_measures(inside)
+    yield INTERVALS
+    yield from _lines_of_milestones(evaluation)
     for opponent, found in grouped(evaluation.versus, lambda versus: versus.opponent):
-        table = _table(
-            f"{label[found[0].first]} less {label[found[0].second]}"
-            + (f", against {label[opponent]}" if games else ""),
-            ("measure", "difference", "p", f"{'games' if games else 'tasks'} for\n80% power"),
-            "game" if games else "group",
+        title = f"{label[found[0].first]} less {label[found[0].second]}"
+        yield _table_of_versus(evaluation, found, title + (f", against {label[opponent]}" if games else ""))
+    yield from _lines_of_divergences(evaluation)
+    yield from _lines_of_perturbed(evaluation)
+    yield from (f"note: {note}" for note in evaluation.notes)
+    yield from _lines_of_cost(evaluation)
+
+
+def _short_parts_of(evaluation: Evaluation, rows: Sequence[Row]) -> Iterator[RenderableType]:
+    """One table of these rows, one of the comparisons over all games, and the first notes."""
+    label, games = labels_of(evaluation), has_games(evaluation)
+    named: list[Row] = []
+    for (player, opponent), inside in grouped(rows, lambda row: (row.player, row.opponent)):
+        name = f"{label[player]} against {label[opponent]}" if games else label[player]
+        parts = [dataclasses.replace(row, case=f"  {row.case}") for row in inside[1:]]
+        named += [dataclasses.replace(inside[0], case=name), *parts]
+    yield _table_of_rows(evaluation, named, "all games" if games else "held-out tasks")
+    yield from _lines_of_milestones(evaluation)
+    if evaluation.versus:
+        found = [
+            dataclasses.replace(versus, case=f"against {label[versus.opponent]}" if games else versus.case)
+            for versus in _total_versus(evaluation)
+        ]
+        yield _table_of_versus(evaluation, found, f"{label[found[0].first]} less {label[found[0].second]}")
+    yield from _lines_of_divergences(evaluation)
+    yield from (f"note: {note}" for note in evaluation.notes[:NOTES])
+    yield from _lines_of_cost(evaluation)
+
+
+def _lines_of_totals(evaluation: Evaluation) -> Iterator[str]:
+    """A line for each comparison over all games, for each milestone, and for each player and opponent."""
+    environment = get_environment(evaluation.settings.env)
+    label, games = labels_of(evaluation), has_games(evaluation)
+    for versus in _total_versus(evaluation):
+        against = f", against {label[versus.opponent]}" if games else ""
+        yield (
+            f"{label[versus.first]} less {label[versus.second]}{against}: score {change(versus.score.difference)}, "
+            f"p {p_value(versus.score)}; {_divergences(evaluation, versus)}"
         )
-        for versus in found:
-            for case, what, made in ((versus.case, "score", versus.score), ("", "success", versus.success)):
-                table.add_row(case, what, change(made.difference), p_value(made), str(made.values_needed or "-"))
-        console.print(table)
-        for versus in (versus for versus in found if versus.case != ALL):
-            line = describe_divergences(versus.case, versus.games, versus.differing)
-            console.print(line, soft_wrap=True, highlight=False)
+    yield from _lines_of_milestones(evaluation)
+    for row in _totals(evaluation):
+        if games:
+            name, success = f"{label[row.player]} against {label[row.opponent]}", f"success {percent(row.success)}"
+        else:
+            name = label[row.player]
+            success = f"{percent(row.legal)} {environment.answers}, {percent(row.success)} {environment.solved}"
+        yield f"{name}: score {row.score}, {success}"
+    yield from _lines_of_cost(evaluation)
+
+
+def _total_versus(evaluation: Evaluation) -> list[Versus]:
+    # The first comparison of each opponent covers all games.
+    return [found[0] for _, found in grouped(evaluation.versus, lambda versus: versus.opponent)]
+
+
+def _table_of_rows(evaluation: Evaluation, rows: Iterable[Row], title: str) -> Table:
+    environment = get_environment(evaluation.settings.env)
+    if has_games(evaluation):
+        table = _table(title, ("games", "won/drawn/\nlost %", "score", "success %", "illegal/\ncut %"))
+    else:
+        measures = (f"{_wrapped(environment.answers)} %", f"{_wrapped(environment.solved)} %")
+        table = _table(title, ("tasks", *measures, "mean value"), "group")
+    for row in rows:
+        table.add_row(*_cells(row), style="" if row.seat == ALL else "dim")
+    return table
+
+
+def _lines_of_measures(rows: Iterable[Row]) -> Iterator[str]:
+    for row in rows:
+        if row.measures and row.seat == ALL:
+            counted = ", ".join(f"{name} {_number(found)}" for name, found in row.measures.items())
+            yield f"{row.case}: {counted}"
+
+
+def _lines_of_milestones(evaluation: Evaluation) -> Iterator[str]:
+    label = labels_of(evaluation)
+    for milestone in evaluation.milestones:
+        yield (
+            f"milestone {milestone.level}: {label[milestone.player]} {milestone.verdict}: success "
+            f"{percent(milestone.success)}, over {100 * milestone.threshold:.0f}% is asked"
+        )
+
+
+def _table_of_versus(evaluation: Evaluation, found: Iterable[Versus], title: str) -> Table:
+    games = has_games(evaluation)
+    columns = ("measure", "difference", "p", f"{'games' if games else 'tasks'} for\n80% power")
+    table = _table(title, columns, "game" if games else "group")
+    for versus in found:
+        for case, what, made in ((versus.case, "score", versus.score), ("", "success", versus.success)):
+            table.add_row(case, what, change(made.difference), p_value(made), str(made.values_needed or "-"))
+    return table
+
+
+def _lines_of_divergences(evaluation: Evaluation) -> Iterator[str]:
+    label, games = labels_of(evaluation), has_games(evaluation)
+    for versus in _total_versus(evaluation):
+        line = _divergences(evaluation, versus)
+        yield f"against {label[versus.opponent]}: {line}" if games else line
+
+
+def _divergences(evaluation: Evaluation, versus: Versus) -> str:
+    what = "games" if has_games(evaluation) else "tasks"
+    return describe_divergences(len(versus.differing), versus.games, what, "report.json")
+
+
+def _lines_of_perturbed(evaluation: Evaluation) -> Iterator[str]:
+    label = labels_of(evaluation)
     for found in evaluation.perturbed:
-        console.print(
-            f"{label[found.player]} on {len(found.plain.classes)} positions of {found.case}: {_good(found)} "
-            f"{percent(found.plain.optimal_rate)}, {found.description} {percent(found.other.optimal_rate)}; "
-            f"difference {change(found.other.gain_over(found.plain))}, legal {percent(found.plain.legal_rate)} and "
-            f"{percent(found.other.legal_rate)}",
-            soft_wrap=True,
-            highlight=False,
+        yield (
+            f"{label[found.player]} on {len(found.plain.classes)} tasks of {found.case}: {_good(found)} "
+            f"{percent(found.plain.optimal_rate)} unchanged, {percent(found.other.optimal_rate)} {found.description}, "
+            f"difference {change(found.other.gain_over(found.plain))}; legal {percent(found.plain.legal_rate)} "
+            f"unchanged, {percent(found.other.legal_rate)} {found.description}"
         )
-    for note in evaluation.notes:
-        console.print(f"note: {note}", soft_wrap=True, highlight=False)
-    for row in evaluation.cost:
-        console.print(describe(row), soft_wrap=True, highlight=False)
+
+
+def _lines_of_cost(evaluation: Evaluation) -> Iterator[str]:
+    yield from (describe(row) for row in evaluation.cost)
     values = values_of(evaluation)
     tokens, times = values["tokens"], values["times"]
-    what = "games" if games else "tasks"
+    what = "games" if has_games(evaluation) else "tasks"
     speed = f"; {evaluation.played} {what} in {evaluation.seconds:.1f} s" if evaluation.played else ""
-    console.print(
-        f"{tokens['answers']} answers, {tokens['read']} tokens read, {tokens['written']} written{speed}"
-        + (f", {times['games_per_second']:.1f} a second" if times["games_per_second"] else ""),
-        highlight=False,
-    )
+    rate = f", {times['games_per_second']:.1f} a second" if times["games_per_second"] else ""
+    counts = f"{tokens['answers']} answers, {tokens['read']} prompt tokens, {tokens['written']} generated tokens"
+    yield f"{counts}{speed}{rate}"
 
 
 def _wrapped(words: str) -> str:
-    """A column's head, a few words a line."""
     return textwrap.fill(words, 14)
 
 
 def _table(title: str, columns: Sequence[str], first: str = "game") -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table = Table(
+        title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
+    )
     table.add_column(first, overflow="fold")
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
@@ -212,7 +320,7 @@ def _rate(share: Estimate) -> str:
 
 
 def draw(evaluation: Evaluation, path: Path) -> None:
-    """Draw the success rates with their intervals, and what the milestones ask for, as a PNG."""
+    """Draw the success rates with their intervals and the thresholds of the milestones, as a PNG."""
     from matplotlib.figure import Figure
 
     label = labels_of(evaluation)
@@ -231,7 +339,7 @@ def draw(evaluation: Evaluation, path: Path) -> None:
     for place, (_, opponent) in enumerate(labels):
         level = level_of(opponent, evaluation.settings.env)
         if level is not None:
-            asked = "what the milestone asks for" if place == 0 else None
+            asked = "threshold of the milestone" if place == 0 else None
             axes.plot([THRESHOLDS[level]] * 2, [place - 0.4, place + 0.4], color="0.4", linestyle="--", label=asked)
     axes.set(xlim=(-0.01, 1.01), ylim=(len(labels) - 0.4, -0.6), xlabel="success rate, 95% interval")
     against = "\nagainst {}" if has_games(evaluation) else ""
@@ -239,7 +347,7 @@ def draw(evaluation: Evaluation, path: Path) -> None:
     axes.grid(axis="x", alpha=0.3)
     axes.spines[["top", "right", "left"]].set_visible(False)
     figure.legend(loc="outside upper left", ncols=1, frameon=False)
-    # Without the version of the library, which would differ from machine to machine.
+    # The version of matplotlib is left out, so that the bytes are the same on every machine.
     figure.savefig(path, dpi=130, metadata={"Software": None})
 
 
@@ -249,7 +357,7 @@ def change(estimate: Estimate) -> str:
 
 
 def p_value(comparison: Comparison) -> str:
-    """The p-value, as it is printed."""
+    """The p-value with four digits."""
     return f"{comparison.p_value:.4f}"
 
 
@@ -280,7 +388,7 @@ def labels_of(evaluation: Evaluation) -> dict[str, str]:
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
-    """A short name for each: the last part of a folder's path, where these differ."""
+    """A short name for each name: the last part of a path if it is unique, else the whole name."""
     parts = {name: name if "://" in name else name.rstrip("/").rpartition("/")[2] for name in names}
     taken = list(parts.values())
     return {name: part if taken.count(part) == 1 else name for name, part in parts.items()}

@@ -1,8 +1,8 @@
-"""Judging a player on single answers: how many can be read and are allowed, how many solve their task, with intervals.
+"""Judges a player on single answers: the share of legal answers and of solved tasks, with intervals.
 
-The tasks are those of the validation split, whose equivalence classes never occur in training where there are enough of
-them to be split. They may be of one environment, or of several. Some environments estimate what an answer is worth, as
-OpenSpiel by playouts in a game that is too large to be solved; then `Judgement.exact` is false.
+The tasks come from the validation split. Its equivalence classes never occur in training if there are enough classes to
+split. The tasks may belong to several environments. An environment may estimate the value of an answer, as OpenSpiel
+does by playouts in a game that is too large to solve; then `Judgement.exact` is false.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -16,19 +16,19 @@ from veritas_rl.envs.task import Task
 from veritas_rl.judging.statistics import Estimate, clustered_mean
 
 EXACT = ("exact", "solved", "equilibrium")
-"""The values of `Score.details["value_source"]` that stand for an exact value. A score without that detail is exact."""
+"""The values of `Score.details["value_source"]` that mean an exact value. A score without that detail is exact."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What one player did on a list of tasks.
+    """The results of one player on a list of tasks.
 
     Attributes:
-        legal: For each task the share of answers that were no mistake.
-        optimal: For each task the share of answers that solved it.
-        value: For each task the mean value of the answers; a mistake is worth 0.
+        legal: For each task, the share of legal answers.
+        optimal: For each task, the share of answers that solved it.
+        value: For each task, the mean value of the answers; a mistake has the value 0.
         classes: The equivalence class of each task.
-        exact: Whether every value was exact, and not an estimate.
+        exact: Whether every value was exact and none an estimate.
         envs: The environments of the tasks.
     """
 
@@ -41,12 +41,12 @@ class Judgement:
 
     @cached_property
     def legal_rate(self) -> Estimate:
-        """The share of answers that were no mistake."""
+        """The share of legal answers."""
         return clustered_mean(self.legal, self.classes)
 
     @cached_property
     def optimal_rate(self) -> Estimate:
-        """The share of answers that solved their task; a mistake never does."""
+        """The share of answers that solved their task."""
         return clustered_mean(self.optimal, self.classes)
 
     @cached_property
@@ -56,7 +56,7 @@ class Judgement:
 
     @property
     def answers(self) -> str:
-        """What `legal_rate` counts, in the words of the environment; in plain words for several."""
+        """What `legal_rate` counts, in the environment's words; in general words for several environments."""
         return self._described().answers
 
     @property
@@ -69,7 +69,7 @@ class Judgement:
         return type(get_environment(self.envs[0])) if len(self.envs) == 1 else Environment
 
     def gain_over(self, other: "Judgement") -> Estimate:
-        """The difference in optimal rate, this minus the other, paired task by task.
+        """The difference in optimal rate, this minus the other, paired by task.
 
         Raises:
             ValueError: The two were not judged on the same tasks.
@@ -77,7 +77,7 @@ class Judgement:
         return self._difference(other, self.optimal, other.optimal)
 
     def value_gain_over(self, other: "Judgement") -> Estimate:
-        """The difference in mean value, this minus the other, paired task by task.
+        """The difference in mean value, this minus the other, paired by task.
 
         Raises:
             ValueError: The two were not judged on the same tasks.
@@ -86,12 +86,12 @@ class Judgement:
 
     def _difference(self, other: "Judgement", mine: Sequence[float], theirs: Sequence[float]) -> Estimate:
         if self.classes != other.classes:
-            raise ValueError("a paired difference needs the same tasks in the same order")
+            raise ValueError("the two judgements are of different tasks; a paired difference needs the same tasks")
         return clustered_mean([a - b for a, b in zip(mine, theirs, strict=True)], self.classes)
 
 
 def plain_session(task: Task) -> Session:
-    """A fresh session of a task, in its own environment."""
+    """A new session of a task in its environment."""
     return get_environment(task.env).start(task)
 
 
@@ -101,10 +101,9 @@ def judge(
     """Let a player answer each task.
 
     Args:
-        player: Who answers.
+        player: The player.
         tasks: Tasks of a single answer each, as `Environment.single` makes them.
-        draws: How often each is answered; a task counts by its mean, so that a player that draws its answers is judged
-            by what it usually does.
+        draws: How often each task is answered. A task counts with the mean of its answers.
         session_of: Makes the session of a task.
     """
     prepare(tasks)
@@ -121,10 +120,7 @@ def judge(
 
 
 def judge_uniform(tasks: Sequence[Task]) -> Judgement | None:
-    """The uniformly random legal player; None where the legal answers of a task cannot be listed.
-
-    It is judged by the exact expectation over its answers.
-    """
+    """The exact expectation of the uniformly random legal player; None if a task's legal answers cannot be listed."""
     scores: list[list[Score]] = []
     for task in tasks:
         (turn,) = get_environment(task.env).start(task).turns()
@@ -147,7 +143,7 @@ def _is_exact(score: Score) -> bool:
 
 
 def distinct(tasks: Iterable[Task], most: int) -> list[Task]:
-    """The first tasks, at most so many, without those that ask what an earlier one asked, word for word."""
+    """The first `most` tasks, without tasks whose messages are those of an earlier task."""
     seen: set[str] = set()
     kept: list[Task] = []
     for task in prepared(tasks, min(most, 256)):

@@ -1,12 +1,12 @@
-"""Whole games between players, and tasks that one player answers: pairing, playing, and a ledger of what is finished.
+"""Pairs players, plays whole games and single-answer tasks, and keeps a ledger of finished games.
 
-A deal is all that chance decides: cards, dice, the random opening, and the dice of the bots. Every deal is played from
-each seat, and by each of the players that are compared, with the same chance seed. So what differs between two results
-of a deal is the player. A task of a single answer is a game for one: a deal without another seat.
+A deal is everything that chance decides: cards, dice, the random opening, and the random choices of bots. Each deal is
+played from each seat and by each of the compared players, with the same chance seed. So two results of a deal differ
+only by the player. A task of a single answer is treated as a game without other seats.
 
-All games run at once: each call of a model answers the waiting turns of all of them. Each finished game is a line in
-the ledger, so that an interrupted evaluation continues where it was. The result of a game depends on its own task and
-players alone, so it does not matter when it was played, or beside which others.
+All games run at once, and each call of a model answers the waiting turns of all of them. Each finished game is a line
+of the ledger, from which an interrupted evaluation resumes. The result of a game depends on its task and players alone,
+not on the time when it was played or on the other games of the batch.
 """
 
 import dataclasses
@@ -28,22 +28,22 @@ from veritas_rl.players.random import RandomPlayer
 from veritas_rl.seeding import digest
 
 ALONE = "nobody"
-"""The opponent in a game for one."""
+"""The opponent's name in a game without opponent."""
 
 LEDGER = "games.jsonl"
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What holds in every game of an evaluation.
+    """The rules of every game of an evaluation.
 
     Attributes:
-        env: The environment that is played.
+        env: The environment.
         seed: The seed of the deals.
         prompt: What a model is shown, see `Task`.
-        opening: How many random moves each game begins with.
-        max_moves: After how many moves, all seats together, a game that is not over ends as `Reason.UNFINISHED`; 0 for
-            the environment's own limit.
+        opening: The number of random moves at the start of each game.
+        max_moves: The number of moves, over all seats, after which a game ends as `Reason.UNFINISHED`; 0 for the
+            environment's own limit.
         config: Further settings of the environment, as pairs of key and value.
     """
 
@@ -56,26 +56,28 @@ class Rules:
 
     def __post_init__(self) -> None:
         if self.opening < 0 or self.max_moves < 0:
-            raise UserError(f"opening and max_moves are at least 0: {self.opening}, {self.max_moves} were given")
+            raise UserError(f"--opening and --max_moves must be at least 0, got {self.opening} and {self.max_moves}")
 
 
 def tasks_of(cases: str | Sequence[str], count: int, rules: Rules) -> dict[str, list[Task]]:
-    """The validation tasks of an evaluation by case: whole games, where the environment has them.
+    """The validation tasks of an evaluation by case. They are whole games if the environment has whole games.
 
     Args:
-        cases: What is played, as people name it; "" for all cases of the environment.
-        count: At most so many of each case.
-        rules: Their settings.
+        cases: The cases as users name them; "" for all cases of the environment.
+        count: The most tasks of each case.
+        rules: The rules of the evaluation.
 
     Raises:
-        UserError: The environment, a case or a setting does not exist, or a value is refused.
+        UserError: The environment, a case or a setting does not exist, or a value is invalid.
     """
     environment = get_environment(rules.env)
     given = named_settings(environment, dict(rules.config))
     own = {"mode": "episode", "seed": rules.seed, "prompt": rules.prompt, "max_moves": rules.max_moves or None}
     for key in given:
         if key in own or key == "num_tasks_per_case":
-            raise UserError(f"{key} is not set with --config: an evaluation has an option for it, or sets it itself")
+            raise UserError(
+                f"{key} is not set with --config; use --{key} if evaluate.py --help lists it, else leave it out"
+            )
     known = environment.settings
     settings = {
         **given,
@@ -93,7 +95,7 @@ def tasks_of(cases: str | Sequence[str], count: int, rules: Rules) -> dict[str, 
 
 
 def seats_of(task: Task) -> int:
-    """How many players a task needs: a single answer needs one, whatever the game."""
+    """The number of seats of a task; 1 for a task of a single answer."""
     return get_environment(task.env).players_of(task) if task.mode == "episode" else 1
 
 
@@ -103,9 +105,9 @@ class Pairing:
 
     Attributes:
         task: The game, the deal and the judged seat.
-        player: Who is judged.
-        opponent: Who sits on every other seat; None in a game for one.
-        rules: What else holds.
+        player: The judged player.
+        opponent: The player on every other seat; None in a game without opponent.
+        rules: The rules of the evaluation.
     """
 
     task: Task
@@ -115,16 +117,20 @@ class Pairing:
 
     @property
     def key(self) -> str:
-        """Equal for games that have the same result."""
+        """A key that is equal for games with the same result."""
         opponent = self.opponent.identity if self.opponent else ALONE
         words = (self.task.key, self.player.identity, opponent, self.rules.opening)
         return f"{digest(*words):016x}"
 
     def session(self) -> Session:
-        """The game after its opening."""
+        """A session of the game, with its opening already played.
+
+        Raises:
+            UserError: The game has no turn for a player.
+        """
         environment = get_environment(self.task.env)
         bot = RandomPlayer("opening")
-        # An opening must leave something to play.
+        # A shorter opening is played if the game would be over after the full one.
         for moves in range(self.rules.opening, -1, -1):
             session = environment.start(self.task)
             for _ in range(moves):
@@ -134,10 +140,10 @@ class Pairing:
                     break
             if session.turns():
                 return session
-        raise UserError(f"{self.task.case} is over before anybody is asked")
+        raise UserError(f"{self.task.case} ends before a player is asked, so it cannot be played; choose another case")
 
     def seating(self) -> Mapping[int, Player]:
-        """Who sits where."""
+        """The player of each seat."""
         seats = range(get_environment(self.task.env).players_of(self.task))
         return {
             seat: self.player.player if self.judges(seat) or not self.opponent else self.opponent.player
@@ -145,33 +151,33 @@ class Pairing:
         }
 
     def judges(self, seat: int) -> bool:
-        """Whether the judged player sits there."""
+        """Whether the judged player plays this seat."""
         return self.opponent is None or seat == self.task.manner.seat
 
 
 @dataclass(frozen=True)
 class FinishedGame:
-    """A finished game, or a task that was answered, as it stands in the ledger.
+    """A finished game, or an answered task, as a record of the ledger.
 
     Attributes:
         key: See `Pairing.key`.
         task: The task's id.
-        case: What was played.
+        case: The case.
         group: The group of the task in its environment, such as a level.
         mode: "episode" for a whole game, "move" for a single answer.
-        cluster: Equal for results that are resampled together: of one deal, or of tasks that ask the same.
-        deal: Which deal, or task, of the case.
-        seat: The judged seat; -1 where the session decides.
-        player: Who was judged, as a person named it.
-        opponent: Who sat on the other seats.
+        cluster: The class of results that are resampled together: a deal, or a class of equivalent tasks.
+        deal: The number of the deal, or of the task.
+        seat: The judged seat; -1 if the session decides.
+        player: The judged player, as the user named it.
+        opponent: The player on the other seats.
         value: The judged seat's score in [0, 1].
-        success: Whether it won, or solved the task.
-        reason: How the game ended for it.
-        moves: How often the judged player was asked.
-        prompt_tokens: What it read.
-        tokens: What it wrote.
-        trajectory_hash: A digest of all messages and of the score: equal for games with the same moves.
-        measures: What the game itself counts, such as its points, as it stood at the end; by name.
+        success: Whether the judged player won, or solved the task.
+        reason: The reason of the end for the judged seat.
+        moves: The number of answers of the judged player.
+        prompt_tokens: The number of its prompt tokens.
+        tokens: The number of tokens that it generated.
+        trajectory_hash: A digest of all messages and of the score; equal for games with the same moves.
+        measures: The measures of the game at its end, such as points, by name.
     """
 
     key: str
@@ -200,19 +206,19 @@ class FinishedGame:
 
     @property
     def part(self) -> str:
-        """By what results are reported: the case of a whole game, the group of a single answer."""
+        """The unit of the report: the case of a whole game, the group of a single answer."""
         return self.case if self.mode == "episode" else self.group
 
     def to_json(self) -> str:
-        """As one line."""
+        """The record as one line of JSON."""
         return json.dumps(dataclasses.asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "FinishedGame":
-        """The opposite of `to_json`.
+        """The record of a line that `to_json` wrote.
 
         Raises:
-            ValueError: It is no game.
+            ValueError: The line is no such record.
         """
         try:
             values = json.loads(text)
@@ -231,21 +237,23 @@ def pair(
     """The games of an evaluation: each deal of each case, from each seat, by each player, against each opponent.
 
     Args:
-        cases: What is played, see `tasks_of`.
-        games: Of each case, against each opponent; rounded up to whole deals.
-        players: Who is judged.
-        opponents: Against whom. A game for one is played once.
-        rules: What holds in every game.
+        cases: The cases, see `tasks_of`.
+        games: The number of games of each case against each opponent, rounded up to whole deals.
+        players: The judged players.
+        opponents: The opponents. A game without opponent is played once.
+        rules: The rules of every game.
 
     Raises:
-        UserError: As `tasks_of`; or there is nothing to play.
+        UserError: As `tasks_of`; or there are no games or no opponents.
     """
     if games < 1 or not opponents:
-        raise UserError(f"nothing to play: {games} games against {len(opponents)} opponents")
+        raise UserError(
+            f"an evaluation needs at least one game and one opponent, got {games} games and {len(opponents)} opponents"
+        )
     made: list[Pairing] = []
     for tasks in tasks_of(cases, games, rules).values():
         if rules.opening and tasks[0].mode != "episode":
-            raise UserError(f"an opening of {rules.opening} moves is for whole games, and {rules.env} has none")
+            raise UserError(f"--opening {rules.opening} is for whole games, but {rules.env} has none; leave it out")
         seats = seats_of(tasks[0])
         for opponent in opponents if seats > 1 else [None]:
             for task in tasks[: -(-games // seats)]:
@@ -255,8 +263,7 @@ def pair(
 
 
 def _placed(task: Task, seats: int, opponent: NamedPlayer) -> list[Task]:
-    """A deal from each seat."""
-    # The weights of a model are its identity, and not the folder where they are.
+    # A model is identified by its weights, not by its folder.
     name = "model" if opponent.is_model else opponent.name
     return [task.replace(opponent=name, seat=seat) for seat in range(seats)]
 
@@ -267,13 +274,13 @@ def play_all(
     on_end: Callable[[Pairing, FinishedGame], None],
     watch: Callable[[Pairing, Session], Session] = lambda pairing, session: session,
 ) -> None:
-    """Play games, so many at a time.
+    """Play games, up to `at_once` at a time.
 
     Args:
         pairings: The games.
-        at_once: The most games that run together, which bounds the memory.
-        on_end: Called with each game as it ends.
-        watch: Wraps a game's session in one that sees every message of it.
+        at_once: The most games that run together; it bounds the memory.
+        on_end: Called with each game that ends.
+        watch: Wraps a game's session in a session that sees its messages.
     """
     for start in range(0, len(pairings), at_once):
         chunk = pairings[start : start + at_once]
@@ -283,8 +290,6 @@ def play_all(
 
 
 class _Watched(Session):
-    """A game that is counted, and reports its end."""
-
     def __init__(
         self,
         pairing: Pairing,
@@ -348,13 +353,13 @@ class _Watched(Session):
 class Ledger:
     """The finished games of an output folder, one JSON object a line.
 
-    A line that was cut off, as by a loss of power, is dropped: its game is played again.
+    An incomplete last line is dropped, and its game is played again.
 
     Args:
-        path: The file; it need not exist yet, nor its folder.
+        path: The file. It is created with its folder if it does not exist.
 
     Raises:
-        UserError: It cannot be read or written, or is something else.
+        UserError: The file cannot be read or written, or has another format, or another evaluation uses it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -371,11 +376,13 @@ class Ledger:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._file.truncate(sum(map(len, whole)))
         except BlockingIOError as error:
-            raise UserError(f"another evaluation writes to {path.parent}: wait, or give another --output") from error
+            raise UserError(
+                f"another evaluation writes to {path.parent}; wait for its end, or give another --output"
+            ) from error
         except (OSError, ValueError) as error:
             raise UserError(
-                f"{path} cannot be read as the finished games of an evaluation ({error}): "
-                "remove it, or give another --output"
+                f"{path} cannot be read as the finished games of an evaluation ({error}); "
+                "remove the file, or give another --output"
             ) from error
 
     def add(self, game: FinishedGame) -> None:
@@ -385,14 +392,14 @@ class Ledger:
         self._file.flush()
 
     def close(self) -> None:
-        """Put everything on the disk."""
+        """Flush the file to the disk and close it."""
         os.fsync(self._file.fileno())
         self._file.close()
 
     def of(self, pairings: Iterable[Pairing]) -> list[FinishedGame]:
-        """The finished games among these, in their order, by the names that hold now.
+        """The finished games of these pairings, in their order, with the pairings' names of the players.
 
-        A player that is the same under another name keeps its games.
+        A player whose name changed keeps its games, because games are found by the players' identities.
         """
         return [
             dataclasses.replace(

@@ -28,7 +28,7 @@ class PlayersParser(argparse.ArgumentParser):
         self.add_argument("--env", default=env, help=f"the environment; default: {env}")
 
     def format_help(self) -> str:
-        # Only now: what makes players imports pyspiel and scipy, and a wrong option needs none of them.
+        # Imported late, because the registry of players imports pyspiel and scipy, which other commands do not need.
         from veritas_rl.players.registry import describe
 
         finder = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
@@ -38,29 +38,29 @@ class PlayersParser(argparse.ArgumentParser):
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add them to a parser."""
+    """Add the shared options to a parser."""
     add = parser.add_argument
-    add("--games", "--cases", default="", help="what is played, with commas; default: all cases of the environment")
+    add("--games", "--cases", default="", help="cases to play, separated by commas; default: all of the environment")
     add_config(parser)
-    add("--seed", type=int, default=42, help="of the deals, the bots and the replies")
+    add("--seed", type=int, default=42, help="seed of the deals, the bots and the replies")
     add_reply_options(parser)
-    add("--concurrency", type=int, default=256, help="how many replies are written at once")
-    add("--max_moves", type=int, default=0, help="a longer game ends as unfinished; default: 0, by game")
-    add("--price_in", type=float, metavar="MONEY", help="what a server takes for a million tokens that it reads")
-    add("--price_out", type=float, metavar="MONEY", help="what it takes for a million tokens that it writes")
-    add("--prices", type=Path, metavar="FILE", help="the prices of several models, with their date, as YAML")
-    add("--budget", type=float, metavar="MONEY", help="the most money that servers may take for this output folder")
+    add("--concurrency", type=int, default=256, help="how many replies are generated at once")
+    add("--max_moves", type=int, default=0, help="a longer game ends as unfinished; default: 0, the game's own limit")
+    add("--price_in", type=float, metavar="MONEY", help="price of a server for a million prompt tokens")
+    add("--price_out", type=float, metavar="MONEY", help="price of a server for a million reply tokens")
+    add("--prices", type=Path, metavar="FILE", help="YAML file with the prices of several models and their date")
+    add("--budget", type=float, metavar="MONEY", help="the most money that servers may charge for this output folder")
 
 
 def add_reply_options(parser: argparse.ArgumentParser) -> None:
-    """Add how a model is asked and how it writes; `replies_of` needs `--seed` and `--concurrency` beside these."""
+    """Add the options for a model's prompt and replies. `replies_of` also needs `--seed` and `--concurrency`."""
     add = parser.add_argument
-    add("--base", help="the base of an adapter or checkpoint that names none, or whose own is gone")
+    add("--base", help="base model of an adapter or checkpoint that names none, or whose base is missing")
     add("--prompt", default="full", help="what a model is shown: full, unlisted or brief; default: full")
-    add("--temperature", type=float, default=0.0, help="of a model's replies; default: 0")
-    add("--top_p", type=float, default=1.0, help="of a model's replies")
-    add("--enable_thinking", action="store_true", help="let a model of both kinds think before it answers")
-    add("--say_limit", action="store_true", help="say in each prompt how many tokens the reply may have")
+    add("--temperature", type=float, default=0.0, help="sampling temperature of a model; default: 0")
+    add("--top_p", type=float, default=1.0, help="nucleus sampling of a model; default: 1")
+    add("--enable_thinking", action="store_true", help="let a model with a thinking mode think before it answers")
+    add("--say_limit", action="store_true", help="state the token limit of the reply in each prompt")
     add("--max_tokens", type=int, default=1024, help="the most tokens of a reply")
     add("--timeout", type=float, default=600.0, help="the most seconds a server may take for a reply")
 
@@ -86,10 +86,10 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
 
 
 def config_of(given: argparse.Namespace) -> tuple[tuple[str, Any], ...]:
-    """The environment's own settings, sorted by key; a value is read as YAML, as Hydra reads it.
+    """The environment's own settings, sorted by key. A value is read as YAML, as in Hydra.
 
     Raises:
-        UserError: One is no KEY=VALUE, or stands twice.
+        UserError: A setting is not of the form KEY=VALUE, or is given twice.
     """
     import yaml
 
@@ -97,23 +97,23 @@ def config_of(given: argparse.Namespace) -> tuple[tuple[str, Any], ...]:
     for text in given.config:
         key, separator, value = text.partition("=")
         if not separator or not key:
-            raise UserError(f"--config takes KEY=VALUE, {text!r} was given")
+            raise UserError(f"--config takes KEY=VALUE, not {text!r}")
         if key in settings:
-            raise UserError(f"--config {key} is given twice")
+            raise UserError(f"--config {key} is given twice; give it once")
         try:
             settings[key] = yaml.safe_load(value)
         except yaml.YAMLError as error:
-            raise UserError(f"--config {text}: the value cannot be read: {error}") from error
+            raise UserError(f"--config {text}: the value is not valid YAML: {error}") from error
     return tuple(sorted(settings.items()))
 
 
 def replies_of(given: argparse.Namespace) -> "ReplySettings":
-    """How models write, from what was typed.
+    """The settings of models' replies, from the command line.
 
     Raises:
         UserError: A number is out of range.
     """
-    # Help and a wrong option need not wait for what this imports.
+    # Imported late, so that help and errors in options appear without delay.
     from veritas_rl.players.loading import ReplySettings
 
     return ReplySettings(
@@ -129,19 +129,19 @@ def replies_of(given: argparse.Namespace) -> "ReplySettings":
 
 
 def purse_of(given: argparse.Namespace, folder: Path) -> "Purse":
-    """What counts the cost of servers, from what was typed.
+    """The counter of servers' costs, from the command line.
 
     Args:
         given: The options.
-        folder: The output folder, which keeps the count.
+        folder: The output folder, where the counter is stored.
 
     Raises:
-        UserError: A price or the budget is missing or none, or the prices or the count cannot be read.
+        UserError: A price or the budget is missing or invalid, or the file of prices or the counter cannot be read.
     """
     from veritas_rl.players.cost import Price, Prices, Purse, read_prices
 
     if (given.price_in is None) != (given.price_out is None):
-        raise UserError("--price_in and --price_out are given together: servers take money for both")
+        raise UserError("--price_in and --price_out must be given together, because servers charge for both")
     price = None if given.price_in is None else Price(given.price_in, given.price_out)
     prices = read_prices(given.prices, price) if given.prices else Prices(others=price)
     return Purse(folder, prices, given.budget)

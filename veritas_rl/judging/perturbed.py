@@ -1,7 +1,7 @@
 """A check for memorized answers: the same single answers, unchanged and perturbed.
 
-An environment names its perturbations (`Environment.perturbations`): ways to show a task differently while it stays the
-same problem. The tasks are of the training split: that is where answers can be learned by heart.
+An environment names its perturbations (`Environment.perturbations`). A perturbation shows a task differently and leaves
+the problem unchanged. The tasks come from the training split, because only answers to those can be memorized.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,15 +20,15 @@ from veritas_rl.players.loading import NamedPlayer
 
 @dataclass(frozen=True)
 class PerturbedCheck:
-    """Single answers of one case, as they are and in one perturbation.
+    """Single answers of one case, unchanged and in one perturbation.
 
     Attributes:
-        player: Who was judged.
-        case: What was asked.
-        perturbation: Its name, see `Environment.perturbations`.
-        description: What it changes, as it stands in a sentence.
-        plain: The tasks as they are.
-        other: The same tasks, perturbed.
+        player: The judged player.
+        case: The case of the tasks.
+        perturbation: The perturbation's name, see `Environment.perturbations`.
+        description: What the perturbation changes, as part of a sentence.
+        plain: The results on the unchanged tasks.
+        other: The results on the same tasks, perturbed.
     """
 
     player: str
@@ -42,13 +42,13 @@ class PerturbedCheck:
 def check_perturbed(
     examples: Iterable[Task], models: Sequence[NamedPlayer], count: int, seed: int, console: Console
 ) -> Iterator[PerturbedCheck]:
-    """Judge each model on the same tasks, as they are and in every perturbation that there is.
+    """Judge each model on the same tasks, unchanged and in every perturbation of the environment.
 
     Args:
-        examples: A task of each case; the tasks that are asked have its case and its prompt.
-        models: Who is judged.
+        examples: One task of each case. The judged tasks have its case and its prompt.
+        models: The judged models.
         count: The most tasks of each case.
-        seed: Seeds the perturbations.
+        seed: The seed of the perturbations.
         console: Where to print.
     """
     for example in examples:
@@ -58,7 +58,7 @@ def check_perturbed(
             continue
         tasks = distinct(_single_answers(environment, example, count), count)
         for player in models:
-            console.print(f"{len(tasks)} positions of {example.case}, also perturbed: {', '.join(found)}")
+            console.print(f"{player.name}: {len(tasks)} tasks of {example.case}, then perturbed: {', '.join(found)}")
             plain = judge(player.player, tasks)
             for name, description in found.items():
                 session_of = partial(environment.start_perturbed, name=name, seed=seed)
@@ -76,6 +76,6 @@ def _single_answers(environment: Environment, example: Task, count: int) -> Sequ
     try:
         config = environment.read_config(settings)
     except UserError:
-        # Where no single answer of a case has a value, being legal is what is left to count.
+        # If single answers of a case have no value, only their legality is judged.
         config = environment.read_config({**settings, "reward": "legal"})
     return environment.catalogue(config, "train")

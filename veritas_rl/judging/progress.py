@@ -1,4 +1,4 @@
-"""A progress bar with the time that is left; where there is no terminal, a line for each tenth."""
+"""A progress bar with an estimate of the remaining time; without a terminal, a line for each tenth of the work."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -16,10 +16,10 @@ def progress(console: Console, total: int, done: int, what: str) -> Iterator[Cal
         console: Where to print.
         total: How many items there are.
         done: How many of them are done already.
-        what: What one of them is called.
+        what: The singular name of an item.
 
     Yields:
-        To be called with how many more are done; one by default.
+        A function to call with the number of items that were finished since the last call; one by default.
     """
     started, first, lines_every = time.monotonic(), done, max(1, total // 10)
     with Progress(

@@ -20,13 +20,13 @@ def percent(estimate: Estimate) -> str:
 
 
 def measure_of(judgements: Mapping[str, Judgement]) -> str:
-    """What `Judgement.optimal_rate` counts, in the words of the environment: of an estimate, if any value is one."""
+    """What `Judgement.optimal_rate` counts, in the environment's words; an estimate, if any of the values is one."""
     by_exactness = sorted(judgements.values(), key=lambda judgement: judgement.exact)
     return by_exactness[0].solved
 
 
 def table_of(judgements: Mapping[str, Judgement], title: str) -> Table:
-    """A row for each player: the rates of its `Judgement` and the mean value, with 95% intervals resampled by class."""
+    """A table with a row for each player: its rates and mean value, with 95% intervals resampled by class."""
     table = Table(title=title, title_justify="left", caption="95% intervals, resampled by symmetry class")
     table.add_column("player")
     table.add_column(next(iter(judgements.values())).answers, justify="right")
@@ -42,7 +42,7 @@ def _rates(judgement: Judgement) -> tuple[Estimate, ...]:
 
 
 def draw_level(axes: Any, name: str, level: float) -> None:
-    """Draw a named horizontal line to compare with."""
+    """Draw a named horizontal reference line."""
     axes.axhline(level, color="0.4", linestyle="--", linewidth=1)
     axes.annotate(
         name, (1.0, level), xycoords=("axes fraction", "data"), ha="right", va="bottom", color="0.3", fontsize=9
@@ -52,13 +52,13 @@ def draw_level(axes: Any, name: str, level: float) -> None:
 def draw_learning_curve(
     path: Path, steps: Sequence[int], curves: Mapping[str, Sequence[float]], levels: Mapping[str, float]
 ) -> None:
-    """Draw metrics of a run against its steps, as a PNG.
+    """Draw metrics of a run against its training steps, as a PNG.
 
     Args:
-        path: Where to.
+        path: The PNG file.
         steps: The training step of each point.
-        curves: The points of each curve by its name, as rates in [0, 1]; NaN where it has none.
-        levels: Horizontal lines to compare with, by name.
+        curves: The points of each curve by its name, as rates in [0, 1]; NaN for a missing point.
+        levels: The heights of horizontal reference lines, by name.
     """
     from matplotlib.figure import Figure
 
@@ -79,7 +79,7 @@ def draw_learning_curve(
 
 
 def smoothed(values: Sequence[float], weight: float = 0.8) -> list[float]:
-    """An exponential moving average with its start corrected for bias (Kingma and Ba 2015, section 3)."""
+    """An exponential moving average with bias correction (Kingma and Ba 2015, section 3)."""
     average, total, result = 0.0, 0.0, []
     for value in values:
         average = weight * average + (1 - weight) * value

@@ -1,7 +1,7 @@
-"""Some of an evaluation's games, kept move by move, for a person to look at: shown.html, and shown.jsonl for programs.
+"""Records some of an evaluation's games move by move: shown.html for people, and shown.jsonl for programs.
 
-Both are written again with each such game that ends, and before it counts as finished. So they are there while the
-others are still played, and an interruption loses none of them.
+Both files are written each time a recorded game ends, before the game is added to the ledger. So an interruption loses
+no recorded game.
 """
 
 import itertools
@@ -19,14 +19,14 @@ NAME = "shown"
 
 
 class Shown:
-    """The games to look at. They are chosen by the command alone: the first ones of each player, opponent and case.
+    """The recorded games: the first ones of each player, opponent and case.
 
     Args:
-        folder: Where the page goes.
-        title: What it is called.
+        folder: The folder of the page.
+        title: The title of the page.
         pairings: All games of the evaluation.
-        count: How many are shown.
-        ledger: Those that are finished. A finished game of which nothing was kept is not shown.
+        count: How many games are recorded.
+        ledger: The finished games. A finished game without a record is not shown.
 
     Raises:
         UserError: The kept games cannot be read, or `count` is below 0.
@@ -34,13 +34,13 @@ class Shown:
 
     def __init__(self, folder: Path, title: str, pairings: Sequence[Pairing], count: int, ledger: Ledger) -> None:
         if count < 0:
-            raise UserError(f"games_to_show={count} is no number of games: 0 shows none")
+            raise UserError(f"games_to_show={count} is below 0; 0 records no game")
         self.path = folder / f"{NAME}.html"
         self._title = title
         self._chosen = {pairing.key: pairing for pairing in _spread(pairings, count)}
         self._recorded: dict[str, RecordedSession] = {}
         kept = _kept(folder / f"{NAME}.jsonl")
-        # A game that is not finished is played again, and perhaps by other weights.
+        # The record of a game that is not finished is dropped: the game is played again, perhaps by other weights.
         self._games = {
             key: kept[_names(pairing)]
             for key, pairing in self._chosen.items()
@@ -48,7 +48,7 @@ class Shown:
         }
 
     def watch(self, pairing: Pairing, session: Session) -> Session:
-        """The session to play: one that is recorded, where the game is among the chosen."""
+        """The session to play: a recording one if the game was chosen, else the given one."""
         if pairing.key not in self._chosen:
             return session
         others = pairing.opponent.name if pairing.opponent else ""
@@ -58,7 +58,7 @@ class Shown:
         return self._recorded[pairing.key]
 
     def ended(self, pairing: Pairing) -> None:
-        """A game is over: keep it, if it is among the chosen."""
+        """Keep a game that ended, if it was chosen."""
         recorded = self._recorded.pop(pairing.key, None)
         if recorded is not None:
             self._games[pairing.key] = recorded.game()
@@ -67,14 +67,14 @@ class Shown:
 
 
 def _spread(pairings: Sequence[Pairing], count: int) -> list[Pairing]:
-    """So many games, in turn of each player, opponent and case."""
+    """The first `count` games, taken in turn from each player, opponent and case."""
     groups = grouped(pairings, lambda game: (game.player.name, game.opponent and game.opponent.name, game.task.case))
     in_turn = itertools.chain(*itertools.zip_longest(*(group for _, group in groups)))
     return list(itertools.islice((pairing for pairing in in_turn if pairing is not None), count))
 
 
 _Names = tuple[str, int, str, str]
-"""The task, the judged seat, its player and the opponent; in a game for one seat 0 and the opponent ""."""
+"""The task, the judged seat, its player and the opponent; in a game without opponent seat 0 and ""."""
 
 
 def _names(pairing: Pairing) -> _Names:
@@ -88,7 +88,7 @@ def _kept(path: Path) -> dict[_Names, PlayedGame]:
     try:
         games = read_games(path)
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise UserError(f"{path} cannot be read as recorded games ({error}): remove it") from error
+        raise UserError(f"{path} cannot be read as recorded games ({error}); remove the file") from error
     judged = ({ending.seat: ending.player for ending in game.endings}[game.seat] for game in games)
     return {
         (game.task_id, game.seat if game.opponent else 0, player, game.opponent): game

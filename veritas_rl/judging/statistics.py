@@ -1,14 +1,14 @@
 """Rates with intervals that respect dependent games.
 
-Positions that are alike (the same up to a symmetry of the game) are not independent, so whole classes of them are
-resampled, never single positions: the cluster bootstrap (Davison and Hinkley, "Bootstrap Methods and their
-Application", 1997, section 3.8), through `scipy.stats.bootstrap` on the sums of each class. Whole games are resampled
-by deal in the same way: all seats of a deal had the same chance seed.
+Positions that are equal up to a symmetry of the game are not independent. So whole classes of positions are resampled,
+never single positions. This is the cluster bootstrap (Davison and Hinkley, "Bootstrap Methods and their Application",
+1997, section 3.8), computed by `scipy.stats.bootstrap` from the sums of each class. Whole games are resampled by deal
+in the same way, because all seats of a deal have the same chance seed.
 
-Two players are compared by a paired permutation test (Fisher, "The Design of Experiments", 1935, section 21): if both
-play alike, their results in one deal could as well be swapped. It tests the mean difference, whatever its distribution.
-A Wilcoxon test would not: it leaves out the deals that end alike, which are many, and tests the ranks of the others.
-McNemar's test sees wins alone, and takes the games of one deal for independent.
+Two players are compared by a paired permutation test (Fisher, "The Design of Experiments", 1935, section 21). Under the
+null hypothesis that both play equally, their results in one deal are exchangeable. The test is of the mean difference
+and assumes no distribution. A Wilcoxon test would drop the many deals with equal results and test the ranks of the
+others. McNemar's test uses wins alone and treats the games of one deal as independent.
 """
 
 import math
@@ -35,8 +35,8 @@ class Estimate:
         mean: The estimate, in the unit of the values.
         low: Lower end of the 95% interval.
         high: Upper end of the 95% interval.
-        count: How many values it is made of.
-        classes: How many classes were resampled.
+        count: The number of values.
+        classes: The number of resampled classes.
     """
 
     mean: float
@@ -52,18 +52,20 @@ class Estimate:
 def clustered_mean(values: Sequence[float], classes: Sequence[Hashable], seed: int = 0) -> Estimate:
     """The mean of `values` with a 95% percentile interval, resampled by class.
 
-    For a paired comparison pass the differences, position by position.
+    For a paired comparison, pass the difference of each position.
 
     Args:
         values: One number for each position.
-        classes: The class of each position; equal ones are resampled together.
-        seed: Seeds the resampling.
+        classes: The class of each position. Positions of one class are resampled together.
+        seed: The seed of the resampling.
 
     Raises:
-        ValueError: Nothing was given, or the lengths differ.
+        ValueError: No value was given, or the lengths differ.
     """
     if not values or len(values) != len(classes):
-        raise ValueError(f"one class for each value is needed, and one value at least: {len(values)}, {len(classes)}")
+        raise ValueError(
+            f"values and classes must be of the same length, at least 1: got {len(values)} and {len(classes)}"
+        )
     index: dict[Hashable, int] = {}
     members = np.array([index.setdefault(name, len(index)) for name in classes])
     sums = np.bincount(members, weights=np.asarray(values, dtype=float))
@@ -71,7 +73,7 @@ def clustered_mean(values: Sequence[float], classes: Sequence[Hashable], seed: i
     mean = float(sums.sum() / sizes.sum())
     per_class = sums / sizes
     if len(index) == 1 or np.ptp(per_class) == 0:
-        # Every resample has the same mean: the interval is a point, which scipy calls degenerate.
+        # Every resample has the same mean, so the interval is a point; scipy would return NaN.
         return Estimate(mean, mean, mean, len(values), len(index))
     interval = bootstrap(
         (sums, sizes),
@@ -87,11 +89,11 @@ def clustered_mean(values: Sequence[float], classes: Sequence[Hashable], seed: i
 
 
 def rate(outcomes: Sequence[bool], classes: Sequence[Hashable], seed: int = 0) -> Estimate:
-    """A share with a 95% interval that is right for few values and for clustered ones.
+    """A share with a 95% interval that holds for few values and for clustered values.
 
-    The interval spans Wilson's (1927), which is good for few values and at the edges but takes them for independent,
-    and the one that is resampled by class. Where every class has the same share, resampling knows nothing of what was
-    not seen, and Wilson's is taken for as many values as there are classes.
+    The interval covers two intervals. Wilson's (1927) is accurate for few values and near 0 and 1, but treats values as
+    independent. The other one is resampled by class. If every class has the same share, resampling gives a point; then
+    Wilson's interval is computed as if each class were one value.
 
     Raises:
         ValueError: As `clustered_mean`.
@@ -105,8 +107,8 @@ def rate(outcomes: Sequence[bool], classes: Sequence[Hashable], seed: int = 0) -
 def mean_score(values: Sequence[float], classes: Sequence[Hashable], seed: int = 0) -> Estimate:
     """The mean of values in [0, 1], resampled by class.
 
-    Where every class has the same mean, the interval is Wilson's, as in `rate`: of all values in [0, 1] with one mean,
-    zeros and ones vary most.
+    If every class has the same mean, the interval is Wilson's, as in `rate`. That is conservative: among values in
+    [0, 1] with a given mean, zeros and ones have the largest variance.
 
     Raises:
         ValueError: As `clustered_mean`.
@@ -131,10 +133,10 @@ class Comparison:
     """Two players on the same deals and seats.
 
     Attributes:
-        difference: The first one's mean less the second one's, with its interval.
-        p_value: Two-sided, of the paired permutation test over deals.
+        difference: The first player's mean minus the second player's, with its interval.
+        p_value: The two-sided p-value of the paired permutation test over deals.
         values_needed: How many values the observed difference would need for a power of 80% at a significance of 5%;
-            None where no difference was observed.
+            None if no difference was observed.
     """
 
     difference: Estimate
@@ -145,16 +147,16 @@ class Comparison:
 def compare_paired(
     first: Sequence[float], second: Sequence[float], classes: Sequence[Hashable], seed: int = 0
 ) -> Comparison:
-    """Compare two players value by value, class by class; see the module for the test.
+    """Compare two players by a paired permutation test over classes.
 
     Args:
         first: One number for each game of the first player.
-        second: Those of the second player in the same games.
+        second: One number for each of the same games of the second player.
         classes: The deal of each game.
-        seed: Seeds the resampling.
+        seed: The seed of the resampling.
 
     Raises:
-        ValueError: Nothing was given, or the lengths differ.
+        ValueError: No value was given, or the lengths differ.
     """
     differences = [a - b for a, b in zip(first, second, strict=True)]
     difference = clustered_mean(differences, classes, seed)

@@ -1,4 +1,4 @@
-"""What finished games show: rates by game, opponent and seat, milestones passed or not, two players compared."""
+"""Statistics of finished games: rates by game, opponent and seat, milestones, and comparisons of two players."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -11,15 +11,12 @@ from veritas_rl.judging.statistics import Comparison, Estimate, clustered_mean, 
 from veritas_rl.players.registry import is_bot, kind_of
 
 VOID = frozenset({Reason.FORFEITED, Reason.UNFINISHED})
-"""Games that another seat's mistake or the cap on moves has ended: neither won nor lost, and worth nothing."""
+"""Games that ended by another seat's mistake or by the limit of moves: neither won nor lost, with a score of 0."""
 
 THRESHOLDS = {"easy": 0.5, "medium": 0.4, "hard": 0.3}
-"""The success rate that the milestone of each level of opponents asks for."""
+"""The success rate that a milestone requires, by level of opponents."""
 
 ALL = "all"
-
-LISTED = 10
-"""How many games that went otherwise are named in a line for people."""
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
@@ -27,29 +24,29 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True)
 class Row:
-    """One player in one game against one opponent, from one seat or from all; or on one group of single answers.
+    """Results of a player in a game against an opponent, from one seat or from all; or on a group of single answers.
 
     Attributes:
-        player: Who was judged.
-        case: What was played: a case, of single answers their group, or "all".
-        opponent: Against whom.
-        seat: From which seat, or "all".
-        games: How many.
-        deals: Of how many deals, or classes of tasks that ask the same.
-        distinct: How many of the games went unlike every other.
-        wins: The share of games that were won; None for single answers, as are the next two.
-        draws: Drawn.
-        losses: Lost, mistakes included; what is left is void.
+        player: The judged player.
+        case: The case of whole games, the group of single answers, or "all".
+        opponent: The opponent.
+        seat: The judged seat, or "all".
+        games: The number of games.
+        deals: The number of deals, or of classes of equivalent tasks.
+        distinct: The number of different games, by their messages and scores.
+        wins: The share of won games; None for single answers.
+        draws: The share of drawn games; None for single answers.
+        losses: The share of lost games, mistakes included; None for single answers. The remaining games are void.
         legal: The share of games without a mistake of the player.
         success: The share of games that count as solved.
-        illegal: The share that was ended by an answer that cannot be read or is not allowed.
-        truncated: The share that was ended by a token limit.
-        score: The mean score.
-        reasons: How many games ended for which reason.
-        moves: Answers of the player.
-        tokens: What it wrote.
-        prompt_tokens: What it read.
-        measures: The mean of what the game itself counts, such as its points, by name.
+        illegal: The share of games that ended with an unreadable or illegal answer.
+        truncated: The share of games that ended by a token limit.
+        score: The mean score, in [0, 1].
+        reasons: The number of games by the reason of their end.
+        moves: The number of answers of the player.
+        tokens: The number of tokens that the player generated.
+        prompt_tokens: The number of prompt tokens of the player.
+        measures: The mean of each measure of the game, such as points, by name.
     """
 
     player: str
@@ -79,13 +76,12 @@ class Milestone:
     """Whether a player wins often enough against the opponents of one level.
 
     Attributes:
-        player: Who.
+        player: The player.
         level: "easy", "medium" or "hard", see `PlayerKind.level`.
-        opponents: Against whom its games were.
-        threshold: The success rate that is asked for.
-        success: The rate that was reached, over all games against these opponents.
-        verdict: "pass" where the whole interval lies above the threshold, "fail" where none of it does, else
-            "not shown".
+        opponents: The opponents of this level.
+        threshold: The required success rate.
+        success: The success rate over all games against these opponents.
+        verdict: "pass" if the whole interval lies above the threshold, "fail" if no part of it does, else "not shown".
     """
 
     player: str
@@ -98,14 +94,14 @@ class Milestone:
 
 @dataclass(frozen=True)
 class Divergence:
-    """A game that went otherwise for two players.
+    """A game in which two players gave different answers.
 
     Attributes:
-        case: What was played.
-        deal: Which deal of the case.
-        seat: From which seat; -1 for a single answer.
-        first: How it ended for the first of the two.
-        second: How it ended for the second.
+        case: The case.
+        deal: The number of the deal.
+        seat: The judged seat; -1 for a single answer.
+        first: The reason of the end for the first player.
+        second: The reason of the end for the second player.
     """
 
     case: str
@@ -114,24 +110,20 @@ class Divergence:
     first: str
     second: str
 
-    def __str__(self) -> str:
-        where = f"task {self.deal}" if self.seat < 0 else f"deal {self.deal} from seat {self.seat}"
-        return f"{where} ({self.first}, {self.second})"
-
 
 @dataclass(frozen=True)
 class Versus:
-    """Two players on the same games.
+    """A comparison of two players on the same games.
 
     Attributes:
-        first: Who is judged.
-        second: With whom it is compared.
-        case: What was played, as in `Row`.
-        opponent: Against whom.
-        score: By mean score.
-        success: By success rate.
-        games: How many games both have played.
-        differing: Those of them in which not all moves were the same.
+        first: The judged player.
+        second: The player that it is compared with.
+        case: The case or group, as in `Row`.
+        opponent: The opponent.
+        score: The comparison of mean scores.
+        success: The comparison of success rates.
+        games: The number of games that both have played.
+        differing: The games in which the two players' answers differ.
     """
 
     first: str
@@ -145,10 +137,10 @@ class Versus:
 
 
 def rows_of(games: Sequence[FinishedGame]) -> list[Row]:
-    """A row for each player, case and opponent, over all seats, and after it one for each seat.
+    """A row for each player, case and opponent over all seats, followed by one row for each seat.
 
-    Where several cases were played against an opponent, a row over all of them comes first. Single answers have a row
-    for each group instead of each case, and none for seats; see `_parts`.
+    If several cases were played against an opponent, a row over all of them comes first. Single answers have a row for
+    each group instead of each case, and no rows of seats; see `_parts`.
     """
     rows: list[Row] = []
     for (player, opponent), group in grouped(games, lambda game: (game.player, game.opponent)):
@@ -161,12 +153,12 @@ def rows_of(games: Sequence[FinishedGame]) -> list[Row]:
 
 
 def level_of(opponent: str, env: str) -> str | None:
-    """How hard an opponent is: "easy", "medium" or "hard"; None for a model, and where nobody is the opponent."""
+    """The level of an opponent: "easy", "medium" or "hard"; None for a model and for games without opponent."""
     return kind_of(opponent, env).level(opponent) if is_bot(opponent, env) else None
 
 
 def milestones_of(games: Sequence[FinishedGame]) -> list[Milestone]:
-    """The milestones of each player for which it has played games."""
+    """The milestones of each player, for the levels of the opponents that it played."""
     found: list[Milestone] = []
     for player, group in grouped(games, lambda game: game.player):
         for level, threshold in THRESHOLDS.items():
@@ -179,7 +171,7 @@ def milestones_of(games: Sequence[FinishedGame]) -> list[Milestone]:
 
 
 def verdict(success: Estimate, threshold: float) -> str:
-    """Whether a rate is above a threshold: "pass", "fail" or "not shown"."""
+    """The verdict on a rate and its threshold: "pass", "fail" or "not shown"."""
     return "pass" if success.low > threshold else "fail" if success.high <= threshold else "not shown"
 
 
@@ -187,7 +179,7 @@ def compare(games: Sequence[FinishedGame], first: str, second: str) -> list[Vers
     """Compare two players on the games that both have played, by case and opponent.
 
     Raises:
-        ValueError: They have played no game in common.
+        ValueError: The two players have no game in common.
     """
     by_game: dict[tuple[str, int, str], dict[str, FinishedGame]] = {}
     for game in games:
@@ -203,17 +195,23 @@ def compare(games: Sequence[FinishedGame], first: str, second: str) -> list[Vers
     return made
 
 
-def describe_divergences(case: str, games: int, found: Sequence[Divergence]) -> str:
-    """How many games of a case went otherwise for two players, and which: the first `LISTED` of them."""
-    named = [*map(str, found[:LISTED]), *([f"and {len(found) - LISTED} more"] if len(found) > LISTED else [])]
-    line = f"{case}: {len(found)} of {games} games went otherwise"
-    return f"{line}: {', '.join(named)}" if named else line
+def describe_divergences(differing: int, played: int, what: str, where: str) -> str:
+    """How many of the games or tasks of two players differ, and which file lists them.
+
+    Args:
+        differing: How many differ.
+        played: How many both players have finished.
+        what: "games" or "tasks".
+        where: The file.
+    """
+    line = f"{differing} of {played} {what} differ"
+    return f"{line} ({where} lists them)" if differing else line
 
 
 def _parts(items: Sequence[Item], game_of: Callable[[Item], FinishedGame]) -> list[tuple[str, list[Item]]]:
-    """By what results are reported, each with its items: all of them where there are several parts, then part by part.
+    """The parts by which results are reported, with their items. If there are several, the first part holds all items.
 
-    A case of several groups, such as a type of puzzles with its levels, is a part too, before its groups.
+    A case of several groups, such as a type of puzzle with its levels, is a part of its own before its groups.
     """
     by_part = dict(grouped(items, lambda item: game_of(item).part))
     if len(by_part) == 1:
@@ -222,7 +220,7 @@ def _parts(items: Sequence[Item], game_of: Callable[[Item], FinishedGame]) -> li
     by_case = list(grouped(items, lambda item: game_of(item).case))
     for case, inside in by_case:
         own = sorted({game_of(item).part for item in inside})
-        # A group may have several cases, as a game its boards: then it is not a part of any.
+        # A group may span several cases, as a game spans its boards; then the case is no part of its own.
         if (
             len(by_case) > 1
             and len(own) > 1
@@ -292,12 +290,12 @@ def _row(games: Sequence[FinishedGame], player: str, case: str, opponent: str, s
 
 
 def _clusters(games: Sequence[FinishedGame]) -> list[str]:
-    """What is resampled together. The same deal against two opponents is one: its cards are the same."""
+    # A deal against two opponents is one cluster, because its cards are the same.
     return [game.cluster for game in games]
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> Iterable[tuple[Key, list[Item]]]:
-    """Items by key, in the order in which the keys first come."""
+    """Items grouped by key, in the order of the keys' first occurrence."""
     groups: dict[Key, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)

@@ -2,7 +2,7 @@
 
     python -m veritas_rl.judging.verdicts EVALUATION/report.json MERGED-EVALUATION/report.json agreement.json
 
-is what ends `bash train/scripts/journey.sh`.
+`bash train/scripts/journey.sh` runs this command at its end.
 """
 
 import json
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from veritas_rl.errors import UserError, exit_on_user_error
-from veritas_rl.judging.summary import Divergence, describe_divergences
+from veritas_rl.judging.summary import describe_divergences
 
 
 def of_improvement(report: Path) -> Iterator[str]:
-    """By game and opponent, whether the judged player is better than the one it is compared with: a line each."""
+    """A line for each game and opponent: whether the judged player is better than the player it is compared with."""
     for found in _read(report)["comparisons"]:
         difference = found["score"]["difference"]
         low, high = difference["low"], difference["high"]
@@ -29,22 +29,21 @@ def of_improvement(report: Path) -> Iterator[str]:
 
 
 def of_sameness(report: Path) -> Iterator[str]:
-    """By game and opponent, which games two players have not played alike: a line each."""
+    """A line for each game and opponent: how many games of the two players differ."""
     for found in _read(report)["comparisons"]:
-        differing = [Divergence(**game) for game in found["differing"]]
-        line = describe_divergences(found["case"], found["games"], differing)
-        yield f"merged against base + adapter: against {found['opponent']}: {line}"
+        line = describe_divergences(len(found["differing"]), found["games"], "games", str(report))
+        yield f"merged against base + adapter: {found['case']} against {found['opponent']}: {line}"
 
 
 def of_agreement(file: Path) -> str:
-    """Whether a merged model and its base with the adapter answer alike, see `veritas_rl.checkpoints.agreement`."""
+    """Whether a merged model and its base with the adapter agree, see `veritas_rl.checkpoints.agreement`."""
     found = _read(file)
     return (
         f"merged against base + adapter: {'the same' if found['holds'] else 'NOT the same'}: logits differ by "
-        f"{found['largest']:.2g} at most, {found['tolerance']:.2g} are tolerated in {found['dtype']}; the same token "
-        f"is likeliest at {found['agreeing']} of {found['places']} places ({found['agreeing'] / found['places']:.3%}, "
-        f"{found['wanted']:.1%} are wanted) of {found['prompts']} prompts; prompts that differ: "
-        f"{len(found['disagreeing'])}"
+        f"{found['largest']:.2g} at most, tolerance {found['tolerance']:.2g} in {found['dtype']}; both find the same "
+        f"token most likely at {found['agreeing']} of {found['places']} positions "
+        f"({found['agreeing'] / found['places']:.3%}, at least {found['wanted']:.1%} required) of {found['prompts']} "
+        f"prompts; prompts that differ: {len(found['disagreeing'])}"
     )
 
 
@@ -52,13 +51,16 @@ def _read(file: Path) -> Any:
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UserError(f"{file} cannot be read ({error}): evaluate again") from error
+        raise UserError(f"{file} cannot be read ({error}); run the evaluation again") from error
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     if len(sys.argv) != 4:
-        raise UserError("three files are needed: the reports of both evaluations, and what compare_merged.py wrote")
+        raise UserError(
+            "the command needs three files: "
+            "python -m veritas_rl.judging.verdicts EVALUATION/report.json MERGED-EVALUATION/report.json agreement.json"
+        )
     trained, merged, agreement = map(Path, sys.argv[1:])
     for line in (*of_improvement(trained), of_agreement(agreement), *of_sameness(merged)):
         print(line)

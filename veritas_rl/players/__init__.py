@@ -1,1 +1,1 @@
-"""The players: each one answers a batch of turns."""
+"""Players: each answers a batch of turns."""

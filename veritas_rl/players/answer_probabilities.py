@@ -1,7 +1,7 @@
-"""How likely a language model is to give each of several whole replies, without drawing any.
+"""Computes the probability that a language model gives each of several whole replies, without sampling.
 
-The replies to one prompt stand side by side in one row: the tokens of each see the prompt and themselves, not their
-neighbours (a tree mask), so the prompt is read once. What all prompts begin with, such as the rules of a game, is read
+All replies to one prompt share one row. A tree mask lets the tokens of a reply attend to the prompt and to their own
+reply only, so the prompt is computed once. A common prefix of all prompts, such as the rules of a game, is computed
 once for all rows.
 """
 
@@ -14,7 +14,7 @@ import torch
 from transformers import DynamicCache
 
 BATCH_TOKENS = 16_384
-"""The most tokens, padding and the shared beginning included, in one forward."""
+"""The most tokens of one forward, including padding and the shared prefix."""
 
 BATCH_LOGITS = 2**26
 """The most logits of one forward: 256 MiB in float32."""
@@ -22,11 +22,11 @@ BATCH_LOGITS = 2**26
 
 @dataclass(frozen=True)
 class Candidates:
-    """A prompt, and the replies that are asked about.
+    """A prompt and its candidate replies.
 
     Attributes:
-        prompt: At least one token.
-        replies: The tokens of each reply without its end, at least one each.
+        prompt: The tokens of the prompt, at least one.
+        replies: The tokens of each reply without the end token, at least one each.
     """
 
     prompt: tuple[int, ...]
@@ -34,7 +34,7 @@ class Candidates:
 
     @property
     def width(self) -> int:
-        """How many tokens all replies have together."""
+        """The total number of tokens of all replies."""
         return sum(map(len, self.replies))
 
 
@@ -42,20 +42,20 @@ class Candidates:
 def log_probabilities(
     model: Any, asked: Sequence[Candidates], ends: Collection[int], temperature: float = 1.0
 ) -> list[list[float]]:
-    """The log-probability of each reply, as the whole of what the model writes: its tokens, then an end.
+    """The log-probability of each reply as the model's whole output: its tokens, then an end token.
 
     Args:
         model: A transformers causal language model with full attention in every layer, in eval mode.
         asked: The prompts and their replies.
-        ends: The tokens that end a reply, any of them.
-        temperature: Divides the logits; above 0.
+        ends: The tokens that end a reply.
+        temperature: The divisor of the logits, above 0.
 
     Returns:
-        For each prompt a number for each reply, in nats, computed in float32.
+        For each prompt, the log-probability of each reply, in nats, computed in float32.
     """
     if not asked:
         return []
-    # One token at least of each prompt is left to its row: the first token of a reply is predicted there.
+    # At least one token of each prompt stays in its row, because it predicts the first token of each reply.
     shared = _common([row.prompt for row in asked])[: min(len(row.prompt) for row in asked) - 1]
     beginning = None
     if shared:
@@ -76,7 +76,7 @@ def log_probabilities(
 
 
 def _common(prompts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """What all prompts begin with: what the first and the last of them in order do."""
+    # The common prefix of all prompts is that of the first and the last in lexicographic order.
     first, last = min(prompts), max(prompts)
     length = next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
     return first[:length]
@@ -90,7 +90,7 @@ def _batch(
     ends: Sequence[int],
     temperature: float,
 ) -> list[list[float]]:
-    """One forward: prompts are padded on the left, so that all replies start at one column, and replies on the right.
+    """One forward. Prompts are padded on the left, so that all replies start in one column; replies on the right.
 
     `beginning` holds the first `skipped` tokens of every prompt.
     """
@@ -98,8 +98,8 @@ def _batch(
     width = first + max(row.width for row in rows)
     ids = torch.zeros(len(rows), width, dtype=torch.long)
     places = torch.zeros(len(rows), width, dtype=torch.long)
-    parts = torch.full((len(rows), width), -1)  # -1 is padding, 0 the prompt, then a number for each reply
-    targets: list[tuple[int, int, int, int]] = []  # row, column that predicts, token or -1 for an end, reply
+    parts = torch.full((len(rows), width), -1)  # -1: padding, 0: the prompt, above 0: the number of the reply
+    targets: list[tuple[int, int, int, int]] = []  # row, predicting column, token or -1 for an end token, reply
     count = 0
     for index, row in enumerate(rows):
         rest = row.prompt[skipped:]
@@ -140,11 +140,11 @@ def _batch(
 
 
 def _tree_mask(parts: torch.Tensor, skipped: int, dtype: torch.dtype) -> torch.Tensor:
-    """What is added to attention scores, [rows, 1, columns, skipped + columns]: 0 where a token may look."""
+    """The attention bias, [rows, 1, columns, skipped + columns]: 0 for visible tokens, else the lowest float."""
     rows, width = parts.shape
     column = torch.arange(width, device=parts.device)
     looked, looking = parts[:, None, :], parts[:, :, None]
-    # Padding sees itself, because a row that sees nothing is NaN.
+    # Padding attends to itself, because softmax over no token is NaN.
     allowed = (column[None, :] <= column[:, None]) & ((looked == 0) | (looked == looking))
     before = torch.ones(rows, width, skipped, dtype=torch.bool, device=parts.device)
     allowed = torch.cat([before, allowed], dim=-1)[:, None]

@@ -1,8 +1,8 @@
 """The cost of chat servers: tokens, and money if their prices are known.
 
-Requests are counted, and not moves: what is asked alike is asked and paid once, and a game that an interruption lost
-was paid all the same. `spending.json` in the output folder keeps the count, so that a budget holds for all commands
-that wrote there together.
+Requests are counted, not moves: equal requests are sent and paid once, and a game that was lost to an interruption was
+paid too. `spending.json` in the output folder stores the count, so that a budget holds for all commands with this
+folder together.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from veritas_rl.errors import UserError
 SPENDING = "spending.json"
 
 PRICED_TOKENS = 1_000_000
-"""Prices are those of so many tokens."""
+"""The number of tokens that a price refers to."""
 
 MESSAGE_TOKENS = 16
 """The most tokens that a chat template adds to a message."""
@@ -29,11 +29,11 @@ MESSAGE_TOKENS = 16
 
 @dataclass(frozen=True)
 class Price:
-    """What a million tokens cost.
+    """The price of a million tokens.
 
     Attributes:
-        read: Tokens of prompts.
-        written: Tokens of replies, with those of thinking.
+        read: The price of prompt tokens.
+        written: The price of reply tokens, including thinking.
     """
 
     read: float
@@ -42,10 +42,10 @@ class Price:
     def __post_init__(self) -> None:
         for price in (self.read, self.written):
             if not 0 <= price < float("inf"):
-                raise UserError(f"a price is a number of at least 0, for a million tokens: {price} was given")
+                raise UserError(f"a price must be a number of at least 0, for a million tokens, got {price}")
 
     def of(self, prompt_tokens: int, tokens: int) -> float:
-        """The money for so many tokens."""
+        """The price of these numbers of tokens."""
         return (self.read * prompt_tokens + self.written * tokens) / PRICED_TOKENS
 
 
@@ -54,10 +54,10 @@ class Prices:
     """The prices of models.
 
     Attributes:
-        models: By the names that their servers give them.
-        others: Of every other model; None where it is not known.
-        currency: In what.
-        date: Of which day the prices are; "" where nobody said it.
+        models: The price of each model, by the server's name of the model.
+        others: The price of every other model; None if it is unknown.
+        currency: The currency.
+        date: The day of the prices; "" if it was not given.
     """
 
     models: Mapping[str, Price] = field(default_factory=dict)
@@ -66,18 +66,18 @@ class Prices:
     date: str = ""
 
     def of(self, model: str) -> Price | None:
-        """The price of a model, if it is known."""
+        """The price of a model; None if it is unknown."""
         return self.models.get(model, self.others)
 
 
 def read_prices(path: Path, others: Price | None = None) -> Prices:
-    """The prices in a YAML file: `date`, `currency` (USD if it is missing) and `models`, each with `in` and `out`.
+    """Read the prices of a YAML file: `date`, `currency` (by default USD) and `models`, each with `in` and `out`.
 
         date: 2026-11-22
         models: {some-model: {in: 0.25, out: 2.0}}
 
     Raises:
-        UserError: The file cannot be read, or does not say the date or a price.
+        UserError: The file cannot be read, or lacks the date or a price.
     """
     import yaml
 
@@ -88,23 +88,23 @@ def read_prices(path: Path, others: Price | None = None) -> Prices:
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
     except (OSError, ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
-        raise UserError(f"{path} cannot be read as prices ({error}): see docs/evaluation.md") from error
+        raise UserError(f"{path} cannot be read as prices ({error}); docs/evaluation.md shows the format") from error
     except KeyError as error:
-        raise UserError(f"{path} does not say {error}: prices have a date, and models with in and out") from error
+        raise UserError(f"{path} lacks {error}; it needs `date` and `models`, each with `in` and `out`") from error
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What a model was asked.
+    """The requests to a model and their tokens.
 
     Attributes:
-        model: By the name that its server gives it.
-        requests: How many were made; those that a server refused are not counted.
-        prompt_tokens: How many tokens were read, as the server says.
-        tokens: How many were written, as the server says.
-        unsaid: Of how many requests the server did not say the tokens, as of one that took too long.
-        most_prompt_tokens: The most tokens that were read in these.
-        most_tokens: The most that were written in these.
+        model: The server's name of the model.
+        requests: The number of requests, without those that the server refused.
+        prompt_tokens: The number of prompt tokens that the server reported.
+        tokens: The number of reply tokens that the server reported.
+        unsaid: The number of requests without reported tokens, such as those that timed out.
+        most_prompt_tokens: The upper bound of the prompt tokens of the unreported requests.
+        most_tokens: The upper bound of the reply tokens of the unreported requests.
     """
 
     model: str
@@ -116,21 +116,21 @@ class Spent:
     most_tokens: int = 0
 
     def plus(self, **more: int) -> "Spent":
-        """With so much more."""
+        """The sum of these counts and the given ones."""
         return dataclasses.replace(self, **{name: getattr(self, name) + count for name, count in more.items()})
 
     def money(self, price: Price) -> float:
-        """What the servers' tokens cost."""
+        """The cost of the reported tokens."""
         return price.of(self.prompt_tokens, self.tokens)
 
     def most_money(self, price: Price) -> float:
-        """The most that all requests can have cost."""
+        """The upper bound of the cost of all requests."""
         return self.money(price) + price.of(self.most_prompt_tokens, self.most_tokens)
 
 
 @dataclass
 class _Request:
-    """A request that runs: what it costs at most, and what it turned out to cost."""
+    """A running request: the upper bound of its cost, and its cost when it is known."""
 
     most_prompt_tokens: int
     most_tokens: int
@@ -139,20 +139,20 @@ class _Request:
 
 
 class Purse:
-    """Counts what is spent, and keeps it below a budget.
+    """Counts the cost of requests, and keeps it within a budget.
 
     Args:
-        folder: Where `spending.json` is kept.
-        prices: What models cost.
+        folder: The folder of `spending.json`.
+        prices: The prices of models.
         budget: The most money that may be spent for this folder; None for no limit.
 
     Raises:
-        UserError: The file cannot be read, or the budget is no amount.
+        UserError: The file cannot be read, or the budget is not above 0.
     """
 
     def __init__(self, folder: Path, prices: Prices | None = None, budget: float | None = None) -> None:
         if budget is not None and not 0 < budget < float("inf"):
-            raise UserError(f"a budget is more than 0, {budget} was given")
+            raise UserError(f"--budget must be above 0, got {budget}")
         self.prices = prices or Prices()
         self.budget = budget
         self._path = folder / SPENDING
@@ -164,38 +164,38 @@ class Purse:
                 rows = json.loads(self._path.read_text("utf-8"))
                 self._spent = {row["model"]: Spent(**row) for row in rows}
             except (OSError, ValueError, TypeError, KeyError) as error:
-                raise UserError(f"{self._path} cannot be read ({error}): give another --output") from error
+                raise UserError(f"{self._path} cannot be read ({error}); give another --output") from error
 
     @property
     def spent(self) -> list[Spent]:
-        """What each model was asked, by name."""
+        """The requests and tokens of each model, in the order of the models' names."""
         return [self._spent[model] for model in sorted(self._spent)]
 
     def open(self, model: str) -> None:
-        """Refuse a model without a price where there is a budget.
+        """Check that the price of a model is known if there is a budget.
 
         Raises:
-            UserError: Nobody can say what it costs.
+            UserError: There is a budget, and no price of this model.
         """
         if self.budget is not None and self.prices.of(model) is None:
-            raise UserError(f"--budget needs the price of {model}: give --price_in and --price_out, or --prices FILE")
+            raise UserError(f"--budget needs the price of {model}; give --price_in and --price_out, or --prices FILE")
 
     @asynccontextmanager
     async def asked(self, model: str, messages: Sequence[Message], max_tokens: int) -> AsyncIterator[_Request]:
-        """Around one request: wait until the budget allows it whatever it costs, and count what it cost.
+        """The context of one request: wait until the budget covers its upper bound, and then count its cost.
 
         Raises:
-            UserError: The budget does not allow it, and no request runs that may cost less than it could.
+            UserError: The budget does not cover it, and no running request could leave money over.
         """
-        # No tokenizer makes more tokens than a text has bytes.
+        # A text has at most as many tokens as bytes.
         most = sum(len(message["content"].encode()) + MESSAGE_TOKENS for message in messages)
         price = self.prices.of(model)
         dearest = price.of(most, max_tokens) if price else 0.0
         while self.budget is not None and self._most_money() + self._held + dearest > self.budget:
             if not self._running:
                 raise UserError(
-                    f"the budget of {self.budget:g} {self.prices.currency} is spent ({self.summary()}): the same "
-                    "command goes on with a larger --budget"
+                    f"the budget of {self.budget:g} {self.prices.currency} is spent ({self.summary()}); run the same "
+                    "command with a larger --budget to continue"
                 )
             await asyncio.sleep(0.02)
         request = _Request(most, max_tokens)
@@ -229,7 +229,7 @@ class Purse:
         write_whole(self._path, json.dumps(rows, indent=2) + "\n")
 
     def values(self) -> list[dict[str, Any]]:
-        """What each model was asked and what it cost, as plain values; money is None where no price is known."""
+        """The requests, tokens and cost of each model as plain values; money is None if the price is unknown."""
         found = []
         for spent in self.spent:
             price = self.prices.of(spent.model)
@@ -245,13 +245,13 @@ class Purse:
         return found
 
     def summary(self) -> str:
-        """What was spent in all, for an error."""
+        """The total cost in a few words."""
         requests = sum(spent.requests for spent in self._spent.values())
         return f"at most {_amount(self._most_money())} {self.prices.currency} for {requests:,} requests"
 
 
 def describe(row: Mapping[str, Any]) -> str:
-    """What one model was asked and what it cost, from a row of `Purse.values`, as a sentence."""
+    """A row of `Purse.values` as a sentence."""
     line = (
         f"{row['model']}: {row['requests']:,} requests, {row['prompt_tokens']:,} tokens read, {row['tokens']:,} written"
     )
@@ -266,5 +266,5 @@ def describe(row: Mapping[str, Any]) -> str:
 
 
 def _amount(money: float) -> str:
-    """With cents, and with four digits where it is less than one."""
+    # Two decimals, or four if the amount is below 1.
     return f"{money:.2f}" if money >= 1 or not money else f"{money:.4g}"

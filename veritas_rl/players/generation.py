@@ -1,17 +1,18 @@
 """Continuous batching over a Hugging Face causal language model: token ids in, token ids and log-probabilities out.
 
-A rollout is many requests of unlike lengths that arrive when they please. One `model.generate` would make each wait
-for the longest. Here a background thread holds one running batch: requests join it between two steps, and each
-leaves, and its future resolves, at the step that ends it. Plain torch and transformers, so it also serves where no
-inference server runs: on a CPU, in an evaluator, in a test.
+The requests of a rollout differ in length and arrive at any time. In one `model.generate` call each would wait for the
+longest. Here a background thread holds one running batch. Requests join it between two steps; each leaves at the step
+that ends it, and its future resolves. The engine needs only torch and transformers, so it also works without an
+inference server: on a CPU, in an evaluation, in a test.
 
 How it is fast:
-- Each row owns a slot of one preallocated key-value buffer and has its own length there: nothing is concatenated,
-  shifted or left-padded at a step, and the last row takes the slot of a row that left.
-- Prefill stops one token before a prompt's end, and the last token is the row's first decode step. So prefill needs
-  no logits, no mask (padding is to the right, where causal attention never looks), and prompts that are the same,
-  as a group of rollouts sends them, are computed once and copied to their slots.
-- A decode step reads the buffer where it lies, without repeating it for each query head (`slot_kv_cache`).
+
+- Each row owns a slot of one preallocated key-value buffer with its own length. No step concatenates, shifts or
+  left-pads rows. The last row takes the slot of a row that left.
+- Prefill stops one token before the end of a prompt; the last token is the row's first decode step. So prefill needs no
+  logits, and no mask, because padding is on the right, where causal attention never looks. Equal prompts, as in a group
+  of rollouts, are computed once and copied to their slots.
+- A decode step reads the buffer in place, without repeating it for each query head (`slot_kv_cache`).
 """
 
 import threading
@@ -30,13 +31,13 @@ from veritas_rl.players.sampling import Completion, Sampler, SamplingParams
 from veritas_rl.players.slot_kv_cache import SlotKVCache, read_slots_in_place
 
 GATHER_SECONDS = 0.003
-"""How long an idle engine waits after a first request, so that requests sent together are prefilled together."""
+"""Seconds that an idle engine waits after a first request, so that requests sent together are prefilled together."""
 
 PREFILL_TOKENS = 4096
-"""The most tokens, padding included, in one prefill forward: bounds its memory, and lets unlike lengths part."""
+"""The most tokens of one prefill forward, padding included. It bounds memory and separates different lengths."""
 
 LOOKAHEAD_TOKENS = 256
-"""How many tokens ahead of a row its slot is allocated: a row that may write more gets more when it gets there."""
+"""How many tokens beyond a row's length its slot is allocated. A row that needs more gets more later."""
 
 
 @dataclass
@@ -44,7 +45,7 @@ class _Request:
     prompt: tuple[int, ...]
     params: SamplingParams
     limit: int
-    """How many new tokens fit."""
+    """The number of new tokens that fit."""
     stops: frozenset[int]
     future: Future[Completion]
     on_token: Callable[[int], bool] | None = None
@@ -52,7 +53,7 @@ class _Request:
     logprobs: list[float] = field(default_factory=list)
 
     def finish(self, stop_reason: str) -> None:
-        with suppress(InvalidStateError):  # its owner cancelled it
+        with suppress(InvalidStateError):  # the caller cancelled the future
             self.future.set_result(Completion(self.token_ids, self.logprobs, stop_reason))
 
     def fail(self, error: Exception) -> None:
@@ -61,20 +62,20 @@ class _Request:
 
 
 class GenerationEngine:
-    """Serves generation requests from one model, on the device where the model is.
+    """Serves generation requests from one model, on the model's device.
 
-    Every method may be called from any thread, but those that wait for the engine (`generate`, `exclusive`,
-    `abort_all`, `load_weights`, `close`) not from a callback of one of its futures: that runs inside the engine.
+    Every method may be called from any thread. Methods that wait for the engine (`generate`, `exclusive`, `abort_all`,
+    `load_weights`, `close`) may not be called from a callback of one of its futures, which runs inside the engine.
 
     Args:
-        model: A transformers causal language model with full attention in every layer. It is put in eval mode, and
-            its attention implementation, where it is "sdpa", is replaced by one that computes the same.
+        model: A transformers causal language model with full attention in every layer. It is put in eval mode. The
+            attention implementation "sdpa" is replaced by an equivalent one.
         eos_token_ids: Tokens that end every completion.
-        pad_token_id: Any token the model knows; what it fills is never attended to.
+        pad_token_id: Any token of the vocabulary; padding is never attended to.
         max_batch_size: The most requests that run at once; others wait.
         max_model_len: The most tokens of prompt and completion together.
-        seed: Seeds the engine's own random generator. The same requests in the same batches give the same tokens;
-            requests that arrive in another order do not.
+        seed: The seed of the engine's random generator. The same requests in the same batches give the same tokens;
+            requests in another order do not.
 
     Raises:
         ValueError: The model's attention is not supported, or a number is out of range.
@@ -91,7 +92,9 @@ class GenerationEngine:
         seed: int = 0,
     ) -> None:
         if max_batch_size < 1 or max_model_len < 2:
-            raise ValueError(f"max_batch_size is at least 1 and max_model_len 2, got {max_batch_size}, {max_model_len}")
+            raise ValueError(
+                f"max_batch_size must be at least 1 and max_model_len 2, got {max_batch_size} and {max_model_len}"
+            )
         _check_attention(model.config)
         read_slots_in_place(model)
         self.model = model.eval()
@@ -101,33 +104,33 @@ class GenerationEngine:
         self._pad = pad_token_id
         self._sampler = Sampler(model.device, seed)
         self._state = threading.Condition()
-        """Guards everything below but `_rows` and `_slots`, which belong to the caller that holds the engine."""
+        """Guards all fields below except `_rows` and `_slots`, which belong to the holder of the engine."""
         self._queue: deque[_Request] = deque()
         self._held = False
-        """Whether a step, or an `exclusive` block, has the engine."""
+        """Whether a step or an `exclusive` block holds the engine."""
         self._claims = 0
-        """How many wait for, or are in, an `exclusive` block; the loop lets them pass."""
+        """The number of callers that wait for or are in an `exclusive` block; the loop gives way to them."""
         self._paused = False
         self._closed = False
         self._thread: threading.Thread | None = None
         self._rows: list[_Request] = []
-        """The running batch; row i lives in slot i."""
+        """The running batch; row i has slot i."""
         self._slots = SlotKVCache(max_batch_size)
 
     def submit(
         self, prompt_ids: Sequence[int], params: SamplingParams, on_token: Callable[[int], bool] | None = None
     ) -> Future[Completion]:
-        """Ask for one completion, without waiting.
+        """Request one completion, without waiting for it.
 
         Args:
-            prompt_ids: At least one token.
-            params: How to sample. `max_new_tokens` is cut to what `max_model_len` leaves.
-            on_token: Called with each new token, on the engine's thread: it must be quick and raise nothing. Where it
-                gives False the completion ends there, as "aborted".
+            prompt_ids: The tokens of the prompt, at least one.
+            params: The sampling parameters. `max_new_tokens` is cut to what `max_model_len` leaves.
+            on_token: Called with each new token on the engine's thread. It must be fast and must not raise. If it
+                returns False, the completion ends there as "aborted".
 
         Returns:
-            A future of the completion. A prompt of `max_model_len` tokens or more gives an empty one at once, with
-            stop reason "length". An error in the model is set as the future's exception.
+            A future of the completion. A prompt of `max_model_len` tokens or more gives an empty completion at once,
+            with the stop reason "length". An error in the model is set as the future's exception.
 
         Raises:
             ValueError: The prompt is empty.
@@ -138,18 +141,18 @@ class GenerationEngine:
         return future
 
     def generate(self, requests: Sequence[tuple[Sequence[int], SamplingParams]]) -> list[Completion]:
-        """Complete many prompts, in order, and wait for all. Raises as `submit`, or what the model raised."""
+        """Complete many prompts, in order, and wait for all. Raises as `submit`, or the model's error."""
         made = [self._request(prompt, params, Future()) for prompt, params in requests]
         self._submit(made)
         return [request.future.result() for request in made]
 
     def pause(self) -> None:
-        """Stop after the step that runs now: requests stay where they are, new ones wait, until `resume`."""
+        """Stop after the current step until `resume`. Running requests are kept, and new ones wait."""
         with self._state:
             self._paused = True
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """Continue after `pause`."""
         with self._state:
             self._paused = False
             self._state.notify_all()
@@ -158,7 +161,7 @@ class GenerationEngine:
         """Resolve every running and waiting request with the tokens it has, as "aborted".
 
         Returns:
-            How many there were.
+            The number of these requests.
         """
         with self.exclusive():
             with self._state:
@@ -171,13 +174,13 @@ class GenerationEngine:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the engine between two steps: within the block the model is not running and may be changed.
+        """Hold the engine between two steps. Within the block the model does not run and may be changed.
 
-        Requests that are running go on afterwards with the keys and values of the model as it was; `abort_all` first
-        where that matters.
+        Running requests continue afterwards with the keys and values of the previous weights. Call `abort_all` first if
+        that matters.
         """
         if threading.current_thread() is self._thread:
-            raise RuntimeError("the engine cannot be held from a callback of one of its own futures")
+            raise RuntimeError("a callback of a future cannot hold its own engine; call this from another thread")
         with self._state:
             self._claims += 1
             self._state.wait_for(lambda: not self._held)
@@ -193,18 +196,18 @@ class GenerationEngine:
     def load_weights(
         self, weights: Iterable[tuple[str, torch.Tensor]], wanted: Callable[[str], bool] = lambda name: True
     ) -> int:
-        """Copy weights into the model in place, while it is held.
+        """Copy weights into the model in place while the engine is held.
 
-        Weights are copied as they come, so that a sender may reuse its buffer; after an error the model is a mixture,
-        and must be loaded again.
+        Each tensor is copied when it arrives, so a sender may reuse its buffer. After an error the model holds a
+        mixture of old and new weights, and must be loaded again.
 
         Args:
-            weights: Pairs of a name from `model.state_dict()` and a tensor of that shape, of any type and device.
-                Of names that are tied to each other one is enough.
-            wanted: Of which names a weight must come, and of no others; by default all.
+            weights: Pairs of a name of `model.state_dict()` and a tensor of that shape, of any dtype and device. One
+                name of a set of tied weights is enough.
+            wanted: The names whose weights must arrive, and no others; by default all names.
 
         Returns:
-            How many tensors were copied.
+            The number of copied tensors.
 
         Raises:
             ValueError: Names are unknown or missing, or a shape differs; the message names them.
@@ -220,7 +223,7 @@ class GenerationEngine:
                     unknown.append(name)
                     continue
                 if target.shape != tensor.shape:
-                    raise ValueError(f"weight {name} has shape {tuple(target.shape)}, got {tuple(tensor.shape)}")
+                    raise ValueError(f"weight {name} needs shape {tuple(target.shape)}, got {tuple(tensor.shape)}")
                 target.copy_(tensor)
                 covered.add(id(target))
                 count += 1
@@ -230,7 +233,7 @@ class GenerationEngine:
         return count
 
     def close(self) -> None:
-        """End the engine: whatever runs or waits resolves as "aborted". Closing twice is harmless."""
+        """End the engine. Running and waiting requests resolve as "aborted". Closing twice is harmless."""
         with self._state:
             self._closed = True
             self._state.notify_all()
@@ -246,7 +249,7 @@ class GenerationEngine:
         on_token: Callable[[int], bool] | None = None,
     ) -> _Request:
         if not len(prompt_ids):
-            raise ValueError("a prompt has at least one token")
+            raise ValueError("the prompt is empty; it must have at least one token")
         limit = min(params.max_new_tokens, self.max_model_len - len(prompt_ids))
         stops = self.eos_token_ids | frozenset(params.stop_token_ids)
         return _Request(tuple(prompt_ids), params, limit, stops, future, on_token)
@@ -264,7 +267,7 @@ class GenerationEngine:
             if request.limit <= 0:
                 request.finish("length")
 
-    # What follows runs on the engine's thread, or while the engine is held.
+    # The methods below run on the engine's thread, or while the engine is held.
 
     def _loop(self) -> None:
         with torch.inference_mode():
@@ -279,7 +282,7 @@ class GenerationEngine:
                 with self._state:
                     if self._closed:
                         break
-                    if not self._may_step():  # held or aborted meanwhile
+                    if not self._may_step():  # the engine was held, or requests were aborted, in the meantime
                         continue
                     self._held = True
                     free = self.max_batch_size - len(self._rows)
@@ -291,7 +294,7 @@ class GenerationEngine:
         return not (self._paused or self._claims or self._held) and bool(self._queue or self._rows)
 
     def _step(self, joining: list[_Request]) -> None:
-        """Admit `joining`, decode one token for every row, and resolve the rows that end. Releases the engine."""
+        """Admit `joining`, decode one token for every row, resolve the rows that end, and release the engine."""
         concerned = self._rows + joining
         done: list[tuple[_Request, str]] = []
         error: Exception | None = None
@@ -299,14 +302,14 @@ class GenerationEngine:
             self._admit([request for request in joining if request.future.set_running_or_notify_cancel()])
             done = self._decode() if self._rows else []
         except Exception as caught:
-            # The buffer may be half written: nobody in it can go on. Those who still wait are tried afresh.
+            # The buffer may be half written, so all running requests fail. Waiting requests are kept.
             error = caught
             self._drop_rows()
         finally:
             with self._state:
                 self._held = False
                 self._state.notify_all()
-        # Futures resolve after the engine is released, so that a callback may submit the next turn of its game.
+        # Futures resolve after the engine is released, so that a callback may submit the next request.
         if error is not None:
             for request in concerned:
                 request.fail(error)
@@ -314,13 +317,13 @@ class GenerationEngine:
             request.finish(stop_reason)
 
     def _admit(self, joining: list[_Request]) -> None:
-        """Prefill all but the last token of each prompt, each different one once, and give each request a slot."""
+        """Prefill all but the last token of each distinct prompt, and give each request a slot."""
         if not joining:
             return
         groups: dict[tuple[int, ...], list[_Request]] = {}
         for request in joining:
             groups.setdefault(request.prompt[:-1], []).append(request)
-        # Near lengths together waste the least padding.
+        # Prompts are sorted by length, which minimizes padding.
         prefixes = sorted(groups, key=len)
         total = len(self._rows) + len(joining)
         columns = self._columns([*self._rows, *joining])
@@ -336,7 +339,7 @@ class GenerationEngine:
             first = len(self._rows)
             self._rows.extend(rows)
             self._slots.write(cache, source, first, total, columns)
-        # The dictionary's order is not the slots': the state of the new rows is made again from the rows themselves.
+        # The order of the dictionary differs from that of the slots, so the state is rebuilt from the rows.
         self._sampler.set_rows([row.params for row in self._rows])
         self._slots.set_rows(
             [row.token_ids[-1] if row.token_ids else row.prompt[-1] for row in self._rows],
@@ -344,11 +347,11 @@ class GenerationEngine:
         )
 
     def _columns(self, rows: Sequence[_Request]) -> int:
-        """How long the slots must be for the next `LOOKAHEAD_TOKENS` tokens of every row."""
+        """The length of the slots that holds the next `LOOKAHEAD_TOKENS` tokens of every row."""
         return max(len(row.prompt) + min(row.limit, len(row.token_ids) + LOOKAHEAD_TOKENS) for row in rows)
 
     def _decode(self) -> list[tuple[_Request, str]]:
-        """One token for every row. Rows that end leave their slots; they are returned, each with why it ended."""
+        """Decode one token for every row. Rows that end leave their slots and are returned with their stop reasons."""
         slots = self._slots
         span = max(len(row.prompt) + len(row.token_ids) for row in self._rows)
         if span > slots.columns:
@@ -377,7 +380,7 @@ class GenerationEngine:
         return done
 
     def _keep(self, kept: list[int]) -> None:
-        """Close the gaps: rows past the new end move into the slots below it that became free."""
+        """Move the rows beyond the new end into the free slots below it."""
         count = len(kept)
         stay = [index for index in kept if index < count]
         movers = kept[len(stay) :]
@@ -389,7 +392,7 @@ class GenerationEngine:
         self._sampler.set_rows([row.params for row in self._rows])
 
     def _drop_rows(self) -> None:
-        """Empty the batch and give its memory back: a trainer may share the device."""
+        """Empty the batch and free its memory, because a trainer may share the device."""
         self._rows = []
         self._slots.clear()
 
@@ -404,12 +407,15 @@ class GenerationEngine:
 
 
 def _check_attention(config: Any) -> None:
-    """Slots hold a row's whole past, and masks are made by transformers: other attention would be silently wrong."""
+    # A slot holds the whole past of a row, so sliding-window or other attention would give wrong results.
     text = config.get_text_config(decoder=True)
     kinds = set(getattr(text, "layer_types", None) or ["full_attention"])
     window = getattr(text, "sliding_window", None) if getattr(text, "layer_types", None) is None else None
     if kinds != {"full_attention"} or window is not None:
-        raise ValueError(f"only full attention is supported, got layers {sorted(kinds)}, sliding window {window}")
+        raise ValueError(
+            f"the engine supports only full attention, got layers {sorted(kinds)} and sliding window {window}; "
+            "serve this model with vLLM"
+        )
 
 
 def _few(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""A language model as a player: it reads a turn's messages through its chat template, and the engine writes replies."""
+"""A language model as a player: the chat template formats a turn's messages, and the engine generates the reply."""
 
 import dataclasses
 import math
@@ -19,16 +19,16 @@ from veritas_rl.seeding import digest
 
 
 class LanguageModelPlayer:
-    """Plays through a generation engine.
+    """A player that generates replies with an engine.
 
     Args:
-        engine: Serves the model.
-        tokenizer: The model's, with a chat template.
-        params: How every reply is sampled.
-        seed: With the turn's dice it seeds each reply, which is then the same in any batch; None draws from the
+        engine: The engine of the model.
+        tokenizer: The model's tokenizer, with a chat template.
+        params: The sampling parameters of every reply.
+        seed: Seeds each reply together with the turn's dice, so that a reply is the same in any batch; None uses the
             engine's own generator.
-        enable_thinking: Whether a model of both kinds thinks before it answers.
-        say_limit: Whether each prompt says how long the reply may be.
+        enable_thinking: Whether a model with a thinking mode thinks before it answers.
+        say_limit: Whether each prompt states the token limit of the reply.
     """
 
     def __init__(
@@ -49,9 +49,10 @@ class LanguageModelPlayer:
         self._say_limit = say_limit
 
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
-        """One reply for each turn, in order; truncated if a token limit cut it, overlong if its prompt did not fit."""
+        """One reply for each turn, in order. It is truncated if a token limit cut it, and overlong if the prompt is too
+        long."""
         asked = [(self._prompt_of(turn), self._params_of(turn)) for turn in turns]
-        # What is sure to be answered alike is asked once.
+        # Requests with the same prompt and seed have the same reply, so they are sent once.
         alike = self._params.temperature == 0 or self._seed is not None
         requests = list(dict.fromkeys(asked)) if alike else asked
         completions = self._engine.generate(requests)
@@ -72,21 +73,21 @@ class LanguageModelPlayer:
 
     @property
     def gives_probabilities(self) -> bool:
-        """Whether `answer_probabilities` are those of the replies that it writes: it samples, and cuts nothing off."""
+        """Whether `answer_probabilities` match its sampling: a temperature above 0, without top-p and top-k."""
         return self._params.temperature > 0 and self._params.top_p == 1 and self._params.top_k == -1
 
     def answer_probabilities(self, turns: Sequence[Turn]) -> list[tuple[float, ...]]:
         """For each turn the probability of each of its answers, in order, at the player's temperature.
 
-        It is that of the answer alone, word for word in the tokens that its text has, as the whole reply. An answer
-        that does not fit has none. So the rest, up to 1, is whatever else the player may write: other spellings of the
-        same answers, an answer after thinking, and mistakes.
+        It is the probability that the whole reply is the answer's text, in the tokens of that text. An answer that does
+        not fit has the probability 0. The remainder up to 1 belongs to all other replies: other spellings of the
+        answers, answers after thinking, and mistakes.
 
         Raises:
             ValueError: The player does not sample from all tokens, see `gives_probabilities`.
         """
         if not self.gives_probabilities:
-            raise ValueError("probabilities of answers need a temperature above 0, and neither top_p nor top_k")
+            raise ValueError("answer probabilities need a temperature above 0, top_p 1 and top_k -1")
         texts = sorted({answer for turn in turns for answer in turn.answers})
         tokens = {text: tuple(self._tokenizer.encode(text, add_special_tokens=False)) for text in texts}
         asked, kept = [], []
@@ -124,15 +125,15 @@ def load_language_model(
     """Load a model and its tokenizer from a Hugging Face folder; nothing is downloaded.
 
     Args:
-        folder: Holds config.json, safetensors weights and a tokenizer with a chat template.
-        device: Where the model goes; the CPU by default.
-        dtype: The weights' type; by default the one they were saved in.
+        folder: A folder with config.json, safetensors weights and a tokenizer with a chat template.
+        device: The model's device; by default the CPU.
+        dtype: The dtype of the weights; by default the saved one.
 
     Returns:
         A transformers model in eval mode, and its tokenizer.
 
     Raises:
-        UserError: `folder` is no such folder, or does not load.
+        UserError: The folder does not exist, lacks files, or does not load.
     """
     _check_model_folder(folder)
     try:
@@ -141,17 +142,17 @@ def load_language_model(
             folder, dtype=dtype or "auto", local_files_only=True, output_loading_info=True
         )
         model, loading = loaded
-    except Exception as error:  # whatever a damaged file makes transformers, tokenizers or safetensors raise
-        raise UserError(
-            f"{folder} holds no model that transformers can load: {type(error).__name__}: {error}"
-        ) from error
+    except (
+        Exception
+    ) as error:  # a damaged file makes transformers, tokenizers and safetensors raise many types of errors
+        raise UserError(f"transformers cannot load the model in {folder}: {type(error).__name__}: {error}") from error
     if loading["missing_keys"]:
-        # transformers fills them with random values, and only warns.
+        # transformers fills missing weights with random values and only warns.
         raise UserError(
-            f"the weights in {folder} lack {min(loading['missing_keys'])}: merge a checkpoint, then use that"
+            f"the weights in {folder} lack {min(loading['missing_keys'])}; merge a checkpoint and use the merged folder"
         )
     if not tokenizer.chat_template:
-        raise UserError(f"the tokenizer in {folder} has no chat template: use a chat (instruct) model")
+        raise UserError(f"the tokenizer in {folder} has no chat template; use a chat (instruct) model")
     return model.to(device or "cpu").eval(), tokenizer
 
 

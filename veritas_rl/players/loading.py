@@ -3,7 +3,7 @@
 random, mcts:50, exact              a bot, see `registry`
 http://host:8000/v1                 an OpenAI-compatible chat server; http://host:8000/v1#NAME where it serves several
 a folder with config.json           a Hugging Face model
-a folder with adapter_config.json   an adapter, on the base that it names and not merged into it
+a folder with adapter_config.json   an adapter, unmerged, with the base that it names
 .../global_step_N                   a checkpoint of verl, merged into a folder first
 a folder of global_step_N           an experiment: its newest whole checkpoint
 Qwen/Qwen3-4B-Instruct-2507         a model on the Hugging Face hub
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from veritas_rl.players.generation import GenerationEngine
 
 LONGEST_PROMPT = 16384
-"""The most tokens of a prompt: what a game shows is far shorter, and a longer context takes memory."""
+"""The most tokens of a prompt. Prompts of games are far shorter, and a longer context takes memory."""
 
 _ADDRESS = re.compile(r"https?://")
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
@@ -36,17 +36,17 @@ _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 @dataclass(frozen=True)
 class ReplySettings:
-    """How a model writes its replies.
+    """The settings of a model's replies.
 
     Attributes:
-        max_tokens: The most tokens of one.
-        temperature: Of sampling; 0 takes the likeliest token.
-        top_p: Of sampling.
-        seed: With the turn's dice it seeds each reply.
-        concurrency: How many a server, or the engine, writes at once.
-        timeout: The most seconds that a server may take for one.
-        enable_thinking: Whether a model of both kinds thinks before it answers; a server decides that by itself.
-        say_limit: Whether each prompt says how many tokens the reply may have.
+        max_tokens: The most tokens of a reply.
+        temperature: The sampling temperature; 0 is greedy.
+        top_p: The probability of nucleus sampling.
+        seed: Seeds each reply together with the turn's dice.
+        concurrency: The number of replies that a server or the engine generates at once.
+        timeout: The most seconds that a server may take for a reply.
+        enable_thinking: Whether a model with a thinking mode thinks before it answers; a server decides that itself.
+        say_limit: Whether each prompt states the token limit of the reply.
     """
 
     max_tokens: int = 1024
@@ -60,15 +60,17 @@ class ReplySettings:
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1 or self.concurrency < 1:
-            raise UserError(f"max_tokens and concurrency are at least 1: {self.max_tokens}, {self.concurrency}")
+            raise UserError(
+                f"max_tokens and concurrency must be at least 1, got {self.max_tokens} and {self.concurrency}"
+            )
         if not 0 <= self.temperature < float("inf") or not 0 < self.top_p <= 1:
             raise UserError(
-                f"temperature is at least 0 and top_p lies in (0, 1]: {self.temperature}, {self.top_p} were given"
+                f"temperature must be at least 0 and top_p in (0, 1], got {self.temperature} and {self.top_p}"
             )
 
     @property
     def sampling(self) -> str:
-        """What a reply depends on beside the model."""
+        """The settings that a reply depends on, besides the model."""
         thinking = ",enable_thinking" if self.enable_thinking else ""
         drawn = f"temperature={self.temperature},top_p={self.top_p},seed={self.seed}"
         limit = ",say_limit" if self.say_limit else ""
@@ -77,14 +79,14 @@ class ReplySettings:
 
 @dataclass(frozen=True)
 class NamedPlayer:
-    """A player, and who it is.
+    """A player with its name and identity.
 
     Attributes:
-        name: As a person named it.
-        identity: Equal for players that play alike: a fingerprint of the weights, and how replies are sampled.
-        player: Who plays.
-        is_model: Whether it reads messages and writes text.
-        close: Ends what runs behind it.
+        name: The name that the user typed.
+        identity: Equal for players with equal play: a fingerprint of the weights, and the sampling settings.
+        player: The player.
+        is_model: Whether the player reads messages and generates text.
+        close: Ends the player's threads and connections.
     """
 
     name: str
@@ -97,18 +99,18 @@ class NamedPlayer:
 def open_player(
     name: str, env: str, settings: ReplySettings, merged: Path, base: str | None = None, purse: Purse | None = None
 ) -> NamedPlayer:
-    """Make the player that a person named.
+    """Open the player of a name.
 
     Args:
-        name: See the head of this file.
-        env: The environment that it is to play.
-        settings: How a model writes.
-        merged: A folder in which merged checkpoints are kept.
-        base: The base of a checkpoint or an adapter, where it records none, or its own is gone.
-        purse: Counts what a server is asked, and may bound what it costs.
+        name: A name as described at the head of this file.
+        env: The environment that is played.
+        settings: The settings of a model's replies.
+        merged: The folder of merged checkpoints.
+        base: The base model of a checkpoint or adapter that records none, or whose base is missing.
+        purse: The counter of servers' costs, with or without a budget.
 
     Raises:
-        UserError: There is no such player, or it cannot be made; the message says why.
+        UserError: There is no such player, or it cannot be opened; the message says why.
     """
     if is_bot(name, env):
         identity = f"{kind_of(name, env).canonical(name)},seed={settings.seed}"
@@ -134,11 +136,11 @@ def open_player(
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """Where a model is.
+    """The files of a model.
 
     Attributes:
-        folder: A Hugging Face model.
-        adapter: The folder of an adapter on it, or None.
+        folder: The folder of a Hugging Face model.
+        adapter: The folder of an adapter for the model, or None.
     """
 
     folder: Path
@@ -146,12 +148,12 @@ class ModelFiles:
 
 
 def find_model(name: str, merged: Path, base: str | None = None) -> ModelFiles:
-    """The files of the model that a person named; a trainer's checkpoint is merged first.
+    """The files of the model of a name. A trainer's checkpoint is merged first.
 
     Args:
         name: A folder or a hub id, see the head of this file.
-        merged: A folder in which merged checkpoints are kept.
-        base: The base of a checkpoint or an adapter, where it records none, or its own is gone.
+        merged: The folder of merged checkpoints.
+        base: The base model of a checkpoint or adapter that records none, or whose base is missing.
 
     Raises:
         UserError: There is no such model, or it cannot be merged; the message says why.
@@ -165,20 +167,20 @@ def find_model(name: str, merged: Path, base: str | None = None) -> ModelFiles:
         return ModelFiles(Base.find(name).folder)
     except UserError as error:
         why = str(error).removeprefix("the base ")
-        raise UserError(f"no player {name!r}: there is no such folder, and on the hub {why}") from error
+        raise UserError(f"no player {name!r}: there is no such folder, and the hub says: {why}") from error
 
 
 def check_player(name: str, env: str) -> None:
-    """Refuse what cannot be the name of a player.
+    """Check that a name can be that of a player.
 
     Raises:
-        UserError: It is no bot, no address, no folder and no hub id.
+        UserError: The name is no bot, no address, no folder and no hub id.
     """
     if is_bot(name, env) or _ADDRESS.match(name) or _HUB_ID.fullmatch(name) or Path(name).expanduser().exists():
         return
     raise UserError(
-        f"no player {name!r}: there is no such folder, and it is no hub id such as Qwen/Qwen3-4B-Instruct-2507, no "
-        f"http address, and no bot ({', '.join(forms_of(env))})"
+        f"no player {name!r}: there is no such folder, and the name is no hub id such as "
+        f"Qwen/Qwen3-4B-Instruct-2507, no http address, and no bot ({', '.join(forms_of(env))})"
     )
 
 
@@ -197,15 +199,15 @@ def _in_folder(folder: Path, merged: Path, base: str | None) -> ModelFiles:
         newest = (whole_checkpoints(folder) or steps)[-1]
         return ModelFiles(_merge(newest, merged, base))
     raise UserError(
-        f"{folder} is no checkpoint: it holds neither config.json (a model), nor {SETTINGS} (an adapter), nor "
+        f"{folder} is no checkpoint: it has neither config.json (a model), nor {SETTINGS} (an adapter), nor "
         "global_step_N (a trainer's checkpoints)"
     )
 
 
 def _merge(checkpoint: Path, merged: Path, base: str | None) -> Path:
-    """The model folder of a trainer's checkpoint, made unless it was made before."""
+    """Merge a trainer's checkpoint into a model folder, unless that exists."""
     check_shards(checkpoint)
-    # A checkpoint that was written again has other times, and gets a folder of its own.
+    # The folder's name depends on the times of the files, so a rewritten checkpoint is merged again.
     files = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in shard_files(checkpoint)]
     version = f"{digest(checkpoint, base, files):016x}"[:8]
     target = merged / f"{checkpoint.parent.name}-step-{step_of(checkpoint)}-{version}"
@@ -220,12 +222,12 @@ def _merge(checkpoint: Path, merged: Path, base: str | None) -> Path:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model that writes.
+    """A loaded model.
 
     Attributes:
-        engine: Serves it.
-        tokenizer: Its tokenizer, with a chat template.
-        fingerprint: Equal for equal weights.
+        engine: The engine of the model.
+        tokenizer: The model's tokenizer, with a chat template.
+        fingerprint: A digest that is equal for equal weights.
     """
 
     engine: "GenerationEngine"
@@ -234,17 +236,17 @@ class LoadedModel:
 
 
 def load_model(files: ModelFiles, max_tokens: int, concurrency: int) -> LoadedModel:
-    """Load a model, with or without an adapter on it, on the GPU where there is one.
+    """Load a model, with or without an adapter, on the GPU if there is one.
 
     Args:
-        files: Where it is.
+        files: The files of the model.
         max_tokens: The most tokens of a reply.
-        concurrency: How many replies are written at once.
+        concurrency: How many replies are generated at once.
 
     Raises:
-        UserError: The files hold no model that can be played here.
+        UserError: The model does not load, or the engine does not support it.
     """
-    # These import torch: a bot and a server need none.
+    # Imported late, because bots and servers need no torch.
     import torch
 
     from veritas_rl.checkpoints.models import load_adapter, quiet
@@ -270,7 +272,7 @@ def load_model(files: ModelFiles, max_tokens: int, concurrency: int) -> LoadedMo
         )
     except ValueError as error:
         raise UserError(
-            f"{files.folder} cannot be played here ({error}): serve it with vLLM and give its address"
+            f"the engine cannot serve {files.folder} ({error}); serve the model with vLLM and give its address"
         ) from error
     return LoadedModel(engine, tokenizer, fingerprint)
 

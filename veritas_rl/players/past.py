@@ -1,4 +1,4 @@
-"""A run's own past as an opponent: its earlier checkpoints, one of them in each game."""
+"""Earlier checkpoints of the same run as an opponent, one of them in each game."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,19 +12,19 @@ from veritas_rl.players.loading import NamedPlayer, ReplySettings, open_player
 from veritas_rl.seeding import digest
 
 REMEMBERED = 4096
-"""Of so many games it is known who plays them: more than are played at once."""
+"""For how many games the drawn checkpoint is remembered; more than run at once."""
 
 
 class PastPlayer:
-    """Plays each game with one of the checkpoints that there are at its first turn.
+    """Plays each game with one of the checkpoints that exist at the game's first turn.
 
-    The seed and the game's chance seed draw it.
+    The checkpoint is drawn from the seed and the game's chance seed.
 
     Args:
-        folder: Where the run saves its checkpoints.
-        base: The model that the run began with: it plays as long as nothing is saved.
-        env: The environment that is played.
-        settings: How the models write.
+        folder: The folder of the run's checkpoints.
+        base: The initial model of the run, which plays until a checkpoint is saved.
+        env: The environment.
+        settings: The settings of the models' replies.
     """
 
     def __init__(self, folder: Path, base: str, env: str, settings: ReplySettings) -> None:
@@ -34,7 +34,7 @@ class PastPlayer:
         self.settings = settings
         self._open: dict[str, NamedPlayer] = {}
         self._drawn: dict[str | int, str] = {}
-        """Who plays a game, by its chance seed."""
+        """The checkpoint of each game, by the game's chance seed."""
 
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
         """One reply for each turn, in order.
@@ -45,7 +45,7 @@ class PastPlayer:
         shares: dict[str, list[int]] = defaultdict(list)
         for index, name in enumerate(self._draw([turn.dice[0] for turn in turns])):
             shares[name].append(index)
-        # All are opened before one of them plays: the run goes on, and may remove a checkpoint meanwhile.
+        # All checkpoints are opened before the first plays, because the run may remove a checkpoint in the meantime.
         players = {name: self._player(name).player for name in shares}
         replies: dict[int, Reply] = {}
         for name, share in shares.items():
@@ -53,7 +53,7 @@ class PastPlayer:
         return [replies[index] for index in range(len(turns))]
 
     def _draw(self, chance_seeds: Sequence[str | int]) -> list[str]:
-        """Who plays each game. Models of checkpoints that were removed are let go of when no game needs them."""
+        """The checkpoint of each game. Models of removed checkpoints are dropped when no game needs them."""
         names = [str(path) for path in whole_checkpoints(self.folder)] or [self.base]
         for chance_seed in chance_seeds:
             self._drawn.setdefault(chance_seed, names[digest("past", self.settings.seed, chance_seed) % len(names)])
@@ -66,10 +66,12 @@ class PastPlayer:
 
     def _player(self, name: str) -> NamedPlayer:
         if name not in self._open:
-            # Merged for the time of reading: the weights are in memory afterwards.
+            # The merged folder is needed only until the weights are in memory.
             with TemporaryDirectory(prefix="past-") as merged:
                 try:
                     self._open[name] = open_player(name, self.env, self.settings, Path(merged), self.base)
-                except NothingTrained:  # it was saved while the critic alone learned
+                except (
+                    NothingTrained
+                ):  # the checkpoint was saved during the critic's warm-up, so it has no trained weights
                     self._open[name] = open_player(self.base, self.env, self.settings, Path(merged))
         return self._open[name]

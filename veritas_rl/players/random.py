@@ -10,8 +10,8 @@ from veritas_rl.seeding import generator
 class RandomPlayer:
     """Plays every legal answer with equal probability.
 
-    The choice depends on the seed and the turn's dice, not on what was asked before: batches of any size and order give
-    the same play.
+    The choice depends on the seed and the turn's dice, not on earlier turns. So batches of any size and order give the
+    same play.
 
     Args:
         seed: Any seed.
@@ -29,6 +29,8 @@ class RandomPlayer:
         replies = []
         for turn in turns:
             if not turn.answers:
-                raise UserError("the player random cannot play this: the answers of its tasks cannot be listed")
+                raise UserError(
+                    "the player random cannot play here, because the answers of these tasks cannot be listed"
+                )
             replies.append(Reply(generator("random player", self.seed, *turn.dice).choice(turn.answers)))
         return replies

@@ -1,13 +1,13 @@
-"""The players that have a name, for training, evaluation, tournaments and demonstrations alike.
+"""The named players, for training, evaluation, tournaments and demonstrations.
 
 random         a uniformly random legal answer
-solution       the environment's own solution, where it has one at hand
+solution       the environment's own solution, if the environment has one
 
-An environment adds players of its own (`Environment.players`): OpenSpiel has mcts:SIMS and exact. In training there are
-also seats of the trained model, and models beside it:
+An environment adds players of its own (`Environment.players`): OpenSpiel has mcts:SIMS and exact. Training also
+accepts:
 
-none            nobody: the player of the session sits on every seat
-self            the model that plays sits on every seat
+none            no opponent: the player of the session plays every seat
+self            the trained model plays every seat
 checkpoint:WHO  what `players.loading` opens: a folder, a checkpoint, an adapter, a hub id, a server's address
 past            an earlier checkpoint of the same run, drawn for each game
 """
@@ -24,10 +24,10 @@ from veritas_rl.players.solution import SolutionPlayer
 
 SELF = "self"
 ALL_SEATS = ("none", SELF)
-"""The opponents that are the model itself."""
+"""The opponents for which the trained model plays every seat."""
 
 CHECKPOINT, PAST = "checkpoint:", "past"
-"""How the opponents are named that are models."""
+"""The forms of opponents that are models."""
 
 KINDS = (
     PlayerKind(
@@ -44,70 +44,70 @@ KINDS = (
         make=lambda name, seed: SolutionPlayer(),
     ),
 )
-"""The players that play every environment."""
+"""The players of every environment."""
 
 
 def kinds_of(env: str) -> tuple[PlayerKind, ...]:
-    """The players of an environment that have a name and are no models.
+    """The kinds of bots of an environment.
 
     Raises:
-        UserError: No such environment.
+        UserError: There is no such environment.
     """
     return (*KINDS, *get_environment(env).players)
 
 
 def forms_of(env: str) -> tuple[str, ...]:
-    """How the players of an environment are typed."""
+    """The forms of the names of an environment's bots."""
     return tuple(form for kind in kinds_of(env) for form in kind.forms)
 
 
 def kind_of(name: str, env: str) -> PlayerKind:
-    """The kind of player that has this name.
+    """The kind of the bot of this name.
 
     Raises:
-        UserError: There is none.
+        UserError: There is no such bot.
     """
     for kind in kinds_of(env):
         if re.fullmatch(kind.pattern, name):
             return kind
     raise UserError(
-        f"unknown player {name!r}: {env} has {', '.join(forms_of(env))}; in training also {CHECKPOINT}WHO, {PAST} and "
-        f"{SELF}"
+        f"unknown player {name!r}: {env} has {', '.join(forms_of(env))}; training also accepts {CHECKPOINT}WHO, {PAST} "
+        f"and {SELF}"
     )
 
 
 def describe(env: str) -> str:
-    """The players of an environment, one kind a line, for the help of a command line."""
+    """The bots of an environment, one kind a line, for the help of a command line."""
     rows = [(", ".join(kind.forms), kind.description) for kind in kinds_of(env)]
     width = max(len(forms) for forms, _ in rows)
     return "".join(f"  {forms:<{width}}  {description}\n" for forms, description in rows)
 
 
 def is_bot(name: str, env: str) -> bool:
-    """Whether a name is that of a player that is no model, or was meant to be one, as "mcts:many"."""
+    """Whether a name is that of a bot, or was meant to be one, such as "mcts:many"."""
     words = {form.partition(":")[0] for form in forms_of(env)}
     return name.partition(":")[0] in words
 
 
 def make_bot(name: str, env: str, seed: int | str = 0) -> Player:
-    """The player of this name.
+    """The bot of this name.
 
     Raises:
-        UserError: No player is called so.
+        UserError: There is no such bot.
     """
     return kind_of(name, env).make(name, seed)
 
 
 def is_model(name: str) -> bool:
-    """Whether an opponent is a model beside the one that is trained."""
+    """Whether an opponent is a model other than the trained one."""
     return name == PAST or name.startswith(CHECKPOINT)
 
 
 def check_bot(name: str, env: str, cases: Iterable[str]) -> None:
-    """Refuse a player that does not exist, or cannot play one of these cases.
+    """Check that a bot exists and can play these cases.
 
     Raises:
-        UserError: Why.
+        UserError: It does not exist, or cannot play a case; the message says why.
     """
     kind = kind_of(name, env)
     kind.make(name, 0)
@@ -116,16 +116,16 @@ def check_bot(name: str, env: str, cases: Iterable[str]) -> None:
 
 
 def notes_of(names: Iterable[str], env: str, cases: Iterable[str]) -> list[str]:
-    """What a reader of results must know of the play of these bots in these cases, a sentence each."""
+    """Notes on the play of these bots in these cases, a sentence each."""
     kinds = [(name, kind_of(name, env)) for name in names if is_bot(name, env)]
     notes = (kind.note(name, case) for case in cases for name, kind in kinds)
     return list(dict.fromkeys(note for note in notes if note))
 
 
 def stand_in(name: str, env: str, case: str) -> str:
-    """Who plays a case in training for an opponent: itself, or its `PlayerKind.stand_in` where it cannot play the case.
+    """The opponent of a case in training: the named one, or its `PlayerKind.stand_in` if it cannot play the case.
 
-    A stage of a curriculum has one opponent for all its games, of which a few cannot be searched.
+    A stage of a curriculum has one opponent for all its games, and a few games cannot be searched.
     """
     if name in ALL_SEATS or is_model(name):
         return name

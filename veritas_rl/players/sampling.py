@@ -1,4 +1,4 @@
-"""How the next token is drawn, for a batch whose rows each have their own parameters."""
+"""Samples the next token for a batch whose rows have their own parameters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,15 +10,16 @@ from veritas_rl.seeding import digest
 
 @dataclass(frozen=True)
 class SamplingParams:
-    """How one completion is sampled.
+    """The sampling parameters of a completion.
 
     Attributes:
-        max_new_tokens: The most tokens it may have, at least 1.
-        temperature: Divides the logits; 0 takes the likeliest token (greedy).
-        top_p: Draw from the smallest set of likeliest tokens that holds this probability, in (0, 1]; 1 is off.
-        top_k: Draw from this many likeliest tokens; -1 is off.
-        stop_token_ids: Tokens that end the completion, beside the model's own.
-        seed: Dice of the completion's own: its tokens then depend on the prompt and this, and not on what else runs.
+        max_new_tokens: The most new tokens, at least 1.
+        temperature: The divisor of the logits; 0 is greedy.
+        top_p: The probability of the smallest set of most likely tokens to sample from, in (0, 1]; 1 is off.
+        top_k: The number of most likely tokens to sample from; -1 is off.
+        stop_token_ids: Tokens that end the completion, in addition to the model's own.
+        seed: The seed of this completion. With it, tokens depend on the prompt and the seed alone, not on other
+            requests.
     """
 
     max_new_tokens: int
@@ -30,23 +31,23 @@ class SamplingParams:
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1:
-            raise ValueError(f"max_new_tokens is at least 1, got {self.max_new_tokens}")
+            raise ValueError(f"max_new_tokens must be at least 1, got {self.max_new_tokens}")
         if not 0 <= self.temperature < float("inf"):
-            raise ValueError(f"temperature is at least 0, got {self.temperature}")
+            raise ValueError(f"temperature must be at least 0, got {self.temperature}")
         if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p lies in (0, 1], got {self.top_p}")
+            raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
         if self.top_k != -1 and self.top_k < 1:
-            raise ValueError(f"top_k is at least 1, or -1 for off, got {self.top_k}")
+            raise ValueError(f"top_k must be at least 1, or -1 for off, got {self.top_k}")
 
 
 @dataclass(frozen=True)
 class Completion:
-    """What was generated.
+    """A generated completion.
 
     Attributes:
-        token_ids: The new tokens; where `stop_reason` is "stop", the token that ended it is the last.
-        logprobs: For each token log_softmax(logits / temperature), in float32, before top-k and top-p cut anything:
-            what a trainer computes at that temperature. Greedy counts as temperature 1.
+        token_ids: The new tokens. If `stop_reason` is "stop", the last one is the stop token.
+        logprobs: For each token log_softmax(logits / temperature) in float32, before top-k and top-p, as a trainer
+            computes it at that temperature. Greedy counts as temperature 1.
         stop_reason: "stop", "length" or "aborted".
     """
 
@@ -56,14 +57,14 @@ class Completion:
 
 
 class Sampler:
-    """Draws one token for each row of a batch, with a random generator of its own."""
+    """Samples one token for each row of a batch, with its own random generator."""
 
     def __init__(self, device: torch.device, seed: int) -> None:
         self._device = device
         self._generator = torch.Generator(device).manual_seed(seed)
 
     def set_rows(self, rows: Sequence[SamplingParams]) -> None:
-        """Say what each row of the batch asks for, in order."""
+        """Set the parameters of each row of the batch, in order."""
 
         def column(values: list[float]) -> torch.Tensor:
             return torch.tensor(values, device=self._device).unsqueeze(1)
@@ -78,15 +79,15 @@ class Sampler:
         self._any_seeded = any(row.seed is not None and row.temperature for row in rows)
         self._truncated = any(row.temperature and (row.top_p < 1 or row.top_k != -1) for row in rows)
         self._top_p = column([row.top_p for row in rows])
-        # A k that no vocabulary reaches is off.
+        # A k above every vocabulary size is off.
         self._top_k = column([row.top_k if row.top_k != -1 else 2**31 for row in rows])
 
     def sample(self, logits: torch.Tensor, written: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Draw.
+        """Sample one token for each row.
 
         Args:
-            logits: [rows, vocabulary], of any float type.
-            written: How many tokens each row has already.
+            logits: [rows, vocabulary], of any float dtype.
+            written: The number of tokens that each row has generated.
 
         Returns:
             Token ids and their log-probabilities (see `Completion`), both [rows].
@@ -106,10 +107,10 @@ class Sampler:
         return tokens.squeeze(1), logprobs.gather(1, tokens).squeeze(1)
 
     def _draw(self, probs: torch.Tensor, written: Sequence[int]) -> torch.Tensor:
-        """Draw a column of each row, in proportion to what stands there: [rows, 1]."""
+        """Sample a column of each row in proportion to its weights: [rows, 1]."""
         if not self._any_seeded:
             return torch.multinomial(probs, 1, generator=self._generator)
-        # 32 bits, so that a number below 1 stays below 1 when it is multiplied.
+        # 32 bits, so that a product with a number below 1 stays below the total.
         dice = [
             0.0 if seed is None else (digest(seed, count) >> 32) / 2**32
             for seed, count in zip(self._seeds, written, strict=True)
@@ -122,13 +123,14 @@ class Sampler:
         return torch.where(self._seeded, own, torch.multinomial(probs, 1, generator=self._generator))
 
     def _draw_truncated(self, logprobs: torch.Tensor, written: Sequence[int]) -> torch.Tensor:
-        """Draw from the tokens that top-k and then top-p leave: [rows, 1]."""
+        """Sample from the tokens that top-k and then top-p leave: [rows, 1]."""
         probs, order = logprobs.exp().sort(dim=-1, descending=True, stable=True)
         rank = torch.arange(probs.shape[1], device=probs.device)
         probs = probs.masked_fill(rank >= self._top_k, 0.0)
-        # top_p is a share of what top-k left. A token stays while those before it hold less; so the first always does.
+        # top_p is a share of the probability that top-k left. A token is kept if the tokens before it hold less, so the
+        # first token is always kept.
         before = probs.cumsum(dim=-1) - probs
         share = self._top_p * probs.sum(dim=-1, keepdim=True)
-        # A top_p of 1 is off: rounding in the cumulative sum must not cut that row's tail.
+        # top_p 1 keeps every token, despite rounding in the cumulative sum.
         probs = probs.masked_fill((before >= share) & (rank > 0) & (self._top_p < 1), 0.0)
         return order.gather(1, self._draw(probs, written))

@@ -2,8 +2,9 @@
 
     vllm serve Qwen/Qwen3-4B-Instruct-2507          ->  http://localhost:8000/v1
 
-All waiting turns are asked at once, so many at a time. What a busy or restarting server answers is tried again; what no
-second try can mend ends with one line. Where the server wants a key, an environment variable of `KEYS` has it.
+All waiting turns are requested at once, up to `concurrency` at a time. A request that fails because the server is busy
+or restarting is repeated; any other failure ends with one line. If the server needs a key, an environment variable of
+`KEYS` holds it.
 """
 
 import asyncio
@@ -21,39 +22,39 @@ from veritas_rl.players.cost import Purse
 from veritas_rl.seeding import digest
 
 CONNECT_SECONDS = 10.0
-"""How long a connection may take: a server that is there takes one at once, however busy it is."""
+"""The most seconds for a connection. A running server accepts connections at once, even when it is busy."""
 
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 """HTTP codes after which the same request may succeed."""
 
 LONGEST_WAIT = 60.0
-"""The most seconds between two tries, whatever the server asks for."""
+"""The most seconds between two tries, even if the server asks for more."""
 
 KEYS = ("OPENAI_API_KEY", "CHUTES_API_KEY")
 """The environment variables that may hold a key; the first that is set is sent."""
 
 TOO_LONG = ("context length", "context_length", "max_model_len", "maximum model length", "too long", "is longer than")
-"""What servers say of a prompt that does not fit, with HTTP code 400."""
+"""Messages of servers for a prompt that is too long, with HTTP code 400."""
 
 
 class ServerPlayer:
-    """Plays through a chat server.
+    """A player that requests its replies from a chat server.
 
     Args:
-        url: As `check_url` makes it; after a # the model's name, where the server has several.
+        url: The address as `check_url` returns it. The model's name follows a # if the server has several models.
         max_tokens: The most tokens of a reply.
-        temperature: Of sampling; 0 takes the likeliest token.
-        top_p: Of sampling.
-        seed: With the turn's dice it seeds each reply, on servers that take a seed.
-        concurrency: How many requests run at once.
+        temperature: The sampling temperature; 0 is greedy.
+        top_p: The probability of nucleus sampling.
+        seed: Seeds each reply together with the turn's dice, on servers that accept a seed.
+        concurrency: The most requests that run at once.
         timeout: The most seconds for one reply.
-        tries: How often a request is made before it is given up.
-        wait: Seconds before the second try; it doubles with each.
-        say_limit: Whether each prompt says how many tokens the reply may have.
-        purse: Counts what is asked, and may bound what it costs; None counts nothing.
+        tries: The most tries of a request.
+        wait: Seconds before the second try; the wait doubles with each try.
+        say_limit: Whether each prompt states the token limit of the reply.
+        purse: The counter of costs, with or without a budget; None counts nothing.
 
     Raises:
-        UserError: No server answers there, it does not serve the model, or the model has no price and a budget.
+        UserError: No server answers at the address, or the server lacks the model, or there is a budget and no price.
     """
 
     def __init__(
@@ -73,8 +74,8 @@ class ServerPlayer:
     ) -> None:
         if concurrency < 1 or tries < 1 or timeout <= 0:
             raise UserError(
-                f"concurrency and tries are 1 at least, and a timeout is more than 0 seconds: {concurrency}, {tries}, "
-                f"{timeout} were given"
+                f"concurrency and tries must be at least 1 and timeout above 0 seconds, got {concurrency}, {tries} and "
+                f"{timeout}"
             )
         whole, named = urldefrag(url)
         self.url = check_url(whole)
@@ -91,10 +92,11 @@ class ServerPlayer:
             purse.open(self.model)
 
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
-        """One reply for each turn, in order; truncated if a token limit cut it, overlong if its prompt did not fit.
+        """One reply for each turn, in order. It is truncated if a token limit cut it, and overlong if the prompt is too
+        long.
 
         Raises:
-            UserError: The server is down, too slow, or refuses a request; or the budget is spent.
+            UserError: The server is down or too slow, or refuses a request, or the budget is spent.
         """
         try:
             return asyncio.run(self._act(turns))
@@ -104,7 +106,7 @@ class ServerPlayer:
 
     async def _act(self, turns: Sequence[Turn]) -> list[Reply]:
         questions = [self._question(turn) for turn in turns]
-        # Without temperature what is asked alike is answered alike, and asked once.
+        # At temperature 0 equal prompts have equal replies, so they are requested once.
         alike = self._sampling["temperature"] == 0
         keys = [str(question["messages"]) if alike else str(index) for index, question in enumerate(questions)]
         first = {key: question for key, question in reversed(list(zip(keys, questions, strict=True)))}
@@ -117,7 +119,7 @@ class ServerPlayer:
         return [answers[key] for key in keys]
 
     def _question(self, turn: Turn) -> dict[str, Any]:
-        # Servers keep a seed in 64 bits with a sign.
+        # Servers store a seed as a signed 64-bit integer.
         seed = digest("reply", self._seed, *turn.dice) >> 1
         messages = with_limit(turn.messages, self._said_limit) if self._said_limit else list(turn.messages)
         return {"model": self.model, "messages": messages, "seed": seed, **self._sampling}
@@ -146,10 +148,10 @@ class ServerPlayer:
                 return Reply("", overlong=True)
             why = f"HTTP {response.status_code}: {_short(response.text)}"
             if response.status_code not in PASSING:
-                raise UserError(f"the server at {self.url} refuses a request ({why})")
+                raise UserError(f"the server at {self.url} refused a request ({why})")
             asked = response.headers.get("retry-after", "")
             wait = max(wait, float(asked)) if asked.isdigit() else wait
-        raise UserError(f"the server at {self.url} failed {self._tries} times in a row: {why}")
+        raise UserError(f"the server at {self.url} failed {self._tries} times in a row ({why}); check its log")
 
     async def _post(self, client: httpx.AsyncClient, question: dict[str, Any]) -> httpx.Response:
         address = f"{self.url}/chat/completions"
@@ -167,10 +169,10 @@ class ServerPlayer:
 
 
 def check_url(url: str) -> str:
-    """The address under which the server's `models` and `chat/completions` are.
+    """The base address of the server's `models` and `chat/completions`.
 
     Raises:
-        UserError: It is no address of a server.
+        UserError: The text is no address of a server.
     """
     try:
         parts = urlsplit(url)
@@ -178,7 +180,7 @@ def check_url(url: str) -> str:
     except ValueError:
         known = False
     if not known:
-        raise UserError(f"{url} is no address of a server: one looks like http://localhost:8000/v1")
+        raise UserError(f"{url} is no address of a server; type one such as http://localhost:8000/v1")
     url = url.rstrip("/").removesuffix("/chat/completions")
     return url if urlsplit(url).path else f"{url}/v1"
 
@@ -194,18 +196,18 @@ def _model_of(url: str, named: str) -> str:
         hint = ": set OPENAI_API_KEY" if code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN) else ""
         raise UserError(f"the server at {url} does not list its models (HTTP {code}){hint}") from error
     except httpx.HTTPError as error:
-        raise UserError(f"no server answers at {url} ({_described(error)}): start one, or check the address") from error
+        raise UserError(f"no server answers at {url} ({_described(error)}); start it, or check the address") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"what answers at {url} is no OpenAI-compatible server: it lists no models") from error
+        raise UserError(f"the server at {url} is not OpenAI-compatible, because it lists no models") from error
     if named and named not in served:
-        raise UserError(f"the server at {url} does not serve {named!r}: it serves {', '.join(served)}")
+        raise UserError(f"the server at {url} does not serve {named!r}; it serves {', '.join(served)}")
     if not named and len(served) != 1:
-        raise UserError(f"the server at {url} serves {', '.join(served) or 'no model'}: name one, {url}#NAME")
+        raise UserError(f"the server at {url} serves {', '.join(served) or 'no model'}; name one as {url}#NAME")
     return named or served[0]
 
 
 def bearer(key: str = "") -> dict[str, str]:
-    """The header with a key: this one, else that of the environment; empty where there is none."""
+    """The header with the given key, or else the key of an environment variable; empty without a key."""
     key = key or next((os.environ[name] for name in KEYS if os.environ.get(name)), "")
     return {"Authorization": f"Bearer {key}"} if key else {}
 
@@ -221,13 +223,11 @@ def _reply(response: httpx.Response, url: str) -> Reply:
             tokens=int(usage.get("completion_tokens") or 0),
         )
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        raise UserError(
-            f"the server at {url} answers in no form of chat completions: {_short(response.text)}"
-        ) from error
+        raise UserError(f"the reply of the server at {url} is no chat completion: {_short(response.text)}") from error
 
 
 def _usage(response: httpx.Response) -> tuple[int, int] | None:
-    """The tokens that were read and written, where the server says them."""
+    """The numbers of prompt and reply tokens; None if the server does not report them."""
     try:
         usage = response.json()["usage"]
         read, written = int(usage["prompt_tokens"]), int(usage["completion_tokens"])

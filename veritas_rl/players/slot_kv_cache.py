@@ -1,7 +1,7 @@
-"""The keys and values of a running batch: one buffer of slots in each layer, where every row has its own length.
+"""The keys and values of a running batch: one buffer of slots in each layer, with an own length for every row.
 
-Transformers' own caches give all rows one length, so that a batch of unlike rows must be padded, and a row that joins
-or leaves moves everything. Here a step writes one column per row in place, and a row that leaves costs one copy.
+The caches of transformers give all rows one length. A batch of different lengths must be padded, and a row that joins
+or leaves moves all others. Here a step writes one column per row in place, and a row that leaves costs one copy.
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ COLUMN_BLOCK = 32
 """Slots grow in blocks of this many tokens."""
 
 GROUPED = "sdpa_grouped"
-"""The name in transformers of the attention that `read_slots_in_place` gives a model."""
+"""The name in transformers of the attention that `read_slots_in_place` installs."""
 
 
 def read_slots_in_place(model: Any) -> None:
     """Let a model decode without copying its keys and values.
 
-    Given a mask, transformers' "sdpa" repeats keys and values for every query head that shares them, at every step:
-    most of a step's time once prompts are long. With one query token, the heads that share can stand as the tokens of
-    one head instead. "eager" is left as it is.
+    With a mask, the "sdpa" of transformers repeats keys and values for every query head that shares them. That takes
+    most of a step's time when prompts are long. With one query token, the query heads that share keys and values can be
+    computed as the tokens of one head. "eager" is not changed.
 
     Raises:
-        ValueError: The model has another attention implementation, whose masks this project does not know.
+        ValueError: The model has another attention implementation.
     """
     given = model.config._attn_implementation
     if given not in ("sdpa", "eager", GROUPED):
@@ -62,9 +62,9 @@ AttentionMaskInterface.register(GROUPED, sdpa_mask)
 
 
 class _SlotLayer(CacheLayerMixin):
-    """One layer's keys and values, [rows, heads, columns, head size]; beyond a row's length is what is never seen."""
+    """Keys and values of one layer, [rows, heads, columns, head size]; columns beyond a row's length are masked."""
 
-    # Transformers' are None until a first update; these never are.
+    # In transformers these are None before the first update; here they never are.
     keys: torch.Tensor
     values: torch.Tensor
 
@@ -78,7 +78,7 @@ class _SlotLayer(CacheLayerMixin):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write each row's new column, and show the columns that any row has."""
+        """Write the new column of each row, and return all columns up to the longest row."""
         count, span = self._slots.count, self._slots.span
         at = (self._slots.row_index[:count], slice(None), self._slots.positions)
         self.keys[at] = key_states[:, :, 0]
@@ -86,13 +86,13 @@ class _SlotLayer(CacheLayerMixin):
         return self.keys[:count, :, :span], self.values[:count, :, :span]
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        raise NotImplementedError("slots are allocated when a row is written")
+        raise NotImplementedError("slots are allocated by `write` and `reserve`")
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self._slots.span, 0
 
     def get_seq_length(self) -> int:
-        # Of the longest row; what the shorter ones must not see, the attention mask hides.
+        # The length of the longest row; the attention mask hides the rest of shorter rows.
         return self._slots.span - 1
 
     def get_max_cache_shape(self) -> int:
@@ -100,10 +100,10 @@ class _SlotLayer(CacheLayerMixin):
 
 
 class SlotKVCache:
-    """The slots of a running batch. Row i of the batch is in slot i of every layer.
+    """The slots of a running batch. Row i of the batch has slot i of every layer.
 
     Args:
-        max_rows: The most slots there may be.
+        max_rows: The most slots.
     """
 
     def __init__(self, max_rows: int) -> None:
@@ -111,7 +111,7 @@ class SlotKVCache:
         self.clear()
 
     def clear(self) -> None:
-        """Drop everything, memory included."""
+        """Drop all rows and free the memory."""
         self._layers: list[_SlotLayer] = []
         self._cache: Cache | None = None
         self.count = 0
@@ -123,10 +123,10 @@ class SlotKVCache:
 
         Args:
             prefilled: The cache of a prefill, padded to the right.
-            source: Which row of it each slot gets.
+            source: The row of `prefilled` for each slot.
             first: The first slot to write.
-            rows: How many slots there must be, those to be written later included.
-            columns: How many tokens each must hold.
+            rows: The number of slots to allocate, including slots that are written later.
+            columns: The number of tokens that each slot must hold.
         """
         layers: list[tuple[torch.Tensor, torch.Tensor]] = [
             (layer.keys, layer.values)  # pyright: ignore
@@ -147,12 +147,12 @@ class SlotKVCache:
             slot.values[at, :, :width] = values if one_each else values[source]
 
     def reserve(self, rows: int, columns: int) -> None:
-        """Make room for at least this many rows of this many tokens; what is there stays."""
+        """Allocate at least this many rows of this many tokens; the content is kept."""
         have_rows, have_columns = (self._layers[0].keys.shape[0], self.columns)
         if rows <= have_rows and columns <= have_columns:
             return
         if rows > have_rows:
-            # Doubling, so that rows that trickle in are not each paid for with a copy of all.
+            # The size doubles, so that not every added row copies the whole buffer.
             rows = min(max(rows, 2 * have_rows), self._max_rows)
         rows = max(rows, have_rows)
         columns = max(-(-columns // COLUMN_BLOCK) * COLUMN_BLOCK, have_columns)
@@ -163,7 +163,7 @@ class SlotKVCache:
         self.row_index = torch.arange(rows, device=self._layers[0].keys.device)
 
     def set_rows(self, tokens: Sequence[int], lengths: Sequence[int]) -> None:
-        """Say, for each row, which token it reads next, and how many it has read."""
+        """Set the next input token and the current length of each row."""
         device = self._layers[0].keys.device
         self.count = len(tokens)
         self.tokens = torch.tensor(tokens, device=device)
@@ -173,7 +173,7 @@ class SlotKVCache:
         """The model's arguments for one token of every row.
 
         Args:
-            span: The length of the longest row, with the token it reads now.
+            span: The length of the longest row, including its input token.
         """
         self.span = span
         positions = self.positions.unsqueeze(1)
@@ -185,7 +185,7 @@ class SlotKVCache:
         }
 
     def advance(self, tokens: torch.Tensor) -> None:
-        """After a step: each row reads one of `tokens` ([rows]) next."""
+        """Set the next input token of each row, `tokens` [rows], after a step."""
         self.tokens = tokens
         self.positions = self.positions + 1
 
@@ -205,7 +205,7 @@ class SlotKVCache:
 
 
 def _grown(tensor: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
-    # Zeros, not empty: attention multiplies hidden columns by 0, and 0 times NaN is NaN.
+    # Zeros instead of uninitialized memory: attention multiplies masked columns by 0, and 0 times NaN is NaN.
     grown = tensor.new_zeros(rows, tensor.shape[1], columns, tensor.shape[3])
     grown[: tensor.shape[0], :, : tensor.shape[2]] = tensor
     return grown

@@ -1,4 +1,4 @@
-"""The player that gives the environment's own solutions: an upper bound for comparisons, and a teacher."""
+"""A player that gives the environment's own solutions: an upper bound for comparisons, and a teacher."""
 
 from collections.abc import Sequence
 
@@ -7,14 +7,14 @@ from veritas_rl.errors import UserError
 
 
 class SolutionPlayer:
-    """Gives the solution that a turn has at hand."""
+    """Gives each turn's solution."""
 
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
         """The solution of each turn.
 
         Raises:
-            UserError: A turn has none.
+            UserError: A turn has no solution.
         """
         if not all(turn.solution for turn in turns):
-            raise UserError("the player solution cannot play this: its tasks have no solution at hand")
+            raise UserError("the player solution cannot play here, because these tasks have no solution")
         return [Reply(turn.solution) for turn in turns]

@@ -11,24 +11,24 @@ from veritas_rl.judging.summary import ALL, grouped
 from veritas_rl.rating.ratings import Result, ratings_of
 
 POINTS = {Reason.WON: 1.0, Reason.FORFEITED: 1.0, Reason.DRAWN: 0.5, Reason.UNFINISHED: 0.5}
-"""What a game's end is worth to the seat whose end it is; everything else is lost. What one does not get, the other
-gets: who makes a mistake loses, and a game that is too long is drawn."""
+"""The points of a seat by the reason of the game's end; every other reason gives 0. The other seat gets the rest of 1:
+a player that makes a mistake loses, and a game that is too long is drawn."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """All games between two players, of one case or of all, as the first one saw them.
+    """All games between two players, of one case or of all, from the view of the first player.
 
     Attributes:
-        first: A player.
-        second: The other.
-        games: How many there were.
-        wins: Of the first.
-        draws: Games that were too long among them.
-        losses: Of the first.
-        score: The mean points of the first, with an interval resampled by deal.
-        mistakes: How many games ended by a mistake of the first, and of the second.
-        distinct: How many of the games went unlike every other.
+        first: The first player.
+        second: The second player.
+        games: The number of games.
+        wins: The number of games that the first player won.
+        draws: The number of drawn games, including games that were too long.
+        losses: The number of games that the first player lost.
+        score: The mean points of the first player, with an interval resampled by deal.
+        mistakes: The number of games that ended by a mistake of the first, and of the second player.
+        distinct: The number of different games, by their messages and scores.
     """
 
     first: str
@@ -42,7 +42,7 @@ class Match:
     distinct: int
 
     def turned(self) -> "Match":
-        """As the second one saw them."""
+        """The same games from the view of the second player."""
         score = dataclasses.replace(
             self.score, mean=1 - self.score.mean, low=1 - self.score.high, high=1 - self.score.low
         )
@@ -61,16 +61,16 @@ class Match:
 
 @dataclass(frozen=True)
 class Standing:
-    """One player's place.
+    """The results of one player.
 
     Attributes:
-        player: Who.
-        rating: In Elo points, see `ratings`.
-        games: How many games it played.
-        wins: Won.
-        draws: Drawn.
-        losses: Lost, mistakes included.
-        mistakes: How many games ended by a mistake of its own.
+        player: The player.
+        rating: The rating in Elo points, see `ratings`.
+        games: The number of games.
+        wins: The number of won games.
+        draws: The number of drawn games.
+        losses: The number of lost games, mistakes included.
+        mistakes: The number of games that ended by a mistake of this player.
     """
 
     player: str
@@ -83,18 +83,18 @@ class Standing:
 
     @property
     def points(self) -> float:
-        """A point for a win, half a point for a draw."""
+        """The points: 1 for a win, 0.5 for a draw."""
         return self.wins + self.draws / 2
 
 
 @dataclass(frozen=True)
 class CrossTable:
-    """Who scored how much against whom, in one case or in all.
+    """The scores of all pairs of players, in one case or in all.
 
     Attributes:
-        case: What was played, or "all".
-        standings: Everybody, best first.
-        matches: By row and column: each match twice, once as each of the two saw it.
+        case: The case, or "all".
+        standings: The players, best first.
+        matches: The match of each row and column. Each match occurs twice, from the view of each player.
     """
 
     case: str
@@ -103,17 +103,17 @@ class CrossTable:
 
 
 def tables_of(games: Sequence[FinishedGame]) -> list[CrossTable]:
-    """The cross tables of finished games: of all cases, where there are several, and then of each.
+    """The cross tables of finished games: of all cases if there are several, then of each case.
 
     Args:
-        games: As `Ledger.of` gives them. All games of two players stand under the same one of them.
+        games: The games as `Ledger.of` returns them. All games of two players have the same judged player.
     """
     tables = [_table_of(case, inside) for case, inside in grouped(games, lambda game: game.case)]
     return [_table_of(ALL, games), *tables] if len(tables) > 1 else tables
 
 
 def points_of(game: FinishedGame) -> float:
-    """What the judged player of a game gets; its opponent gets the rest of 1."""
+    """The points of the judged player of a game; its opponent gets the rest of 1."""
     return POINTS.get(game.reason, 0.0)
 
 

@@ -4,8 +4,8 @@
     python -m veritas_rl.rating.leaderboard            # write the page
     python -m veritas_rl.rating.leaderboard --check    # exit code 1 and one line if the page is not current
 
-A player is called as its file. Ratings are fitted to the games of all reports of a suite at once, and stand on the
-scale on which `random` has 1000.
+A player has the name of its file. Ratings are fitted to the games of all reports of a suite at once, on a scale where
+`random` has 1000.
 """
 
 import json
@@ -24,7 +24,7 @@ FOLDER = ROOT / "docs/leaderboard"
 PAGE = ROOT / "docs/leaderboard.md"
 
 ANCHOR, ANCHOR_RATING = "random", 1000
-"""The player whose rating is fixed, and at what."""
+"""The player with the fixed rating, and that rating."""
 
 POINTS = {"1": 1.0, "=": 0.5, "0": 0.0}
 
@@ -38,32 +38,35 @@ Ratings are Bradley and Terry's, fitted to all games of the suite, with random a
 
 
 def read_reports(folder: Path) -> dict[str, SuiteResult]:
-    """The reports of a folder, by the name of the file.
+    """The reports of a folder, by the names of the files.
 
     Raises:
-        UserError: A file is no report of a suite, or of another version of it.
+        UserError: A file is no report of a suite, or is a report of another version of the suite.
     """
     found: dict[str, SuiteResult] = {}
     for path in sorted(folder.glob("*.json")):
         try:
             result = SuiteResult.from_values(json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise UserError(f"{path} is no report of a suite ({error})") from error
+            raise UserError(
+                f"{path} is no report of a suite ({error}); remove it, or copy a suite.json there"
+            ) from error
         suite = read_suite(result.suite)
         if (result.digest, result.asked, result.played) != (suite.digest, suite.asked, suite.played):
-            raise UserError(f"{path} is a report of another version of {suite.name}: run the suite again")
+            raise UserError(f"{path} is a report of another version of {suite.name}; run the suite again")
         found[path.stem] = result
     return found
 
 
 def ratings(reports: Mapping[str, SuiteResult]) -> dict[str, Estimate]:
-    """The rating of each player of one suite, and of the opponents, with `ANCHOR` at `ANCHOR_RATING`."""
+    """The rating of each player and opponent of one suite, with `ANCHOR` at `ANCHOR_RATING`."""
     games: list[Result] = []
     met: set[tuple[str, frozenset[str]]] = set()
     for name, report in reports.items():
         for case in report.games:
             for opponent, points in case.points.items():
-                # Nobody is rated by games against itself, and two opponents play the same games in both their reports.
+                # Games of a player against itself are left out; two opponents have the same games in both their
+                # reports.
                 pair = (case.name, frozenset({report.player, opponent}))
                 if opponent == report.player or (report.player in case.points and pair in met):
                     continue

@@ -1,18 +1,18 @@
-"""Ratings of players that have met in games for two, on the Elo scale, with intervals.
+"""Ratings of players of two-player games, on the Elo scale, with intervals.
 
-The model is Bradley and Terry's (Biometrika 39, 1952): a player that is 400 points ahead scores 10 to 1. All ratings
-are fitted at once, by maximum likelihood on the table of who scored how much against whom. A draw is half a point.
+The model is that of Bradley and Terry (Biometrika 39, 1952): a player that is 400 points ahead scores 10 to 1. All
+ratings are fitted at once, by maximum likelihood on the table of scores of all pairs. A draw is half a point.
 
-A rating must not depend on the order of the games. An online rating, such as Elo's own update or OpenSkill's (Weng and
-Lin, JMLR 12, 2011), takes one game after the other, because it follows people whose strength changes; that of a
-checkpoint does not. In a simulated round robin of 4 players with 200 games a match, more than half of the variance of
-OpenSkill's ratings over resampled games came from their order alone, and over fresh tournaments they spread one and a
-half times as wide as these: an interval of the same width would need twice the games.
+A rating must not depend on the order of the games. An online rating, such as Elo's update or OpenSkill (Weng and Lin,
+JMLR 12, 2011), processes one game after the other, because the strength of people changes; that of a checkpoint does
+not. In a simulated round robin of 4 players with 200 games a match, more than half of the variance of OpenSkill's
+ratings over resampled games came from the order of the games. Over new tournaments its ratings varied 1.5 times as much
+as these, so an interval of the same width would need twice the games.
 
-The likelihood alone rates a player that has won every game at infinity, and all others too far apart. So each of N
-players is given 1/N of a point more against each other one. For two that is the half point of Haldane and of Anscombe
-(Biometrika 43, 1956), which takes the bias from the logarithm of odds; for more it is, on average over the matches,
-what Firth's correction adds (Biometrika 80, 1993).
+The likelihood alone gives a player that won every game an infinite rating, and spreads all other ratings too far. So
+each of N players gets 1/N of a point more against each other player. For two players that is the half point of Haldane
+and Anscombe (Biometrika 43, 1956), which removes the bias of log odds. For more players it is the average over the
+matches of Firth's correction (Biometrika 80, 1993).
 """
 
 import math
@@ -27,23 +27,23 @@ from scipy.stats import norm
 from veritas_rl.judging.statistics import CONFIDENCE, Estimate
 
 CENTRE = 1500
-"""The mean of all ratings. Only differences mean something."""
+"""The mean of all ratings. Only differences of ratings have a meaning."""
 
 ELO = 400 / math.log(10)
-"""Points of rating in one unit of log odds."""
+"""Elo points per unit of log odds."""
 
 RESAMPLES = 1000
 
 
 @dataclass(frozen=True)
 class Result:
-    """A finished game of two.
+    """A finished two-player game.
 
     Attributes:
-        first: One player.
-        second: The other.
-        points: What the first one got: 1, 0.5 or 0. The second one got the rest of 1.
-        deal: Equal for games of one deal.
+        first: The first player.
+        second: The second player.
+        points: The points of the first player: 1, 0.5 or 0. The second player gets the rest of 1.
+        deal: The deal; games of one deal are resampled together.
     """
 
     first: str
@@ -55,22 +55,23 @@ class Result:
 def ratings_of(results: Sequence[Result], seed: int = 0) -> dict[str, Estimate]:
     """The rating of each player, best first, with a 95% interval, in Elo points to one decimal.
 
-    The interval spans two: percentiles of the ratings over resampled deals (all games of a deal together, of all
-    players), and that of the likelihood's curvature. The first knows that the games of a deal are alike, and nothing of
-    what was not seen: of a player that won every game it would make a point. The second knows the opposite.
+    The interval covers two intervals: the percentiles of the ratings over resampled deals (all games of a deal
+    together, of all players), and the interval from the curvature of the likelihood. The first respects that games of a
+    deal are dependent, but is a point for a player that won every game. The second has a width for such a player, but
+    treats games as independent.
 
     Args:
         results: The games, in any order.
-        seed: Seeds the resampling.
+        seed: The seed of the resampling.
 
     Returns:
-        By player; `count` is how many games it played, `classes` of how many deals.
+        The rating by player. `count` is the number of its games, `classes` the number of their deals.
 
     Raises:
-        ValueError: There are none.
+        ValueError: There are no games.
     """
     if not results:
-        raise ValueError("ratings need one game at least")
+        raise ValueError("ratings need at least one game")
     players = sorted({name for result in results for name in (result.first, result.second)})
     deals = sorted({result.deal for result in results}, key=repr)
     row, place = ({name: index for index, name in enumerate(names)} for names in (players, deals))
@@ -80,7 +81,8 @@ def ratings_of(results: Sequence[Result], seed: int = 0) -> dict[str, Estimate]:
         points[deal, first, second] += result.points
         points[deal, second, first] += 1 - result.points
     total = points.sum(axis=0)
-    # Firth adds half of each match's leverage to either side. All leverages sum to the free parameters, N - 1.
+    # Firth's correction adds half of each match's leverage to each side. The leverages sum to N - 1, the free
+    # parameters.
     extra = np.where(total + total.T > 0, 1 / len(players), 0.0)
     fitted = fit(total + extra)
     draws = np.random.default_rng(seed).multinomial(len(deals), [1 / len(deals)] * len(deals), size=RESAMPLES)
@@ -100,11 +102,11 @@ def ratings_of(results: Sequence[Result], seed: int = 0) -> dict[str, Estimate]:
 
 
 def fit(points: np.ndarray) -> np.ndarray:
-    """The strengths under which these results are likeliest.
+    """The maximum-likelihood strengths.
 
     Args:
-        points: What each player scored against each other, (..., players, players). Each table is fitted alone, all of
-            them in one call.
+        points: The points of each player against each other, (..., players, players). Each table is fitted by itself;
+            all are fitted in one call.
 
     Returns:
         Log odds, (..., players), with a mean of 0 in each table.
@@ -130,18 +132,18 @@ def fit(points: np.ndarray) -> np.ndarray:
 
 
 def standard_errors(points: np.ndarray, strength: np.ndarray) -> np.ndarray:
-    """How far each fitted strength may be from the truth, were all games independent: from Fisher's information.
+    """The standard errors of fitted strengths for independent games, from the Fisher information.
 
     Args:
-        points: As `fit` takes them, one table.
-        strength: As `fit` returns it.
+        points: One table of points, see `fit`.
+        strength: The strengths that `fit` returned.
 
     Returns:
-        In log odds, (players,), of the distance to the mean of all.
+        The standard error of each strength minus the mean strength, in log odds, (players,).
     """
     likely = expit(strength[:, None] - strength[None, :])
     weights = (points + points.T) * likely * (1 - likely)
     np.fill_diagonal(weights, 0.0)
     information = np.diag(weights.sum(axis=1)) - weights
-    # Strengths are known up to a constant: the pseudo-inverse holds their mean fixed.
+    # Strengths are determined up to a constant; the pseudo-inverse fixes their mean.
     return np.sqrt(np.diag(np.linalg.pinv(information, hermitian=True)))

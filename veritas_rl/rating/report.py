@@ -1,7 +1,7 @@
 """The report of a tournament: tables on the terminal, and ratings.json, cross_table.html and cross_table.png.
 
-The same games give the same bytes, in one go or after interruptions. The page holds its picture and its style, and asks
-no other machine for anything.
+The same games give the same bytes, with or without interruptions. The page includes its picture and its style, and
+loads nothing from a network.
 """
 
 import base64
@@ -28,8 +28,8 @@ from veritas_rl.rating.tournament import Tournament
 matplotlib.use("Agg")
 
 CAPTION = (
-    "Ratings by Bradley and Terry's model, with a mean of 1500: 400 points ahead score 10 to 1. 95% intervals: the "
-    "span of the one resampled by deal and that of the likelihood."
+    "Ratings by the model of Bradley and Terry, mean 1500; 400 points ahead score 10 to 1. 95% intervals cover the "
+    "bootstrap interval by deal and the interval of the likelihood."
 )
 COLOURS = "RdBu"
 
@@ -55,7 +55,7 @@ def values_of(tournament: Tournament) -> dict[str, Any]:
 
 
 def write(tournament: Tournament, folder: Path) -> list[Path]:
-    """Write the three files of the report, and return where they are."""
+    """Write the three files of the report, and return their paths."""
     values = values_of(tournament)
     picture = folder / "cross_table.png"
     draw(tournament, picture)
@@ -157,7 +157,7 @@ def draw(tournament: Tournament, path: Path) -> None:
     right.tick_params(length=0)
     right.spines[:].set_visible(False)
     figure.suptitle(_title(table), x=0.01, ha="left", fontsize="medium")
-    # Without the version of the library, which would differ from machine to machine.
+    # The version of matplotlib is left out, so that the bytes are the same on every machine.
     figure.savefig(path, dpi=130, metadata={"Software": None})
 
 
@@ -172,7 +172,7 @@ def share(match: Match) -> str:
 
 
 def colour(match: Match) -> str:
-    """The background of a match in the page, as CSS: that of the picture, paler, so that dark letters stand on it."""
+    """The CSS background of a match: the colour of the picture, paler, so that dark text is readable."""
     red, green, blue, _ = matplotlib.colormaps[COLOURS](match.score.mean)
     return f"rgb({' '.join(f'{255 * (0.4 + 0.6 * part):.0f}' for part in (red, green, blue))})"
 

@@ -1,10 +1,10 @@
-"""A suite: a fixed list of games, opponents, seeds and numbers of games, by which any model gets one comparable number.
+"""A suite: a fixed list of games, opponents, seeds and numbers of games that gives each model one comparable number.
 
     python train/tools/evaluate.py --suite games-v1 --checkpoint WHO
 
-What is played stands in `suites/NAME.yaml`. Digests there pin what is asked and how the bots play, so that two results
-mean the same however far apart they were made. Finished games are kept as in any evaluation: the same command goes on
-after an interruption, and ends with the same bytes.
+`suites/NAME.yaml` defines what is played. Digests in it pin the prompts and the play of the bots, so that results of
+different dates are comparable. Finished games are kept as in any evaluation. The same command continues after an
+interruption and ends with the same bytes.
 """
 
 import dataclasses
@@ -32,27 +32,27 @@ from veritas_rl.players.registry import is_bot
 
 GAMES = "openspiel"
 CHARACTERS_PER_TOKEN = 3.5
-"""Of a prompt, for the forecast of its tokens."""
+"""Characters per token of a prompt, for the forecast of tokens."""
 
 RANDOM = "random"
 ESTIMATED_GAMES = 4
-"""Games of each case that are played at random to forecast how often a model is asked."""
+"""Random games of each case that are played to forecast the number of a model's answers."""
 
 
 @dataclass(frozen=True)
 class Suite:
-    """What is played.
+    """The definition of a suite.
 
     Attributes:
-        name: Of the suite.
-        digest: Of its file.
-        seed: Of deals, bots and tasks.
-        opponents: Who sits on the other seats.
-        games: Of each case against each opponent.
-        cases: The games for two.
-        answers: How many tasks of each case of an environment are answered, by the environment.
-        asked: The digest of what is asked.
-        played: The digest of how the bots play.
+        name: The name of the suite.
+        digest: The digest of its file.
+        seed: The seed of deals, bots and tasks.
+        opponents: The opponents.
+        games: The number of games of each case against each opponent.
+        cases: The two-player games.
+        answers: For each environment of single answers, the number of tasks of each of its cases.
+        asked: The digest of the tasks and prompts.
+        played: The digest of the bots' play.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Suite:
     played: str
 
     def settings(self, env: str, checkpoint: str, prompt: str, replies: ReplySettings, base: str | None) -> Settings:
-        """The evaluation of one environment."""
+        """The settings of the evaluation of one environment."""
         return Settings(
             checkpoint=checkpoint,
             env=env,
@@ -82,10 +82,10 @@ class Suite:
 
 
 def read_suite(name: str) -> Suite:
-    """A suite by its name.
+    """The suite of a name.
 
     Raises:
-        UserError: There is none of that name.
+        UserError: There is no such suite.
     """
     folder = files("veritas_rl.rating").joinpath("suites")
     known = [path.name.removesuffix(".yaml") for path in folder.iterdir() if path.name.endswith(".yaml")]
@@ -98,21 +98,21 @@ def read_suite(name: str) -> Suite:
 
 
 def check_pinned(suite: Suite) -> None:
-    """Refuse where the suite would ask or play something else than it once did.
+    """Check that the suite's prompts and the play of its bots are those that the suite was defined with.
 
     Raises:
-        UserError: Rules, deals, prompts or bots have changed since the suite was made.
+        UserError: Rules, deals, prompts or bots have changed since the suite was defined.
     """
     for what, now, pinned in (("asks", asked_of(suite), suite.asked), ("plays", played_of(suite), suite.played)):
         if now != pinned:
             raise UserError(
-                f"the suite {suite.name} {what} something else in this version ({now}, and not {pinned}): its results "
-                "could not be compared; run it with the version in which it was made, or make another suite"
+                f"the suite {suite.name} {what} something else in this version ({now} instead of {pinned}), so its "
+                "results would not be comparable; run it with the version of its definition, or define another suite"
             )
 
 
 def asked_of(suite: Suite) -> str:
-    """A digest of every task's identity, and of the first prompt of each case as a model is shown it."""
+    """A digest of the identities of all tasks and of the first prompt of each case."""
     found = hashlib.sha256()
     for env in (GAMES, *suite.answers):
         count = -(-suite.games // 2) if env == GAMES else suite.answers[env]
@@ -123,7 +123,7 @@ def asked_of(suite: Suite) -> str:
 
 
 def played_of(suite: Suite) -> str:
-    """A digest of one game of the first opponent against the last in each case."""
+    """A digest of one game of each case between the first and the last opponent."""
     rules = Rules(GAMES, suite.seed)
     first, last = (open_player(name, GAMES, ReplySettings(seed=suite.seed), Path()) for name in _ends(suite))
     found: list[tuple[str, int, str]] = []
@@ -146,12 +146,12 @@ def _first_turns(task: Task) -> Sequence[Turn]:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a suite will take of a model.
+    """The forecast of a suite's cost for a model.
 
     Attributes:
-        tasks: Games and tasks.
-        answers: How often the model is asked.
-        prompt_tokens: What it reads.
+        tasks: The number of games and tasks.
+        answers: The number of answers of the model.
+        prompt_tokens: The number of prompt tokens.
     """
 
     tasks: int
@@ -159,20 +159,20 @@ class Forecast:
     prompt_tokens: int
 
     def in_words(self, max_tokens: int) -> str:
-        """On one line, with the most that can be written."""
+        """The forecast as one line, with the upper bound of generated tokens."""
         return (
             f"forecast: {self.tasks:,} games and tasks, about {self.answers:,} answers, {self.prompt_tokens / 1e6:.1f} "
-            f"million tokens read, at most {self.answers * max_tokens / 1e6:.1f} million written"
+            f"million prompt tokens, at most {self.answers * max_tokens / 1e6:.1f} million generated tokens"
         )
 
 
 def forecast_of(suite: Suite, prompt: str, envs: Iterable[str]) -> Forecast:
-    """What a suite will take, from a few games of random moves and the first tasks.
+    """The forecast of a suite, from a few games of random moves and the first tasks.
 
     Args:
         suite: The suite.
         prompt: "full", "unlisted" or "brief".
-        envs: Which environments of it are played.
+        envs: The environments of the suite that are played.
     """
     tasks, answers, characters = 0, 0.0, 0.0
     for env in envs:
@@ -193,7 +193,7 @@ def forecast_of(suite: Suite, prompt: str, envs: Iterable[str]) -> Forecast:
 
 
 def _moves_of(case: str, rules: Rules) -> list[int]:
-    """The characters of each prompt of the judged seat, in a few games of random moves."""
+    """The length in characters of each prompt of the judged seat, in a few games of random moves."""
     player = open_player(RANDOM, GAMES, ReplySettings(seed=rules.seed), Path())
     asked: list[int] = []
     for pairing in pair([case], ESTIMATED_GAMES, [player], [player], rules):
@@ -208,18 +208,19 @@ def _moves_of(case: str, rules: Rules) -> list[int]:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What a player reached in one case, or in single answers of one environment.
+    """The result of a player in one case, or in the single answers of one environment.
 
     Attributes:
         name: The case, or the environment.
-        score: The mean score in [0, 1] over everything that was played there.
-        against: In games, the mean score against each opponent.
-        success: In single answers, the share that is right; None in games.
+        score: The mean score over all games or answers, in [0, 1].
+        against: The mean score against each opponent; for games only.
+        success: The share of right answers; None for games.
         legal: The share of games, or answers, without a mistake of the player.
-        points: In games, by opponent a character for each game in the order of the deals: 1 won, = drawn, 0 neither.
-        answers: How often the player was asked.
-        prompt_tokens: What it read.
-        tokens: What it wrote.
+        points: For games, a string for each opponent with one character for each game in the order of the deals: 1 for
+            a win, = for a draw, 0 for anything else.
+        answers: The number of answers of the player.
+        prompt_tokens: The number of its prompt tokens.
+        tokens: The number of tokens that it generated.
     """
 
     name: str
@@ -235,19 +236,19 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class SuiteResult:
-    """What a player reached in a suite.
+    """The result of a player in a suite.
 
     Attributes:
         suite: The suite's name.
         digest: See `Suite`.
         asked: See `Suite`.
         played: See `Suite`.
-        player: Who was judged: of a folder its last name.
-        identity: Equal for players that play alike.
-        prompt: What a model was shown.
-        number: The one number: the mean score over all games.
-        games: By case.
-        answers: By environment of single answers; empty for a bot that cannot answer there.
+        player: The judged player; for a folder, its last part.
+        identity: The player's identity; equal for players with equal play.
+        prompt: "full", "unlisted" or "brief".
+        number: The mean score over all games.
+        games: The result of each case.
+        answers: The result of each environment of single answers; empty for a bot that cannot answer there.
     """
 
     suite: str
@@ -262,16 +263,16 @@ class SuiteResult:
     answers: tuple[CaseResult, ...]
 
     def values(self) -> dict[str, Any]:
-        """As plain values, the same after interruptions too."""
+        """The result as plain values; an interruption does not change them."""
         return dataclasses.asdict(self)
 
     @staticmethod
     def from_values(values: Mapping[str, Any]) -> "SuiteResult":
-        """The opposite of `values`.
+        """The result of the plain values that `values` returned.
 
         Raises:
-            TypeError: They are those of something else.
-            KeyError: The same.
+            TypeError: A value is of the wrong type.
+            KeyError: A value is missing.
         """
         parts = {name: tuple(map(_case_from, values[name])) for name in ("games", "answers")}
         return SuiteResult(**{**values, "number": Estimate(**values["number"]), **parts})
@@ -285,7 +286,7 @@ def _case_from(values: Mapping[str, Any]) -> CaseResult:
 
 
 def environments_of(suite: Suite, checkpoint: str) -> tuple[str, ...]:
-    """Which environments a player is judged in: a bot that plays games answers no puzzles."""
+    """The environments in which a player is judged. A bot of games is not judged by puzzles."""
     return (GAMES, *(env for env in suite.answers if not is_bot(checkpoint, GAMES)))
 
 
@@ -299,20 +300,20 @@ def run_suite(
     console: Console,
     purse: Purse | None = None,
 ) -> SuiteResult:
-    """Play what is not played yet, and judge.
+    """Play the games that are not finished yet, and compute the result.
 
     Args:
-        suite: What is played.
-        checkpoint: Who is judged, see `loading`.
+        suite: The suite.
+        checkpoint: The judged player, see `loading`.
         prompt: "full", "unlisted" or "brief".
-        replies: How a model writes; its seed is the suite's.
+        replies: The settings of a model's replies; the seed is that of the suite.
         base: See `open_player`.
-        folder: Where finished games are kept.
+        folder: The folder of the finished games.
         console: Where to print.
-        purse: Counts what servers are asked, and may bound what it costs.
+        purse: The counter of servers' costs, with or without a budget.
 
     Raises:
-        UserError: The player does not exist or cannot play, or the suite is not what it was; finished games are kept.
+        UserError: The player does not exist or cannot play, or the suite has changed. Finished games are kept.
     """
     check_pinned(suite)
     replies = dataclasses.replace(replies, seed=suite.seed)

@@ -1,6 +1,6 @@
 """The report of a suite: tables on the terminal, suite.json, and one HTML page.
 
-The same games give the same bytes, in one go or after interruptions. The page asks no other machine for anything.
+The same games give the same bytes, with or without interruptions. The page loads nothing from a network.
 """
 
 import json
@@ -45,14 +45,14 @@ def print_result(result: SuiteResult, console: Console) -> None:
     everything = (*result.games, *result.answers)
     if read := sum(case.prompt_tokens for case in everything):
         written = sum(case.tokens for case in everything)
-        console.print(f"tokens: {read:,} read, {written:,} written", highlight=False)
+        console.print(f"tokens: {read:,} of prompts, {written:,} generated", highlight=False)
     console.print(CAPTION, style="dim")
     number = result.number
     console.print(f"{result.suite}: {percent(number)}, over {number.count} games", highlight=False, style="bold")
 
 
 def write(result: SuiteResult, folder: Path) -> list[Path]:
-    """Write both files, and return where they are."""
+    """Write both files, and return their paths."""
     values = result.values()
     page = render(
         "suite.html.jinja",

@@ -1,8 +1,8 @@
-"""A tournament: every player plays every other one on the same deals from both seats, and is rated.
+"""A tournament: each player plays each other player on the same deals from both seats, and gets a rating.
 
-The games are those of `matches`, and stand in the same ledger: each as it ends. So an interrupted tournament goes on
-where it was, and a player that joins later plays its own games alone. `settings.json` beside the ledger keeps two
-tournaments of other games apart. `train/tools/tournament.py` is the command line.
+Games are played as in `matches` and written to a ledger when they end. So an interrupted tournament resumes, and for a
+player that joins later only its own games are played. `settings.json` beside the ledger records the settings, so that a
+folder never mixes two tournaments. `train/tools/tournament.py` is the command line.
 """
 
 import itertools
@@ -29,23 +29,24 @@ from veritas_rl.rating.cross_table import CrossTable, tables_of
 SETTINGS = "settings.json"
 
 MOST_CASES = 5
-"""How many cases an error lists."""
+"""The most cases that an error message lists."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is played, and by whom.
+    """The settings of a tournament.
 
     Attributes:
-        players: Everybody, see `loading`.
-        env: The environment that is played.
-        games: Of each case in each match; rounded up to whole deals.
-        cases: What is played, as people name it, with commas; "" for all cases for two.
-        seed: Of the deals, the bots and the replies.
+        players: The players, see `loading`.
+        env: The environment.
+        games: The number of games of each case in each match, rounded up to whole deals.
+        cases: The cases as users name them, separated by commas; "" for all two-player cases.
+        seed: The seed of the deals, the bots and the replies.
         prompt: "full", "unlisted" or "brief".
-        opening: How many random moves each game begins with; None for `MODEL_OPENING` between two models, else none.
+        opening: The number of random moves at the start of each game; None for `MODEL_OPENING` between two models, else
+            0.
         max_moves: See `Rules`.
-        replies: How models write.
+        replies: The settings of models' replies.
         base: See `open_player`.
         config: Further settings of the environment, as pairs of key and value.
     """
@@ -64,18 +65,18 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.games < 1:
-            raise UserError(f"one episode at least is needed, {self.games} were given")
+            raise UserError(f"--num_episodes must be at least 1, got {self.games}")
         if len(self.players) < 2:
-            raise UserError(f"a tournament needs two players at least, given: {', '.join(self.players) or 'nobody'}")
+            raise UserError(f"a tournament needs at least two players, got: {', '.join(self.players) or 'none'}")
         if twice := [name for name in self.players if self.players.count(name) > 1]:
-            raise UserError(f"{twice[0]} is named twice: name each player once")
+            raise UserError(f"the player {twice[0]} is named twice; name each player once")
 
     def rules(self, opening: int = 0) -> Rules:
-        """What holds in games with this opening."""
+        """The rules of games with this number of opening moves."""
         return Rules(self.env, self.seed, self.prompt, opening, self.max_moves, self.config)
 
     def played(self) -> dict[str, Any]:
-        """What a game's result depends on beside the players, by the options' names."""
+        """The settings that a game's result depends on, besides the players, by the names of their options."""
         return {
             "env": self.env,
             "config": dict(self.config),
@@ -93,16 +94,16 @@ class Settings:
 
 @dataclass(frozen=True)
 class Tournament:
-    """Everything that a tournament found.
+    """The results of a tournament.
 
     Attributes:
-        settings: How it was made.
-        players: Everybody by name, with their identities.
-        tables: The cross table; with several cases that of all comes first, and then one for each.
-        notes: What a reader must know, a sentence each.
-        seconds: How long the games took that were played now.
-        played: How many were played now; the others were in the ledger.
-        cost: What servers were asked for this folder, see `Purse.values`.
+        settings: The settings of the tournament.
+        players: The identity of each player, by name.
+        tables: The cross tables. With several cases the table of all cases comes first, then one for each case.
+        notes: Sentences that a reader needs to interpret the results.
+        seconds: The time in seconds of the games played by this run.
+        played: The number of games played by this run; the others were in the ledger.
+        cost: The cost of servers for this folder, see `Purse.values`.
     """
 
     settings: Settings
@@ -115,33 +116,33 @@ class Tournament:
 
 
 def cases_of(settings: Settings) -> tuple[str, ...]:
-    """The canonical cases that are played.
+    """The canonical cases of the tournament.
 
     Raises:
-        UserError: A name is no game, or one that is not for two.
+        UserError: A name is no game, or the game is not for two players.
     """
     seats = {case: seats_of(tasks[0]) for case, tasks in tasks_of(settings.cases, 1, settings.rules()).items()}
     for case, count in seats.items():
         if settings.cases and count != 2:
-            raise UserError(f"{case} has {count} seat{'s' * (count > 1)}: a tournament is of games for two")
+            raise UserError(f"{case} has {count} seat{'s' * (count > 1)}, but a tournament needs two-player games")
     cases = tuple(case for case, count in seats.items() if count == 2)
     if not cases:
-        raise UserError(f"{settings.env} has no game for two, and a tournament is of such games")
+        raise UserError(f"{settings.env} has no two-player game, so there is no tournament; use evaluate.py")
     return cases
 
 
 def hold(settings: Settings, folder: Path, console: Console, purse: Purse | None = None) -> Tournament:
-    """Play what is not played yet, and rate.
+    """Play the games that are not finished yet, and compute the ratings.
 
     Args:
-        settings: What is played.
-        folder: Where finished games, and models that are merged for it, are kept.
+        settings: The settings of the tournament.
+        folder: The folder of the finished games, and of models that are merged for the tournament.
         console: Where to print.
-        purse: Counts what servers are asked, and may bound what it costs.
+        purse: The counter of servers' costs, with or without a budget.
 
     Raises:
-        UserError: A player or a game does not exist, or cannot be played, the folder holds another tournament, or the
-            budget is spent. Games that are finished are kept.
+        UserError: A player or a game does not exist or cannot be played, the folder holds another tournament, or the
+            budget is spent. Finished games are kept.
     """
     cases = cases_of(settings)
     with ExitStack() as stack:
@@ -152,11 +153,11 @@ def hold(settings: Settings, folder: Path, console: Console, purse: Purse | None
         for name in settings.players:
             players.append(open_player(name, settings.env, settings.replies, folder / "models", settings.base, purse))
             stack.callback(players[-1].close)
-        # Who is named first must not change what is played.
+        # The order of the names must not change the games.
         players.sort(key=lambda player: player.identity)
         for one, other in itertools.pairwise(players):
             if one.identity == other.identity:
-                raise UserError(f"{one.name} and {other.name} are the same player: name each player once")
+                raise UserError(f"{one.name} and {other.name} are the same player; name each player once")
         for player in players:
             if not player.is_model:
                 check_bot(player.name, settings.env, cases)
@@ -182,17 +183,17 @@ def _check_folder(settings: Settings, folder: Path, ledger: Ledger) -> None:
     path = folder / SETTINGS
     if not path.exists():
         if ledger.games:
-            raise UserError(f"{folder} holds the games of an evaluation: give another --output")
+            raise UserError(f"{folder} holds the games of an evaluation; give another --output")
         return
     try:
         held = dict(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise UserError(f"{path} cannot be read ({error}): remove it, or give another --output") from error
+        raise UserError(f"{path} cannot be read ({error}); remove the file, or give another --output") from error
     for name, value in settings.played().items():
         if held.get(name) != value:
             before, now = _typed(name, held.get(name)), _typed(name, value)
             raise UserError(
-                f"{folder} holds a tournament with {before}, and not {now}: type it as before, or give another --output"
+                f"{folder} holds a tournament with {before}, not {now}; give the same settings, or another --output"
             )
 
 
@@ -214,17 +215,17 @@ def _games_between(first: NamedPlayer, second: NamedPlayer, cases: Sequence[str]
 
 
 def _play(matches: Sequence[Sequence[Pairing]], ledger: Ledger, console: Console, together: int) -> tuple[float, int]:
-    """Play what the ledger lacks; the seconds that it took, and how many games it was."""
+    """Play the games that the ledger lacks; return the seconds and the number of games."""
     total = sum(map(len, matches))
     missing = [[game for game in match if game.key not in ledger.games] for match in matches]
     done = total - sum(map(len, missing))
     if done:
-        console.print(f"{done} of {total} games are finished already: {ledger.path}", soft_wrap=True, highlight=False)
+        console.print(f"{done} of {total} games are already finished: {ledger.path}", soft_wrap=True, highlight=False)
     started = time.monotonic()
 
     def kept() -> str:
         finished = len(ledger.of(itertools.chain(*matches)))
-        return f"{finished} of {total} games are finished and kept, the same command goes on with the others"
+        return f"{finished} of {total} games are finished and kept; run the same command to play the others"
 
     try:
         with progress(console, total, done, "game") as advance:
@@ -233,7 +234,7 @@ def _play(matches: Sequence[Sequence[Pairing]], ledger: Ledger, console: Console
                 ledger.add(game)
                 advance()
 
-            # One match after the other: an interruption loses the unfinished games of one, not of all.
+            # Matches are played one after the other, so that an interruption loses unfinished games of one match only.
             for games in missing:
                 play_all(games, together, ended)
     except KeyboardInterrupt:
@@ -250,7 +251,7 @@ def _notes(
     notes = []
     if settings.games % 2:
         notes.append(
-            f"{settings.games + 1} games of each case in each match instead of {settings.games}, so that each deal is "
+            f"Each match has {settings.games + 1} games of each case instead of {settings.games}, so that each deal is "
             "played from both seats."
         )
     notes += notes_of((player.name for player in players if not player.is_model), settings.env, cases)
@@ -262,8 +263,8 @@ def _notes(
         if match.distinct < match.games
     ]
     notes += [
-        f"only {match.distinct} of {match.games} games of {match.first} against {match.second} are different, and the "
-        "intervals are too narrow: play with another --opening or --temperature."
+        f"Only {match.distinct} of {match.games} games of {match.first} against {match.second} are different, so the "
+        "intervals are too narrow. Raise --opening or --temperature."
         for match in alike
     ]
     return notes

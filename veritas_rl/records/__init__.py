@@ -1,1 +1,1 @@
-"""Records: what a recipe promises, what its runs came to, and the pages that show both."""
+"""Recipes' expected figures, the results of their runs, and the pages that show both."""

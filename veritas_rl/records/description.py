@@ -1,4 +1,4 @@
-"""What a recipe says of itself beside its settings: the node `veritas_rl.recipe` of its config.yaml.
+"""The description of a recipe: the node `veritas_rl.recipe` of its config.yaml.
 
     veritas_rl:
       recipe:
@@ -31,20 +31,20 @@ CONFIG = "config.yaml"
 TRAINERS = ("rl", "sft")
 
 CURVE = ("critic/score/mean", "task/legal", "task/success")
-"""The metrics that are shown by step where a recipe names none."""
+"""The default metrics that are shown by step."""
 
 Form = Literal["whole", "short"]
-"""Whether a recipe is run as it stands, or in its form of minutes."""
+"""The forms of a recipe: the whole recipe, or a short form of minutes."""
 
 
 @dataclass(frozen=True)
 class Short:
-    """The form of a recipe that takes minutes.
+    """The short form of a recipe, which takes minutes.
 
     Attributes:
-        overrides: Hydra overrides of its training.
-        sft: Those of the fine-tuning before it.
-        judge: Options of judgements that differ, by the judgement's name.
+        overrides: Hydra overrides of the training.
+        sft: Hydra overrides of the supervised fine-tuning before it.
+        judge: Changed options of judgements, by the judgement's name.
         expected: As `Description.expected`.
     """
 
@@ -56,18 +56,18 @@ class Short:
 
 @dataclass(frozen=True)
 class Description:
-    """What a recipe says of itself.
+    """The description of a recipe.
 
     Attributes:
-        meaning: What it trains: the first paragraph of the comment at the head of its file.
-        digest: Of all that decides what a whole run does; results of another digest belong to earlier settings.
-        hardware: The group of the hardware on which its bands hold.
-        trainer: "rl", or "sft" where the recipe is of supervised fine-tuning alone.
+        meaning: The first paragraph of the comment at the head of the file, which says what the recipe trains.
+        digest: A digest of all settings that affect a whole run; results of another digest are of earlier settings.
+        hardware: The hardware group for which the bands hold.
+        trainer: "rl", or "sft" for supervised fine-tuning alone.
         sft: Hydra overrides of the supervised fine-tuning before RL; None for none.
-        judge: What judges the trained model: options of train/tools/evaluate.py, by the judgement's name.
+        judge: The judgements of the trained model: options of train/tools/evaluate.py, by the judgement's name.
         curve: The metrics that are shown by step.
-        expected: The band of each figure: the least and the greatest mean that is expected.
-        short: The form of minutes; None where there is none.
+        expected: The band of each figure: the lowest and the highest expected mean.
+        short: The short form; None if there is none.
     """
 
     meaning: str
@@ -89,7 +89,7 @@ class Description:
         return self.expected if form == "whole" else self._short().expected
 
     def overrides_of(self, form: Form) -> tuple[str, ...]:
-        """What a form adds to the overrides of its training."""
+        """The additional overrides of the training in a form."""
         return () if form == "whole" else self._short().overrides
 
     def sft_of(self, form: Form) -> tuple[str, ...] | None:
@@ -105,22 +105,24 @@ class Description:
 
     def _short(self) -> Short:
         if self.short is None:
-            raise UserError("the recipe has no short form: leave --short out, or add veritas_rl.recipe.short to it")
+            raise UserError(
+                "the recipe has no short form; leave out --short, or add veritas_rl.recipe.short to the recipe"
+            )
         return self.short
 
 
 def read_description(folder: Path) -> Description | None:
-    """What the recipe in a folder says of itself; None where its config.yaml has no such node.
+    """Read the description of the recipe in a folder; None if its config.yaml has no such node.
 
     Raises:
-        UserError: The file is no YAML, or the node is not as it has to be.
+        UserError: The file is no YAML, or the node is invalid.
     """
     file = folder / CONFIG
     text = file.read_text(encoding="utf-8")
     try:
         tree = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
-        raise UserError(f"{file} is no YAML: {' '.join(str(error).split())}") from error
+        raise UserError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from error
     settings = tree.get("veritas_rl") or {}
     node = settings.get("recipe")
     if node is None:
@@ -159,7 +161,7 @@ def meaning_of(text: str) -> str:
 
 
 def _digest(tree: Mapping[str, Any]) -> str:
-    """Of everything but the short form, and what is only said of the results."""
+    """A digest of the settings, without the short form, the curves and the bands."""
     kept = json.loads(json.dumps(tree))
     for name in ("expected", "curve", "short"):
         kept["veritas_rl"]["recipe"].pop(name, None)
@@ -168,7 +170,7 @@ def _digest(tree: Mapping[str, Any]) -> str:
 
 def _check_keys(node: Any, known: set[str], where: str) -> None:
     if not isinstance(node, Mapping):
-        raise UserError(f"{where} is no mapping: {node!r}")
+        raise UserError(f"{where} must be a mapping, got {node!r}")
     for key in node:
         if key not in known:
             raise unknown(f"key in {where}", key, known)
@@ -176,30 +178,28 @@ def _check_keys(node: Any, known: set[str], where: str) -> None:
 
 def _strings(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(item, str) for item in value):
-        raise UserError(f"{where} is a list of strings, {value!r} was given")
+        raise UserError(f"{where} must be a list of strings, got {value!r}")
     return tuple(value)
 
 
 def _judgements(value: Any, where: str, known: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
     if not isinstance(value, Mapping) or not all(isinstance(options, Mapping) for options in value.values()):
-        raise UserError(f"{where} names judgements, each with options of train/tools/evaluate.py: {value!r} was given")
+        raise UserError(f"{where} must map names to options of train/tools/evaluate.py, got {value!r}")
     for name in value:
         if known is not None and name not in known:
             raise unknown(f"judgement in {where}", name, known)
         if not isinstance(name, str) or not name.replace("_", "").isalnum():
-            raise UserError(f"{where}: {name!r} is no name of a judgement: use letters, digits and _")
+            raise UserError(f"{where}: the name of a judgement has letters, digits and _ only, got {name!r}")
     return {name: dict(options) for name, options in value.items()}
 
 
 def _bands(value: Any, where: str) -> dict[str, tuple[float, float]]:
     if not isinstance(value, Mapping):
-        raise UserError(f"{where} gives a band to each figure, {value!r} was given")
+        raise UserError(f"{where} must map figures to bands, got {value!r}")
     made: dict[str, tuple[float, float]] = {}
     for figure, band in value.items():
         whole = isinstance(band, Sequence) and len(band) == 2 and all(isinstance(end, int | float) for end in band)
         if not whole or not band[0] <= band[1]:
-            raise UserError(
-                f"{where}: {figure} needs its least and its greatest value, as in [0.5, 0.7]; {band!r} is neither"
-            )
+            raise UserError(f"{where}: {figure} needs a lowest and a highest value, such as [0.5, 0.7], got {band!r}")
         made[str(figure)] = (float(band[0]), float(band[1]))
     return made

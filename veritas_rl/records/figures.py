@@ -1,4 +1,4 @@
-"""From the files that a run leaves to named figures and curves."""
+"""Reads named figures and curves from the files of a run."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,13 +8,13 @@ from typing import Any
 from veritas_rl.records.result import Figure, as_figure
 
 LAST = 10
-"""Over so many checkpoints, the newest, the mean of a curve is taken."""
+"""The number of newest checkpoints over which the mean of a curve is computed."""
 
 OF_ROWS = ("score", "success", "wins", "draws", "losses", "legal")
-"""The rates of an evaluation's row that become figures."""
+"""The rates of an evaluation that become figures."""
 
 OF_POLICIES = ("nash_conv", "optimal_rate", "illegal_mean", "value_seat_0/worst_case", "value_seat_1/worst_case")
-"""The numbers of an exact judgement that become figures."""
+"""The metrics of an exact evaluation that become figures."""
 
 Points = list[tuple[int, float]]
 

@@ -1,6 +1,6 @@
-"""The pages that show what recipes came to: a part of each recipe's README.md, its curve, and docs/results.md.
+"""The pages of recipes' results: a part of each recipe's README.md, its curve, and docs/results.md.
 
-All of it is made from the files in `train/recipes/*/results`, and none of it is written by hand.
+All of them are generated from the files in `train/recipes/*/results`.
 """
 
 import html
@@ -17,7 +17,7 @@ CURVE = "curve.png"
 BEGIN = "<!-- from results/: python train/tools/recipes.py write -->"
 END = "<!-- end of what is from results/ -->"
 NOT_RUN = "has not run on its hardware"
-"""What the first line of a README says of a recipe without a kept run."""
+"""The words in the first line of the README of a recipe without a kept run."""
 
 ROWS = 8
 """The most steps in the table of metrics by step."""
@@ -41,13 +41,13 @@ the default command on ten games, and [leaderboard.md](leaderboard.md) compares 
 
 
 def read_all(folder: Path) -> dict[Path, tuple[Description, list[Result]]]:
-    """Each recipe that says what it needs, with the results that it keeps.
+    """Each recipe with a description, and its kept results.
 
     Args:
         folder: The folder of the recipes.
 
     Raises:
-        UserError: A file is damaged, or a band has no seed.
+        UserError: A file is damaged, or a band has no kept run.
     """
     found: dict[Path, tuple[Description, list[Result]]] = {}
     for config in sorted(folder.glob("*/config.yaml")):
@@ -60,17 +60,17 @@ def read_all(folder: Path) -> dict[Path, tuple[Description, list[Result]]]:
 
 
 def has_run(results: Sequence[Result]) -> bool:
-    """Whether a run of the recipe as it stands, or as it once stood, is kept."""
+    """Whether a run of the recipe, in its present or an earlier form, is kept."""
     return any(not result.departures for result in results)
 
 
 def readme_part(description: Description, results: Sequence[Result], forecast: str = "") -> str:
-    """What a recipe's README shows of its results, in Markdown.
+    """The generated part of a recipe's README, in Markdown.
 
     Args:
         description: The recipe.
-        results: What it keeps.
-        forecast: What is forecast of its memory and time; "" for nothing.
+        results: The recipe's kept results.
+        forecast: The forecast of memory and time; "" for none.
     """
     parts: list[str] = [forecast] if forecast else []
     for form in _forms(description):
@@ -124,7 +124,7 @@ def _costs(runs: Sequence[Result]) -> str:
 
 
 def _steps_table(runs: Sequence[Result]) -> list[str]:
-    """The mean over seeds of each curve at some steps, with the least and the greatest of them."""
+    """The mean over seeds of each curve at some steps, with the lowest and the highest value."""
     curves = list(dict.fromkeys(name for run in runs for name in run.curves))
     if not curves:
         return []
@@ -167,20 +167,20 @@ def with_part(readme: str, part: str, name: str) -> str:
     """A README with its generated part replaced.
 
     Raises:
-        UserError: It has no place for the part.
+        UserError: The README has no place for the generated part.
     """
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise UserError(f"train/recipes/{name}/README.md has no place for its results: add the lines {BEGIN} and {END}")
+        raise UserError(f"train/recipes/{name}/README.md has no place for its results; add the lines {BEGIN} and {END}")
     return f"{before}{BEGIN}\n\n{part}\n\n{END}{after}"
 
 
 def check_first_line(readme: str, name: str, results: Sequence[Result]) -> None:
-    """A recipe without a kept run says so in its first line, and no other does.
+    """Check that the first line of a README says whether the recipe has a kept run.
 
     Raises:
-        UserError: It is otherwise.
+        UserError: The first line is wrong.
     """
     first = readme.partition("\n")[0]
     if has_run(results) == (NOT_RUN in first):
@@ -207,7 +207,7 @@ def results_page(recipes: Mapping[Path, tuple[Description, list[Result]]]) -> st
 
 
 def draw_curve(path: Path, results: Sequence[Result], description: Description) -> bool:
-    """Draw the curves of the whole runs of a recipe, a panel for each metric and a line for each seed, as a PNG.
+    """Draw the curves of a recipe's whole runs, a panel for each metric and a line for each seed, as a PNG.
 
     Returns:
         Whether there was something to draw.
@@ -215,7 +215,7 @@ def draw_curve(path: Path, results: Sequence[Result], description: Description) 
     runs = [run for run in same_kind(results, description, "whole") if run.curves]
     if not runs:
         return False
-    # Drawing takes a second to import, and listing recipes needs none.
+    # Imported late, because the import takes a second and listing recipes does not need it.
     import matplotlib
 
     matplotlib.use("Agg")
@@ -232,6 +232,6 @@ def draw_curve(path: Path, results: Sequence[Result], description: Description) 
         axes.set(title=name, xlabel="training step")
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, fontsize=8)
-    # Without the version of the library, which would differ from machine to machine.
+    # The version of matplotlib is left out, so that the bytes are the same on every machine.
     figure.savefig(path, dpi=110, metadata={"Software": None})
     return True

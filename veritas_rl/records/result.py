@@ -1,8 +1,8 @@
-"""The result of a run of a recipe: one JSON file, made from the reports of the run, and kept in the recipe's folder.
+"""The result of a run of a recipe: one JSON file, made from the reports of the run and kept in the recipe's folder.
 
-train/recipes/NAME/results/seed-42.json               a run as the recipe stands
+train/recipes/NAME/results/seed-42.json               a run of the unchanged recipe
 train/recipes/NAME/results/short-seed-42.json         one in the short form
-train/recipes/NAME/results/tried-WORDS-seed-42.json   one whose command departed from the recipe
+train/recipes/NAME/results/tried-WORDS-seed-42.json   a run with changed settings
 """
 
 import dataclasses
@@ -21,26 +21,27 @@ RESULTS = "results"
 RESULT = "result.json"
 
 Figure = Mapping[str, float]
-"""A mean under "mean", and its 95% interval under "low" and "high" where it has one."""
+"""A figure: "mean", and "low" and "high" of its 95% interval if it has one."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a run came to.
+    """The result of a run.
 
     Attributes:
         recipe: The recipe's name.
         digest: See `Description.digest`.
         form: "whole" or "short".
         seed: `veritas_rl.seed`.
-        date: When it ended, as YYYY-MM-DD.
-        machine: The processor cores and the GPUs that the run might use.
-        minutes: How long each stage took, by its name.
-        memory: The most memory in GiB that all processes of the run held together; None where it was not measured.
-        departures: What the command set otherwise than the recipe, a line each; such figures say nothing of the bands.
-        figures: What was found.
-        curves: Points of a step and a value, by the metric.
-        note: What a reader must know; "" for nothing.
+        date: The day of the run's end, as YYYY-MM-DD.
+        machine: The processor cores and GPUs available to the run.
+        minutes: The minutes of each stage, by name.
+        memory: The peak memory of all processes of the run together, in GiB; None if it was not measured.
+        departures: The settings of the command that differ from the recipe, a line each; bands do not apply to such a
+            run.
+        figures: The figures, by name.
+        curves: Points of a step and a value, by metric.
+        note: A note for readers; "" for none.
     """
 
     recipe: str
@@ -61,40 +62,40 @@ class Result:
         return json.dumps(dataclasses.asdict(self), indent=1) + "\n"
 
     def follows(self, description: Description) -> bool:
-        """Whether it is a run of these settings, with nothing changed."""
+        """Whether this is a run of these settings without changes."""
         return self.digest == description.digest and not self.departures
 
 
 def read_result(path: Path) -> Result:
-    """A result from its file, or from the folder of its run.
+    """Read a result from its file, or from the folder of its run.
 
     Raises:
-        UserError: There is none, or it is damaged.
+        UserError: The result is missing or damaged.
     """
     file = path / RESULT if path.is_dir() else path
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
         return Result(**{**values, "departures": tuple(values["departures"])})
     except FileNotFoundError:
-        raise UserError(f"there is no result in {path}: a run of a recipe ends with a {RESULT}") from None
+        raise UserError(f"{path} has no {RESULT}; a finished run of a recipe writes one") from None
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(f"{file} is no result of a recipe ({error})") from error
 
 
 def results_in(folder: Path) -> list[Result]:
-    """The results that are kept in a recipe's folder: by form and seed, those that departed from the recipe last."""
+    """The kept results of a recipe's folder, by form and seed; those of changed settings come last."""
     found = [read_result(path) for path in sorted((folder / RESULTS).glob("*.json"))]
     return sorted(found, key=lambda result: (bool(result.departures), result.form != "whole", result.seed))
 
 
 def keep(result: Result, folder: Path) -> Path:
-    """Keep a result in its recipe's folder, in place of an earlier one of the same seed and form.
+    """Save a result in its recipe's folder; it replaces an earlier result of the same seed and form.
 
     Raises:
-        UserError: The folder is that of another recipe.
+        UserError: The folder belongs to another recipe.
     """
     if result.recipe != folder.name:
-        raise UserError(f"this is a result of the recipe {result.recipe}, and not of {folder.name}")
+        raise UserError(f"the result is of the recipe {result.recipe}, not of {folder.name}; name the right recipe")
     words = "short-" if result.form == "short" else ""
     if result.departures:
         changed = " ".join(result.departures)
@@ -107,15 +108,15 @@ def keep(result: Result, folder: Path) -> Path:
 
 
 def same_kind(results: Sequence[Result], description: Description, form: Form) -> list[Result]:
-    """The results of a form, of the recipe as it stands, by seed."""
+    """The results of a form of the unchanged recipe, by seed."""
     return [result for result in results if result.form == form and result.follows(description)]
 
 
 def check_bands(name: str, description: Description, results: Sequence[Result]) -> None:
-    """Refuse a band that no kept run supports, or that one contradicts.
+    """Check that each band holds the figure of at least one kept run, and of all kept runs.
 
     Raises:
-        UserError: There is such a band.
+        UserError: A band has no kept run, or a kept run lies outside.
     """
     forms: tuple[Form, ...] = ("whole", "short") if description.short else ("whole",)
     for form in forms:
@@ -124,14 +125,14 @@ def check_bands(name: str, description: Description, results: Sequence[Result]) 
             seeds = {run.seed: run.figures[figure]["mean"] for run in runs if figure in run.figures}
             if not seeds:
                 raise UserError(
-                    f"recipe {name}: the {form} form expects {figure} in [{low:g}, {high:g}], and no kept run has it: "
-                    "a band needs a seed; keep a run with train/tools/recipes.py keep, or take the band out"
+                    f"recipe {name}: the {form} form expects {figure} in [{low:g}, {high:g}], but no kept run has this "
+                    "figure; keep a run with train/tools/recipes.py keep, or remove the band"
                 )
             for seed, mean in seeds.items():
                 if not low <= mean <= high:
                     raise UserError(
-                        f"recipe {name}: the {form} form expects {figure} in [{low:g}, {high:g}], and the kept run of "
-                        f"seed {seed} has {mean:g}: widen the band"
+                        f"recipe {name}: the {form} form expects {figure} in [{low:g}, {high:g}], but the kept run of "
+                        f"seed {seed} has {mean:g}; widen the band"
                     )
 
 

@@ -1,4 +1,4 @@
-"""Whether what came out of a run lies where its recipe expects it."""
+"""Compares the figures of a run with the bands of its recipe."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from veritas_rl.records.description import Description
 from veritas_rl.records.result import Figure, Result, same_kind
 
 MOST_DEPARTURES = 8
-"""How many departures are named on one line."""
+"""The most changed settings that one line names."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is to be thought of a run.
+    """The verdict on a run.
 
     Attributes:
-        lines: For people: a line for each band, and the last says all.
-        confirmed: Whether the recipe was followed, and every figure lies in its band.
+        lines: A line for each band, and a summary as the last line.
+        confirmed: Whether the run used the recipe unchanged and every figure lies in its band.
     """
 
     lines: tuple[str, ...]
@@ -27,9 +27,9 @@ def judge(result: Result, description: Description, kept: Sequence[Result]) -> V
     """Compare a run with the bands of its recipe.
 
     Args:
-        result: The run.
-        description: Its recipe.
-        kept: The results that the recipe keeps.
+        result: The result of the run.
+        description: The description of its recipe.
+        kept: The kept results of the recipe.
     """
     bands = description.expected_of(result.form)
     lines, outside = [], 0
@@ -59,13 +59,13 @@ def judge(result: Result, description: Description, kept: Sequence[Result]) -> V
 
 
 def departures_in_words(departures: Sequence[str]) -> str:
-    """What a run sets otherwise than its recipe, on one line."""
+    """The settings of a run that differ from its recipe, on one line."""
     named = "; ".join(departures[:MOST_DEPARTURES])
     more = f"; and {len(departures) - MOST_DEPARTURES} more" if len(departures) > MOST_DEPARTURES else ""
     return f"this run contradicts it ({named}{more})"
 
 
 def shown(figure: Figure) -> str:
-    """A figure with its interval, where it has one."""
+    """A figure with its interval, if it has one."""
     text = f"{figure['mean']:.4g}"
     return f"{text} [{figure['low']:.4g}, {figure['high']:.4g}]" if "low" in figure else text

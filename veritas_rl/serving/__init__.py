@@ -1,1 +1,1 @@
-"""Our environments and models for others: one HTTP server that speaks several protocols."""
+"""An HTTP server that offers environments and models by several protocols."""

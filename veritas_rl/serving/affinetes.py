@@ -1,8 +1,8 @@
 """The HTTP protocol of affinetes' clients: /health, /methods and /call, with evaluate and sessions.
 
-A call names one of the methods below, and nothing else is looked up. A client that finds /methods posts every call to
-/call, as {"method": ..., "args": [...], "kwargs": {...}}. Arguments that a method does not know are ignored, and the
-result says so.
+A call names one of the methods below; other names are refused. A client that finds /methods posts each call to /call,
+as {"method": ..., "args": [...], "kwargs": {...}}. Unknown arguments of a method are ignored, and the result names
+them.
 """
 
 import inspect
@@ -34,7 +34,7 @@ class Call(BaseModel):
 
 
 class Result(BaseModel):
-    """What a call gives."""
+    """The result of a call."""
 
     status: str
     result: Any = None
@@ -42,11 +42,11 @@ class Result(BaseModel):
 
 
 class ResetArguments(Start):
-    """What `reset` takes: see `Start`."""
+    """The arguments of `reset`, see `Start`."""
 
 
 class StepArguments(BaseModel):
-    """What `step` takes."""
+    """The arguments of `step`."""
 
     model_config = ConfigDict(strict=True)
 
@@ -55,7 +55,7 @@ class StepArguments(BaseModel):
 
 
 class SessionArguments(BaseModel):
-    """What `state` and `stop` take."""
+    """The arguments of `state` and `stop`."""
 
     model_config = ConfigDict(strict=True)
 
@@ -63,18 +63,18 @@ class SessionArguments(BaseModel):
 
 
 class EvaluateArguments(Start):
-    """What `evaluate` takes: a task as `reset` takes it, and the model.
+    """The arguments of `evaluate`: a task as for `reset`, and the model.
 
     Attributes:
-        model: Its name.
-        base_url: The OpenAI-compatible address where it is.
-        api_key: Its key, where it wants one.
-        temperature: Of its replies; None for the server's own.
-        max_tokens: The most tokens of a reply; None for the server's own limit.
+        model: The server's name of the model.
+        base_url: The OpenAI-compatible address of the model.
+        api_key: The API key, if one is needed.
+        temperature: The sampling temperature; None for the server's default.
+        max_tokens: The most tokens of a reply; None for the server's limit.
         timeout: The most seconds of the whole evaluation.
     """
 
-    # Only here may a whole number stand for a fraction, and a seed also seeds the model.
+    # An integer is accepted for a float here. The seed also seeds the model.
     model: str = Field(max_length=500)
     base_url: str = Field(max_length=2000)
     api_key: str | None = Field(default=None, max_length=2000, repr=False)
@@ -89,14 +89,14 @@ POSITIONS: Mapping[type[BaseModel], tuple[str, ...]] = {
     SessionArguments: ("episode_id",),
     EvaluateArguments: ("model", "base_url", "timeout", "temperature", "api_key", "task_id", "seed", "opponent"),
 }
-"""The arguments that may be given by position, as affinetes' environments order them."""
+"""The positional arguments of each method, in the order of affinetes' environments."""
 
 
 class Methods:
-    """The methods that can be called.
+    """The methods of the protocol.
 
     Args:
-        room: What is played.
+        room: The served environment.
     """
 
     def __init__(self, room: Room) -> None:
@@ -113,17 +113,19 @@ class Methods:
         """The result of a call.
 
         Raises:
-            Refused: No such method, or its arguments are wrong.
-            UserError: The method's own.
+            Refused: There is no such method, or its arguments are wrong.
+            UserError: As the method.
         """
         if call.method not in self.known:
-            raise Refused(HTTPStatus.NOT_FOUND, f"Method not found: {call.method}; there are {', '.join(self.known)}")
+            raise Refused(
+                HTTPStatus.NOT_FOUND, f"Method not found: {call.method}; the methods are {', '.join(self.known)}"
+            )
         kind, method = self.known[call.method]
         names = POSITIONS[kind]
         if len(call.args) > len(names):
             raise Refused(
                 HTTPStatus.UNPROCESSABLE_ENTITY,
-                f"{call.method} takes {', '.join(names)} by position, {len(call.args)} arguments were given",
+                f"{call.method} takes {', '.join(names)} by position, got {len(call.args)} arguments",
             )
         given = dict(zip(names, call.args, strict=False))
         if twice := sorted(given.keys() & call.kwargs.keys()):
@@ -159,11 +161,11 @@ class Methods:
         return response(given.episode_id, await self._room.answer(given.episode_id, Reply(given.action)))
 
     async def state(self, given: SessionArguments, notes: list[str]) -> dict[str, Any]:
-        """Look at a session."""
+        """The state of a session."""
         return response(given.episode_id, self._room.episodes.look(given.episode_id))
 
     async def stop(self, given: SessionArguments, notes: list[str]) -> dict[str, Any]:
-        """End a session; that it is ended already is no error."""
+        """End a session. Ending it twice is no error."""
         return {
             "status": "ok",
             "stopped": self._room.episodes.drop(given.episode_id),
@@ -172,7 +174,7 @@ class Methods:
 
 
 def response(name: str, episode: Episode) -> dict[str, Any]:
-    """What a session shows, as affinetes' clients read it."""
+    """An observation in the form of affinetes' clients."""
     shown = episode.shown
     return {
         "observation": shown.text,
@@ -185,12 +187,12 @@ def response(name: str, episode: Episode) -> dict[str, Any]:
 
 
 def routes(room: Room) -> APIRouter:
-    """The paths of the protocol."""
+    """The routes of the protocol."""
     router, methods = APIRouter(tags=["affinetes"]), Methods(room)
 
     @router.get("/methods")
     async def list_methods() -> dict[str, Any]:
-        """The methods that /call knows."""
+        """The methods of /call."""
         found = [
             {"name": name, "signature": str(inspect.signature(kind)), "source": "Actor"}
             for name, (kind, _) in methods.known.items()

@@ -1,11 +1,11 @@
-"""The one server: our environments by the protocols of others, behind one guard and with one form of error.
+"""The server: environments by several protocols, behind one guard and with one form of errors.
 
-/            says what is served
-/health      whether the server lives
+/            the served environments and models
+/health      whether the server is alive
 /methods, /call                affinetes, of the first environment; of another one under its name, as /trace/call
 /ws, /reset, /step             OpenEnv, likewise
-/v1/models, /v1/chat/completions   OpenAI's chat completions, where a model is served
-/openapi.json                  the paths and what they take
+/v1/models, /v1/chat/completions   OpenAI's chat completions, if a model is served
+/openapi.json                  the routes and their arguments
 
 Every error is {"detail": "one line"}.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("veritas_rl.serving")
 
 CASES_NAMED = 100
-"""How many cases of an environment are named at /."""
+"""The most cases of an environment that / lists."""
 
 
 def make_app(
@@ -48,11 +48,11 @@ def make_app(
     """The server's application.
 
     Args:
-        offers: What is served; the first is also at the root.
-        limits: How much the server does.
+        offers: The served environments; the first is also served at the root.
+        limits: The limits of the server.
         token: See `Guard`.
         hosts: See `Guard`.
-        models: The models that are served, by name.
+        models: The served models, by name.
     """
     client = make_client()
     workers, episodes = Workers(limits, client), Episodes(limits.sessions, limits.idle)
@@ -68,7 +68,7 @@ def make_app(
         version="1.0.0",
         lifespan=lifespan,
         default_response_class=JSONResponse,
-        docs_url=None,  # FastAPI's pages load scripts from elsewhere
+        docs_url=None,  # FastAPI's documentation pages load scripts from other hosts
         redoc_url=None,
     )
     protocols: dict[str, list[str]] = {}
@@ -76,7 +76,7 @@ def make_app(
         protocols["affinetes"] = ["/health", "/methods", "/call"]
         protocols["OpenEnv"] = ["/ws", "/reset", "/step", "/state", "/schema", "/metadata"]
     if models:
-        # Only here: it imports torch.
+        # Imported late, because it imports torch.
         from veritas_rl.serving import chat
 
         protocols["OpenAI"] = ["/v1/models", "/v1/chat/completions"]
@@ -85,7 +85,7 @@ def make_app(
 
     @app.get("/")
     async def served() -> dict[str, Any]:
-        """What is served."""
+        """The served environments and models."""
         return {
             "server": "veritas-rl",
             "models": list(models or {}),
@@ -97,7 +97,7 @@ def make_app(
 
     @app.get("/health")
     async def health() -> dict[str, str]:
-        """Whether the server lives."""
+        """Whether the server is alive."""
         return {"status": "healthy"}
 
     for place, room in enumerate(rooms):

@@ -1,7 +1,7 @@
-"""OpenAI's chat completions with our own generation engine: /v1/models and /v1/chat/completions, streamed or whole.
+"""OpenAI's chat completions by the project's generation engine: /v1/models and /v1/chat/completions.
 
-It is what a CPU serves with; on GPUs vLLM does (serving/vllm.py). Requests that run at once share one batch. A client
-that leaves ends its request.
+It serves models on a CPU; on GPUs vLLM does (serving/vllm.py). Replies are streamed or sent whole. Concurrent requests
+share one batch. A client that disconnects ends its request.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ from veritas_rl.players.sampling import Completion, SamplingParams
 from veritas_rl.serving.episodes import Refused
 
 MOST_WAITING = 1000
-"""How many requests may run or wait at once."""
+"""The most requests that run or wait at once."""
 
 MOST_STOPS, LONGEST_STOP = 16, 200
-"""How many texts a request may name that end a reply, and how many characters each has."""
+"""The most stop texts of a request, and the most characters of each."""
 
 LOOK_SECONDS = 0.5
-"""How often it is seen whether a client is still there that waits for a whole reply."""
+"""Seconds between two checks whether a client that waits for a whole reply is still connected."""
 
 
 Stop = Annotated[str, Field(max_length=LONGEST_STOP)]
@@ -46,26 +46,26 @@ class TextPart(BaseModel):
 
 
 class ChatMessage(BaseModel):
-    """A message; what it has beside role and text is ignored."""
+    """A message; fields other than role and text are ignored."""
 
     role: Literal["system", "developer", "user", "assistant"]
     content: str | list[TextPart] | None = None
 
     def plain(self) -> Message:
-        """As chat templates read it."""
+        """The message in the form of chat templates."""
         content = self.content or ""
         text = content if isinstance(content, str) else "".join(part.text for part in content)
         return {"role": "system" if self.role == "developer" else self.role, "content": text}
 
 
 class StreamOptions(BaseModel):
-    """What a stream holds beside the reply."""
+    """Options of a stream."""
 
     include_usage: bool = False
 
 
 class ChatRequest(BaseModel):
-    """One chat completion; what is not named here is ignored."""
+    """A request for one chat completion; other fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -84,12 +84,12 @@ class ChatRequest(BaseModel):
 
 
 class _Writing:
-    """A reply while it is written: the engine's thread adds tokens, the server's loop takes text.
+    """A reply during generation: the engine's thread adds tokens, and the server's loop takes text.
 
     Args:
-        tokenizer: Turns tokens into text.
-        stops: Texts that end the reply, and are no part of it.
-        notify: Called after each change, on the engine's thread.
+        tokenizer: The model's tokenizer.
+        stops: Texts that end the reply and are not part of it.
+        notify: Called on the engine's thread after each change.
     """
 
     def __init__(self, tokenizer: Any, stops: Sequence[str], notify: Any) -> None:
@@ -103,10 +103,11 @@ class _Writing:
         self.stopped = False
 
     def add(self, token: int) -> bool:
-        """Take a token; whether more are wanted."""
+        """Add a token; return whether generation continues."""
         with self._lock:
             self._tokens.append(token)
-            # A character has at most four bytes, and a token at least one: a stop that ends here begins in these.
+            # A character has at most four bytes and a token at least one, so a stop text that ends here begins in these
+            # tokens.
             tokens = self._tokens[-4 * (self._held + 2) :] if self._stops else []
         if self._stops and _stop_in(self._decode(tokens), self._stops) is not None:
             self.stopped = True
@@ -114,7 +115,7 @@ class _Writing:
         return self.wanted and not self.stopped
 
     def text(self, over: bool) -> str:
-        """What is sure of the reply so far; at its end all of it."""
+        """The final part of the reply so far; at the end the whole reply."""
         with self._lock:
             tokens = list(self._tokens)
         text = self._decode(tokens)
@@ -123,7 +124,7 @@ class _Writing:
             return text[:place]
         if over:
             return text
-        # The last characters may become part of a stop, or of a character that has more bytes.
+        # The last characters may be the start of a stop text or of a character with more bytes.
         return text[: len(text) - self._held].rstrip("\ufffd")
 
     def _decode(self, tokens: list[int]) -> str:
@@ -131,20 +132,20 @@ class _Writing:
 
 
 def _stop_in(text: str, stops: Sequence[str]) -> int | None:
-    """Where the first of some texts begins in a text."""
+    """The position of the first stop text in a text."""
     places = [place for stop in stops if (place := text.find(stop)) >= 0]
     return min(places, default=None)
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a reply ended.
+    """A finished reply.
 
     Attributes:
-        text: All of it.
+        text: The whole reply.
         reason: "stop" or "length".
-        prompt_tokens: How many tokens were read.
-        tokens: How many tokens were written.
+        prompt_tokens: The number of prompt tokens.
+        tokens: The number of generated tokens.
     """
 
     text: str
@@ -154,7 +155,7 @@ class Ended:
 
     @property
     def usage(self) -> dict[str, int]:
-        """As OpenAI's clients read it."""
+        """The token counts in the form of OpenAI's clients."""
         return {
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.tokens,
@@ -163,10 +164,10 @@ class Ended:
 
 
 class ServedModel:
-    """One model that answers.
+    """A served model.
 
     Args:
-        loaded: Its engine and tokenizer.
+        loaded: The engine and tokenizer of the model.
     """
 
     def __init__(self, loaded: LoadedModel) -> None:
@@ -174,10 +175,10 @@ class ServedModel:
         self._tokenizer = loaded.tokenizer
 
     async def prepare(self, asked: ChatRequest) -> tuple[list[int], SamplingParams]:
-        """The tokens of a request, and how its reply is sampled.
+        """The prompt tokens of a request, and its sampling parameters.
 
         Raises:
-            Refused: The prompt does not fit, or the model's template does not take these messages.
+            Refused: The prompt is too long, or the model's chat template does not accept the messages.
         """
         messages = [message.plain() for message in asked.messages]
         thinking = (asked.chat_template_kwargs or {}).get("enable_thinking") is True
@@ -187,9 +188,9 @@ class ServedModel:
 
         try:
             prompt = await asyncio.to_thread(encode)
-        except Exception as error:  # a template raises what it likes
+        except Exception as error:  # a template may raise any error
             raise Refused(
-                HTTPStatus.BAD_REQUEST, f"the model's chat template does not take these messages: {error}"
+                HTTPStatus.BAD_REQUEST, f"the model's chat template does not accept these messages: {error}"
             ) from error
         longest = self.engine.max_model_len
         wanted = asked.max_completion_tokens or asked.max_tokens
@@ -204,7 +205,7 @@ class ServedModel:
         return prompt, SamplingParams(wanted or longest - len(prompt), temperature, asked.top_p or 1.0, seed=seed)
 
     async def write(self, asked: ChatRequest, prompt: list[int], params: SamplingParams) -> AsyncIterator[str | Ended]:
-        """The reply as it is written: pieces of text, and at last how it ended. To leave it ends the request."""
+        """The chunks of the reply, and at the end the finished reply. Closing the generator ends the request."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
         def notify(*ignored: object) -> None:
@@ -227,7 +228,7 @@ class ServedModel:
                 if over:
                     completion: Completion = future.result()
                     if completion.stop_reason == "aborted" and not writing.stopped:
-                        raise RuntimeError("the engine was closed while it wrote")
+                        raise RuntimeError("the engine was closed during the generation of a reply")
                     reason = "length" if completion.stop_reason == "length" else "stop"
                     yield Ended(text, reason, len(prompt), len(completion.token_ids))
                     return
@@ -237,10 +238,10 @@ class ServedModel:
 
 
 def routes(models: Mapping[str, ServedModel]) -> APIRouter:
-    """The paths of the protocol.
+    """The routes of the protocol.
 
     Args:
-        models: By their names; a request that names none is for the first.
+        models: The models by name. A request without a model's name uses the first.
     """
     router = APIRouter(prefix="/v1", tags=["OpenAI"])
     begun = int(time.time())
@@ -248,19 +249,21 @@ def routes(models: Mapping[str, ServedModel]) -> APIRouter:
 
     @router.get("/models")
     async def list_models() -> dict[str, Any]:
-        """The models that answer."""
+        """The served models."""
         data = [{"id": name, "object": "model", "created": begun, "owned_by": "veritas-rl"} for name in models]
         return {"object": "list", "data": data}
 
     @router.post("/chat/completions")
     async def chat_completions(asked: ChatRequest, request: Request) -> Response:
-        """One reply."""
+        """One chat completion."""
         nonlocal running
         name = asked.model or next(iter(models))
         if name not in models:
-            raise Refused(HTTPStatus.NOT_FOUND, f"the model {name} is not served: {', '.join(models)}")
+            raise Refused(HTTPStatus.NOT_FOUND, f"the model {name} is not served; served are {', '.join(models)}")
         if running >= MOST_WAITING:
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_WAITING} requests wait already: try later")
+            raise Refused(
+                HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_WAITING} requests are already waiting; try again later"
+            )
         prompt, params = await models[name].prepare(asked)
         head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": name}
 
@@ -292,7 +295,7 @@ def routes(models: Mapping[str, ServedModel]) -> APIRouter:
 async def _events(
     pieces: AsyncIterator[str | Ended], head: Mapping[str, Any], with_usage: bool
 ) -> AsyncIterator[bytes]:
-    """The pieces of a reply as server-sent events."""
+    """The chunks of a reply as server-sent events."""
 
     def event(delta: Mapping[str, str], reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": reason}
@@ -314,7 +317,7 @@ def _event(body: Mapping[str, Any]) -> bytes:
 
 
 async def _whole(pieces: AsyncIterator[str | Ended], request: Request) -> Ended:
-    """The end of a reply; a client that leaves meanwhile ends it."""
+    """The finished reply; a client that disconnects ends the generation."""
 
     async def last() -> Ended:
         ended = None
@@ -329,7 +332,7 @@ async def _whole(pieces: AsyncIterator[str | Ended], request: Request) -> Ended:
         while not writing.done():
             await asyncio.wait({writing}, timeout=LOOK_SECONDS)
             if not writing.done() and await request.is_disconnected():
-                raise Refused(HTTPStatus.REQUEST_TIMEOUT, "the client left")
+                raise Refused(HTTPStatus.REQUEST_TIMEOUT, "the client disconnected")
         return writing.result()
     finally:
         writing.cancel()

@@ -1,7 +1,7 @@
-"""Sessions that are open on a server: bounded in number, ended when nobody plays on, one step of each at a time.
+"""The open sessions of a server. Their number is limited, idle ones are ended, and each runs one step at a time.
 
-An `Episode` is a session and the bots that sit on the seats that are not the client's. It shows the client one turn at
-a time, also where several of its seats move at once. `Episodes` holds those that are open, by their ids.
+An `Episode` is a session with bots on the seats that are not the client's. It shows the client one turn at a time, even
+if several of the client's seats move simultaneously. `Episodes` holds the open episodes by their ids.
 """
 
 import secrets
@@ -20,15 +20,15 @@ from veritas_rl.errors import UserError
 from veritas_rl.players.registry import make_bot
 
 KEPT_RESULTS = 1000
-"""How many results of finished sessions can still be asked for."""
+"""The number of finished sessions whose results are kept."""
 
 
 QUICK, QUICK_STEPS = ("none", "random"), 100
-"""Against these opponents so many first steps of a game take a fraction of a millisecond."""
+"""The number of first steps of a game that take less than a millisecond against the opponents below."""
 
 
 class Refused(UserError):
-    """What a server does not do now, with the HTTP code that says so."""
+    """A request that the server refuses, with the HTTP status."""
 
     def __init__(self, code: HTTPStatus, message: str) -> None:
         super().__init__(message)
@@ -37,17 +37,17 @@ class Refused(UserError):
 
 @dataclass(frozen=True)
 class Shown:
-    """What a client sees after a reset or a step.
+    """The observation of a client after a reset or a step.
 
     Attributes:
-        turn: What it must answer now; None at the end.
-        rewards: At the end the reward of each seat, in [0, 1].
-        reward: That of the seat that acted last among the client's; 0 before the end.
+        turn: The turn to answer; None at the end.
+        rewards: At the end, the reward of each seat, in [0, 1].
+        reward: The reward of the client's seat that acted last; 0 before the end.
         done: Whether the session is over.
-        scores: At the end the score of each seat.
-        rejected: Why the last reply was no answer, where it was none and may be made good.
-        board: At the end, what the client's seat sees.
-        steps: How many replies the client gave.
+        scores: At the end, the score of each seat.
+        rejected: Why the last reply was rejected, if another reply is allowed.
+        board: At the end, the view of the client's seat.
+        steps: The number of the client's replies.
     """
 
     turn: Turn | None
@@ -61,7 +61,7 @@ class Shown:
 
     @property
     def text(self) -> str:
-        """The turn's messages as one text; at the end the result."""
+        """The messages of the turn as one text; at the end the result."""
         if self.turn is not None:
             return "\n\n".join(message["content"] for message in self.turn.messages)
         results = [f"seat {seat}: {score.reason}, {score.value:g}" for seat, score in sorted(self.scores.items())]
@@ -70,12 +70,12 @@ class Shown:
 
 
 class Episode:
-    """One session that a client plays.
+    """One session of a client.
 
     Args:
-        task: What is played. Its manner says on which seat the client sits, and who plays the others.
-        session: Its session; by default the environment's usual one.
-        notes: What the client should know of the task.
+        task: The task. Its manner names the client's seat and the opponent.
+        session: The session of the task; by default the environment's usual one.
+        notes: Notes on the task for the client.
     """
 
     def __init__(self, task: Task, session: Session | None = None, notes: list[str] | None = None) -> None:
@@ -83,7 +83,7 @@ class Episode:
         self.notes = notes or []
         self.session = session or get_environment(task.env).start(task)
         self.history: list[tuple[int, str]] = []
-        """The seat and the name of each action so far. It may say what a seat does not know."""
+        """The seat and the name of each action so far. It may contain hidden information."""
         self._bot: Player | None = None
         if task.manner.opponent != "none":
             self._bot = make_bot(task.manner.opponent, task.env)
@@ -96,11 +96,11 @@ class Episode:
 
     @property
     def is_quick(self) -> bool:
-        """Whether a step takes no longer than to write its prompt: nobody searches, and no long game is judged."""
+        """Whether a step is fast: no opponent searches, and the game is not long."""
         return self.task.mode == "episode" and self.task.manner.opponent in QUICK and self._steps < QUICK_STEPS
 
     def answer(self, reply: Reply) -> Shown:
-        """Answer the turn that is shown.
+        """Answer the current turn.
 
         Raises:
             Refused: The session is over.
@@ -125,7 +125,7 @@ class Episode:
         self._replies = {}
 
     def _advance(self) -> None:
-        """Let the bots play until the client is asked, or the session is over."""
+        """Let the bots play until it is the client's turn or the session is over."""
         while turns := self.session.turns():
             mine = [turn for turn in turns if self._bot is None or turn.seat == self.task.manner.seat]
             if self._bot is not None and len(mine) < len(turns):
@@ -155,13 +155,13 @@ class Episode:
 
     @property
     def seat(self) -> int:
-        """The client's seat: the one that it answers for now, where it has several."""
+        """The client's seat; with several seats, the one to move."""
         if self._bot is not None:
             return self.task.manner.seat
         return self._waiting[0].seat if self._waiting else self._last_seat
 
     def describe(self) -> dict[str, Any]:
-        """What a client may know beside the observation, in plain values."""
+        """Further information for a client, as plain values."""
         shown = self.shown
         info: dict[str, Any] = {
             "env": self.task.env,
@@ -185,13 +185,13 @@ class Episode:
 
 
 def plain_score(score: Score) -> dict[str, Any]:
-    """A score in plain values."""
+    """A score as plain values."""
     return {"value": score.value, "success": score.success, "reason": str(score.reason), **score.details}
 
 
 @dataclass
 class _Place:
-    """Where an episode stands; None while it is made."""
+    """The entry of an episode, which is None until the episode is made."""
 
     episode: Episode | None
     used: float
@@ -199,12 +199,12 @@ class _Place:
 
 
 class Episodes:
-    """The sessions that are open, each with an id that cannot be guessed. Any thread may use it.
+    """The open sessions, each with an id that cannot be guessed. Any thread may use it.
 
     Args:
-        most: How many may be open at once.
-        idle: After so many seconds without a step a session is ended.
-        clock: Gives the time in seconds.
+        most: The most sessions that are open at once.
+        idle: The seconds without a step after which a session ends.
+        clock: Returns the time in seconds.
     """
 
     def __init__(self, most: int, idle: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -213,7 +213,7 @@ class Episodes:
         self._clock = clock
         self._lock = threading.Lock()
         self._open: OrderedDict[str, _Place] = OrderedDict()
-        """In the order in which they were last used."""
+        """The entries by id, in the order of their last use."""
         self._finished: OrderedDict[str, Episode] = OrderedDict()
 
     def __len__(self) -> int:
@@ -225,8 +225,8 @@ class Episodes:
         """Make an episode.
 
         Raises:
-            Refused: Too many are open.
-            UserError: What `make` raises.
+            Refused: Too many sessions are open.
+            UserError: As `make`.
         """
         name = secrets.token_hex(16)
         place = _Place(None, self._clock())
@@ -236,7 +236,7 @@ class Episodes:
                 self._expire()
                 if len(self._open) >= self.most:
                     raise Refused(
-                        HTTPStatus.SERVICE_UNAVAILABLE, f"{self.most} sessions are open, and no more may be: try later"
+                        HTTPStatus.SERVICE_UNAVAILABLE, f"{self.most} sessions are open, which is the limit; try later"
                     )
                 self._open[name] = place
             try:
@@ -250,10 +250,10 @@ class Episodes:
             place.lock.release()
 
     def answer(self, name: str, reply: Reply) -> Episode:
-        """Answer the turn that an episode shows.
+        """Answer the current turn of an episode.
 
         Raises:
-            Refused: There is no such episode any more, it is over, or another step of it runs.
+            Refused: The episode does not exist, is over, or runs another step.
         """
         with self._lock:
             self._expire()
@@ -264,7 +264,7 @@ class Episodes:
         if place is None:
             raise Refused(HTTPStatus.NOT_FOUND, self._gone())
         if not place.lock.acquire(blocking=False):
-            raise Refused(HTTPStatus.CONFLICT, "another step of this session runs: wait for its answer")
+            raise Refused(HTTPStatus.CONFLICT, "another step of this session is running; wait for its response")
         try:
             if place.episode is None:
                 raise Refused(HTTPStatus.NOT_FOUND, self._gone())
@@ -272,7 +272,7 @@ class Episodes:
                 place.episode.answer(reply)
             except Refused:
                 raise
-            except BaseException:  # a step that broke off leaves a session that nobody can play on
+            except BaseException:  # a failed step leaves the session in an unknown state, so the session ends
                 self.drop(name)
                 raise
             self._used(name, place)
@@ -284,7 +284,7 @@ class Episodes:
         """An episode, open or finished.
 
         Raises:
-            Refused: There is no such episode any more.
+            Refused: The episode does not exist.
         """
         with self._lock:
             self._expire()
@@ -295,15 +295,15 @@ class Episodes:
         return found
 
     def drop(self, name: str) -> bool:
-        """End an episode; whether there was one."""
+        """End an episode; return whether it existed."""
         with self._lock:
             return (self._open.pop(name, None) or self._finished.pop(name, None)) is not None
 
     def _used(self, name: str, place: _Place) -> None:
-        """Note that an episode was used; one that is over gives its place to others."""
+        """Record the use of an episode; a finished one no longer counts towards the limit."""
         with self._lock:
             if name not in self._open:
-                return  # stopped meanwhile
+                return  # the session was stopped in the meantime
             place.used = self._clock()
             if place.episode is not None and place.episode.shown.done:
                 del self._open[name]
@@ -314,7 +314,7 @@ class Episodes:
                 self._open.move_to_end(name)
 
     def _expire(self) -> None:
-        """End what nobody used for too long."""
+        """End sessions that were idle for too long."""
         until = self._clock() - self.idle
         while self._open:
             name, place = next(iter(self._open.items()))

@@ -1,7 +1,7 @@
 """One evaluation: a model at an OpenAI-compatible address plays one task to its end, and is scored.
 
-The result has the form that affinetes' environments give: task_name, score, success, time_taken, extra, and where the
-model gave no answer error and error_type.
+The result has the form of affinetes' environments: task_name, score, success, time_taken, extra; and error and
+error_type if the model gave no answer.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ InThread = Callable[[Callable[[], T]], Awaitable[T]]
 
 
 class Conversation:
-    """What a model is shown and said in one session: a chat for each turn, or one that grows."""
+    """The messages of a model in one session: a new chat for each turn, or one growing chat."""
 
     def __init__(self) -> None:
         self.all: list[Message] = []
@@ -34,7 +34,7 @@ class Conversation:
         if turn.update and self._chat:
             new: list[Message] = [{"role": "user", "content": turn.update}]
         else:
-            # A turn that corrects a mistake repeats the messages before it: they stand in the record already.
+            # A turn that follows a mistake repeats the earlier messages, which are already recorded.
             known = self._chat if list(turn.messages[: len(self._chat)]) == self._chat else []
             new = list(turn.messages[len(known) :])
             self._chat = list(known)
@@ -43,7 +43,7 @@ class Conversation:
         return self._chat
 
     def said(self, reply: Reply) -> None:
-        """Note what the model said."""
+        """Record the model's reply."""
         message = {"role": "assistant", "content": reply.text}
         self._chat = [*self._chat, message]
         self.all.append(message)
@@ -60,13 +60,13 @@ async def evaluate(
 
     Args:
         make: Makes the episode.
-        asked: Which model, and how.
-        client: Makes the requests.
-        in_thread: Runs what takes long.
+        asked: The model and its sampling settings.
+        client: The HTTP client.
+        in_thread: Runs a slow function in a thread.
         seconds: The most seconds of the whole evaluation.
 
     Returns:
-        The result in plain values. A model that gives no answer has score 0, and an error.
+        The result as plain values. A model that gives no answer gets score 0 and an error.
 
     Raises:
         UserError: There is no such task.
@@ -134,7 +134,7 @@ def _result(
 
 
 def _action(player: int, name: str, is_llm: bool) -> dict[str, Any]:
-    """An action as affinetes lists it, by its id where games are answered by ids, as "4 -> x(1,1)"."""
+    """An action in the form of affinetes' lists; with its id if games are answered by ids, such as "4 -> x(1,1)"."""
     number, arrow, named = name.partition(" -> ")
     by_id = bool(arrow) and number.isdigit()
     return {

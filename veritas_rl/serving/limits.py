@@ -1,4 +1,4 @@
-"""How much a server does for its clients, and the guard in front of it: sizes, times, the token, who may ask."""
+"""The limits of a server, and the guard that enforces them: sizes, times, the token, the allowed hosts."""
 
 import asyncio
 import base64
@@ -23,16 +23,16 @@ App = Callable[[Event, Receive, Send], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a server does.
+    """The limits of a server.
 
     Attributes:
-        sessions: How many sessions may be open at once.
-        idle: After so many seconds without a step a session is ended.
+        sessions: The most sessions that are open at once.
+        idle: The seconds without a step after which a session ends.
         body: The most bytes of a request, and of a message of a WebSocket.
-        seconds: The most seconds for one request: a step, or a whole evaluation.
-        arrival: The most seconds until the whole body of a request is there.
-        evaluations: How many evaluations run at once; others wait.
-        threads: How many steps run at once; others wait.
+        seconds: The most seconds of one request: a step, or a whole evaluation.
+        arrival: The most seconds until the whole body of a request has arrived.
+        evaluations: The most evaluations that run at once; others wait.
+        threads: The most steps that run at once; others wait.
 
     Raises:
         UserError: A number is not above 0.
@@ -49,22 +49,21 @@ class Limits:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if not 0 < value < float("inf"):
-                raise UserError(f"{name} must be more than 0, {value} was given")
+                raise UserError(f"{name} must be above 0, got {value}")
 
 
 class Guard:
-    """Stands before an application: refuses what is too large, comes too slowly, or is not from whom it should be.
+    """A middleware that refuses requests that are too large, too slow, or not authorized.
 
-    Where the server is bound to this machine, a web page that is open in a browser here must not reach it: the names
-    under which it answers are those of this machine, bodies are JSON, and a WebSocket that a page of another origin
-    opens is refused.
+    If the server is bound to this machine, a web page in a local browser must not reach it. So the server answers only
+    under the names of this machine, bodies must be JSON, and WebSockets opened by pages of another origin are refused.
 
     Args:
-        app: What is guarded.
-        limits: How much it does.
-        token: What each client must say, as a bearer token or as the password of the address
-            (http://any:TOKEN@host:8000); "" for nothing.
-        hosts: The names under which it answers; empty for any.
+        app: The guarded application.
+        limits: The limits.
+        token: The token that each client must send, as a bearer token or as the password of the address
+            (http://any:TOKEN@host:8000); "" for none.
+        hosts: The host names under which the server answers; empty for any.
     """
 
     def __init__(self, app: App, limits: Limits, token: str = "", hosts: tuple[str, ...] = ()) -> None:
@@ -108,7 +107,7 @@ class Guard:
         await self._app(scope, read, send)
 
     async def _body(self, receive: Receive) -> bytes | None:
-        """The whole body; None where it is too large."""
+        """The whole body; None if it is too large."""
         parts: list[bytes] = []
         size, more = 0, True
         while more:
@@ -129,7 +128,7 @@ class Guard:
         origin = headers.get("origin", b"").decode("latin-1")
         if scope["type"] == "websocket" and origin and urlsplit(origin).netloc != host:
             return HTTPStatus.FORBIDDEN, "pages of other origins may not connect"
-        # Whether a server lives is no secret, and those who watch over it have no token.
+        # /health needs no token, because it reveals nothing and monitors have no token.
         if self._token and scope["path"] != "/health" and not self._knows_token(headers.get("authorization", b"")):
             return HTTPStatus.UNAUTHORIZED, "this server wants its token: Authorization: Bearer TOKEN"
         size = headers.get("content-length", b"")
@@ -161,12 +160,12 @@ def _name_of(host: str) -> str:
 
 
 async def answer(send: Send, code: HTTPStatus, detail: str) -> None:
-    """Send an error, in the form of all errors of the server."""
+    """Send an error in the server's common form."""
     body = error_body(detail)
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),  # what is left of a body is not read
+        (b"connection", b"close"),  # the rest of the body is not read
     ]
     if code is HTTPStatus.UNAUTHORIZED:
         headers.append((b"www-authenticate", b"Bearer"))

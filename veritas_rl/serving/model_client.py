@@ -1,6 +1,6 @@
-"""Asks a model behind an OpenAI-compatible address for one chat completion, as it is streamed, within bounds.
+"""Requests one streamed chat completion from an OpenAI-compatible address, within limits of time and size.
 
-What the address answers is not trusted: it may be nothing, garbage, or without an end.
+The response is not trusted: it may be missing, malformed or endless.
 """
 
 import asyncio
@@ -15,36 +15,36 @@ from veritas_rl.envs.base import Message, Reply
 from veritas_rl.players.server import CONNECT_SECONDS, PASSING, TOO_LONG, bearer
 
 TRIES = 3
-"""How often a request is made that may pass at another time."""
+"""The most tries of a request that may succeed later."""
 
 CHUNK_SECONDS = 60.0
-"""The most seconds between two pieces of an answer."""
+"""The most seconds between two chunks of a response."""
 
 MOST_BYTES = 32 * 2**20
-"""The most bytes of an answer on the wire: some 100,000 pieces of a stream."""
+"""The most bytes of a response: about 100,000 chunks of a stream."""
 
 MOST_LINE = 2**20
-"""The most bytes of one piece."""
+"""The most bytes of one chunk."""
 
 MOST_CHARACTERS = 1_000_000
 """The most characters of a reply."""
 
 
 class ModelFailure(Exception):
-    """The model gave no answer; one line says why."""
+    """The model gave no answer; the message is one line with the reason."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """How a model is asked.
+    """A model and its sampling settings.
 
     Attributes:
-        base_url: The address above `chat/completions`, as `players.server.check_url` makes it.
-        model: The model's name there.
-        key: The key; "" for that of the environment, if there is one.
-        temperature: Of sampling; None for the server's own.
-        seed: Of sampling; None for none.
-        max_tokens: The most tokens of a reply; None for the server's own limit.
+        base_url: The base address of `chat/completions`, as `players.server.check_url` returns it.
+        model: The server's name of the model.
+        key: The API key; "" for the key of an environment variable, if there is one.
+        temperature: The sampling temperature; None for the server's default.
+        seed: The sampling seed; None for none.
+        max_tokens: The most tokens of a reply; None for the server's limit.
     """
 
     base_url: str
@@ -56,7 +56,7 @@ class Asked:
 
 
 def make_client() -> httpx.AsyncClient:
-    """A client for many models at once. A proxy of the environment is not asked for addresses of this machine."""
+    """An HTTP client for many models at once. Addresses of this machine bypass the proxy of the environment."""
     direct = ("127.0.0.1", "localhost", "[::1]")
     return httpx.AsyncClient(
         timeout=httpx.Timeout(CHUNK_SECONDS, connect=CONNECT_SECONDS, pool=None),
@@ -66,10 +66,10 @@ def make_client() -> httpx.AsyncClient:
 
 
 async def ask(client: httpx.AsyncClient, asked: Asked, messages: Sequence[Message]) -> Reply:
-    """One reply of a model; truncated if a token limit cut it, overlong if the prompt did not fit.
+    """One reply of a model. It is truncated if a token limit cut it, and overlong if the prompt is too long.
 
     Raises:
-        ModelFailure: It gave none.
+        ModelFailure: The model gave no reply.
     """
     why = ""
     for attempt in range(TRIES):
@@ -85,11 +85,11 @@ async def ask(client: httpx.AsyncClient, asked: Asked, messages: Sequence[Messag
             why = _short(str(error)) or type(error).__name__
         except (httpx.InvalidURL, UnicodeError) as error:
             raise ModelFailure(f"{_short(asked.base_url)} is no address: {_short(str(error))}") from error
-    raise ModelFailure(f"the model at {_shown(asked.base_url)} failed {TRIES} times in a row: {why}")
+    raise ModelFailure(f"the model at {_shown(asked.base_url)} failed {TRIES} times in a row ({why})")
 
 
 class _Passing(Exception):
-    """A refusal after which the same request may succeed."""
+    """A failure after which the same request may succeed."""
 
 
 async def _ask_once(client: httpx.AsyncClient, asked: Asked, messages: Sequence[Message]) -> Reply:
@@ -104,7 +104,7 @@ async def _ask_once(client: httpx.AsyncClient, asked: Asked, messages: Sequence[
             "POST", url, content=content, headers={"Content-Type": "application/json", **headers}
         )
     except ValueError as error:
-        raise ModelFailure("the request cannot be sent: the key or the address has odd characters") from error
+        raise ModelFailure("the request cannot be sent: the key or the address has invalid characters") from error
     response = await client.send(request, stream=True)
     try:
         if response.status_code != httpx.codes.OK:
@@ -114,7 +114,7 @@ async def _ask_once(client: httpx.AsyncClient, asked: Asked, messages: Sequence[
             why = f"HTTP {response.status_code}: {_short(said)}"
             if response.status_code in PASSING:
                 raise _Passing(why)
-            raise ModelFailure(f"the model at {_shown(asked.base_url)} refuses a request ({why})")
+            raise ModelFailure(f"the model at {_shown(asked.base_url)} refused a request ({why})")
         try:
             if response.headers.get("content-type", "").startswith("application/json"):
                 return _whole(json.loads(await _read(response, MOST_BYTES)))
@@ -122,7 +122,7 @@ async def _ask_once(client: httpx.AsyncClient, asked: Asked, messages: Sequence[
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
             shown = f"{type(error).__name__}: {_short(str(error))}"
             raise ModelFailure(
-                f"the model at {_shown(asked.base_url)} answers in no form of chat completions ({shown})"
+                f"the response of the model at {_shown(asked.base_url)} is no chat completion ({shown})"
             ) from error
     finally:
         await response.aclose()
@@ -137,12 +137,12 @@ async def _read(response: httpx.Response, most: int, cut: bool = False) -> bytes
         if size > most:
             if cut:
                 break
-            raise ValueError(f"it is longer than {most} bytes")
+            raise ValueError(f"the response is longer than {most} bytes")
     return b"".join(parts)[:most]
 
 
 async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
-    """The lines of a stream, which may be of any kind."""
+    """The lines of a stream with any content."""
     rest, size = b"", 0
     async for part in response.aiter_bytes():
         size += len(part)
@@ -178,7 +178,7 @@ async def _streamed(response: httpx.Response) -> Reply:
         for choice in piece.get("choices") or []:
             text = (choice.get("delta") or {}).get("content") or ""
             if not isinstance(text, str):
-                raise ValueError("a piece of the reply is no text")
+                raise ValueError("a chunk of the reply is no text")
             characters += len(text)
             if characters > MOST_CHARACTERS:
                 raise ValueError(f"the reply is longer than {MOST_CHARACTERS} characters")
@@ -194,7 +194,7 @@ def _whole(body: Mapping[str, Any]) -> Reply:
     choice, usage = body["choices"][0], body.get("usage") or {}
     text = choice["message"].get("content") or ""
     if not isinstance(text, str) or len(text) > MOST_CHARACTERS:
-        raise ValueError(f"the reply is no text, or longer than {MOST_CHARACTERS} characters")
+        raise ValueError(f"the reply is no text or is longer than {MOST_CHARACTERS} characters")
     return Reply(
         text,
         truncated=choice.get("finish_reason") == "length",

@@ -1,7 +1,7 @@
-"""What a server offers: the tasks of one environment, and the opponents that play in them.
+"""The offer of a server: the tasks of one environment, and their opponents.
 
-A client names a task and little else. What could reach the machine's files or programs, such as a setting or an engine,
-is chosen by the person who starts the server.
+A client names a task and little else. Settings that could reach files or programs of the machine, such as an engine,
+are chosen when the server is started.
 """
 
 import secrets
@@ -20,30 +20,30 @@ from veritas_rl.players.registry import check_bot, make_bot, stand_in
 from veritas_rl.seeding import digest
 
 TASKS_PER_CASE = 10**8
-"""How many numbers each case has, where the environment has no numbering of its own."""
+"""The number of tasks of each case, for environments without their own numbering."""
 
 OPPONENTS = ("mcts", "random", "none")
-"""The opponents that clients may choose in games, where nobody says otherwise."""
+"""The default opponents that clients may choose in games."""
 
 ATTEMPTS = 3
-"""How often a reply may be given in a game, mistakes included, where the settings do not say it."""
+"""The default number of replies for one move of a game, including mistakes."""
 
 GREATEST_SEED = 2**63 - 1
 
 
 class Start(BaseModel):
-    """What a client may say of the session that it wants. What is missing follows from the rest.
+    """A client's choice of a session. Missing fields follow from the others.
 
     Attributes:
-        task_id: The number of a task, as the environment counts them.
-        case: Instead: a case, such as "hex(board_size=5)".
-        k: The number of the task of this case; drawn from the seed where it is missing.
-        seed: Of deals and dice in environments with games, and of what is drawn here. Drawn where it is missing.
+        task_id: The number of a task, in the environment's numbering.
+        case: A case instead of a number, such as "hex(board_size=5)".
+        k: The number of the task of this case; by default drawn from the seed.
+        seed: The seed of deals and dice in games, and of missing fields; by default drawn at random.
         split: "train" or "val".
         mode: "move" or "episode", in environments with games.
-        opponent: Who plays the other seats; "none" leaves them to the client.
+        opponent: The player of the other seats; "none" leaves them to the client.
         seat: The client's seat; by default the seed modulo 2.
-        protocol: "boxed", as in training, or "ids", as affinetes' own environment asks.
+        protocol: "boxed" as in training, or "ids" as in affinetes' environment.
     """
 
     model_config = ConfigDict(extra="ignore", strict=True)
@@ -60,15 +60,15 @@ class Start(BaseModel):
 
 
 class Offer:
-    """One environment, as it is served.
+    """A served environment.
 
     Args:
-        env: Its name.
-        cases: The cases that are served, as people name them; empty for all of the environment.
+        env: The name of the environment.
+        cases: The served cases, as users name them; empty for all cases of the environment.
         settings: Further settings of the environment.
-        opponents: Whom clients may choose; the first is who plays where they choose nobody.
-        split: Of the tasks for which a client does not say it.
-        by_ids: Whether games are answered by ids where a client does not say it, see `Start.protocol`.
+        opponents: The opponents that clients may choose; the first is the default.
+        split: The default split.
+        by_ids: Whether games are by default answered by ids, see `Start.protocol`.
 
     Raises:
         UserError: The environment, a setting or an opponent does not exist.
@@ -96,7 +96,7 @@ class Offer:
         if cases:
             self._settings[self.environment.cases_key] = list(cases)
         if "opponent" in self._settings:
-            raise UserError("who plays against the clients is said by --opponents, and not by the setting opponent")
+            raise UserError("opponent is no setting of a server; name the opponents with --opponents")
         self._restricted = bool(cases)
         self.opponents = tuple(dict.fromkeys(opponents)) or (OPPONENTS if self.has_games else ("none",))
         for name in self.opponents:
@@ -108,42 +108,42 @@ class Offer:
 
     @property
     def has_games(self) -> bool:
-        """Whether tasks can be whole games."""
+        """Whether the environment has whole games."""
         return "mode" in self.environment.settings
 
     @property
     def mode(self) -> str:
-        """What a task is where a client does not say it."""
+        """The default mode."""
         return str(self._settings.get("mode", "move"))
 
     @cached_property
     def cases(self) -> tuple[str, ...]:
-        """The cases that are served."""
+        """The served cases."""
         tasks = self._tasks(self.mode, self.split)
         return tuple(tasks[index].case for index in range(0, len(tasks), TASKS_PER_CASE))
 
     @property
     def description(self) -> str:
-        """What is served, in a line."""
+        """The offer in one line."""
         what = "games" if self.has_games else "tasks of one answer"
         return f"{what} of {self.name}: {', '.join(self.cases[:8])}{', ...' if len(self.cases) > 8 else ''}"
 
     def task(self, start: Start) -> tuple[Task, list[str]]:
-        """The task that a client asks for, and notes on what is not as it asked.
+        """The task of a client's choice, and notes on deviations from the choice.
 
         Raises:
-            UserError: There is no such task, or a value does not exist.
+            UserError: There is no such task, or a value is invalid.
         """
         notes: list[str] = []
         mode, split = start.mode or self.mode, start.split or self.split
         seed = secrets.randbits(31) if start.seed is None else start.seed
         if mode != self.mode:
             if not self.has_games:
-                raise UserError(f"{self.name} has no modes: leave mode out")
+                raise UserError(f"{self.name} has no modes; leave mode out")
             check_choice("mode", mode, ("move", "episode"))
         check_choice("split", split, SPLITS)
         if start.task_id is not None and (start.case is not None or start.k is not None):
-            raise UserError("task_id names a task, and so do case and k: give one of them")
+            raise UserError("task_id and case or k both name a task; give either task_id, or case and k")
         if start.task_id is not None:
             task = self._numbered(start.task_id, mode, split)
         else:
@@ -154,14 +154,14 @@ class Offer:
         if mode == "episode":
             changes |= self._seating(task, start, seed, notes)
         elif start.opponent not in (None, "none") or start.seat is not None:
-            notes.append("ignored: opponent and seat, because a single answer has neither")
+            notes.append("opponent and seat are ignored, because a single answer has neither")
         return task.replace(**changes) if changes else task, notes
 
     def session(self, task: Task, start: Start) -> Session:
-        """The session of a task, in the protocol that a client asks for.
+        """The session of a task, in the protocol of a client's choice.
 
         Raises:
-            UserError: The environment has no such session.
+            UserError: The environment does not support the protocol.
         """
         by_ids = self.by_ids and task.mode == "episode" if start.protocol is None else start.protocol == "ids"
         return self.environment.start_by_ids(task) if by_ids else self.environment.start(task)
@@ -170,7 +170,7 @@ class Offer:
         players = self.environment.players_of(task)
         seat = seed % 2 % players if start.seat is None else start.seat
         if seat >= players:
-            raise UserError(f"{task.case} has the seats 0 to {players - 1}, {seat} was given")
+            raise UserError(f"{task.case} has the seats 0 to {players - 1}, got seat {seat}")
         opponent = start.opponent or self.opponents[0]
         if opponent not in self.opponents:
             raise unknown("opponent", opponent, self.opponents)
@@ -179,20 +179,20 @@ class Offer:
         elif opponent != "none":
             playing = stand_in(opponent, self.name, task.case)
             if playing != opponent:
-                notes.append(f"{opponent} cannot play {task.case}: {playing} plays")
+                notes.append(f"{opponent} cannot play {task.case}, so {playing} plays instead")
             check_bot(playing, self.name, [task.case])
             opponent = playing
         return {"opponent": opponent, "seat": seat}
 
     def _place_of(self, case: str) -> int:
-        """Where a case stands that a client names: by its whole spelling, or by the game alone where that is one."""
+        """The index of a case, by its whole name, or by the game's name if only one case is of that game."""
         spelled = "".join(case.split())
         found = [place for place, known in enumerate(self.cases) if known == spelled]
         found = found or [place for place, known in enumerate(self.cases) if known.partition("(")[0] == spelled]
         if not found:
             raise unknown("case", case, self.cases)
         if len(found) > 1:
-            raise UserError(f"{case} is served as {', '.join(self.cases[place] for place in found)}: name one of them")
+            raise UserError(f"{case} has several cases; name one of {', '.join(self.cases[place] for place in found)}")
         return found[0]
 
     def _tasks(self, mode: str, split: str) -> Sequence[Task]:
@@ -208,7 +208,7 @@ class Offer:
         if type(self.environment).settings_from is Environment.settings_from:
             tasks = self._tasks(mode, split)
             if task_id >= len(tasks):
-                raise UserError(f"task ids of {self.name} end at {len(tasks) - 1}, {task_id} was given")
+                raise UserError(f"task_id of {self.name} must be at most {len(tasks) - 1}, got {task_id}")
             return tasks[task_id]
         chosen = self.environment.settings_from(task_id, 1)
         dropped = {*self.environment.selecting_keys, self.environment.cases_key} - set(chosen)
@@ -216,5 +216,7 @@ class Offer:
         settings |= {**chosen, "num_tasks_per_case": 1} | ({"mode": mode} if self.has_games else {})
         task = self.environment.catalogue(self.environment.read_config(settings), split)[0]
         if self._restricted and task.case not in self.cases:
-            raise UserError(f"task {task_id} is of {task.case}, which is not served: {', '.join(self.cases[:20])} are")
+            raise UserError(
+                f"task {task_id} is a task of {task.case}, which is not served; served are {', '.join(self.cases[:20])}"
+            )
         return task

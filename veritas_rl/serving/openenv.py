@@ -1,11 +1,11 @@
-"""OpenEnv's protocol: games over a WebSocket, which alone keeps a session; reset and step without one over HTTP.
+"""OpenEnv's protocol: sessions over a WebSocket; over HTTP, reset and step without a kept session.
 
 /ws        {"type": "reset" | "step" | "state" | "close", "data": ...}; a connection plays one session after the other
 /reset     the first observation of a task; nothing is kept
-/step      the answer to the first turn of a task, which the same request names; nothing is kept
-/schema, /metadata, /state, /mcp   what OpenEnv's clients and its validator ask for
+/step      the answer to the first turn of the task that the same request names; nothing is kept
+/schema, /metadata, /state, /mcp   for OpenEnv's clients and its validator
 
-An action is {"text": REPLY}: what a model would write. What `Start` takes may stand in the data of a reset.
+An action is {"text": REPLY} with the text that a model would write. The data of a reset may have the fields of `Start`.
 """
 
 import json
@@ -30,11 +30,11 @@ LOG = logging.getLogger("veritas_rl.serving")
 
 
 class Action(BaseModel):
-    """What a client answers.
+    """An answer of a client.
 
     Attributes:
         text: The whole reply, as a model would write it.
-        metadata: Not read.
+        metadata: Ignored.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -44,16 +44,16 @@ class Action(BaseModel):
 
 
 class Observation(BaseModel):
-    """What a client sees.
+    """An observation of a client.
 
     Attributes:
         text: The prompt; at the end the result.
         messages: The prompt as chat messages; empty at the end.
-        seat: Whose turn it is.
-        answers: A whole reply for each legal answer, where the prompt lists them.
+        seat: The seat to move.
+        answers: A whole reply for each legal answer, if the prompt lists them.
         done: Whether the session is over.
-        reward: At the end that of the client's seat, in [0, 1].
-        metadata: What else a client may know: task, opponent, a mistake, at the end the scores of all seats.
+        reward: At the end, the reward of the client's seat, in [0, 1].
+        metadata: Further information: the task, the opponent, a mistake, and at the end the scores of all seats.
     """
 
     text: str = ""
@@ -69,8 +69,8 @@ class State(BaseModel):
     """The state of a session.
 
     Attributes:
-        episode_id: Its id; None before the first reset.
-        step_count: How many replies were given.
+        episode_id: The id of the session; None before the first reset.
+        step_count: The number of replies.
         task: The task's id.
     """
 
@@ -80,13 +80,13 @@ class State(BaseModel):
 
 
 class ResetRequest(Start):
-    """A reset over HTTP: what `Start` takes; `episode_id` is accepted and not used."""
+    """A reset over HTTP with the fields of `Start`; `episode_id` is accepted and ignored."""
 
     episode_id: str | None = Field(default=None, max_length=255)
 
 
 class StepRequest(Start):
-    """A step over HTTP: a task as a reset names it, and the answer to its first turn."""
+    """A step over HTTP: a task as in a reset, and the answer to its first turn."""
 
     action: Action
     timeout_s: float | None = Field(default=None, gt=0)
@@ -94,7 +94,7 @@ class StepRequest(Start):
 
 
 class Result(BaseModel):
-    """What a reset or a step gives."""
+    """The result of a reset or a step."""
 
     observation: dict[str, Any]
     reward: float | None = None
@@ -103,7 +103,7 @@ class Result(BaseModel):
 
 
 def observed(episode: Episode) -> dict[str, Any]:
-    """What a session shows, as OpenEnv's clients read it."""
+    """An observation in the form of OpenEnv's clients."""
     shown, info = episode.shown, episode.describe()
     turn = shown.turn
     listed = turn is not None and episode.task.manner.prompt == "full"
@@ -124,7 +124,7 @@ def observed(episode: Episode) -> dict[str, Any]:
 
 
 class _Connection:
-    """One WebSocket: the session that it plays."""
+    """The session of one WebSocket."""
 
     def __init__(self, room: Room) -> None:
         self._room = room
@@ -132,7 +132,7 @@ class _Connection:
         self._steps, self._task = 0, ""
 
     async def answer(self, text: str) -> dict[str, Any] | None:
-        """The answer to a message; None where it asks to close."""
+        """The response to a message; None if the message asks to close."""
         try:
             message = json.loads(text)
         except (ValueError, RecursionError):
@@ -177,7 +177,7 @@ class _Connection:
     async def _step(self, data: Mapping[str, Any]) -> dict[str, Any]:
         action = Action.model_validate(data)
         if not self._name:
-            raise Refused(HTTPStatus.CONFLICT, "there is no session yet: reset starts one")
+            raise Refused(HTTPStatus.CONFLICT, "there is no session yet; send a reset first")
         episode = await self._room.answer(self._name, Reply(action.text))
         self._steps = episode.shown.steps
         return observed(episode)
@@ -194,7 +194,7 @@ def _error(code: str, message: str) -> dict[str, Any]:
 
 
 def routes(room: Room) -> APIRouter:
-    """The paths of the protocol."""
+    """The routes of the protocol."""
     router = APIRouter(tags=["OpenEnv"])
 
     @router.post("/reset")
@@ -204,12 +204,12 @@ def routes(room: Room) -> APIRouter:
 
     @router.post("/step")
     async def step(asked: StepRequest) -> Result:
-        """What an answer to the first turn of a task leads to."""
+        """The result of an answer to the first turn of a task."""
         return Result(**observed(await room.once(asked, Reply(asked.action.text))))
 
     @router.get("/state")
     async def state() -> State:
-        """The state of a session that has not begun: HTTP keeps none."""
+        """The state before a first reset, because HTTP keeps no session."""
         return State()
 
     @router.get("/schema")
@@ -224,14 +224,14 @@ def routes(room: Room) -> APIRouter:
 
     @router.get("/metadata")
     async def metadata() -> dict[str, str | bool]:
-        """What this environment is."""
+        """The name and description of the environment."""
         offer = room.offer
         about = {"name": f"veritas-rl-{offer.name}", "description": offer.description, "version": "0.1.0"}
         return {**about, "games": offer.has_games}
 
     @router.post("/mcp")
     async def mcp() -> dict[str, Any]:
-        """That there are no tools here."""
+        """An empty list of tools."""
         error = {"code": -32601, "message": "this environment has no tools: play over /ws"}
         return {"jsonrpc": "2.0", "id": None, "error": error}
 
@@ -248,7 +248,7 @@ def routes(room: Room) -> APIRouter:
                     return
                 await socket.send_text(json.dumps(answer))
         except (WebSocketDisconnect, KeyError, RuntimeError):
-            return  # the client left, or sent bytes
+            return  # the client disconnected, or sent bytes
         finally:
             connection.close()
 

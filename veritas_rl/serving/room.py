@@ -1,4 +1,4 @@
-"""The sessions of one environment on a server: what each protocol plays with."""
+"""The sessions of one environment on a server, for all protocols."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,17 +20,17 @@ T = TypeVar("T")
 
 
 class Workers:
-    """What all rooms of a server share: threads, the places of evaluations, a client for models.
+    """The resources that all rooms of a server share: threads, slots of evaluations, a client for models.
 
     Args:
-        limits: How many of each.
-        client: Asks models.
+        limits: The limits of the server.
+        client: The HTTP client for models.
     """
 
     def __init__(self, limits: Limits, client: httpx.AsyncClient) -> None:
         self.limits = limits
         self.client = client
-        # What is given up runs on to its end and keeps its thread meanwhile, so there are never more.
+        # A function that timed out keeps its thread until it ends, so the number of threads stays bounded.
         self._threads = ThreadPoolExecutor(limits.threads, "session")
         self._evaluations = asyncio.Semaphore(limits.evaluations)
 
@@ -39,22 +39,22 @@ class Workers:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function)
 
     def close(self) -> None:
-        """Wait for nothing that still runs."""
+        """Close without waiting for running functions."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def evaluation(self, run: Callable[[], Awaitable[T]]) -> T:
-        """Run an evaluation once there is a place for one."""
+        """Run an evaluation when a slot is free."""
         async with self._evaluations:
             return await run()
 
 
 class Room:
-    """One environment that is served.
+    """One served environment.
 
     Args:
-        offer: Its tasks.
+        offer: The tasks of the environment.
         episodes: The open sessions; several rooms may share them.
-        workers: Shared by all rooms.
+        workers: The shared resources.
     """
 
     def __init__(self, offer: Offer, episodes: Episodes, workers: Workers) -> None:
@@ -66,26 +66,26 @@ class Room:
         """Open a session.
 
         Raises:
-            Refused: Too many are open, or it took too long.
+            Refused: Too many sessions are open, or the start took too long.
             UserError: There is no such task.
         """
         return await self._within(lambda: self.episodes.open(lambda: self._make(start, notes)))
 
     async def answer(self, name: str, reply: Reply) -> Episode:
-        """Answer the turn that a session shows.
+        """Answer the current turn of a session.
 
         Raises:
-            Refused: The session is gone, over, or busy; or it took too long.
+            Refused: The session does not exist, is over or busy, or the step took too long.
         """
-        if self.episodes.look(name).is_quick:  # a thread would take longer than the step
+        if self.episodes.look(name).is_quick:  # starting a thread would take longer than the step
             return self.episodes.answer(name, reply)
         return await self._within(lambda: self.episodes.answer(name, reply))
 
     async def once(self, start: Start, reply: Reply | None = None) -> Episode:
-        """A task that is begun, and perhaps answered once; nothing of it is kept.
+        """Start a task and perhaps answer its first turn, without keeping the session.
 
         Raises:
-            Refused: It took too long.
+            Refused: The request took too long.
             UserError: There is no such task.
         """
 
@@ -105,10 +105,10 @@ class Room:
         seconds: float | None,
         notes: list[str],
     ) -> dict[str, Any]:
-        """Let a model play a task: `evaluation.evaluate` with what the server has.
+        """Let a model play a task, see `evaluation.evaluate`.
 
         Raises:
-            UserError: There is no such task, or the address of the model is none.
+            UserError: There is no such task, or the model's address is invalid.
         """
         longest = self._workers.limits.seconds
         within = min(seconds or longest, longest)
@@ -126,10 +126,10 @@ class Room:
             async with asyncio.timeout(seconds):
                 return await self._workers.in_thread(function)
         except TimeoutError as error:
-            raise Refused(HTTPStatus.GATEWAY_TIMEOUT, f"it took more than {seconds:g} s") from error
+            raise Refused(HTTPStatus.GATEWAY_TIMEOUT, f"the request took more than {seconds:g} s") from error
 
 
 def described(error: ValidationError | RequestValidationError) -> str:
-    """What is wrong with a request, as one line, without what was sent."""
+    """The errors of a request as one line, without the content of the request."""
     found = [f"{'.'.join(map(str, problem['loc'])) or 'the body'}: {problem['msg']}" for problem in error.errors()]
     return "; ".join(found[:5])

@@ -1,4 +1,4 @@
-"""The command by which vLLM serves a model and its adapters: what a machine with GPUs serves with."""
+"""The command with which vLLM serves a model and its adapters on GPUs."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from veritas_rl.checkpoints.adapter import rank_and_alpha
 
 RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
-"""What vLLM takes as the largest rank of an adapter."""
+"""The maximum adapter ranks that vLLM accepts."""
 
 
 def command(
@@ -15,15 +15,15 @@ def command(
     """The command line of `vllm serve`.
 
     Args:
-        folder: The model.
-        name: By which clients name it.
-        adapters: Adapters on it, by the names by which clients choose them.
-        host: Where it listens.
-        port: On which port.
-        arguments: Further arguments.
+        folder: The folder of the model.
+        name: The model's name for clients.
+        adapters: The folders of adapters for the model, by their names for clients.
+        host: The address to listen on.
+        port: The port to listen on.
+        arguments: Further arguments of vLLM.
 
     Raises:
-        UserError: An adapter names no rank.
+        UserError: The configuration of an adapter has no rank.
     """
     made = ["vllm", "serve", str(folder), "--served-model-name", name, "--host", host, "--port", str(port)]
     if adapters:

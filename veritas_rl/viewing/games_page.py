@@ -1,8 +1,8 @@
-"""Played games as two files: a JSON object a line for programs, and one HTML page for a person.
+"""Played games as two files: JSON lines for programs, and one HTML page for people.
 
-The page holds all that it needs, the games too. It opens from the disk and asks no server for anything. What players
-wrote is only ever text in it: it stands there as JSON without a single <, and the page's script makes text nodes of it.
-Should that ever fail, the page's own policy lets no script and no style run but its own two, by their hashes.
+The page contains the games and needs no server. Replies of players are shown as text only: they are stored as JSON
+without any <, and the page's script makes text nodes of them. As a second protection, the page's content security
+policy allows only its own script and style, by their hashes.
 """
 
 import json
@@ -14,17 +14,17 @@ from veritas_rl.viewing.page import BOARDS, render_page
 from veritas_rl.viewing.recording import PlayedGame
 
 GAMES_FOLDER = "VERITAS_RL_GAMES_FOLDER"
-"""The environment variable with which the launcher sets where the games of a run are written."""
+"""The environment variable in which the launcher passes the folder of a run's games."""
 
 
 def write_games(folder: Path, name: str, games: Sequence[PlayedGame], title: str) -> Path:
-    """Write games to `name`.jsonl and `name`.html, each of which appears whole and replaces one of that name.
+    """Write games to `name`.jsonl and `name`.html atomically; existing files are replaced.
 
     Args:
-        folder: Where to; it is made.
-        name: The files' name.
-        games: What was played.
-        title: What the page is called.
+        folder: The folder; it is created if it is missing.
+        name: The name of the files.
+        games: The games.
+        title: The title of the page.
 
     Returns:
         The page.
@@ -54,7 +54,7 @@ def render(games: Iterable[PlayedGame], title: str) -> str:
 
 
 def asked_in(games: Sequence[PlayedGame]) -> list[tuple[tuple[tuple[str, str], ...], str]]:
-    """What the judged players of games were shown and replied, each pair once, in the order of the games.
+    """The prompts and replies of the judged players, each pair once, in the order of the games.
 
     Returns:
         Pairs of the role and content of each message, and the reply.

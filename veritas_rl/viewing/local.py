@@ -1,7 +1,7 @@
-"""A page that this machine serves to itself.
+"""Serves pages to this machine only.
 
-Another site cannot use it, whatever a browser has open beside the page: a request must name this machine as its host,
-and the body of a POST must be JSON, which a browser sends to another site only with that site's leave.
+Other sites that are open in the browser cannot use them: a request must name this machine as its host, and the body of
+a POST must be JSON, which a browser sends across sites only with permission of the target.
 """
 
 import json
@@ -21,14 +21,14 @@ from veritas_rl.errors import UserError
 HOST = "127.0.0.1"
 
 NAMES = frozenset({HOST, "localhost", "[::1]"})
-"""What this machine is called by its own browsers. Another name that leads here is somebody else's."""
+"""The host names that local browsers use for this machine. Requests with another name are refused."""
 
 MOST_BYTES = 10_000
-"""A longer request is refused."""
+"""The most bytes of a request; a longer one is refused."""
 
 
 def local_app() -> FastAPI:
-    """An application that answers this machine alone, and a `UserError` with its line and HTTP code 409."""
+    """An application for this machine only. A `UserError` becomes a response with its message and HTTP status 409."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
     @app.middleware("http")
@@ -51,7 +51,7 @@ def local_app() -> FastAPI:
 
 
 def answer(values: Any, code: int = 200) -> Response:
-    """Plain values as JSON in ASCII: a model may write what is no text in UTF-8, such as half a surrogate pair."""
+    """Plain values as ASCII JSON, because a model may write text that is invalid in UTF-8, such as a lone surrogate."""
     return Response(json.dumps(values), code, media_type="application/json")
 
 
@@ -74,13 +74,13 @@ def serve_locally(app: FastAPI, port: int, what: str, browser: bool) -> None:
     """Serve an application to this machine until Ctrl-C.
 
     Args:
-        app: It.
-        port: 0 takes a free one.
-        what: What a person does there, in a word, for the line that says the address.
-        browser: Whether to open the page in a browser, where there is a screen.
+        app: The application.
+        port: The port; 0 for a free one.
+        what: A word for the printed line with the address, such as "play".
+        browser: Whether to open the page in a browser if there is a screen.
 
     Raises:
-        UserError: Another program has the port.
+        UserError: The port is in use.
     """
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -89,7 +89,7 @@ def serve_locally(app: FastAPI, port: int, what: str, browser: bool) -> None:
             listening.listen()
         except OSError as error:
             raise UserError(
-                f"port {port} cannot be used ({error.strerror}): give another --port, or 0 for a free one"
+                f"port {port} cannot be used ({error.strerror}); give another --port, or 0 for a free one"
             ) from error
         url = f"http://{HOST}:{listening.getsockname()[1]}"
         print(f"{what} at {url} (Ctrl-C ends it)", flush=True)
@@ -100,5 +100,5 @@ def serve_locally(app: FastAPI, port: int, what: str, browser: bool) -> None:
 
 
 def _has_screen() -> bool:
-    """Whether a browser has a window to open. Without one Python would start a browser inside the terminal."""
+    """Whether a browser can open a window. Without a screen, Python would start a browser inside the terminal."""
     return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

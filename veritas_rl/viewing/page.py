@@ -1,4 +1,4 @@
-"""Pages that hold all that they need: scripts and styles stand in them, and their policy lets nothing else run."""
+"""Self-contained HTML pages. Scripts and styles are inline, and a content security policy allows no others."""
 
 import base64
 import hashlib
@@ -18,10 +18,10 @@ def render_page(
 
     Args:
         template: A file of this package.
-        scripts: Files of this package that are one script there, in this order.
-        styles: Files that are one style.
-        connects: Whether the script may ask the server that the page came from.
-        values: What the template shows.
+        scripts: Files of this package that are joined into one script, in this order.
+        styles: Files that are joined into one style.
+        connects: Whether the script may send requests to the page's server.
+        values: The values of the template.
     """
     script, style = ("".join(map(_file, names)) for names in (scripts, styles))
     policy = ["default-src 'none'", f"script-src '{_hash(script)}'", f"style-src '{_hash(style)}'"]
@@ -36,5 +36,5 @@ def _file(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """As a content security policy names a script or a style: https://www.w3.org/TR/CSP3/#grammardef-hash-source."""
+    """The hash source of a content security policy, https://www.w3.org/TR/CSP3/#grammardef-hash-source."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,7 +1,7 @@
-"""What a played game was, move by move, so that a person can look at it later.
+"""Records played games move by move.
 
-`RecordedSession` stands around any session, whatever drives it: `veritas_rl.envs.base.play` or the agent loop of a
-training run. It changes nothing of the game. `games_page` writes what it recorded.
+`RecordedSession` wraps any session, in `veritas_rl.envs.base.play` and in the agent loop of a training run, and does
+not change the game. `games_page` writes the records to files.
 """
 
 import dataclasses
@@ -17,14 +17,14 @@ class PlayedTurn:
     """One reply of one seat.
 
     Attributes:
-        seat: Who was asked.
-        role: What the seat is called in its prompt, such as "x".
-        player: Who sat there.
-        board: What the seat saw, drawn as text; "" where there is no board.
-        messages: What the seat was shown: in a chat that grows, what was new.
-        reply: The reply, as it was written.
-        accepted: Whether it was a legal answer.
-        action: The name of the action that was played, or the reason why there is none.
+        seat: The seat to move.
+        role: The name of the seat in its prompt, such as "x".
+        player: The player of the seat.
+        board: The seat's view as text; "" without a board.
+        messages: The messages of the seat; in a growing chat only the new ones.
+        reply: The reply as it was written.
+        accepted: Whether the reply was a legal answer.
+        action: The name of the played action, or the reason why there is none.
     """
 
     seat: int
@@ -39,16 +39,16 @@ class PlayedTurn:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a game ended for one seat.
+    """The end of a game for one seat.
 
     Attributes:
-        seat: It.
-        role: What the seat is called.
-        player: Who sat there.
+        seat: The seat.
+        role: The name of the seat.
+        player: The player of the seat.
         value: The score's value in [0, 1].
         success: Whether the task counts as solved.
-        reason: Why.
-        board: What the seat saw at the end.
+        reason: The reason of the end.
+        board: The seat's view at the end.
     """
 
     seat: int
@@ -65,12 +65,12 @@ class PlayedGame:
     """A finished game.
 
     Attributes:
-        task_id: The task's id, which rebuilds the game.
-        game: The case that was played.
-        seat: Whose game it is: the seat that was trained or judged.
-        opponent: Who sat on the other seats; "" in a game for one.
-        turns: All replies, in their order; those of one step by seat.
-        endings: How it ended, by seat.
+        task_id: The task's id, from which the game can be rebuilt.
+        game: The case.
+        seat: The trained or judged seat.
+        opponent: The player of the other seats; "" in a game without opponent.
+        turns: All replies in order; the replies of one step by seat.
+        endings: The end for each seat.
     """
 
     task_id: str
@@ -93,11 +93,11 @@ class PlayedGame:
 
 
 class RecordedSession(Session):
-    """A session that writes down what is said in it.
+    """A session that records its messages and replies.
 
     Args:
-        session: A fresh session.
-        player: Who sits on a seat, by a name that a person reads.
+        session: A new session.
+        player: Returns the display name of a seat's player.
     """
 
     def __init__(self, session: Session, player: Callable[[int], str]) -> None:
@@ -130,7 +130,11 @@ class RecordedSession(Session):
         return self._played
 
     def game(self) -> PlayedGame:
-        """What was played. Only after the end: a `RuntimeError` before."""
+        """The finished game.
+
+        Raises:
+            RuntimeError: The game is not over.
+        """
         scores = self.scores()
         seat = self.task.manner.seat if self.task.manner.seat in scores else min(scores)
         others = dict.fromkeys(self._player(other) for other in sorted(scores) if other != seat)

@@ -108,7 +108,7 @@ class GamesEnv(vf.Env[GamesEnvConfig]):
                 seat = shown["info"]["seat"]
                 if seat >= SEATS:
                     raise ValueError(
-                        f"{shown['info']['case']} has more than {SEATS} seats, and this environment has not"
+                        f"{shown['info']['case']} has more than {SEATS} seats, the most that this environment supports"
                     )
                 segment = await players[seat].turn(shown["observation"])
                 if segment.terminated:
@@ -122,5 +122,5 @@ async def _call(client: httpx.AsyncClient, url: str, method: str, **kwargs: Any)
     """The result of a method of the server."""
     answer = await client.post(f"{url}/call", json={"method": method, "kwargs": kwargs})
     if answer.status_code != httpx.codes.OK:
-        raise ValueError(f"the server at {url} refuses {method}: {answer.text[:300]}")
+        raise ValueError(f"the server at {url} refused {method}: {answer.text[:300]}")
     return answer.json()["result"]

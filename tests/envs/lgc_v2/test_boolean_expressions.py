@@ -248,5 +248,5 @@ def test_replies_are_read_by_the_shared_reader() -> None:
 
 @pytest.mark.parametrize("values", [(2, 3, 1, 2), (4, 3, 1, 2), (3, 9, 1, 2), (3, 3, 0, 2), (3, 3, 3, 2), (3, 3, 1, 7)])
 def test_a_configuration_that_makes_no_sense_is_refused(values: tuple[int, int, int, int]) -> None:
-    with pytest.raises(ValueError, match=r"options are|depths are"):
+    with pytest.raises(ValueError, match=r"options must|depths must"):
         BooleanExpressionsConfig(*values)

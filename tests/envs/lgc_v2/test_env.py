@@ -75,14 +75,14 @@ def test_a_case_without_a_level_has_puzzles_of_all() -> None:
         ({"cases": "sudoku_level_6"}, r"unknown case 'sudoku_level_6'"),
         ({"cases": "sudoku_level_0"}, r"unknown case 'sudoku_level_0'"),
         ({"cases": "sudoku(size=4)"}, r"unknown case 'sudoku\(size=4\)'"),
-        ({"levels": 6}, r"levels are 1 \(the easiest\) to 5, 6 was given"),
+        ({"levels": 6}, r"levels go from 1 \(the easiest\) to 5, 6 was given"),
         ({"levels": "1,0"}, "levels must be a whole number of at least 1, 0 was given"),
         ({"levels": "easy"}, "levels must be a whole number"),
         ({"levels": 1.5}, "levels must be a whole number"),
         ({"language": "fr"}, "unknown language 'fr'"),
         ({"prompt": "unlisted"}, "unknown prompt 'unlisted'"),
         ({"reward": "partial"}, "unknown reward 'partial'"),
-        ({"reward": "outcome", "reward_mode": "outcome"}, "are one setting"),
+        ({"reward": "outcome", "reward_mode": "outcome"}, "are the same setting"),
         ({"legal_share": 2}, "legal_share"),
         ({"first_seed": -2}, "first_seed must be a whole number of at least 0, -2 was given"),
         ({"first_seed": SEEDS}, "first_seed must lie between -1 and 99999999"),
@@ -97,7 +97,7 @@ def test_a_mistake_is_one_clear_line(config: dict[str, Any], said: str) -> None:
 
 
 def test_a_task_that_cannot_be_is_one_clear_line() -> None:
-    with pytest.raises(UserError, match="is no case of lgc-v2: levels are 1 to 5"):
+    with pytest.raises(UserError, match="is no case of lgc-v2; levels go from 1 to 5"):
         ENV.start(make_task("lgc-v2", "sudoku_level_7", 0))
     with pytest.raises(UserError, match="unknown puzzle type 'chess'"):
         ENV.start(make_task("lgc-v2", "chess", 0))

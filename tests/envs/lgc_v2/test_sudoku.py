@@ -88,7 +88,7 @@ def test_a_level_that_cannot_be_reached_ends(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("given", [(16, 20), (30, 20), (30, 81)])
 def test_a_wrong_configuration_is_refused(given: tuple[int, int]) -> None:
-    with pytest.raises(ValueError, match="between 17 and 80"):
+    with pytest.raises(ValueError, match="must be 17 to 80"):
         SudokuConfig(*given)
 
 

@@ -341,7 +341,7 @@ class FirstGameAlone(OpenSpielEnvironment):
         return super().catalogue(dataclasses.replace(config, cases=tuple(kept), game_types=()), split)
 
 
-class SeatInTheLuck(OpenSpielEnvironment):
+class SeatInTheChanceSeed(OpenSpielEnvironment):
     """Deals differ with the seat that is trained, and one seat alone is trained."""
 
     def catalogue(self, config: OpenSpielConfig, split: str) -> Sequence[Task]:

@@ -1,4 +1,4 @@
-"""What the environment tells a linter: held against OpenSpiel itself."""
+"""The facts that the environment reports to the linter are those of OpenSpiel."""
 
 import pytest
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*has no description of its own"
 
 
 @pytest.mark.parametrize("case", ["leduc_poker", "liars_dice", "phantom_ttt", "gin_rummy", "hearts"])
-def test_redealt_states_tell_the_player_the_same(case: str) -> None:
+def test_redealt_states_show_the_player_the_same(case: str) -> None:
     game, found = load(case), 0
     for k in range(3):
         task = make_task("openspiel", case, k, reward="legal")

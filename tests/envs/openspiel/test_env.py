@@ -208,7 +208,7 @@ def test_a_game_ends_at_its_most_moves_and_nobody_has_won() -> None:
     assert all(not score.success and score.details["moves"] == 3 for score in scores.values())
 
 
-def test_a_chat_that_grows_is_told_the_position_without_the_rules() -> None:
+def test_a_growing_chat_gets_the_position_without_the_rules() -> None:
     session = ENV.start(make_task("openspiel", "hex(board_size=5)", 0, mode="episode", context="conversation"))
     (turn,) = session.turns()
     assert "moves first" in turn.messages[0]["content"]
@@ -216,7 +216,7 @@ def test_a_chat_that_grows_is_told_the_position_without_the_rules() -> None:
     assert all(f"\n{action}: " in turn.update for action in turn.view.actions)
 
 
-def test_deals_and_dice_are_the_same_whoever_sits_where() -> None:
+def test_deals_and_dice_do_not_depend_on_the_players_of_the_seats() -> None:
     """Tasks that differ in seat, opponent or prompt meet the same deals and dice: what a paired comparison needs."""
     base = make_task("openspiel", "leduc_poker", 5, mode="episode")
     others = [base.replace(seat=1), base.replace(opponent="random"), base.replace(prompt="brief", reward="legal")]

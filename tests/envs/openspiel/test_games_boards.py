@@ -1,4 +1,4 @@
-"""Board games of stones and lines: the rules that are told are those of OpenSpiel, and mirror images are one class."""
+"""Board games of stones and lines: the described rules are those of OpenSpiel, and mirror images are one class."""
 
 import random
 import re
@@ -71,7 +71,7 @@ def test_every_prompt_of_random_games_is_built(case: str) -> None:
             for copy in (state, again)
         ]
         assert shown[0] == shown[1]
-        # What OpenSpiel prints beyond the board is either told in our words or wrong to show.
+        # Text of OpenSpiel beyond the board is either described in other words or must not be shown.
         assert not {"GoState", "Terminal", "Board size"} & set(re.findall(r"[A-Z]\w+(?: size)?", str(shown[0])))
 
 
@@ -267,9 +267,9 @@ def test_go_the_positions_before_are_part_of_what_is_known() -> None:
     assert game.symmetry_key(reach(case, "a1", "b2", "c3", "e4"), 0) != game.symmetry_key(one, 0)
 
 
-def test_go_tells_the_moves_that_would_draw() -> None:
+def test_go_lists_the_moves_that_would_draw() -> None:
     """In random games: exactly those moves after which OpenSpiel ends the game although nobody passed."""
-    case, told = "go(board_size=2)", 0
+    case, listed = "go(board_size=2)", 0
     game = load(case)
     for state in random_games(case, 60):
         again = game.spiel.new_initial_state()
@@ -283,8 +283,8 @@ def test_go_tells_the_moves_that_would_draw() -> None:
             if lines:
                 names = game.action_names(again, again.current_player())
                 assert lines[0].endswith(f"draw: {', '.join(names[a] for a in sorted(ends))}")
-                told += 1
-    assert told > 5
+                listed += 1
+    assert listed > 5
 
 
 SQUARE = "dots_and_boxes(num_cols=2,num_rows=2)"

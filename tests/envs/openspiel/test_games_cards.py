@@ -1,4 +1,4 @@
-"""Card games: nothing hidden is shown, and what is dealt anew fits what is known."""
+"""Card games: nothing hidden is shown, and what is dealt again fits what is known."""
 
 import random
 from collections import Counter
@@ -61,7 +61,7 @@ def test_resampled_cards_agree_with_what_the_player_knows(case: str, some_decisi
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_play_stays_legal_when_dealt_anew(case: str, some_decisions: Decisions) -> None:
+def test_every_play_stays_legal_when_dealt_again(case: str, some_decisions: Decisions) -> None:
     game = load(case)
     for index, (state, seat) in enumerate(some_decisions(case, 40)):
         copy = game.spiel.new_initial_state()

@@ -1,4 +1,4 @@
-"""Cribbage: the rules that are told are OpenSpiel's."""
+"""Cribbage: the described rules are OpenSpiel's."""
 
 import random
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def lines_of(state: State) -> dict[str, list[str]]:
 
 
 def play_points(cards: list[str]) -> int:
-    """What the last card of a count scores, as told."""
+    """The score of the last card of a count by the described rules."""
     points = 2 * (sum(map(value, cards)) == 15)
     same = next((n for n in range(len(cards), 0, -1) if len({rank(card) for card in cards[-n:]}) == 1), 0)
     points += {2: 2, 3: 6, 4: 12}.get(same, 0)
@@ -40,7 +40,7 @@ def play_points(cards: list[str]) -> int:
 
 
 def hand_points(hand: list[str], starter: str) -> int:
-    """What four cards and the starter count, as told."""
+    """The score of four cards and the starter by the described rules."""
     cards = [*hand, starter]
     groups = [group for size in range(2, 6) for group in combinations(cards, size)]
     points = sum(2 for group in groups if sum(map(value, group)) == 15)
@@ -114,8 +114,8 @@ def test_cribbage_shows_what_a_player_may_know(play: Play) -> None:
     assert game.brief(state, 0) == "0 0 d\nAd Ah 2d\nAs 2c 8c\n8 -3c Ac -4d\n"
 
 
-def test_cribbage_pass_tells_what_is_not_in_a_hand(play: Play) -> None:
-    """Player 0 passed at 26: no card of 5 or less is dealt to that hand anew."""
+def test_cribbage_pass_shows_what_is_not_in_a_hand(play: Play) -> None:
+    """Player 0 passed at 26: no card of 5 or less is dealt to that hand again."""
     game = load("cribbage")
     chance = [9, 5, 11, 24, 1, 0, 22, 12, 25, 26, 28, 27, 2]
     state = play("cribbage", chance, "Ac 2c", "2h 3h", "Td", "6c", "Kc", "pass")

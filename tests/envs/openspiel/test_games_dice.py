@@ -1,4 +1,4 @@
-"""Liar's dice, goofspiel, backgammon, pig: the rules that are told are OpenSpiel's, and nothing hidden is shown."""
+"""Liar's dice, goofspiel, backgammon, pig: the described rules are OpenSpiel's, and nothing hidden is shown."""
 
 import random
 import warnings
@@ -153,7 +153,7 @@ def test_goofspiel_pays_by_the_rules(returns: str, expected: list[float]) -> Non
     assert state.returns() == expected  # player 0 won the prizes 4, 2 and 1
 
 
-def test_goofspiel_with_hidden_bids_tells_results_alone() -> None:
+def test_goofspiel_with_hidden_bids_shows_results_alone() -> None:
     case = "goofspiel(imp_info=True,num_cards=5,points_order=ascending)"
     state = play(case, [], "card 2", "card 4", "card 5", "card 1")
     assert load(case).position(state, 1) == (
@@ -286,7 +286,7 @@ def test_backgammon_sides_have_one_problem() -> None:
 
 
 def test_backgammon_pays_by_the_rules() -> None:
-    """Against the last position, read anew: who bore off all, and what the other has."""
+    """Compared with the last position, parsed again: who bore off all checkers, and what the other has."""
     game = load("backgammon(scoring_type=full_scoring)")
     seen = set()
     for index in range(12):

@@ -1,4 +1,4 @@
-"""Gin rummy and blackjack: the rules that are told are OpenSpiel's."""
+"""Gin rummy and blackjack: the described rules are OpenSpiel's."""
 
 import random
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Phantom and latent tic-tac-toe, battleship: the rules that are told are OpenSpiel's, and nothing hidden is shown."""
+"""Phantom and latent tic-tac-toe, battleship: the described rules are OpenSpiel's, and nothing hidden is shown."""
 
 import random
 from collections import Counter
@@ -46,7 +46,7 @@ def images(game: Game, state: State, image: dict[str, str]) -> State:
 
 
 def reconsidered(game: Game, state: State, seat: int, count: int) -> list[State]:
-    """States drawn from what a player knows, after a look that this player cannot tell them apart."""
+    """States drawn from a player's information, after a check that this player cannot distinguish them."""
     drawn = []
     for index in range(count):
         copy = game.resample(state, seat, random.Random(index).random)
@@ -102,7 +102,7 @@ def test_the_square_has_eight_symmetries(case: str) -> None:
     assert game.symmetry_key(reach(case, "a1", "b2"), 0) == game.symmetry_key(reach(case, "c3", "b2"), 0)
 
 
-def test_a_phantom_try_of_a_taken_cell_tells_and_the_turn_goes_on() -> None:
+def test_a_phantom_try_of_a_taken_cell_shows_it_and_the_turn_continues() -> None:
     game, state = load("phantom_ttt"), reach("phantom_ttt", "b2", "b2")
     assert state.current_player() == 1
     assert game.position(state, 1) == "  a b c\n1 . . .\n2 . x .\n3 . . .\nYour tries so far, in order: b2 taken"
@@ -124,9 +124,9 @@ def test_an_abrupt_phantom_try_of_a_taken_cell_loses_the_turn() -> None:
 
 def test_the_number_of_the_opponents_tries_is_shown_where_it_is_known() -> None:
     names = ("b2", "b2", "a1", "c3")
-    told, told_more = (load(case).position(reach(case, *names), 1).split("\n")[-1] for case in TIC_TAC_TOES[:2])
-    assert told == "Your tries so far, in order: b2 taken, a1 put"
-    assert told_more == "Tries so far, in order: ?, b2 taken, a1 put, ? (? is a try of the opponent)"
+    shown, shown_more = (load(case).position(reach(case, *names), 1).split("\n")[-1] for case in TIC_TAC_TOES[:2])
+    assert shown == "Your tries so far, in order: b2 taken, a1 put"
+    assert shown_more == "Tries so far, in order: ?, b2 taken, a1 put, ? (? is a try of the opponent)"
 
 
 @pytest.mark.parametrize("case", TIC_TAC_TOES[:4])

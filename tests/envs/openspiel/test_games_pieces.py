@@ -1,4 +1,4 @@
-"""Board games with pieces that move: the rules that are told are those of OpenSpiel."""
+"""Board games with pieces that move: the described rules are those of OpenSpiel."""
 
 import random
 
@@ -87,12 +87,12 @@ def test_chess_mate_wins_and_stalemate_draws() -> None:
     assert state.returns() == [0, 0]
 
 
-def test_chess_the_third_occurrence_draws_and_is_told_before() -> None:
+def test_chess_the_third_occurrence_draws_and_is_shown_before() -> None:
     state = reach("chess", *KNIGHTS_OUT_AND_HOME)
     assert "This position occurs for the second time" in board("chess", state)
     state = reach("chess", *KNIGHTS_OUT_AND_HOME, *KNIGHTS_OUT_AND_HOME[:3])
-    told = "Moves to a position that then occurs for the third time, which is a draw: Ng8"
-    assert board("chess", state)[-1] == told
+    line = "Moves to a position that then occurs for the third time, which is a draw: Ng8"
+    assert board("chess", state)[-1] == line
     play(load("chess"), state, "Ng8")
     assert state.is_terminal()
     assert state.returns() == [0, 0]

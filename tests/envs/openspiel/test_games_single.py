@@ -1,4 +1,4 @@
-"""2048 and solitaire, the games for one: the rules that are told are OpenSpiel's."""
+"""2048 and solitaire, the games for one: the described rules are OpenSpiel's."""
 
 import random
 import re
@@ -47,7 +47,7 @@ def test_every_position_of_random_games_has_a_prompt(case: str) -> None:
 
 
 def slid(line: list[int]) -> tuple[list[int], list[bool]]:
-    """A row whose tiles slide to its beginning, as the rules tell it, and which tiles were made."""
+    """A row whose tiles slide to its beginning, by the described rules, and which tiles were made."""
     found: list[int] = []
     made: list[bool] = []
     for tile in filter(None, line):
@@ -179,7 +179,7 @@ def fits(card: str, target: str) -> bool:
 
 
 def offered(shown: str) -> dict[str, int]:
-    """The moves that are possible by the rules that are told, and what each scores, from what the prompt shows."""
+    """The moves that are possible by the described rules, and what each scores, from what the prompt shows."""
     lines = shown.split("\n")
     marked = re.findall(r"(\w\w)(\*?)", lines[0].removeprefix("Waste: ").replace("empty", ""))
     playable = [card for card, star in marked if star]

@@ -1,4 +1,4 @@
-"""Amazons and oware: the rules that are told are OpenSpiel's, and what matters to the future is known."""
+"""Amazons and oware: the described rules are OpenSpiel's, and what matters to the future is known."""
 
 import random
 
@@ -164,7 +164,7 @@ def test_oware_is_sown_in_the_order_of_the_houses() -> None:
 
 
 def capture_of(before: list[int], player: int, house: int) -> tuple[list[int], int]:
-    """The rules of sowing and capturing as they are told: the seeds after a move, and how many were captured."""
+    """The described rules of sowing and capturing: the seeds after a move, and how many were captured."""
     seeds, count = list(before), len(before)
     half = count // 2
     start = place = player * half + house

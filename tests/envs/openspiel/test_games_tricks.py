@@ -1,4 +1,4 @@
-"""Hearts, euchre and bridge: the rules that are told are OpenSpiel's."""
+"""Hearts, euchre and bridge: the described rules are OpenSpiel's."""
 
 from collections.abc import Callable, Iterator
 
@@ -28,8 +28,8 @@ def test_hearts_deal_agrees_with_openspiel(games: Games) -> None:
             hand = next(line for line in shown.split("\n") if line.startswith("Your hand: "))
             assert {card.lower() for card in hand.split()[2:]} == {card.lower() for card in seen.hands[seat]}
             if "Points taken" in shown:
-                told = ", ".join(f"player {other}: {int(points)}" for other, points in enumerate(seen.points))
-                assert f"Points taken: {told}" in shown
+                points_taken = ", ".join(f"player {other}: {int(points)}" for other, points in enumerate(seen.points))
+                assert f"Points taken: {points_taken}" in shown
                 assert ("Hearts may be led: yes" in shown) == state.hearts_broken()
 
 
@@ -84,7 +84,7 @@ def hearts_tricks(history: tuple[int, ...]) -> list[tuple[int, tuple[int, ...]]]
     return [(holder[max(card for card in cards if card % 4 == cards[0] % 4)], cards) for cards in tricks]
 
 
-def test_hearts_passes_in_the_told_direction(play: Play) -> None:
+def test_hearts_passes_in_the_given_direction(play: Play) -> None:
     game = load("hearts")
     deal_ = dealt_by_suit(0, 1, 2, 3)
     moves = ["2c", "3c", "4c", "2d", "3d", "4d", "2h", "3h", "4h", "2s", "3s", "4s"]

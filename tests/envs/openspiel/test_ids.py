@@ -85,8 +85,8 @@ def test_an_id_is_the_same_task_in_training_and_validation(mode: str) -> None:
     [
         ({"allowed_game_indices": [22]}, "game index 22 is out of range"),
         ({"allowed_game_indices": "1,x"}, "whole number"),
-        ({"allowed_game_indices": [1], "cases": "hex"}, "both say what is played"),
-        ({"task_ids": [1], "allowed_game_indices": [1]}, "both say what is played"),
+        ({"allowed_game_indices": [1], "cases": "hex"}, "both select what is played"),
+        ({"task_ids": [1], "allowed_game_indices": [1]}, "both select what is played"),
     ],
 )
 def test_unknown_indices_and_ids_are_refused(values: dict, message: str) -> None:

@@ -34,7 +34,7 @@ def test_runs_come_back_from_the_file(tmp_path: Path) -> None:
     write(path, [run_of(0.1), run_of(0.2)])
     assert read(path) == [run_of(0.1), run_of(0.2)]
     path.write_text('[{"case": "hex"}]')
-    with pytest.raises(UserError, match="holds no runs"):
+    with pytest.raises(UserError, match="is no file of benchmarks"):
         read(path)
 
 

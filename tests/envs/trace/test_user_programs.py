@@ -85,10 +85,10 @@ def test_parquet_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("none.jsonl", None, "there is no file"),
+        ("none.jsonl", None, "does not exist"),
         ("own.csv", b"program\nprint(1)\n", "neither a .jsonl nor a .parquet file"),
-        ("own.jsonl", b"", "holds no usable program; give rows like"),
-        ("own.jsonl", b"1\n2\n", "holds no usable program: line 1: it is not an object with a program; line 2"),
+        ("own.jsonl", b"", "has no usable program; give rows like"),
+        ("own.jsonl", b"1\n2\n", "has no usable program: line 1: it is not an object with a program; line 2"),
         ("own.parquet", b"nothing", "is not a parquet file"),
     ],
 )

@@ -1,1 +1,1 @@
-"""Environments that run elsewhere, behind the HTTP protocol of affinetes."""
+"""Environments behind a server with the HTTP protocol of affinetes."""

@@ -1,9 +1,9 @@
-"""Calls of a server in affinetes' protocol, without its client: that one patches asyncio, which Ray would not survive.
+"""Calls of a server in affinetes' protocol. Its own client is not used, because it patches asyncio, which breaks Ray.
 
     POST URL/call {"method": "reset", "args": [], "kwargs": {"task_id": 7, "seed": 42}}
 
-A reset is tried again after any failure. A step is tried again only where the server cannot have seen it, because the
-same move twice is another game.
+A reset is repeated after any failure. A step is repeated only if the server cannot have received it, because the same
+move twice is another game.
 """
 
 import time
@@ -16,33 +16,33 @@ import httpx
 from veritas_rl.errors import UserError
 
 CONNECT_SECONDS = 10.0
-"""How long a connection may take."""
+"""The most seconds for a connection."""
 
 TRIES = 4
-"""How often a call is made before it is given up."""
+"""The most tries of a call."""
 
 WAIT = 1.0
 """Seconds before the second try; they double with each."""
 
 BUSY = frozenset({429, 502, 503})
-"""HTTP codes of a server that did nothing, and may do it later."""
+"""HTTP status codes of a server that did nothing and may be asked again."""
 
 MOST_BYTES = 10_000_000
-"""A longer answer is refused."""
+"""The most bytes of an answer."""
 
 
 @cache
 def _client() -> httpx.Client:
-    # A proxy of the environment is not asked for addresses of this machine.
+    # Addresses of this machine bypass the proxy of the environment.
     direct = ("127.0.0.1", "localhost", "[::1]")
     return httpx.Client(mounts={f"all://{host}": None for host in direct}, limits=httpx.Limits(max_connections=None))
 
 
 def check_address(url: str) -> str:
-    """An address without a slash at its end.
+    """The address without a final slash.
 
     Raises:
-        UserError: It is none, or holds a password, which would stand in the ids of all tasks.
+        UserError: The text is no address, or contains a password, which would be part of all task ids.
     """
     try:
         parts = urlsplit(url)
@@ -51,9 +51,13 @@ def check_address(url: str) -> str:
         known = False
         parts = None
     if not known or parts is None:
-        raise UserError(f"{url or 'nothing'} is no address of a server: one looks like affinetes:http://127.0.0.1:8000")
+        raise UserError(
+            f"{url or 'nothing'} is no address of a server; type one such as affinetes:http://127.0.0.1:8000"
+        )
     if parts.username or parts.password:
-        raise UserError("leave the password out of the address: it would stand in the ids of all tasks")
+        raise UserError(
+            "the address must not contain a password, because all task ids contain the address; leave it out"
+        )
     return url.rstrip("/")
 
 
@@ -61,14 +65,14 @@ def call(url: str, method: str, seconds: float, *, again: bool, **kwargs: Any) -
     """The result of a method.
 
     Args:
-        url: As `check_address` makes it.
+        url: The address as `check_address` returns it.
         method: "reset", "step" or "stop".
-        seconds: The most for one try.
-        again: Whether the call may be made twice.
-        kwargs: Its arguments.
+        seconds: The most seconds for one try.
+        again: Whether the call may be repeated.
+        kwargs: The arguments of the method.
 
     Raises:
-        UserError: The server is gone, too slow, refuses the call, or answers in no form of the protocol.
+        UserError: The server is down or too slow, refuses the call, or answers in another protocol.
     """
     body = {"method": method, "args": [], "kwargs": kwargs}
     why, wait = "", WAIT
@@ -88,7 +92,7 @@ def call(url: str, method: str, seconds: float, *, again: bool, **kwargs: Any) -
                 why = f"no answer within {seconds:g} s"
             if again:
                 continue
-            raise UserError(f"the environment at {url} was lost in the middle of a {method} ({why})") from error
+            raise UserError(f"the connection to the environment at {url} was lost during a {method} ({why})") from error
         if answer.status_code in BUSY:
             why = f"HTTP {answer.status_code}: {_short(answer.text)}"
             continue
@@ -99,7 +103,7 @@ def call(url: str, method: str, seconds: float, *, again: bool, **kwargs: Any) -
 def _result(url: str, method: str, answer: httpx.Response) -> dict[str, Any]:
     if answer.status_code != httpx.codes.OK:
         raise UserError(
-            f"the environment at {url} refuses a {method} (HTTP {answer.status_code}): {_short(answer.text)}"
+            f"the environment at {url} refused a {method} (HTTP {answer.status_code}): {_short(answer.text)}"
         )
     try:
         if len(answer.content) > MOST_BYTES:
@@ -115,7 +119,7 @@ def _result(url: str, method: str, answer: httpx.Response) -> dict[str, Any]:
         raise
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(
-            f"what answers at {url} is no environment of affinetes ({type(error).__name__}: {_short(str(error))})"
+            f"the server at {url} is no environment of affinetes ({type(error).__name__}: {_short(str(error))})"
         ) from error
 
 

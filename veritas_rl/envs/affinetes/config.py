@@ -1,4 +1,4 @@
-"""What a person configures of an environment behind an address."""
+"""The settings of an environment behind a server."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from veritas_rl.errors import UserError
 
 @dataclass(frozen=True)
 class AffinetesConfig:
-    """Which sessions are asked for.
+    """The settings of the sessions of a server.
 
     Attributes:
         cases: The addresses of servers, as a list or with commas. Afterwards a tuple.
@@ -50,9 +50,9 @@ class AffinetesConfig:
             object.__setattr__(self, name, whole_number(name, getattr(self, name), least))
         urls = tuple(dict.fromkeys(check_address(url) for url in split_list(self.cases, "cases")))
         if not urls:
-            raise UserError("no server is named: env=affinetes:http://127.0.0.1:8000 names one")
+            raise UserError("the address of the server is missing; set env=affinetes:http://127.0.0.1:8000")
         object.__setattr__(self, "cases", urls)
-        # Each part of a task refuses what cannot work.
+        # Each part of a task checks its values.
         AffinetesParameters(self.first_task_id, self.rival)
         AffinetesManner(prompt=self.prompt, context=self.context, seconds=self.seconds, most_steps=self.most_steps)
         AffinetesPay(reward=self.reward, gamma=float(self.gamma), legal_share=float(self.legal_share))

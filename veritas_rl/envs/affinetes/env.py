@@ -1,4 +1,4 @@
-"""An environment that runs elsewhere as one of ours: `env=affinetes:http://127.0.0.1:8000`."""
+"""An environment behind a server: `env=affinetes:http://127.0.0.1:8000`."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ from veritas_rl.envs.task import SPLITS, Task, check_choice
 from veritas_rl.errors import UserError
 
 MOST_CHARACTERS = 200_000
-"""A longer reply is not sent."""
+"""The most characters of a reply; a longer one is not sent."""
 
 
 class AffinetesEnvironment(Environment):
     """The sessions of a server.
 
     Args:
-        address: The server that is asked where the settings name none.
+        address: The address of the default server.
     """
 
     name: ClassVar[str] = "affinetes"
@@ -34,7 +34,7 @@ class AffinetesEnvironment(Environment):
         self._address = address
 
     def read_config(self, values: Mapping[str, Any]) -> Any:
-        """The configuration; the server is that of the environment's name, where no other is given."""
+        """The configuration. The default server is that of the environment's name."""
         return super().read_config({"cases": self._address, **values})
 
     def catalogue(self, config: AffinetesConfig, split: str) -> Sequence[Task]:
@@ -59,10 +59,10 @@ class AffinetesEnvironment(Environment):
         return CaseTasks(config.cases, config.num_tasks_per_case, make)
 
     def start(self, task: Task) -> Session:
-        """A fresh session, opened on the server.
+        """A new session on the server.
 
         Raises:
-            UserError: The task is of another environment, or the server gives no session.
+            UserError: The task is of another environment, or the server starts no session.
         """
         if not isinstance(task, AffinetesTask):
             raise UserError(f"{task.id} is no task of a server")
@@ -77,7 +77,7 @@ class AffinetesEnvironment(Environment):
 class AffinetesSession(Session):
     """One session of a server, from the reset to its end.
 
-    The server writes what the model is shown, reads the replies and pays at the end: the last reward, cut to [0, 1].
+    The server writes the prompts, parses the replies, and pays at the end: the last reward, clipped to [0, 1].
     """
 
     def __init__(self, task: AffinetesTask) -> None:
@@ -140,13 +140,13 @@ class AffinetesSession(Session):
         return self._chat[-1]["content"] if self._chat else ""
 
     def _show(self, shown: Mapping[str, Any]) -> None:
-        """Take over what the server shows."""
+        """Set the turn from the server's answer."""
         self._chat.append({"role": "user", "content": str(shown.get("observation", ""))})
         if shown.get("done"):
             paid = shown.get("reward")
             known = isinstance(paid, int | float) and not isinstance(paid, bool) and math.isfinite(paid)
             if not known:
-                raise UserError(f"the environment at {self.task.case} pays no number: {paid!r}")
+                raise UserError(f"the environment at {self.task.case} returned a reward that is no number: {paid!r}")
             value = min(1.0, max(0.0, float(paid or 0.0)))
             if shown.get("truncated"):
                 self._score = Score(0.0, False, Reason.UNFINISHED, {"steps": self._steps})
@@ -154,12 +154,12 @@ class AffinetesSession(Session):
                 won = value > 0.5
                 self._score = Score(value, won, Reason.CORRECT if won else Reason.WRONG, {"steps": self._steps})
         elif not self._name:
-            raise UserError(f"the environment at {self.task.case} gave no session: {self.board(0)[:200]}")
+            raise UserError(f"the environment at {self.task.case} started no session: {self.board(0)[:200]}")
         elif self._steps >= self._manner.most_steps:
             self._end(0.0, Reason.UNFINISHED)
 
     def _end(self, value: float, reason: Reason) -> None:
-        """End a session that the server would go on with."""
+        """End a session that is not over on the server."""
         if reason.is_mistake:
             self.rejected = {0: reason}
         self._score = Score(value, False, reason, {"steps": self._steps})

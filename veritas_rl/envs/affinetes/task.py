@@ -1,4 +1,4 @@
-"""What a task behind an address adds to `Task`."""
+"""The task of an environment behind a server."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,11 +9,11 @@ from veritas_rl.errors import UserError
 
 @dataclass(frozen=True)
 class AffinetesParameters(Parameters):
-    """Which session of the server it is, beside the number.
+    """The server's session, in addition to its number.
 
     Attributes:
         first_task_id: The server's number of the first task.
-        rival: Whom the server sets against the model; "" leaves it to the server.
+        rival: The opponent that the server is asked for; "" leaves it to the server.
     """
 
     first_task_id: int = 0
@@ -25,11 +25,11 @@ class AffinetesParameters(Parameters):
 
 @dataclass(frozen=True)
 class AffinetesManner(Manner):
-    """How the server is asked.
+    """The limits of calls and sessions.
 
     Attributes:
-        seconds: The most for one call.
-        most_steps: A longer session ends as unfinished.
+        seconds: The most seconds for one call.
+        most_steps: The most steps of a session; a longer one ends as unfinished.
     """
 
     prompts: ClassVar[tuple[str, ...]] = ("full",)
@@ -47,7 +47,7 @@ class AffinetesManner(Manner):
 
 @dataclass(frozen=True)
 class AffinetesPay(Pay):
-    """What a session pays: what the server says."""
+    """The pay of a session, which the server decides."""
 
     rewards: ClassVar[tuple[str, ...]] = ("outcome",)
 
@@ -62,5 +62,5 @@ class AffinetesTask(Task):
 
     @property
     def task_id(self) -> int:
-        """The number by which the server knows it. Training and validation never ask for the same."""
+        """The server's number of the task. Training and validation never use the same number."""
         return self.parameters.first_task_id + 2 * self.k + (self.split == "val")

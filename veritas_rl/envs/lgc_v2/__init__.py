@@ -1,1 +1,1 @@
-"""Logic puzzles: nine types, each generated, solved and checked here, without a network and without a data set."""
+"""Logic puzzles of nine types, generated, solved and checked by this package without network or dataset."""

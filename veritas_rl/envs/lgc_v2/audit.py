@@ -1,6 +1,6 @@
-"""What a linter may ask of the puzzles, and the checks that only this environment needs.
+"""The facts of the puzzles for the linter, and this environment's own checks.
 
-The second way to an answer reads the text of the question and nothing else, see `second`.
+The second way to an answer reads only the text of the question, see `second`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -54,7 +54,7 @@ class LGCAudit(SingleAnswerAudit):
         return f"{count} questions"
 
     def near_misses_refused(self, tasks: Sequence[Task], note: Note) -> str:
-        """An answer that is nearly right pays nothing."""
+        """An answer that is almost right pays nothing."""
         count = 0
         for task, turn in self._asked(tasks, legal_share=0.0, reward="outcome"):
             for kind, wrong in turn.view.puzzle.near_misses():
@@ -66,7 +66,8 @@ class LGCAudit(SingleAnswerAudit):
         return f"{count} near misses"
 
     def every_way_to_write_it(self, tasks: Sequence[Task], note: Note) -> str:
-        """The right answer pays in every form, asked for or not, and two different answers in one form do not."""
+        """The right answer pays in every form, even if another form is asked for; two different answers in one form do
+        not."""
         count = 0
         for task, turn in self._asked(tasks, reward="outcome"):
             answer = turn.view.puzzle.answer
@@ -89,7 +90,7 @@ class LGCAudit(SingleAnswerAudit):
     def splits_share_no_puzzle(self, tasks: Sequence[Task], note: Note) -> str:
         """No puzzle of validation is in training, not even in another order or under other names."""
         if getattr(tasks[0].parameters, "first_seed", -1) >= 0:
-            raise NotApplicable("consecutive seeds are not kept apart")
+            raise NotApplicable("with first_seed the splits may share puzzles")
         seeds = (tasks[0].seed, tasks[0].seed + 1)
         forms: dict[str, dict[str, str]] = {"train": {}, "val": {}}
         for split, found in forms.items():

@@ -1,4 +1,4 @@
-"""What a person configures of the puzzles."""
+"""The settings of the puzzles."""
 
 import re
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ _CASE = re.compile(r"(\w+)_level_(\d)")
 
 @dataclass(frozen=True)
 class LGCConfig(SingleAnswerConfig):
-    """Which puzzles are asked.
+    """The settings of puzzle tasks.
 
     Attributes:
         cases: Types of puzzles, such as sudoku for all its levels or sudoku_level_1 for one. A list, or a text with
@@ -43,7 +43,7 @@ class LGCConfig(SingleAnswerConfig):
         super().__post_init__()
         levels = tuple(dict.fromkeys(whole_number("levels", level, 1) for level in _listed(self.levels)))
         if wrong := [level for level in levels if level not in LEVELS]:
-            raise UserError(f"levels are {LEVELS[0]} (the easiest) to {LEVELS[-1]}, {wrong[0]} was given")
+            raise UserError(f"levels go from {LEVELS[0]} (the easiest) to {LEVELS[-1]}, {wrong[0]} was given")
         object.__setattr__(self, "levels", levels)
         if levels:
             each = [
@@ -52,7 +52,7 @@ class LGCConfig(SingleAnswerConfig):
             object.__setattr__(self, "cases", tuple(dict.fromkeys(case for cases in each for case in cases)))
         if str(self.first_seed) != str(DRAWN):
             object.__setattr__(self, "first_seed", whole_number("first_seed", self.first_seed, 0))
-        # Each part of a task refuses what cannot work.
+        # Each part of a task checks its values.
         LGCParameters(self.first_seed)
         LGCManner(prompt=self.prompt, language=self.language)
         Pay(reward=self.reward, legal_share=self.legal_share)
@@ -73,7 +73,7 @@ def case_of(name: str, level: int) -> str:
 
 
 def split_case(case: str) -> tuple[str, int]:
-    """The type and the level of a case; level 0 where it names none."""
+    """The type and the level of a case; level 0 if the case names none."""
     found = _CASE.fullmatch(case)
     return (found[1], int(found[2])) if found else (case, 0)
 

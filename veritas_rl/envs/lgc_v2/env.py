@@ -21,22 +21,22 @@ from veritas_rl.permutation import Permutation
 from veritas_rl.seeding import digest
 
 VALIDATION_SHARE = 0.25
-"""The share of forms that is kept for validation."""
+"""The share of forms in validation."""
 
 SEEDS_OF_A_TASK = 64
-"""Seeds that a task tries, in order, until a puzzle belongs to its split."""
+"""The most seeds that a task tries until a puzzle belongs to its split."""
 
 LAST_LINE, WHOLE = "line", "text"
-"""The forms in which a brief question is answered: one line, or several."""
+"""The forms of the answer to a brief question: one line, or several lines."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A puzzle as a task asks it.
+    """The puzzle of a task.
 
     Attributes:
-        kind: Its type.
-        seed: Its seed.
+        kind: The type of the puzzle.
+        seed: The seed of the puzzle.
         puzzle: The puzzle.
     """
 
@@ -46,7 +46,7 @@ class Question:
 
     @property
     def task_id(self) -> int:
-        """The number by which people name it."""
+        """The puzzle's task id."""
         return task_id_of(self.kind, self.seed)
 
 
@@ -84,7 +84,7 @@ class LGCEnvironment(Environment):
         return config.tasks(split, make)
 
     def start(self, task: Task) -> Session:
-        """A fresh session of a task.
+        """A new session of a task.
 
         Raises:
             UserError: The task is of another environment, or its case does not exist.
@@ -106,33 +106,35 @@ class LGCEnvironment(Environment):
         return SingleAnswerSession(task, turn, lambda reply: judge(reply, asked, form))
 
     def group(self, task: Task) -> str:
-        """The type and the level, as a case names them."""
+        """The type and the level."""
         name, level = split_case(task.case)
         return task.case if level else case_of(name, level_of(_question_of(task).seed))
 
     def name_of(self, task: Task) -> TaskName:
-        """The whole number that names the puzzle, its type, and the puzzle's own seed."""
+        """The puzzle's task id, its type, and its seed."""
         asked = _question_of(task)
         return TaskName(asked.task_id, asked.kind.name, asked.seed)
 
     def settings_from(self, task_id: int, count: int) -> Mapping[str, Any]:
-        """The type and the first seed of the puzzles from an id on.
+        """The type and the first seed of consecutive puzzles from a task id on.
 
         Raises:
-            UserError: No type has this number, or the type has not so many ids from there on.
+            UserError: No type has this number, or the type has too few ids from there on.
         """
         kind, seed = parts_of(task_id)
         if seed + count > SEEDS:
             last = task_id_of(kind, SEEDS - 1)
-            raise UserError(f"the last task id of {kind.name} is {last}: {task_id} leaves {SEEDS - seed}, not {count}")
+            raise UserError(
+                f"the last task id of {kind.name} is {last}; from {task_id} on there are {SEEDS - seed}, not {count}"
+            )
         return {"cases": kind.name, "first_seed": seed}
 
     def equivalence_class(self, task: Task) -> str:
-        """Puzzles are one class if they are the same but for order and names."""
+        """Puzzles belong to one class if they differ only in order and names."""
         return _form_of(_question_of(task))
 
     def audit(self) -> Audit:
-        """Labels checked in a second way, and wrong answers that must not pay."""
+        """A second way to check the answers, and wrong answers that must not pay."""
         return LGCAudit(self.start)
 
     def turn_class(self, task: Task, turn: Turn) -> str:
@@ -163,12 +165,12 @@ def worked(puzzle: Puzzle, language: str) -> str:
 
 
 def judge(reply: Reply, asked: Question, form: str) -> Score:
-    """Score a reply: 1 for a right answer, 0 for every other one.
+    """Score a reply: 1 for a right answer, else 0.
 
     Args:
-        reply: Anything.
+        reply: Any reply.
         asked: The puzzle.
-        form: The form in which the answer is asked for, a key of `FORMS`; it is looked for first.
+        form: The form that the prompt asks for, a key of `FORMS`; it is tried first.
     """
     text = answer_text(reply)
     said = text if isinstance(text, Reason) else one_answer(text, asked.puzzle.read, form)
@@ -179,7 +181,7 @@ def judge(reply: Reply, asked: Question, form: str) -> Score:
 
 
 def split_of(form: str) -> str:
-    """The split that a form belongs to, whatever the seed."""
+    """The split of a form, independent of the seed."""
     return "val" if digest("split", "lgc-v2", form) < VALIDATION_SHARE * 2**64 else "train"
 
 
@@ -198,7 +200,7 @@ def _question(case: str, k: int, seed: int, split: str, first_seed: int) -> Ques
     name, level = split_case(case)
     kind = kind_of(name)
     if level and level not in LEVELS:
-        raise UserError(f"{case!r} is no case of lgc-v2: levels are {LEVELS[0]} to {LEVELS[-1]}")
+        raise UserError(f"{case!r} is no case of lgc-v2; levels go from {LEVELS[0]} to {LEVELS[-1]}")
     if first_seed != DRAWN:
         number = first_seed + (k if not level else _to_level(first_seed, level) + k * len(LEVELS))
         return Question(kind, number, puzzle_of(name, number))
@@ -214,5 +216,5 @@ def _question(case: str, k: int, seed: int, split: str, first_seed: int) -> Ques
 
 
 def _to_level(seed: int, level: int) -> int:
-    """How far the next seed of a level is."""
+    """The distance to the next seed of a level."""
     return (level - level_of(seed)) % len(LEVELS)

@@ -1,6 +1,6 @@
 """Arithmetic in an answer, parsed into exact fractions: whole numbers, + - * /, signs and parentheses, nothing else.
 
-No text is ever evaluated as a program. Numbers, depth and length are bounded, so no text makes the work large:
+No text is evaluated as a program. Numbers, depth and length are bounded, so the work is small for every text:
 `9^9^9^9`, powers, factorials, names, function calls and the digits of other scripts are no expressions.
 """
 
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 MAX_CHARACTERS = 400
-"""A longer text is no expression."""
+"""The most characters of an expression."""
 
 MAX_DEPTH = 50
-"""Parentheses around parentheses, at most."""
+"""The deepest nesting of parentheses."""
 
 MAX_DIGITS = 6
-"""Digits of the longest number."""
+"""The most digits of a number."""
 
 _TOKEN = re.compile(r"\s*(?:(?P<number>[0-9]+)|(?P<sign>[-+*/()]))")
 _SQUARE = str.maketrans("[]", "()")
@@ -32,11 +32,11 @@ _OPERATIONS: Mapping[str, Callable[[Fraction, Fraction], Fraction]] = {
 
 @dataclass(frozen=True)
 class Expression:
-    """What an expression is worth and what it is made of.
+    """The value and the numbers of an expression.
 
     Attributes:
-        value: Its exact value.
-        numbers: The numbers that it uses, in ascending order; a number that is used twice is listed twice.
+        value: The exact value.
+        numbers: The used numbers, ascending; a number that is used twice is listed twice.
     """
 
     value: Fraction
@@ -44,7 +44,7 @@ class Expression:
 
 
 def parsed(text: str) -> Expression | None:
-    """The expression that a whole text is; None if it is none, or divides by zero.
+    """The expression of a whole text; None if the text is no expression or divides by zero.
 
     Operators of equal rank group from the left. One sign may stand before an operand. A number has no leading zero.
     Square brackets count as parentheses, and an x between blanks as a times sign.
@@ -103,7 +103,7 @@ def parsed(text: str) -> Expression | None:
 
 
 def _apply(values: list[Fraction], waiting: list[str], least: int) -> bool:
-    """Carry out what waits, from the end, down to a rank; whether nothing was divided by zero."""
+    """Apply the waiting operators, from the end, down to a rank; return whether no division was by zero."""
     while waiting and _RANK[waiting[-1]] >= least:
         operator = waiting.pop()
         right = values.pop()

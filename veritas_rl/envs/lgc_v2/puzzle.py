@@ -1,8 +1,8 @@
-"""What a kind of puzzle is, and what a puzzle knows: its question, its answer, and how others' answers are judged.
+"""The interfaces of kinds of puzzles and of puzzles: question, answer, and verifier.
 
-A kind stands in one file of `kinds/`: a frozen configuration for each level, the generator, and the verifier. A puzzle
-depends on its kind and its seed alone. The level is a part of the seed: `level = seed % 5 + 1`, so that consecutive
-seeds go through all levels.
+Each kind has a file in `kinds/` with a frozen configuration for each level, the generator, and the verifier. A puzzle
+depends only on its kind and its seed. The level follows from the seed, `level = seed % 5 + 1`, so consecutive seeds go
+through all levels.
 """
 
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from veritas_rl.permutation import Permutation
 
 LANGUAGES = ("en", "zh")
-"""The languages in which questions are asked."""
+"""The languages of the questions."""
 
 LEVELS = (1, 2, 3, 4, 5)
 """The levels, the easiest first. The middle and upper ones have the sizes of the public environment."""
@@ -24,7 +24,7 @@ SEEDS = 100_000_000
 """Seeds of each type: 0 to SEEDS - 1."""
 
 LARGEST_ORDERED = 1 << 60
-"""Among more puzzles than this, 10,000 draws repeat with a chance below 1 in 10^10."""
+"""The number of puzzles above which 10,000 draws repeat with a probability below 10^-10."""
 
 
 def level_of(seed: int) -> int:
@@ -33,13 +33,13 @@ def level_of(seed: int) -> int:
 
 
 def indexed(number: int, space: int, random: Random, *words: object) -> int:
-    """An index into a space of puzzles: consecutive numbers give different ones, as long as there are any.
+    """An index into a space of puzzles. Consecutive numbers give different indices until all are used.
 
     Args:
-        number: Which of the level.
-        space: How many puzzles there are.
-        random: Draws where the space is so large that draws do not repeat.
-        words: What the order depends on: the kind and the level.
+        number: The number of the puzzle within its level.
+        space: The number of puzzles.
+        random: Draws the index if the space is so large that draws do not repeat.
+        words: The seed of the order: the kind and the level.
     """
     return Permutation(space, *words)[number % space] if space <= LARGEST_ORDERED else random.randrange(space)
 
@@ -67,53 +67,53 @@ def places_of(count: int, index: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Puzzle(ABC):
-    """One puzzle, with all that is needed to ask it and to judge an answer. It holds plain values and is immutable."""
+    """One puzzle with its question and its verifier. It has plain values and is immutable."""
 
     @abstractmethod
     def question(self, language: str) -> str:
-        """The whole question, which ends with how to write the answer."""
+        """The whole question; its end describes the format of the answer."""
 
     @property
     @abstractmethod
     def brief(self) -> str:
-        """The bare puzzle, without rules and without how to answer: for a model too small to read."""
+        """The puzzle without rules and without the format of the answer, for a model too small to read."""
 
     @property
     @abstractmethod
     def answer(self) -> str:
-        """A right answer, bare, on one line or on several."""
+        """A right answer without markup, on one or several lines."""
 
     @abstractmethod
     def steps(self, language: str) -> str:
-        """How a solver finds the answer, step by step, in words that do not yet name it in the form that is asked."""
+        """The steps of a solution in words, without the answer in the required form."""
 
     @abstractmethod
     def final(self, language: str) -> str:
-        """The right answer, written as the question asks for it."""
+        """The right answer in the required form."""
 
     @property
     @abstractmethod
     def form(self) -> str:
-        """Equal for puzzles that are the same but for order and names. No form is in training and in validation."""
+        """The form of the puzzle, equal for puzzles that differ only in order and names. No form is in both splits."""
 
     @abstractmethod
     def read(self, said: str) -> Hashable | None:
-        """What an answer says, in a form in which equal answers are equal; None if it is no answer to this puzzle.
+        """Parse an answer. Equal answers give equal values; None is no answer to this puzzle.
 
         Args:
-            said: A box, a code block or a line that a model wrote: anything, up to 100,000 characters. The work is
-                linear in its length.
+            said: The text of a box, a code block or a line of a reply, up to 100,000 characters. The work is linear in
+                its length.
         """
 
     @abstractmethod
     def is_right(self, said: Any) -> bool:
-        """Whether what `read` returned solves the puzzle. It raises nothing."""
+        """Whether a value of `read` solves the puzzle. It never raises."""
 
     @abstractmethod
     def near_misses(self) -> Iterator[tuple[str, str]]:
-        """Wrong answers that are nearly right, as pairs of a name and an answer that is bare as `answer` is.
+        """Wrong answers that are almost right, as pairs of a name and an answer without markup.
 
-        An off-by-one, a swapped option, a closing bracket too many. Each of them must be refused.
+        Examples are an off-by-one, a swapped option, or an extra closing bracket. Each must be refused.
         """
 
 
@@ -121,9 +121,9 @@ class PuzzleKind(ABC):
     """One type of puzzle.
 
     Attributes:
-        name: The type's name.
-        type_id: Its number: a task id is `type_id * 10^8 + seed`.
-        asked_in: The form in which the question asks for the answer: a key of `envs.answers.FORMS`.
+        name: The name of the type.
+        type_id: The number of the type; a task id is `type_id * 10^8 + seed`.
+        asked_in: The required form of the answer, a key of `envs.answers.FORMS`.
         levels: The configuration of each level: a frozen dataclass that validates itself.
     """
 
@@ -137,8 +137,8 @@ class PuzzleKind(ABC):
         """A puzzle.
 
         Args:
-            level: Its level.
-            number: Which of the level, counted from 0: the seed without the level. A kind of few puzzles takes the
-                puzzle, or a part of it, by this number, so that consecutive numbers do not repeat.
-            random: Seeded with the kind and the seed.
+            level: The level.
+            number: The number of the puzzle within its level, from 0. A kind with few puzzles selects the puzzle, or a
+                part of it, by this number, so that consecutive numbers do not repeat.
+            random: A generator seeded with the kind and the seed.
         """

@@ -147,7 +147,7 @@ def most_constrained(possible: Possible) -> int:
         exactly = at_least[count] & ~(at_least[count + 1] if count < SIZE else 0)
         if exactly:
             return exactly & -exactly
-    raise ValueError("every cell is filled")
+    raise ValueError("the sudoku has no empty cell")
 
 
 def written(possible: Possible) -> str:

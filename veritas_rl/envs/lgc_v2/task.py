@@ -1,4 +1,4 @@
-"""What a puzzle task adds to `Task`."""
+"""The task of a puzzle."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,16 +9,16 @@ from veritas_rl.errors import UserError
 
 PROMPTS = ("full", "brief")
 DRAWN = -1
-"""The value of `first_seed` where seeds are drawn."""
+"""The value of `first_seed` for drawn seeds."""
 
 
 @dataclass(frozen=True)
 class LGCParameters(Parameters):
-    """What chooses the puzzle, beside what every task has.
+    """The environment's own part of the identity.
 
     Attributes:
-        first_seed: Task k is the puzzle of seed `first_seed + k`, whatever its split; -1 draws seeds so that no
-            puzzle of validation is in training.
+        first_seed: Task k is the puzzle of seed `first_seed + k` in both splits; -1 draws seeds so that no puzzle of
+            validation is in training.
     """
 
     first_seed: int = DRAWN
@@ -30,7 +30,7 @@ class LGCParameters(Parameters):
 
 @dataclass(frozen=True)
 class LGCManner(Manner):
-    """How a puzzle is shown: "full" says what is asked and how to answer, "brief" shows the bare puzzle.
+    """How a puzzle is shown: "full" with rules and format of the answer, "brief" as the puzzle alone.
 
     Attributes:
         language: The language of the question, "en" or "zh".

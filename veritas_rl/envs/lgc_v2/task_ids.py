@@ -1,4 +1,4 @@
-"""The ids by which people name puzzles: `type * 10^8 + seed`, one whole number for each puzzle, which never changes."""
+"""Task ids of puzzles: `type * 10^8 + seed`, one whole number for each puzzle, which never changes."""
 
 from functools import lru_cache
 
@@ -28,10 +28,10 @@ def parts_of(task_id: int) -> tuple[PuzzleKind, int]:
 
 
 def kind_of(name: str) -> PuzzleKind:
-    """The kind with this name.
+    """The kind of this name.
 
     Raises:
-        UserError: There is none; the nearest names are listed.
+        UserError: There is no such kind; the message lists the nearest names.
     """
     if name not in KINDS:
         raise unknown("puzzle type", name, KINDS)

@@ -1,8 +1,8 @@
 """A reward linter: plays an environment through the protocol of `envs/base.py` and looks for misleading rewards.
 
-`checks` holds the checks, `hostile` the replies that must never pay, `processes` what is played twice in processes with
-different hash seeds, `findings` what comes out, `run` puts these together, and `report` shows it. Nothing here knows
-any environment: what only the environment knows, such as whose turn it truly is, it reports through its `Audit`.
+`checks` has the checks, `hostile` the replies that must never pay, `processes` the replays in processes with other hash
+seeds, `findings` the results, `run` the whole run, and `report` the output. The linter knows no environment: facts such
+as whose turn it is come from the environment's `Audit`.
 
     python train/tools/lint_env.py --env openspiel --cases "hex(board_size=5),leduc_poker" --tasks 8
 """

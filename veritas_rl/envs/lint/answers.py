@@ -1,4 +1,4 @@
-"""The checks of what legal answers pay, of how tasks differ, and of what the configuration changes."""
+"""Checks of the pay of legal answers, of the differences between tasks, and of the configuration."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,20 +11,20 @@ from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 
 MOST_TRIED = 40
-"""Legal answers of one task that are tried, evenly spread if it has more."""
+"""The most legal answers of a task that are tried, evenly spread."""
 SPELLED_TASKS = 2
-"""Tasks of which every spelling of one answer must pay the same by outcome."""
+"""The number of tasks for which every spelling of one answer must have the same value."""
 FEWEST_ESTIMATES = 8
-"""From so many estimated values on, it is no coincidence that all lie at the ends and in the middle of the scale."""
+"""The number of estimated values from which it is no coincidence that all are 0, 0.5 or 1."""
 MOST_ERRORLESS = 0.5
 """The share of estimated values that may have the error 0."""
 CERTAIN = (0.0, 0.5, 1.0)
-"""What a single finished game is worth."""
+"""The values of a single finished game."""
 BOX = "\\boxed{"
 
 
 def legal_answers_taken(case: Case, log: Log) -> str:
-    """Every documented spelling of a legal answer is taken; two spellings of one answer pay the same."""
+    """Every documented spelling of a legal answer is accepted, and two spellings of one answer have the same value."""
     tried = known = 0
     for index, (task, turns) in enumerate(case.asked):
         for turn in turns[:1]:
@@ -62,16 +62,16 @@ def legal_answers_taken(case: Case, log: Log) -> str:
 
 
 def _spread(things: Sequence[Any], most: int) -> list[Any]:
-    """At most so many things, evenly spread, the first and the last among them."""
+    """At most `most` items, evenly spread, including the first and the last."""
     if len(things) <= most:
         return list(things)
     return [things[round(index * (len(things) - 1) / (most - 1))] for index in range(most)]
 
 
 def values_of_many_playouts(case: Case, log: Log) -> str:
-    """An estimated value is a mean of many playouts: it has an error that shrinks with their number."""
+    """An estimated value is a mean of many playouts, whose error shrinks with their number."""
     if case.no_outcome:
-        raise NotApplicable(f"legal answers pay alike: {case.no_outcome}")
+        raise NotApplicable(f"all legal answers have the same value: {case.no_outcome}")
     values, errors, exact, others = [], {"fine": [], "coarse": []}, 0, set()
     errorless: list[tuple[str, float]] = []
     for task, turns in case.asked:
@@ -103,7 +103,7 @@ def values_of_many_playouts(case: Case, log: Log) -> str:
     certain = len(values) >= FEWEST_ESTIMATES and all(value in CERTAIN for value in values)
     if certain and not _finer_scale_shows_means(case, log):
         log.found("", f"all {len(values)} estimated values are 0, 1/2 or 1, as of one single playout each")
-    # Without those that a few playouts call sure: where results are rare, more playouts may be the first to meet one.
+    # Values of 0 or 1 after few playouts are left out, because more playouts may find the first rare result.
     both = [pair for pair in zip(errors["fine"], errors["coarse"], strict=True) if all(pair)]
     left = sum(fine for fine, _ in both) / (sum(rough for _, rough in both) or 1)
     if len(both) >= FEWEST_ESTIMATES and left > 0.8:
@@ -114,8 +114,8 @@ def values_of_many_playouts(case: Case, log: Log) -> str:
 
 
 def _finer_scale_shows_means(case: Case, log: Log) -> bool:
-    """Whether on the scale "utility" some value moves with the number of playouts. If random games are
-    practically decided, as after random bids in bridge, only that distinguishes a mean from a single game."""
+    """Whether some value on the scale "utility" changes with the number of playouts. If random games are practically
+    decided, as after random bids in bridge, only this scale distinguishes a mean from a single game."""
     for task, turns in case.asked:
         fine = case.audit.finer(task)
         if fine is None:
@@ -130,7 +130,7 @@ def _finer_scale_shows_means(case: Case, log: Log) -> bool:
 
 
 def tasks_distinct(case: Case, log: Log) -> str:
-    """Tasks ask different questions, as far as there are so many."""
+    """Tasks ask different questions, if there are enough questions."""
     first: dict[str, str] = {}
     twins: list[tuple[str, str]] = []
     for task, turns in case.asked:
@@ -140,7 +140,7 @@ def tasks_distinct(case: Case, log: Log) -> str:
         first.setdefault(shown, task.id)
     exist = case.audit.question_count(case.tasks[0])
     if len(case.tasks) < 2:
-        raise NotApplicable("one task alone")
+        raise NotApplicable("there is only one task")
     wanted = len(case.asked) if exist is None else min(exist, len(case.asked))
     if len(first) < wanted:
         log.found(
@@ -150,12 +150,12 @@ def tasks_distinct(case: Case, log: Log) -> str:
 
 
 def format_stated(case: Case, log: Log) -> str:
-    """Where answers stand in a box, the prompt says so."""
+    """The prompt states the box if answers must be in a box."""
     boxed = [(task, turn) for task, turns in case.asked for turn in turns if _is_boxed(turn)]
     if case.tasks[0].manner.prompt == "brief":
-        raise NotApplicable("prompt=brief shows the position alone")
+        raise NotApplicable("prompt=brief shows only the position")
     if not boxed:
-        raise NotApplicable("no answer stands in a box")
+        raise NotApplicable("answers need no box")
     for task, turn in boxed:
         if BOX not in said(turn):
             log.found(task.id, f"the prompt does not name \\boxed{{}}: {quote(said(turn)[-60:])}")
@@ -167,12 +167,12 @@ def _is_boxed(turn: Turn) -> bool:
 
 
 def settings_read(environment: Environment, settings: Mapping[str, Any], log: Log) -> str:
-    """Every documented key that is known here changes the tasks, and a selection selects every name in it.
+    """Every documented key of the configuration changes the tasks, and a selecting key selects every name.
 
     Args:
-        environment: Whose configuration.
-        settings: What is set beside the key that is tried.
-        log: Where findings go.
+        environment: The environment.
+        settings: The settings besides the tested key.
+        log: Records findings.
     """
     read = []
     for key, tried in environment.audit().settings.items():
@@ -191,12 +191,12 @@ def settings_read(environment: Environment, settings: Mapping[str, Any], log: Lo
         with log.guard(""):
             read.append(_selected(environment, *selection, log))
     if not read:
-        raise NotApplicable("no documented key is known here")
+        raise NotApplicable("the environment reports no keys to test")
     return ", ".join(read)
 
 
 def _head(environment: Environment, settings: Mapping[str, Any]) -> tuple[int, list[Task]] | None:
-    """How many tasks a configuration gives, and the first of them; None where it cannot be."""
+    """The number of tasks of a configuration, and the first ones; None if the configuration is invalid."""
     try:
         tasks = environment.catalogue(environment.read_config(settings), "train")
     except UserError:
@@ -207,7 +207,7 @@ def _head(environment: Environment, settings: Mapping[str, Any]) -> tuple[int, l
 def _selected(environment: Environment, key: str, names: Sequence[str], log: Log) -> str:
     given = ",".join(names)
     tasks = environment.catalogue(environment.read_config({key: given}), "train")
-    # A name selects cases, or one case of its own whose tasks are in several groups.
+    # A name selects cases, or a single case whose tasks belong to several groups.
     found = list(dict.fromkeys(task.case if task.case in names else environment.group(task) for task in tasks))
     if missing := [name for name in names if name not in found]:
         log.found("", f'{key}="{given}" gives {", ".join(found)} alone, without {", ".join(missing)}')

@@ -1,4 +1,4 @@
-"""One case as the linter sees it: its tasks, what they ask, and what is played of them."""
+"""One case of a linted environment: its tasks, their turns, and played games."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -10,22 +10,22 @@ from veritas_rl.envs.lint.processes import Item, Outcome, random_game, settle
 from veritas_rl.envs.task import Task
 
 GAMES = 8
-"""Whole games that are played of a case, at most."""
+"""The most whole games that are played of a case."""
 DECISIONS = 600
-"""Decisions of all whole games of a case together; games that would need more are cut."""
+"""The most decisions of all whole games of a case together; longer games are cut."""
 TWIN_GAMES, TWIN_DECISIONS = 2, 60
-"""Whole games that are played in other processes too, and their decisions at most."""
+"""The number of whole games that are repeated in other processes, and their most decisions."""
 
 
 class Case:
-    """What is asked of one case, asked once.
+    """The cached turns and games of one case.
 
     Args:
-        environment: Whose case.
+        environment: The environment.
         name: The case.
-        tasks: Its tasks.
-        games: Tasks of whole games of the case; empty where the environment has none.
-        no_outcome: Why the tasks pay only for being legal; "" where they pay by outcome.
+        tasks: The tasks of the case.
+        games: Tasks of whole games of the case; empty if the environment has none.
+        no_outcome: Why the tasks pay only for legal answers; "" if they pay by outcome.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Case:
 
     @cached_property
     def asked(self) -> list[tuple[Task, list[Turn]]]:
-        """Each task with the turns that it begins with; without those that do not start, which `broken` names."""
+        """Each task with its first turns, without tasks that do not start; those are in `broken`."""
         found = []
         for task in self.tasks:
             try:
@@ -51,7 +51,7 @@ class Case:
 
     @cached_property
     def broken(self) -> dict[str, Exception]:
-        """What tasks raised that do not start, by their ids."""
+        """The errors of tasks that do not start, by task id."""
         return {}
 
     @cached_property
@@ -72,7 +72,7 @@ class Case:
 
     @cached_property
     def items(self) -> list[Item]:
-        """What is played in other processes too: an early and a late answer to each task, and a few whole games."""
+        """The items for other processes: an early and a late answer to each task, and a few whole games."""
         replies = [
             Item(self.audit.coarse(task).to_dict(), reply)
             for task, turns in self.asked
@@ -83,40 +83,40 @@ class Case:
 
     @cached_property
     def settled(self) -> list[tuple[Outcome, dict[int, Score]]]:
-        """What came of `items` here."""
+        """The outcomes of `items` in this process."""
         return [settle(self.environment, item) for item in self.items]
 
     def facts(self, turn: Turn) -> TurnFacts | None:
-        """The truth about a turn."""
+        """The facts of a turn."""
         return self.audit.facts(turn)
 
     def spellings(self, turn: Turn) -> list[str]:
-        """Every whole reply that is documented as a legal answer."""
+        """All documented replies that are legal answers."""
         facts = self.facts(turn)
         known = [reply for legal in facts.legal for reply in legal.replies] if facts else []
         return known or list(turn.answers)
 
     def answer(self, task: Task, seat: int, reply: Reply) -> Score:
-        """The score of one seat's first reply to a task; other seats that are asked at once answer legally.
+        """The score of one seat's first reply to a task; other seats that move at the same time answer legally.
 
         Raises:
-            RuntimeError: The session goes on after it.
+            RuntimeError: The session continues after the reply.
         """
         session = self.environment.start(task)
         turns = session.turns()
         session.step({turn.seat: reply if turn.seat == seat else Reply(turn.answers[0]) for turn in turns})
         if session.turns():
-            raise RuntimeError("the session goes on")
+            raise RuntimeError("the session continues after a single answer")
         return session.scores()[seat]
 
 
 def _ends(turn: Turn) -> list[str]:
-    """An early and a late answer; the solution and a wrong one where answers are not listed."""
+    """An early and a late answer; if answers are not listed, the solution and a wrong answer."""
     if turn.answers:
         return [turn.answers[0], turn.answers[-1]]
     return [turn.solution, "a wrong answer"] if turn.solution else []
 
 
 def said(turn: Turn) -> str:
-    """All that a turn shows."""
+    """The whole text of a turn."""
     return "\n".join(message["content"] for message in turn.messages)

@@ -1,4 +1,4 @@
-"""The checks of one case. Each takes the case and a log, notes what it finds, and gives what it has looked at."""
+"""The checks of one case. Each takes the case and a log, records findings, and returns a remark on what it checked."""
 
 import math
 from collections.abc import Callable
@@ -14,17 +14,17 @@ from veritas_rl.seeding import generator
 Check = Callable[[Case, Log], str]
 
 REDEALS = 4
-"""States that the seat cannot distinguish, for each task."""
+"""The number of indistinguishable states that are compared for each task."""
 LEAST_GAP = 0.25
-"""How much more a win must be worth than a loss, on average."""
+"""The least difference between the mean values of wins and losses."""
 SEAT_TASKS = 120
-"""Whole games among which trained seats are counted: a multiple of 2, 3, 4, 5 and 6."""
+"""The number of whole games over which trained seats are counted: a multiple of 2, 3, 4, 5 and 6."""
 MOST_STEPS = 200
-"""A game that is passed round is left after so many steps."""
+"""The most steps of a game with rotated seats."""
 
 
 def mistakes_pay_nothing(case: Case, log: Log) -> str:
-    """Empty, garbled, several and impossible answers are worth 0 in every reward mode, and no success."""
+    """Empty, garbled, multiple and impossible answers have the value 0 in every reward mode and are no success."""
     count = 0
     for task, turns in case.asked:
         for turn in turns[:1]:
@@ -39,7 +39,7 @@ def mistakes_pay_nothing(case: Case, log: Log) -> str:
 
 
 def values_in_range(case: Case, log: Log) -> str:
-    """Values and rewards lie in [0, 1], and nothing that is legal raises."""
+    """Values and rewards are in [0, 1], and legal answers raise no errors."""
     scores: list[tuple[Task, Score]] = []
     for item, (outcome, found) in zip(case.items, case.settled, strict=True):
         task = item.task_in(case.environment)
@@ -50,24 +50,24 @@ def values_in_range(case: Case, log: Log) -> str:
     for task, score in scores:
         if not all(0 <= value <= 1 for value in (score.value, *rewards(score, task))):
             log.found(task.id, f"value {score.value:.6g} ({score.reason})")
-    _tell_broken(case, log)
+    _report_broken(case, log)
     values = [score.value for _, score in scores]
     return f"{len(values)} values" + (f" from {min(values):.3g} to {max(values):.3g}" if values else "")
 
 
 def rewards(score: Score, task: Task) -> list[float]:
-    """What a score of a task would pay in every reward mode."""
+    """The rewards of a score in every reward mode."""
     return [shape(score, task.replace(reward=reward)) for reward in task.pay.rewards]
 
 
-def _tell_broken(case: Case, log: Log) -> None:
+def _report_broken(case: Case, log: Log) -> None:
     for name, error in case.broken.items():
         with log.guard(name):
             raise error
 
 
 def same_everywhere(case: Case, log: Log, twins: list[list[Outcome]]) -> str:
-    """The same answer is shown the same and paid the same in processes of other hash seeds and another order."""
+    """Prompts and pay of the same answer are equal in processes with other hash seeds and another order."""
     here = [outcome for outcome, _ in case.settled]
     for item, *outcomes in zip(case.items, here, *twins, strict=True):
         if len(set(outcomes)) > 1:
@@ -79,7 +79,8 @@ def same_everywhere(case: Case, log: Log, twins: list[list[Outcome]]) -> str:
 
 
 def asked_seat_has_to_act(case: Case, log: Log) -> str:
-    """Nobody is asked at a chance node or at the end, those who move at once are all asked, each for own actions."""
+    """No seat is asked at chance nodes or at the end, and all seats that move simultaneously are asked for their
+    actions."""
     steps = 0
     for task, turns in case.asked + [(task, turns) for task, rounds, _ in case.played for turns in rounds]:
         if not turns:
@@ -87,7 +88,7 @@ def asked_seat_has_to_act(case: Case, log: Log) -> str:
         for turn in turns:
             facts = case.facts(turn)
             if facts is None:
-                raise NotApplicable("the environment does not say whose turn it is")
+                raise NotApplicable("the environment does not report whose turn it is")
             steps += 1
             legal = tuple(legal.replies[0] for legal in facts.legal)
             if turn.seat not in facts.to_act:
@@ -105,15 +106,15 @@ def asked_seat_has_to_act(case: Case, log: Log) -> str:
 
 
 def legal_answers_listed(case: Case, log: Log) -> str:
-    """A full prompt lists every legal answer on a line of its own."""
+    """A full prompt lists each legal answer on its own line."""
     if case.tasks[0].manner.prompt != "full":
-        raise NotApplicable(f"prompt={case.tasks[0].manner.prompt} lists none by itself")
+        raise NotApplicable(f"prompt={case.tasks[0].manner.prompt} lists no answers")
     most = 0
     for task, turns in case.asked:
         for turn in turns:
             facts = case.facts(turn)
             if facts is None:
-                raise NotApplicable("the environment does not say the legal answers")
+                raise NotApplicable("the environment does not report the legal answers")
             lines = set(said(turn).splitlines())
             missing = [legal.line for legal in facts.legal if legal.line not in lines]
             most = max(most, len(facts.legal))
@@ -123,7 +124,7 @@ def legal_answers_listed(case: Case, log: Log) -> str:
 
 
 def asked_phase_shown(case: Case, log: Log) -> str:
-    """The prompt describes the phase of the game that is asked about, and no other one."""
+    """The prompt describes the current phase of the game and no other phase."""
     if case.tasks[0].manner.prompt == "brief":
         raise NotApplicable("prompt=brief describes no phase")
     count = 0
@@ -137,18 +138,18 @@ def asked_phase_shown(case: Case, log: Log) -> str:
                     wrong = "lacks" if belongs else "has, in another phase,"
                     log.found(task.id, f"the prompt {wrong} the line {quote(beginning)}")
     if not count:
-        raise NotApplicable("no phases are known of it")
+        raise NotApplicable("the game has no known phases")
     return f"{count} turns"
 
 
 def nothing_hidden_shown(case: Case, log: Log) -> str:
-    """Prompts, answers and seats are the same in states that the seat cannot distinguish."""
+    """Prompts, answers and seats are equal in states that the seat cannot distinguish."""
     count = covered = 0
     for task, turns in case.asked:
         for turn in turns[:1]:
             facts = case.facts(turn)
             if facts is None:
-                raise NotApplicable("the environment does not say what is hidden")
+                raise NotApplicable("the environment does not report hidden information")
             if not facts.hidden:
                 raise NotApplicable("nothing is hidden")
             with log.guard(task.id):
@@ -163,20 +164,20 @@ def nothing_hidden_shown(case: Case, log: Log) -> str:
                         log.found(task.id, "the legal answers show what is hidden")
                         break
     if not count and not log.findings:
-        raise NotApplicable("no two states were found that a seat cannot distinguish")
+        raise NotApplicable("no indistinguishable states were found")
     return f"{count} states with other hidden cards, for {covered} of {len(case.asked)} tasks"
 
 
 def wins_above_losses(case: Case, log: Log) -> str:
-    """A won game is worth clearly more than a lost one: a linear scale would put all near the middle."""
+    """A win has a clearly higher value than a loss; on a linear scale all values could be near the middle."""
     if not case.games:
         raise NotApplicable("no whole games")
     if case.audit.pays_in_proportion(case.games[0]):
-        raise NotApplicable("results are paid in proportion")
+        raise NotApplicable("the pay is proportional to the result")
     scores = [score for _, _, found in case.played for score in found.values() if len(found) > 1]
     won, lost = ([score.value for score in scores if score.reason is reason] for reason in (Reason.WON, Reason.LOST))
     if not won or not lost:
-        raise NotApplicable(f"of {len(case.played)} whole games, none of several players was won and lost")
+        raise NotApplicable(f"none of {len(case.played)} whole games of several players was won and lost")
     means = sum(won) / len(won), sum(lost) / len(lost)
     worths = f"wins are worth {means[0]:.3g} and losses {means[1]:.3g}"
     if means[0] - means[1] < LEAST_GAP:
@@ -193,7 +194,8 @@ def _first_difference(turn: Turn, other: Turn) -> str:
 
 
 def seats_alike(case: Case, log: Log) -> str:
-    """Equal results pay the same to every seat; trained seats go round; a symmetric game passed round is scored so."""
+    """Equal results have equal values for every seat, each seat is trained as often, and rotated seats of a symmetric
+    game have rotated scores."""
     scores = [found for _, _, found in case.played]
     seats = max(map(len, scores), default=0)
     if not case.games:
@@ -204,12 +206,12 @@ def seats_alike(case: Case, log: Log) -> str:
     if case.audit.seats_alike(case.name):
         remarks.append(_passed_round(case, log, seats))
     else:
-        remarks.append("no symmetric game, so play was not compared by seat")
+        remarks.append("the game is not symmetric, so play was not compared by seat")
     return "; ".join(remarks)
 
 
 def _equal_results(case: Case, log: Log) -> str:
-    """One return against the same returns of the others has one value, in every seat and game."""
+    """A return has the same value for every seat and game with the same returns of the others."""
     paid: dict[tuple[float, ...], tuple[float, int]] = {}
     compared = 0
     for task, _, scores in case.played:
@@ -230,7 +232,7 @@ def _equal_results(case: Case, log: Log) -> str:
 
 
 def _trained_seats(case: Case, log: Log, seats: int) -> str:
-    """Every seat is trained as often."""
+    """Each seat is trained equally often."""
     trained = [task.manner.seat for task in case.games]
     if trained[0] < 0:
         return "no seat is trained alone"
@@ -241,7 +243,7 @@ def _trained_seats(case: Case, log: Log, seats: int) -> str:
 
 
 def _passed_round(case: Case, log: Log, seats: int) -> str:
-    """Each game again, every seat answering what the one before it answered: the scores must be passed round, too."""
+    """Replay each game with every seat giving the answers of the previous seat; the scores must be rotated too."""
     count = 0
     for task, _, scores in case.played:
         with log.guard(task.id):

@@ -1,4 +1,4 @@
-"""What the linter says: a row for each case and check, with the findings that stand behind it."""
+"""The results of the linter: a row for each case and check, with its findings."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ MOST_QUOTED = 80
 
 
 class Verdict(StrEnum):
-    """How a check ended."""
+    """The result of a check."""
 
     OK = "ok"
     FINDING = "finding"
@@ -20,10 +20,10 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """Something wrong.
+    """A finding of a check.
 
     Attributes:
-        task: The task's id; "" where no single task shows it.
+        task: The task's id; "" if the finding is not about a single task.
         text: What is wrong, with a short quotation.
     """
 
@@ -36,11 +36,11 @@ class Row:
     """The result of one check of one case.
 
     Attributes:
-        case: The case, or "all" for what concerns the environment as a whole.
+        case: The case, or "all" for a check of the whole environment.
         check: The check's name.
-        verdict: How it ended.
-        remark: What was looked at, or why the check does not apply.
-        findings: Every finding, in the order of the tasks.
+        verdict: The result of the check.
+        remark: What was checked, or why the check does not apply.
+        findings: All findings, in the order of the tasks.
     """
 
     case: str
@@ -52,17 +52,17 @@ class Row:
 
 @dataclass
 class Log:
-    """Where a check notes what it finds."""
+    """Records the findings of a check."""
 
     findings: list[Finding] = field(default_factory=list)
 
     def found(self, task: str, text: str) -> None:
-        """Note a finding."""
+        """Record a finding."""
         self.findings.append(Finding(task, text))
 
     @contextmanager
     def guard(self, task: str) -> Iterator[None]:
-        """Note what an environment raises: whatever a model says, no exception may come out of a session."""
+        """Record an exception of the environment as a finding. No reply may raise an exception in a session."""
         try:
             yield
         except NotApplicable:
@@ -77,6 +77,6 @@ def named(error: Exception) -> str:
 
 
 def quote(text: str, most: int = MOST_QUOTED) -> str:
-    """The beginning of a text as one line that any terminal can show."""
+    """The beginning of a text as one printable line."""
     short = ascii(text[: most + 1])
     return ascii(text) if len(text) <= most else f"{short[:-1]}...{short[0]}"

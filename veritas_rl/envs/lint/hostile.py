@@ -1,4 +1,4 @@
-"""Replies that must never pay, made from a turn: nothing, noise, several answers, near misses of the legal ones."""
+"""Makes replies that must never pay: empty ones, noise, several answers, near misses of legal answers."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.seeding import generator
 
 HUGE = 1_000_000
-"""Characters of a reply that is larger than any answer can be."""
+"""The length of a reply that is longer than any answer can be."""
 MOST_NEAR_MISSES = 6
 
 _BOX = re.compile(r"\\boxed\{(.*)\}", re.DOTALL)
@@ -15,11 +15,11 @@ _OTHER_DIGITS = str.maketrans("0123456789", "\uff10\uff11\uff12\uff13\uff14\uff1
 
 
 def hostile(turn: Turn, spellings: Sequence[str]) -> Iterator[tuple[str, Reply]]:
-    """Replies that must pay nothing, each with what it is called.
+    """Replies that must pay nothing, each with its name.
 
     Args:
-        turn: Whose prompt is echoed and whose answers are changed.
-        spellings: Every whole reply that is documented as a legal answer; none where they cannot be listed.
+        turn: The turn whose prompt is echoed and whose answers are changed.
+        spellings: All documented replies that are legal answers; empty if they cannot be listed.
     """
     random = generator("hostile", turn.seat, *turn.dice)
     prompt = "\n".join(message["content"] for message in turn.messages)
@@ -46,12 +46,12 @@ def hostile(turn: Turn, spellings: Sequence[str]) -> Iterator[tuple[str, Reply]]
 
 
 def inside_of(spellings: Sequence[str]) -> list[str]:
-    """What stands in the box of each whole reply that is one box."""
+    """The content of each reply that is a single box."""
     return [match[1] for spelling in spellings if (match := _BOX.fullmatch(spelling))]
 
 
 def _boxes(inside: Sequence[str], prompt: str) -> Iterator[tuple[str, Reply]]:
-    """Replies with a box, or without the box that they need."""
+    """Replies with a wrong box, or without the required box."""
     known = {said.casefold() for said in inside}
 
     def boxed(said: str) -> Reply:
@@ -61,7 +61,7 @@ def _boxes(inside: Sequence[str], prompt: str) -> Iterator[tuple[str, Reply]]:
     yield "a box that is not closed", Reply(f"\\boxed{{{inside[0]}")
     yield "the prompt in a box", boxed(prompt)
     yield "a huge number", boxed("9" * 50_000)
-    if len(inside) > 2:  # by number and by name the first two are one answer
+    if len(inside) > 2:  # the first two are the same answer, by number and by name
         for mark in (", ", " ", "\n"):
             yield "all legal answers in one box", boxed(mark.join(inside))
     numbers = [said for said in inside if said.isascii() and said.isdigit()]

@@ -1,4 +1,4 @@
-"""The same answers in other processes: what they pay must not depend on the process, its hash seed or its order.
+"""Replays answers in other processes. The pay must not depend on the process, its hash seed or its order.
 
 A child is started with `python -m veritas_rl.envs.lint.processes`; it reads a JSON object from its standard input and
 writes a JSON list to its standard output. The second child plays in reverse order.
@@ -26,21 +26,21 @@ from veritas_rl.seeding import digest, generator
 HASH_SEEDS = ("1", "20")
 LIMIT_SECONDS = 900
 MOST_AFTER_EMPTY = 3
-"""An empty reply ends a session; a session that still asks after so many of them never ends."""
+"""The number of empty replies after which a session counts as endless."""
 
 LEANING = 0.95
-"""How often the last answer is given in a game of even number: uniformly random play of some games, such as gin rummy,
+"""The rate of the last answer in games with an even number. Uniformly random play of some games, such as gin rummy,
 hardly ever ends in a win."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """Something to be played.
+    """A task to be replayed.
 
     Attributes:
         task: The task, as `Task.to_dict` writes it.
-        reply: What every seat that is asked first replies; None plays a random game.
-        limit: The most decisions of a random game, which an empty reply then ends.
+        reply: The first reply of every seat; None for a random game.
+        limit: The most decisions of a random game; an empty reply then ends it.
     """
 
     task: dict[str, Any]
@@ -54,12 +54,12 @@ class Item:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an item, as far as it can be compared between processes.
+    """The comparable outcome of an item.
 
     Attributes:
-        shown: A digest of all that was shown.
-        scores: Value, success and reason by seat, as strings, in the order of the seats.
-        error: What was raised; "" where nothing was.
+        shown: A digest of all messages.
+        scores: Value, success and reason of each seat as strings, in the order of the seats.
+        error: The raised error; "" for none.
     """
 
     shown: str
@@ -72,10 +72,10 @@ class Outcome:
 
 
 def open_environment(name: str) -> Environment:
-    """An environment by its name in the registry, or, where it is not registered yet, by "module:Class".
+    """An environment by its name in the registry, or by "module:Class" if it is not registered.
 
     Raises:
-        UserError: No such environment.
+        UserError: There is no such environment.
     """
     if ":" not in name:
         return get_environment(name)
@@ -85,12 +85,12 @@ def open_environment(name: str) -> Environment:
     except (ImportError, AttributeError, TypeError) as error:
         raise UserError(f"no environment {name!r}: {error}; give a registered name or module:Class") from None
     if not isinstance(made, Environment):
-        raise UserError(f"{name!r} is no environment: give a registered name or module:Class")
+        raise UserError(f"{name!r} is no environment; give a registered name or module:Class")
     return made
 
 
 def random_game(environment: Environment, task: Task, limit: int) -> tuple[list[list[Turn]], dict[int, Score]]:
-    """Play a task with random legal answers; games of even number lean to the last answers.
+    """Play a task with random legal answers; games with an even number prefer the last answers.
 
     Returns:
         The turns of every step, and the scores by seat.
@@ -119,7 +119,7 @@ def _random_reply(task: Task, step: int, turn: Turn) -> Reply:
 
 
 def settle(environment: Environment, item: Item) -> tuple[Outcome, dict[int, Score]]:
-    """Play an item, and give what came of it with the scores themselves; an exception is an outcome, too."""
+    """Play an item, and return its outcome and its scores. An exception is an outcome too."""
     task = item.task_in(environment)
     try:
         if item.reply is None:
@@ -129,7 +129,7 @@ def settle(environment: Environment, item: Item) -> tuple[Outcome, dict[int, Sco
             rounds = [list(session.turns())]
             session.step({turn.seat: Reply(item.reply) for turn in rounds[0]})
             scores = session.scores()
-    except Exception as error:  # whatever an environment raises is what it is judged by
+    except Exception as error:  # any exception of the environment is part of the outcome
         return Outcome("", (), named(error)), {}
     shown = f"{digest(*(turn.messages for turns in rounds for turn in turns)):016x}"
     results = tuple(
@@ -139,11 +139,11 @@ def settle(environment: Environment, item: Item) -> tuple[Outcome, dict[int, Sco
 
 
 class Twins:
-    """Two processes that play the same items at the same time, under different hash seeds.
+    """Two processes that play the same items at the same time with different hash seeds.
 
     Args:
-        environment: A name that `open_environment` takes.
-        items: What to play.
+        environment: A name for `open_environment`.
+        items: The items.
     """
 
     def __init__(self, environment: str, items: Sequence[Item]) -> None:
@@ -152,7 +152,7 @@ class Twins:
         for backwards, seed in enumerate(HASH_SEEDS):
             order = items[::-1] if backwards else items
             work = {"environment": environment, "items": [vars(item) for item in order]}
-            # Files, because a pipe that nobody empties would stop the child.
+            # Files are used because a full pipe would block the child.
             given, printed, complaints = self._file(), self._file(), self._file()
             given.write(json.dumps(work).encode())
             given.seek(0)
@@ -179,7 +179,7 @@ class Twins:
         self._files.close()
 
     def outcomes(self) -> list[list[Outcome]]:
-        """What each of the two found, in the order of the items.
+        """The outcomes of both processes, in the order of the items.
 
         Raises:
             RuntimeError: A process failed or took more than `LIMIT_SECONDS`.
@@ -189,19 +189,19 @@ class Twins:
             try:
                 code = child.wait(LIMIT_SECONDS)
             except subprocess.TimeoutExpired:
-                raise RuntimeError(f"another process was not done after {LIMIT_SECONDS} s") from None
+                raise RuntimeError(f"a replaying process was not done after {LIMIT_SECONDS} s") from None
             printed.seek(0)
             complaints.seek(0)
             if code:
                 last = complaints.read().decode(errors="replace").strip().splitlines()[-1:]
-                raise RuntimeError(f"another process ended with {code}: {' '.join(last)}")
+                raise RuntimeError(f"a replaying process ended with exit code {code}: {' '.join(last)}")
             outcomes = [Outcome(shown, tuple(map(tuple, scores)), error) for shown, scores, error in json.load(printed)]
             found.append(outcomes[::-1] if backwards else outcomes)
         return found
 
 
 def _child() -> None:
-    """Play what standard input names."""
+    """Play the items of standard input."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # libraries print warnings there
     work: dict[str, Any] = json.load(sys.stdin)

@@ -1,4 +1,4 @@
-"""The checks that what is written for one answer is not read as another one."""
+"""Checks that the text of one answer is not parsed as another answer."""
 
 import re
 
@@ -13,7 +13,7 @@ _NUMBER = re.compile(r"(?<![^\s(])[0-9]+(?![^\s).,:])")
 
 
 def numbers_in_names(case: Case, log: Log) -> str:
-    """A number in an answer's name, written alone, does not play another answer."""
+    """A number from an answer's name, given alone, does not select another answer."""
     count = 0
     for task, turns in case.asked:
         for turn in turns[:1]:
@@ -30,10 +30,10 @@ def numbers_in_names(case: Case, log: Log) -> str:
 
 
 def other_answers_refused(case: Case, log: Log) -> str:
-    """What names another answer, that is not legal here, is refused: a small letter may say another thing than a
-    capital one.
+    """The name of an answer that is not legal here is refused, because a small letter may mean something else than a
+    capital.
 
-    Looked at are names that differ from a legal one by capitals alone, of turns that share an answer with this one.
+    The check uses names that differ from a legal name only in case, from turns that share an answer with this turn.
     """
     kinds = {frozenset(_said(case.facts(turn))) for turn in _met(case)}
     count = 0
@@ -53,18 +53,18 @@ def other_answers_refused(case: Case, log: Log) -> str:
 
 
 def _met(case: Case) -> list[Turn]:
-    """Every turn of the case's tasks and of the whole games that are played of it."""
+    """All turns of the case's tasks and of its played games."""
     asked = [turn for _, turns in case.asked for turn in turns]
     return asked + [turn for _, rounds, _ in case.played for turns in rounds for turn in turns]
 
 
 def _said(facts: TurnFacts | None) -> set[str]:
-    """Every documented way to answer a turn in a box."""
+    """All documented boxed answers to a turn."""
     return {said for legal in facts.legal for said in inside_of(legal.replies)} if facts else set()
 
 
 def _facts(case: Case, turn: Turn) -> TurnFacts:
     facts = case.facts(turn)
     if facts is None:
-        raise NotApplicable("the environment does not name the legal answers")
+        raise NotApplicable("the environment does not report the names of legal answers")
     return facts

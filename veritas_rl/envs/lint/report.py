@@ -9,13 +9,13 @@ from rich.table import Table
 from veritas_rl.envs.lint.findings import Row, Verdict
 
 MOST_SHOWN = 3
-"""Findings of one row that are shown."""
+"""The most findings of one row that are printed."""
 
 _STYLES = {Verdict.OK: "green", Verdict.FINDING: "bold red", Verdict.NOT_APPLICABLE: "dim"}
 
 
 def table_of(rows: Sequence[Row]) -> Table:
-    """A line for each case and check."""
+    """A table with a row for each case and check."""
     table = Table(title="reward linter", title_justify="left")
     table.add_column("case", overflow="fold")
     table.add_column("check", no_wrap=True)
@@ -33,7 +33,7 @@ def table_of(rows: Sequence[Row]) -> Table:
 
 
 def show(rows: Sequence[Row], console: Console) -> None:
-    """Print the table, the findings and how many there are."""
+    """Print the table, the findings and their number."""
     console.print(table_of(rows))
     for row in rows:
         for finding in row.findings[:MOST_SHOWN]:

@@ -1,4 +1,4 @@
-"""One run of the linter: which tasks, which checks, in which order."""
+"""One run of the linter: its tasks, its checks and their order."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -31,15 +31,15 @@ CHECKS: Mapping[str, checks.Check] = {
     "other answers refused": readings.other_answers_refused,
     "value of many playouts": answers.values_of_many_playouts,
 }
-"""The checks that one process can make, by name."""
+"""The checks of a single process, by name."""
 SAME, SETTINGS = "same in any process", "settings read"
-"""The checks that take other processes, and the environment as a whole."""
+"""The checks that use other processes or the whole environment."""
 
 MOST_SEARCHED = 10_000
-"""Tasks among which the cases are looked for, in an environment whose configuration has no `cases`."""
+"""The number of tasks that are searched for cases if the configuration has no `cases`."""
 
 Progress = Callable[[int, int, str], None]
-"""Receives how many steps are done, how many there are, and what comes next."""
+"""A function that gets the number of finished steps, the number of all steps, and the name of the next step."""
 
 
 def lint(
@@ -50,16 +50,16 @@ def lint(
     progress: Progress = lambda done, of, doing: None,
     workers: Workers | None = None,
 ) -> list[Row]:
-    """Play an environment and look for what misleads a training.
+    """Play an environment and search for misleading rewards and prompts.
 
     Args:
         name: The environment's name in the registry, or "module:Class".
-        cases: Its cases; none means those of its default configuration.
-        count: Tasks of each case.
-        prompt: What the prompts show, where the environment knows several kinds.
+        cases: The cases; empty for those of the default configuration.
+        count: The number of tasks of each case.
+        prompt: The kind of prompt, if the environment has several.
         progress: See `Progress`.
-        workers: Who share the cases; None for this process alone. It changes no row. Several pay for many cases on
-            many cores, because every case then starts processes of its own to compare with.
+        workers: The workers that share the cases; None for this process alone. They do not change the rows. Several
+            workers help for many cases on many cores, because every case then starts its own processes for comparison.
 
     Returns:
         A row for each case and check, case by case, then one for the settings.
@@ -68,7 +68,7 @@ def lint(
         UserError: No such environment, case or prompt.
     """
     if count < 1:
-        raise UserError(f"a case needs one task at least, {count} was given")
+        raise UserError(f"--tasks must be at least 1, {count} was given")
     environment = open_environment(name)
     found = _cases(environment, cases, count, prompt)
     if workers is not None and workers.several and len(found) > 1:
@@ -119,14 +119,14 @@ def _row(case: str, check: str, run: Callable[[Log], str]) -> Row:
         if not log.findings:
             return Row(case, check, Verdict.NOT_APPLICABLE, str(why))
         remark = str(why)
-    except Exception as error:  # a check meets whatever the environment raises, and goes on with the next
+    except Exception as error:  # the environment may raise any error; the linter continues with the next check
         log.found("", f"raised {named(error)}")
         remark = "stopped"
     return Row(case, check, Verdict.FINDING if log.findings else Verdict.OK, remark, tuple(log.findings))
 
 
 def _compared(cases: Sequence[Case], items: Sequence[Item], twins: Twins) -> list[Row]:
-    """The rows of what was played in all processes."""
+    """The rows of the checks that compare processes."""
     try:
         outcomes = twins.outcomes()
     except RuntimeError as error:
@@ -174,7 +174,7 @@ def _cases(environment: Environment, names: Sequence[str], count: int, prompt: s
 
 
 def _tasks(environment: Environment, settings: Mapping[str, Any], rewards: bool) -> tuple[Sequence[Task], str]:
-    """The tasks of a case, and why they pay for being legal alone; "" if they pay by outcome."""
+    """The tasks of a case, and why they pay only for legal answers; "" if they pay by outcome."""
     try:
         return environment.catalogue(environment.read_config(settings), "train"), ""
     except UserError as error:
@@ -185,7 +185,7 @@ def _tasks(environment: Environment, settings: Mapping[str, Any], rewards: bool)
 
 
 def _found_cases(environment: Environment, names: Sequence[str], count: int, shown: Mapping[str, Any]) -> list[Case]:
-    """The cases that the first tasks of an environment's default configuration have."""
+    """The cases of the first tasks of an environment's default configuration."""
     tasks: dict[str, list[Task]] = {}
     for task in environment.catalogue(environment.read_config(shown), "train")[:MOST_SEARCHED]:
         of_case = tasks.setdefault(task.case, [])
@@ -198,7 +198,7 @@ def _found_cases(environment: Environment, names: Sequence[str], count: int, sho
 
 
 def _small(environment: Environment, cases: Sequence[Case]) -> dict[str, Any]:
-    """A configuration of one case, where cases are configured."""
+    """A small configuration of one case, if the configuration has cases."""
     known = {field.name for field in dataclasses.fields(environment.config_type)}
     if "cases" not in known:
         return {}

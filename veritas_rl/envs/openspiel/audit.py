@@ -1,4 +1,4 @@
-"""What a linter may ask of the OpenSpiel environment: the truth about a turn, straight from OpenSpiel's own state."""
+"""The facts of the OpenSpiel environment for the linter, directly from OpenSpiel's own state."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,22 +20,22 @@ from veritas_rl.envs.task import MODES, PROMPTS, Task
 from veritas_rl.seeding import generator
 
 RANDOM_GAMES = 8
-"""How many random games must come out alike from every seat for a case to count as symmetric."""
+"""The number of random games that must have rotated results for a case to count as symmetric."""
 MOST_CHANGES = 60
-"""How many changed histories are tried in the search for states that a player cannot distinguish."""
+"""The most changed histories that are tried to find states that a player cannot distinguish."""
 
 FEWER_PLAYOUTS = 4
-"""Where an answer is only compared with itself, its value takes so many times fewer playouts."""
+"""The divisor of the number of playouts if an answer is only compared with itself."""
 
 Step = tuple[int, ...]
-"""What one step of a history played: one action, or one of each player where moves are simultaneous."""
+"""The actions of one step of a history: one action, or one of each player for simultaneous moves."""
 
 
 class OpenSpielAudit(Audit):
-    """The truth from `pyspiel`, never from what a session has made of it.
+    """Facts from `pyspiel`, independent of sessions.
 
     Args:
-        session_of: Makes the sessions that show the turns of `redealt`, from a task, its game, and a decision.
+        session_of: Makes a session for a turn of `redealt`, from a task, its game, and a decision.
         start: Makes the session of a task.
     """
 
@@ -58,7 +58,7 @@ class OpenSpielAudit(Audit):
         self.checks = SignalChecks(start).all()
 
     def facts(self, turn: Turn) -> TurnFacts:
-        """Who has to act, and the turn's legal answers by number and by name."""
+        """The seats to move, and the turn's legal answers by number and by name."""
         view: View = turn.view
         game, state = load(view.case), view.state
         if state.is_terminal() or state.is_chance_node():
@@ -83,7 +83,7 @@ class OpenSpielAudit(Audit):
         return lines_of(load(view.case), view.state, turn.seat)
 
     def redealt(self, task: Task, count: int) -> Sequence[Turn] | None:
-        """The turn with other hidden cards: resampled by the game where it can, and found by changed histories.
+        """The turn with other hidden cards, resampled by the game if possible, and found by changed histories.
 
         A changed history has one step replaced by another action, or two deals or two moves of one player exchanged.
         It counts if it is legal and gives the player the same information by OpenSpiel's own text: its information
@@ -103,14 +103,14 @@ class OpenSpielAudit(Audit):
         return [self.session_of(asked, game, (other, seat)).turns()[0] for other in others]
 
     def seats_alike(self, case: str) -> bool:
-        """Whether every move of a game is made by all at once, and random games come out passed round with the seats.
+        """Whether all moves of a game are simultaneous and random games with rotated seats have rotated results.
 
-        A game in turn is never alike: somebody begins.
+        A game in turns is never symmetric, because one seat begins.
         """
         return _seats_alike(load(case).case)
 
     def question_count(self, task: Task) -> int | None:
-        """How many information states the task's split has within its depth; None for a game too large to list."""
+        """The number of information states of the task's split and depth; None for a game that is too large to list."""
         return positions.count(task.case, task.split, OpenSpielTask.of(task).parameters.depth)
 
     def coarse(self, task: Task) -> Task:
@@ -119,11 +119,11 @@ class OpenSpielAudit(Audit):
         return task.replace(playouts=max(2, playouts // FEWER_PLAYOUTS))
 
     def finer(self, task: Task) -> Task:
-        """The task paid in proportion."""
+        """The task with proportional pay."""
         return task.replace(scale="utility")
 
     def pays_in_proportion(self, task: Task) -> bool:
-        """Whether a result is paid by its size: on the scale "utility", and on "auto" in games of stakes."""
+        """Whether the pay is proportional to the result: on the scale "utility", and on "auto" in games of stakes."""
         scale = OpenSpielTask.of(task).pay.scale
         return scale == "utility" or (scale == "auto" and load(task.case).stakes)
 
@@ -137,7 +137,7 @@ def _seats_alike(case: str) -> bool:
 
 
 def _passed_round(game: Game, random: Random) -> bool:
-    """Whether one random game comes out passed round, if every seat plays what the one before it played."""
+    """Whether a random game has rotated results if every seat plays the moves of the previous seat."""
     state, other = game.spiel.new_initial_state(), game.spiel.new_initial_state()
     seats = range(game.players)
     while not state.is_terminal():
@@ -151,7 +151,7 @@ def _passed_round(game: Game, random: Random) -> bool:
             other.apply_action(state.history()[before])
             continue
         if not state.is_simultaneous_node():
-            return False  # seats are distinguished by who goes first
+            return False  # the first player differs from the others, so the game is not symmetric
         if any(state.legal_actions(seat) != other.legal_actions((seat + 1) % game.players) for seat in seats):
             return False
         actions = [random.choice(state.legal_actions(seat) or [0]) for seat in seats]
@@ -162,7 +162,7 @@ def _passed_round(game: Game, random: Random) -> bool:
 
 
 def _observed_alike(game: Game, state: State, player: int, random: Random) -> Iterator[State]:
-    """States of other histories with the same observations of the player, in a random order."""
+    """States of other histories with the same observations of the player, in random order."""
     steps = _steps(game, state)
     observed = _observed(game, steps, player)
     for changed in _changes(game, steps, player, random):
@@ -182,7 +182,7 @@ def _steps(game: Game, state: State) -> list[Step]:
 
 
 def _changes(game: Game, steps: Sequence[Step], player: int, random: Random) -> Iterator[list[Step]]:
-    """Changed histories, at most `MOST_CHANGES`: not all are legal."""
+    """At most `MOST_CHANGES` changed histories, some of them illegal."""
     state = game.spiel.new_initial_state()
     movers, options = [], []
     for step in steps:
@@ -204,7 +204,7 @@ def _changes(game: Game, steps: Sequence[Step], player: int, random: Random) -> 
 
 
 def _options(game: Game, state: State, step: Step, player: int) -> list[Step]:
-    """What could have been played instead of one step, the player's own part left as it is."""
+    """The alternatives to one step with the same action of the player."""
     if len(step) == 1:
         return [(action,) for action in state.legal_actions() if action != step[0]]
     return [
@@ -217,7 +217,7 @@ def _options(game: Game, state: State, step: Step, player: int) -> list[Step]:
 
 
 def _observed(game: Game, steps: Sequence[Step], player: int) -> list[str] | None:
-    """What OpenSpiel shows a player at the end of a history; None if the history cannot be."""
+    """The player's information at the end of a history; None if the history is illegal."""
     state, recalls = game.spiel.new_initial_state(), game.type.provides_information_state_string
     observed = []
     for step in steps:

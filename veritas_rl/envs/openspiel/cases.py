@@ -18,7 +18,7 @@ from veritas_rl.envs.openspiel.games import GAMES, Game
 from veritas_rl.errors import UserError, unknown
 
 DEFAULT_CASES = tuple(case for game in GAMES.values() for case in game.default_cases)
-"""What is played when nothing is named: the default cases of every described game."""
+"""The default: the default cases of every described game."""
 
 FOCUS_CASES = (
     *(f"clobber(columns={size},rows={size})" for size in (5, 6, 7)),
@@ -30,7 +30,7 @@ FOCUS_CASES = (
     "liars_dice",
     "othello",
 )
-"""The cases that the fixed-task mode concentrates on."""
+"""The main cases of the fixed-task mode."""
 
 DEFAULT_CASES_BOARD_SIZES = (
     *(f"hex(board_size={size})" for size in (5, 7, 9)),
@@ -56,7 +56,7 @@ AVAILABLE_CASES = tuple(
 """Every case of the fixed-task mode."""
 
 SMALL_CASES = ("tic_tac_toe", "kuhn_poker", "leduc_poker", "hex(board_size=5)")
-"""What a beginner can learn soon."""
+"""Small cases that a new model learns quickly."""
 
 _SIZES = {
     "amazons": ("board_size",),
@@ -83,10 +83,10 @@ def playable_names() -> tuple[str, ...]:
 
 
 def canonical(case: str) -> str:
-    """The one spelling of a case.
+    """The canonical spelling of a case.
 
     Raises:
-        UserError: No such game, no such parameter, or values with which the game does not load.
+        UserError: There is no such game or parameter, or the game does not load with these values.
     """
     return load(case).case
 
@@ -99,10 +99,10 @@ def write_case(name: str, parameters: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=256)
 def load(case: str) -> Game:
-    """The game of a case, in any spelling, loaded once a process.
+    """The game of a case in any spelling, loaded once a process.
 
-    A game that no file here describes, or with parameters that its file does not cover, gets the generic description,
-    and a warning says so.
+    A game without a description here, or with parameters that the description does not cover, gets the generic
+    description and a warning.
 
     Raises:
         UserError: As `canonical`.
@@ -126,7 +126,7 @@ def load(case: str) -> Game:
                 raise UserError(f"{case}: {key} must lie between {least} and {greatest}, {value} was given")
     else:
         warnings.warn(
-            f"{case} has no description of its own: its rules are named only, and its board and actions are shown as"
+            f"{case} has no description of its own: prompts name the game without rules, and show board and actions as"
             " OpenSpiel prints them",
             stacklevel=2,
         )
@@ -134,10 +134,10 @@ def load(case: str) -> Game:
         spiel = _load_quietly(spelled)
         root = spiel.new_initial_state()
         if not root.is_terminal():
-            root.legal_actions()  # a few games have none to list
+            root.legal_actions()  # some games list no parameters
     except (pyspiel.SpielError, ValueError, MemoryError) as error:
         raise UserError(f"{case} does not load: {' '.join(str(error).split())[:300]}") from None
-    except IndexError:  # OpenSpiel looks up a parameter that was not given
+    except IndexError:  # OpenSpiel requires a parameter that was not given
         types = {t.short_name: t for t in pyspiel.registered_games()}
         needed = ", ".join(types[name].parameter_specification)
         raise UserError(f"{case} does not load: it needs a value for {needed}") from None
@@ -157,7 +157,7 @@ def _defaults(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return _load_quietly(write_case(name, sizes)).get_parameters()
     except pyspiel.SpielError:
-        return plain  # `load` will say why
+        return plain  # `load` raises the error with its reason
 
 
 def _load_quietly(spelled: str) -> Any:
@@ -187,7 +187,7 @@ def _parse(case: str) -> tuple[str, dict[str, Any]]:
     if name not in types:
         raise unknown("game", name, {*playable_names(), *GAMES})
     if types[name].dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
-        raise UserError(f"{name} is a mean-field game: it has no players that could be asked")
+        raise UserError(f"{name} is a mean-field game, which has no players to ask; choose another game")
     opened = text.partition("(")[2]
     if opened and not text.endswith(")"):
         raise UserError(f"{case!r} does not load: the closing parenthesis is missing")
@@ -197,7 +197,7 @@ def _parse(case: str) -> tuple[str, dict[str, Any]]:
         raise UserError(f"{case!r} does not load: {' '.join(str(error).split())}") from None
     given = {_OLD_PARAMETERS.get((name, str(key)), str(key)): value for key, value in given.items() if key != "name"}
     if any(isinstance(value, Mapping) for value in given.values()):
-        raise UserError(f"{case!r}: a game within a game is not supported")
+        raise UserError(f"{case!r}: a game as the parameter of a game is not supported; choose another case")
     known = types[name].parameter_specification
     for key, value in given.items():
         if key not in known:
@@ -215,8 +215,8 @@ def select(cases: Iterable[str], game_types: Iterable[str]) -> tuple[str, ...]:
 
     Args:
         cases: The canonical cases to choose from.
-        game_types: Short names ("hex": every hex case) and full cases. A game that `cases` lacks comes with its
-            default cases, or its plain one.
+        game_types: Short names ("hex" for every hex case) and full cases. A game that is not in `cases` gives its
+            default cases, or its plain case.
 
     Raises:
         UserError: A name is no game.
@@ -234,10 +234,10 @@ def select(cases: Iterable[str], game_types: Iterable[str]) -> tuple[str, ...]:
 
 
 def default_cases(name: str) -> list[str]:
-    """The canonical cases that a game's short name alone stands for.
+    """The canonical cases of a game's short name.
 
     Raises:
-        UserError: No such game.
+        UserError: There is no such game.
     """
     known = GAMES[name].default_cases if name in GAMES else ()
     return [canonical(case) for case in known or (name,)]

@@ -10,7 +10,7 @@ from veritas_rl.seeding import digest
 
 
 class Catalogue(LazyTasks):
-    """The tasks of a configuration, case by case, each made when it is asked for."""
+    """The tasks of a configuration, case by case, made on access."""
 
     def __init__(self, config: OpenSpielConfig, split: str) -> None:
         self.config = config
@@ -30,7 +30,7 @@ class Catalogue(LazyTasks):
             k=k,
             mode=config.mode,
             seed=config.seed,
-            # A task id is one task, whatever it is used for; `allowed_game_indices` has the same tasks in training.
+            # A task id names one task for every use; `allowed_game_indices` gives the same tasks in training.
             split="train" if config.task_ids else self.split,
             parameters=OpenSpielParameters(config.depth),
             manner=OpenSpielManner(

@@ -1,4 +1,4 @@
-"""What a person configures of the OpenSpiel environment, checked, and as plain tuples."""
+"""The validated settings of the OpenSpiel environment, as plain tuples."""
 
 import re
 import warnings
@@ -108,9 +108,9 @@ class OpenSpielConfig:
         for name, known in kinds:
             check_choice(name, getattr(self, name), known)
         if self.mode == "move" and self.opponent != "none":
-            raise UserError(f"opponent={self.opponent} needs mode=episode: a single move has no opponent")
+            raise UserError(f"opponent={self.opponent} needs mode=episode, because a single move has no opponent")
         if self.mode == "episode" and depth >= 0:
-            raise UserError("max_random_steps needs mode=move: a whole game begins at its start")
+            raise UserError("max_random_steps needs mode=move, because a whole game starts at its first position")
         self._set("game_list", split_list(self.game_list, "game_list"))
         self._set("game_configs", _game_configs(self.game_list, self.game_configs))
         self._set("game_types", split_list(self.game_types, "game_types"))
@@ -121,17 +121,18 @@ class OpenSpielConfig:
         )
         for engine in engines:
             check_installed(engine)
-            # No error: a stage of a curriculum may leave out the games of an engine that others need.
+            # A warning and no error, because a stage of a curriculum may lack the games of an engine that other stages
+            # use.
             if not any(plays(engine, case_names.load(case)) for case in self.cases):
                 warnings.warn(
-                    f"engine={engine} values no move of these cases: it plays {engine.kind.plays}", stacklevel=2
+                    f"engine={engine} has no effect on these cases; it plays {engine.kind.plays}", stacklevel=2
                 )
         if self.mode == "move" and self.reward != "legal":
             for case in self.cases:
                 if not case_names.load(case).can_resample:
                     raise UserError(
-                        f"{case}: OpenSpiel cannot resample its hidden information, so a single move has no honest"
-                        " outcome: use reward_mode=legal or mode=episode"
+                        f"{case}: OpenSpiel cannot resample its hidden information, so single moves have no value;"
+                        " use reward_mode=legal or mode=episode"
                     )
 
     def _named_cases(self) -> tuple[str, ...]:
@@ -149,7 +150,7 @@ class OpenSpielConfig:
         for other in others:
             if getattr(self, other):
                 numbers = "allowed_game_indices" if self.allowed_game_indices else "task_ids"
-                raise UserError(f"{numbers} and {other} both say what is played: give one of them")
+                raise UserError(f"{numbers} and {other} both select what is played; give one of them")
         cases = [ids.decode(number)[0] for number in self.task_ids]
         for index in self.allowed_game_indices:
             ids.case_of(index, 0)
@@ -170,7 +171,7 @@ def _whole(name: str, value: Any, least: int) -> int:
 
 
 def _retries(value: Any) -> int:
-    """How many more tries a mistake leaves: a number, "forfeit" for none, or "retry:N"."""
+    """The number of retries after a mistake, from a number, "forfeit" for 0, or "retry:N"."""
     text = "0" if value == "forfeit" else str(value).removeprefix("retry:")
     if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,3}", text):
         raise UserError(f"illegal must be forfeit or retry:N, such as retry:2; {value!r} was given")

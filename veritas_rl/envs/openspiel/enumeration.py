@@ -10,9 +10,9 @@ from veritas_rl.envs.openspiel.playing import History
 from veritas_rl.seeding import generator
 
 MAX_STATES = 50_000
-"""Up to this many states a game is enumerated."""
+"""The most states of an enumerated game."""
 MAX_LINES = 1e9
-"""A game with more lines of play than this, by the estimate of `lines`, is not even tried."""
+"""The most lines of play, by the estimate of `lines`, for which enumeration is tried."""
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,11 @@ class Position:
     """A decision.
 
     Attributes:
-        history: How it is reached.
-        seat: Who is asked.
-        depth: After how many moves of players; -1 where that is not known.
-        group: Its symmetry class; "" where that is not known.
-        forced: Whether there is one legal action.
+        history: The history of the state.
+        seat: The seat to move.
+        depth: The number of earlier moves of players; -1 if it is unknown.
+        group: The symmetry class; "" if it is unknown.
+        forced: Whether there is only one legal action.
     """
 
     history: History
@@ -46,8 +46,8 @@ def states_within(game: Game, depth: int | None, most: int) -> tuple[Position, .
 
     Args:
         game: The game.
-        depth: After at most so many moves of players; None for all.
-        most: If there are more true states than this, there is no answer: None.
+        depth: The most earlier moves of players; None for all.
+        most: The most true states; the result is None if there are more.
     """
     found: dict[str, Position] = {}
     root = game.spiel.new_initial_state()
@@ -55,7 +55,7 @@ def states_within(game: Game, depth: int | None, most: int) -> tuple[Position, .
     level, moves = [root], 0
     while level:
         following: list[State] = []
-        for state in level:  # grows while it is read: what chance leads to is no move deeper
+        for state in level:  # the list grows during the loop, because outcomes of chance have the same depth
             for seat in game.movers(state):
                 information = game.information_key(state, seat)
                 if information not in found:

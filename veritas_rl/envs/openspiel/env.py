@@ -1,4 +1,4 @@
-"""OpenSpiel games as an environment: single moves ("move") and whole games ("episode") through the one protocol."""
+"""OpenSpiel games as an environment of single moves ("move") and whole games ("episode")."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -20,11 +20,11 @@ from veritas_rl.envs.task import SPLITS, Task, check_choice
 from veritas_rl.errors import UserError
 
 NEXT_CASES = ("hex(board_size=5)", "connect_four", "othello", "leduc_poker", "kuhn_poker", "tic_tac_toe")
-"""What is proposed after a training run: the first that it did not train on."""
+"""The suggested cases after a training run; the first untrained one is suggested."""
 
 
 class OpenSpielEnvironment(Environment):
-    """OpenSpiel's games, by turns and simultaneous."""
+    """OpenSpiel's games with sequential and simultaneous moves."""
 
     name: ClassVar[str] = "openspiel"
     config_type: ClassVar[type] = OpenSpielConfig
@@ -63,7 +63,7 @@ class OpenSpielEnvironment(Environment):
         return Catalogue(config, split)
 
     def start(self, task: Task) -> Session:
-        """A fresh session; see `OpenSpielSession`.
+        """A new session, see `OpenSpielSession`.
 
         Raises:
             UserError: The task's case or seat does not exist, or its split has no state of its depth.
@@ -74,14 +74,14 @@ class OpenSpielEnvironment(Environment):
         return OpenSpielSession(OpenSpielTask.of(task), game)
 
     def start_by_ids(self, task: Task) -> Session:
-        """A fresh whole game; see `IdSession`."""
+        """A new whole game, see `IdSession`."""
         game = load(task.case)
         if task.mode != "episode":
-            raise UserError("only whole games are answered by ids: mode=episode")
+            raise UserError("only whole games are answered by ids; set mode=episode")
         return IdSession(OpenSpielTask.of(task), game)
 
     def next_step(self, cases: Collection[str]) -> tuple[str, str]:
-        """Another game; several together where each was trained on."""
+        """An untrained game, or several games together if each was trained."""
         trained = {canonical(case) for case in cases}
         others = [case for case in NEXT_CASES if canonical(case) not in trained]
         words = "another game" if others else "several games together"
@@ -107,11 +107,11 @@ class OpenSpielEnvironment(Environment):
         return task.case.partition("(")[0]
 
     def words(self, cases: Iterable[str]) -> Sequence[str]:
-        """The numbers of actions and the signs of cells of these games."""
+        """The action numbers and the symbols of cells of these games."""
         return tuple(dict.fromkeys(word for case in cases for word in load(case).words))
 
     def settings_from(self, task_id: int, count: int) -> Mapping[str, Any]:
-        """The task ids from one on, see `ids`.
+        """The settings for consecutive task ids, see `ids`.
 
         Raises:
             UserError: One of them does not exist.
@@ -122,11 +122,11 @@ class OpenSpielEnvironment(Environment):
         return {"task_ids": numbers}
 
     def players_of(self, task: Task) -> int:
-        """How many players the game has."""
+        """The number of players of the game."""
         return load(task.case).players
 
     def equivalence_class(self, task: Task) -> str:
-        """Single moves are one class if their states are mirror images; every whole game stands alone."""
+        """Single moves belong to one class if their states are symmetric; every whole game is its own class."""
         if task.mode != "move":
             return task.id
         game, depth = load(task.case), OpenSpielTask.of(task).parameters.depth
@@ -137,20 +137,20 @@ class OpenSpielEnvironment(Environment):
         return OpenSpielAudit(OpenSpielSession, self.start)
 
     def perturbations(self, task: Task) -> Mapping[str, str]:
-        """Other labels, where the prompt lists them; the mirror image, in some games."""
+        """Other labels if the prompt lists the actions; the mirror image in some games."""
         return {name: text for name, text in PERTURBATIONS.items() if fits(name, task.case, task.manner.prompt)}
 
     def start_perturbed(self, task: Task, name: str, seed: int | str = 0) -> Session:
-        """The task perturbed; see `perturb`."""
+        """A session of the perturbed task, see `perturb`."""
         return perturb(self.start(task), name, seed)
 
     def turn_class(self, task: Task, turn: Turn) -> str:
-        """The symmetry class of the turn's state, in a single move as in a whole game."""
+        """The symmetry class of the turn's state, for single moves and whole games."""
         view: View = turn.view
         return f"{view.case}/{load(view.case).symmetry_key(view.state, turn.seat)}"
 
     def held_out(self, task: Task, turn: Turn) -> bool:
-        """Whether the state's symmetry class belongs to validation, or the game is too small to be split."""
+        """Whether the state's symmetry class belongs to validation, or the game is too small to split."""
         view: View = turn.view
         game, depth = load(view.case), OpenSpielTask.of(task).parameters.depth
         return not positions.is_split(view.case, depth) or positions.split_of(game, view.state, turn.seat) == "val"

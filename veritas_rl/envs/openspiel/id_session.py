@@ -1,4 +1,4 @@
-"""A whole game in the turn protocol of affinetes' own OpenSpiel environment: its answers, attempts and score.
+"""A whole game in the turn protocol of affinetes' OpenSpiel environment, with its answers, attempts and score.
 
 - A seat has one chat: the rules first, then at each turn the position and the legal actions as `id -> name`, by
   OpenSpiel's own numbers. The reply is the id alone.
@@ -22,7 +22,7 @@ from veritas_rl.envs.openspiel.values import result
 from veritas_rl.envs.openspiel.view import View
 
 ATTEMPTS = 3
-"""How often a turn may be answered."""
+"""The most answers to a turn."""
 
 _NUMBER = re.compile(r"(?<![\w.-])[0-9]{1,9}(?![\w.-]*\w)")
 
@@ -76,7 +76,7 @@ class IdSession(GameSession):
             self._advance()
 
     def _advance(self) -> None:
-        """Go on to the next decision, or to the end."""
+        """Advance to the next decision or to the end."""
         game, state = self.game, self._state
         playing.deal(state, self._chance_seed)
         if state.is_terminal() or self._moves >= self._most_moves:
@@ -126,7 +126,7 @@ class IdSession(GameSession):
 
 
 def read_id(reply: Reply, legal: Sequence[int]) -> int | Reason:
-    """The legal action whose id a reply says: the reply alone, or the one legal id in it."""
+    """The legal action of a reply's id: the whole reply, or the only legal id in it."""
     text = answer_text(reply)
     if isinstance(text, Reason):
         return text

@@ -1,11 +1,11 @@
-"""Task ids of 12 digits, GGGGCCCCCCCC: which indexed game, and which variant of it.
+"""Task ids of 12 digits, GGGGCCCCCCCC: the index of a game, and the number of its variant.
 
-The numbering is the community's. A variant chooses a configuration of its game, which repeat after a few; every variant
-is a task of its own all the same, with its own deals: variant C of a game is task number C of the case that it chooses.
-So 200000042 is leduc_poker with k = 42. A number past the list is an error.
+The numbering is the community's. A variant selects a configuration of its game; configurations repeat after a few
+variants. Every variant is still a task of its own with its own deals: variant C of a game is task number C of the
+selected case. So 200000042 is leduc_poker with k = 42. Numbers beyond the list are errors.
 
-An id names one task of the split "train", in training and in validation: what a model is trained on by id, it is judged
-on by id. Tasks of the split "val" have no ids.
+An id names one task of the split "train", in training and in validation, so training and validation by id use the same
+tasks. Tasks of the split "val" have no ids.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from veritas_rl.envs.openspiel.cases import canonical, write_case
 from veritas_rl.errors import UserError
 
 VARIANTS = 10**8
-"""How many variants a game has."""
+"""The number of variants of a game."""
 
 Parameters = Mapping[str, Any]
 
@@ -32,7 +32,7 @@ class IndexedGame:
 
     Attributes:
         name: OpenSpiel's short name.
-        configurations: After how many variants the configurations repeat.
+        configurations: The number of different configurations, after which they repeat.
         parameters: The parameters of a variant.
     """
 
@@ -41,7 +41,7 @@ class IndexedGame:
     parameters: Callable[[int], Parameters] = lambda c: {}
 
     def case(self, variant: int) -> str:
-        """The canonical case that a variant chooses."""
+        """The canonical case of a variant."""
         return canonical(write_case(self.name, dict(self.parameters(variant % self.configurations))))
 
 
@@ -65,13 +65,13 @@ INDEXED_GAMES = (
     IndexedGame("phantom_ttt", 2, lambda c: {"obstype": ("reveal-nothing", "reveal-numturns")[c]}),
     IndexedGame("2048"),
     IndexedGame("solitaire"),
-    # Elsewhere the variants 1 and 2 name parameters that OpenSpiel does not have; here they are vulnerabilities.
+    # In the community's list, variants 1 and 2 name parameters that OpenSpiel lacks; here they are vulnerabilities.
     IndexedGame("bridge", 3, lambda c: {"dealer_vul": c > 0, "non_dealer_vul": c > 1}),
     IndexedGame("amazons", 3, lambda c: {"board_size": 6 + 2 * c}),
-    # Elsewhere the parameter's name is one that OpenSpiel does not have.
+    # In the community's list, the parameter has a name that OpenSpiel lacks.
     IndexedGame("oware", 3, lambda c: {"num_seeds_per_house": (4, 3, 5)[c]}),
 )
-"""The games in the order that fixes their index."""
+"""The games in the order of their indices."""
 
 
 def case_of(index: int, variant: int) -> str:
@@ -82,11 +82,11 @@ def case_of(index: int, variant: int) -> str:
     """
     if not 0 <= index < len(INDEXED_GAMES):
         raise UserError(
-            f"game index {index} is out of range: 0 ({INDEXED_GAMES[0].name}) to {len(INDEXED_GAMES) - 1}"
-            f" ({INDEXED_GAMES[-1].name}) exist"
+            f"game index {index} is out of range; indices go from 0 ({INDEXED_GAMES[0].name}) to"
+            f" {len(INDEXED_GAMES) - 1} ({INDEXED_GAMES[-1].name})"
         )
     if not 0 <= variant < VARIANTS:
-        raise UserError(f"variant {variant} is out of range: 0 to {VARIANTS - 1:,} exist")
+        raise UserError(f"variant {variant} is out of range; variants go from 0 to {VARIANTS - 1:,}")
     return _case(index, variant % INDEXED_GAMES[index].configurations)
 
 

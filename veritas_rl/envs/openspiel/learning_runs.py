@@ -13,7 +13,7 @@ from veritas_rl.errors import UserError
 from veritas_rl.paths import ROOT
 
 PATH = ROOT / "docs/learning.json"
-"""The trainings that docs/games.md shows; there may be none."""
+"""The file of the trainings in docs/games.md; it may be missing."""
 
 COLUMNS: Mapping[str, str] = {
     "seed": "of everything in the run",
@@ -29,9 +29,9 @@ COLUMNS: Mapping[str, str] = {
 """The columns after the case, and what each shows."""
 
 UNIFORM, WARM, AFTER = "uniform random legal player", "after the warm-up", "after RL"
-"""Who is judged, as `launch.pipeline` names them in report.json."""
+"""The judged players, by their names in report.json."""
 LEGAL = 0.95
-"""The share of legal replies that a warm-up has to reach."""
+"""The share of legal replies that a warm-up must reach."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class LearningRun:
     """One training.
 
     Attributes:
-        case: What was trained on, as a canonical case.
+        case: The trained case, in canonical spelling.
         seed: `veritas_rl.seed`.
-        minutes: From the command to its end.
-        cores: Processor cores that the run might use.
-        date: When it ended, as YYYY-MM-DD.
+        minutes: The duration of the command.
+        cores: The number of processor cores available to the run.
+        date: The day of the run's end, as YYYY-MM-DD.
         report: The run's report.json.
     """
 
@@ -73,7 +73,7 @@ def read(path: Path) -> list[LearningRun]:
     except FileNotFoundError:
         return []
     except (ValueError, TypeError) as error:
-        raise UserError(f"{path} holds no runs of benchmarks/learning.py ({error}): remove it") from error
+        raise UserError(f"{path} is no file of benchmarks/learning.py ({error}); remove it") from error
 
 
 def write(path: Path, runs: Sequence[LearningRun]) -> None:

@@ -1,14 +1,14 @@
-"""Reading a reply. The one answer format: a single `\\boxed{...}` that holds the number or the name of a legal action.
+"""Parses replies. The answer format is a single `\\boxed{...}` with the number or the name of a legal action.
 
-- Outside of thinking stands one box, see `veritas_rl.envs.answers`; or several that all say the same.
-- A number is the one that the prompt lists. It is read in ASCII digits, without a sign.
-- A name is read as it stands, or written in another usual way by the grammar of the game's notation, see
+- Outside thinking there is one box, see `veritas_rl.envs.answers`; or several boxes with the same answer.
+- A number is that of the prompt's list, in ASCII digits and without a sign.
+- A name is accepted as in the list, or in another usual spelling by the grammar of the game's notation, see
   `veritas_rl.envs.openspiel.notation`.
-- Number and name may stand together, as in the prompt's list, if they say the same.
-- LaTeX, quotes, brackets, bold type and a full stop around it say nothing.
+- Number and name may be given together, as in the prompt's list, if they agree.
+- LaTeX, quotes, brackets, bold type and a full stop around the answer are ignored.
 
-What says several actions is ambiguous, whichever of them would be meant more likely. Nothing is searched for by
-substring, and every step is linear in the reply's length.
+A reply with several actions is ambiguous, even if one of them is more likely. Actions are never found by searching for
+a substring, and every step is linear in the reply's length.
 """
 
 import re
@@ -21,9 +21,9 @@ from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.envs.openspiel.notation import Notation
 
 MOST_CHARACTERS = 200
-"""A longer text in a box is no action, unless it is a name."""
+"""The most characters of a box; a longer text is no action unless it is a name."""
 MOST_BOXES = 8
-"""More different boxes are not read: they cannot all say the same."""
+"""The most different boxes that are parsed; more cannot all mean the same action."""
 
 _PAIRS = ('""', "''", "``", "\u201c\u201d", "\u2018\u2019", "«»", "()", "[]", "{}", "<>", "**", "__")
 _NUMBER = re.compile(r"0*([0-9]{1,9})")
@@ -38,30 +38,30 @@ _SPACES = re.compile(r"\s+")
 _PARTS = re.compile(r"[,;/|\s]")
 _DIGITS = 10
 _UNDRESSED = 6
-"""Layers of quotes, brackets and the like that are taken off."""
+"""The most layers of quotes, brackets and similar marks that are removed."""
 
 
 def read_action(reply: Reply, game: Game, state: State, player: int, listed: Mapping[int, str]) -> int | Reason:
-    """The legal action that a player's reply chooses, or why it chooses none.
+    """The legal action of a player's reply, or the reason why there is none.
 
     Args:
-        reply: Anything.
-        game: Whose notation is read.
-        state: Where the player is asked.
-        player: Who.
-        listed: The name of each legal action, by its number, as `Game.listed` has it.
+        reply: Any reply.
+        game: The game with its notation.
+        state: The state of the decision.
+        player: The player to move.
+        listed: The name of each legal action, by its number, see `Game.listed`.
     """
     number = parse(reply, listed, lambda: game.notation(state, player))
     return number if isinstance(number, Reason) else game.action(number)
 
 
 def parse(reply: Reply, names: Mapping[int, str], notation: Callable[[], Notation] = Notation) -> int | Reason:
-    """The number of the legal action that a reply chooses, or why it chooses none.
+    """The number of the legal action of a reply, or the reason why there is none.
 
     Args:
-        reply: Anything.
-        names: The name of each legal action, by the number that is shown.
-        notation: Gives how else the names may be written; it is asked where a box holds no name or number as it stands.
+        reply: Any reply.
+        names: The name of each legal action, by its shown number.
+        notation: Returns the notation; it is used if a box has no listed name or number.
     """
     text = answer_text(reply)
     if not isinstance(text, Reason) and (number := _plain_box(text, names)) is not None:
@@ -80,7 +80,7 @@ def parse(reply: Reply, names: Mapping[int, str], notation: Callable[[], Notatio
 
 
 def _choice(said: str, names: Mapping[int, str], notation: Callable[[], Notation]) -> int | Reason:
-    """The number of the action that a box names, or why it names none."""
+    """The number of a box's action, or the reason why there is none."""
     found = _exact(said, names)
     if not found and len(said) <= MOST_CHARACTERS and BOX not in said:
         found = _meant(_SPACES.sub(" ", plain_math(said)), names, notation())
@@ -92,7 +92,7 @@ def _choice(said: str, names: Mapping[int, str], notation: Callable[[], Notation
 
 
 def _plain_box(text: str, names: Mapping[int, str]) -> int | None:
-    """The number of the action that the only box of a text holds as it stands, as nearly all boxes do."""
+    """The number of the listed action in the only box of a text, the most common case."""
     start = text.find(BOX)
     if start < 0 or text.find(BOX, start + 1) >= 0:
         return None
@@ -103,7 +103,7 @@ def _plain_box(text: str, names: Mapping[int, str]) -> int | None:
 
 def _exact(said: str, names: Mapping[int, str]) -> set[int]:
     """The action whose number or name a text is."""
-    # Not every text that int() takes is a number: "+3", "0_3" and the digits of other scripts are none.
+    # int() accepts more than numbers here: "+3", "0_3" and digits of other scripts are no numbers.
     if said.isdigit() and said.isascii() and len(said) < _DIGITS and (said[0] != "0" or said == "0"):
         return {int(said)} & names.keys()
     return {number for number, name in names.items() if said == name}
@@ -146,7 +146,7 @@ def _named(said: str, names: Mapping[int, str], notation: Notation) -> set[int]:
 
 
 def undressed(said: str) -> str:
-    """A text without white space, quotes, brackets and marks of bold type around it, and without a full stop."""
+    """A text without surrounding white space, quotes, brackets and marks of bold type, and without a full stop."""
     for _ in range(_UNDRESSED):
         bare = said.strip().rstrip(".;!").rstrip()
         if len(bare) > 1 and bare[0] + bare[-1] in _PAIRS:

@@ -1,4 +1,4 @@
-"""The same OpenSpiel problem, perturbed: a player that has learned answers by heart, and not the game, loses by it.
+"""Perturbed OpenSpiel tasks: a player that memorized answers instead of learning the game is worse on them.
 
 labels      Every action of a game gets another number and a made-up name, by a bijection that the task and a seed fix.
             The prompt lists them as always, in the order of the new numbers, and says after each name what it stands
@@ -25,7 +25,7 @@ from veritas_rl.errors import UserError, unknown
 from veritas_rl.permutation import Permutation
 
 PERTURBATIONS = {"labels": "with other labels", "mirrored": "mirrored"}
-"""Each perturbation, and how it is described in a report."""
+"""Each perturbation with its description in reports."""
 
 MIRRORED = ("connect_four", "hex", "tic_tac_toe")
 """The games that stay the same when their actions are counted from the other end: Connect Four mirrored left to right,
@@ -41,16 +41,16 @@ _MISTAKES = {
     Reason.TRUNCATED: Reply("", truncated=True),
     Reason.OVERLONG: Reply("", overlong=True),
 }
-"""A reply that the game itself reads as the same mistake."""
+"""A reply for each mistake, which the game itself reads as the same mistake."""
 
 
 class Label(NamedTuple):
-    """How an action is called in a perturbed session.
+    """The name of an action in a perturbed session.
 
     Attributes:
         action: The game's own action.
         name: The name that is read.
-        shown: The name as the prompt lists it.
+        shown: The name in the prompt's list.
     """
 
     action: int
@@ -62,7 +62,7 @@ def fits(name: str, case: str, prompt: str) -> bool:
     """Whether tasks of a case with this prompt have a perturbation.
 
     Raises:
-        UserError: No such perturbation.
+        UserError: There is no such perturbation.
     """
     if name not in PERTURBATIONS:
         raise unknown("perturbation", name, PERTURBATIONS)
@@ -70,12 +70,12 @@ def fits(name: str, case: str, prompt: str) -> bool:
 
 
 def perturb(inner: Session, name: str, seed: int | str = 0) -> "Perturbed":
-    """A fresh OpenSpiel session, perturbed.
+    """A new perturbed OpenSpiel session.
 
     Args:
         inner: The session as `OpenSpielEnvironment` starts it.
         name: One of `PERTURBATIONS`.
-        seed: With the task's chance seed it chooses the labels.
+        seed: Seeds the labels together with the task's chance seed.
 
     Raises:
         UserError: The task has no such perturbation.
@@ -83,7 +83,7 @@ def perturb(inner: Session, name: str, seed: int | str = 0) -> "Perturbed":
     task = inner.task
     if not fits(name, task.case, task.manner.prompt):
         why = f"prompt=full, and not {task.manner.prompt}" if name == "labels" else f"one of {', '.join(MIRRORED)}"
-        raise UserError(f"{task.case} has no perturbation {name}: that needs {why}")
+        raise UserError(f"{task.case} has no perturbation {name}, which needs {why}")
     return Relabelled(inner, seed) if name == "labels" else Mirrored(inner)
 
 
@@ -102,15 +102,15 @@ class Perturbed(Session):
 
     @abstractmethod
     def shown_state(self, state: State) -> State:
-        """What is shown instead of a state."""
+        """The shown state for a true state."""
 
     @abstractmethod
     def labels(self, view: View, seat: int) -> dict[int, Label]:
-        """By the number that is shown, in ascending order, each legal action."""
+        """Each legal action by its shown number, ascending."""
 
     @abstractmethod
     def notation(self, view: View, seat: int) -> Notation:
-        """How the names that are shown may be written."""
+        """The notation of the shown names."""
 
     def turns(self) -> Sequence[Turn]:
         return [self._perturbed(turn) for turn in self._inner.turns()]

@@ -1,4 +1,4 @@
-"""How a state is reached: chance draws its outcomes, and a history is played again."""
+"""Reaches states: draws outcomes of chance, and replays histories."""
 
 import itertools
 
@@ -9,7 +9,7 @@ History = tuple[int, ...]
 
 
 def deal(state: State, chance_seed: str) -> None:
-    """Draw what chance does up to the next decision or the end, in place: by the chance seed and the ply alone."""
+    """Draw the outcomes of chance up to the next decision or the end, in place, from the chance seed and the ply."""
     while state.is_chance_node():
         apply_chance(state, uniform("chance", chance_seed, state.move_number()))
 
@@ -19,8 +19,8 @@ def apply_chance(state: State, drawn: float) -> None:
 
     Args:
         state: A chance node; it is changed in place.
-        drawn: A number in [0, 1). The outcomes share that interval out in their order; the last one takes what rounding
-            leaves.
+        drawn: A number in [0, 1). The outcomes divide this interval in their order; the last one also takes the
+            rounding error.
     """
     action, upto = -1, 0.0
     for action, probability in state.chance_outcomes():  # noqa: B007
@@ -40,7 +40,7 @@ def replay(game: Game, history: History) -> State:
     steps = iter(history)
     for action in steps:
         if state.is_simultaneous_node():
-            # A history holds one action of every player there.
+            # At a simultaneous node the history has one action of every player.
             state.apply_actions([action, *itertools.islice(steps, game.players - 1)])
         else:
             state.apply_action(action)

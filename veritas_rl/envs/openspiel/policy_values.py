@@ -1,5 +1,6 @@
-"""What a whole policy of a small two-player zero-sum game is worth, exactly: against its best response, and against the
+"""Exact values of a whole policy of a small two-player zero-sum game: against its best response and against the
 optimum.
+
 
 A policy gives every information state the probability of each legal action. With hidden information the values are
 OpenSpiel's (`TabularBestResponse`, `nash_conv`, `expected_returns`), and the optimum is the CFR+ equilibrium of
@@ -27,7 +28,7 @@ Policy = Mapping[str, Probabilities]
 """The probabilities of each information state, by its key; see `Decision`."""
 
 MAX_DECISIONS = 50_000
-"""A game with more information states is not asked in all of them."""
+"""The most information states of a game that is judged exactly."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,10 @@ class Decision:
         key: OpenSpiel's information state string; with perfect information, what `Game.information_key` says.
         label: A short name of the state for a person.
         state: One of the states in it.
-        seat: Who is asked.
-        depth: How many moves were made before, by all players.
-        best: The actions that are as good as any.
-        optimum: The policy of the optimum there.
+        seat: The seat to move.
+        depth: The number of earlier moves, by all players.
+        best: The best actions.
+        optimum: The policy of the optimum in this state.
     """
 
     key: str
@@ -55,7 +56,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Worth:
-    """What a policy is worth, in units of return.
+    """The values of a policy, in units of return.
 
     Attributes:
         worst: For each seat, the expected return of the policy against a best response.
@@ -69,8 +70,8 @@ class Worth:
 
     @property
     def nash_conv(self) -> float:
-        """What two best responses win together against the policy: in a zero-sum game, all that the seats fall short of
-        the value of the game (Lanctot et al. 2017). Exploitability is half of it."""
+        """The sum of the gains of two best responses against the policy; in a zero-sum game, the seats' total loss
+        against the value of the game (Lanctot et al. 2017). Exploitability is half of it."""
         return 0.0 - sum(self.worst)
 
 
@@ -91,7 +92,7 @@ def decisions_of(case: str) -> tuple[Decision, ...]:
         return tuple(_perfect(game))
     if game.players != 2 or game.simultaneous or not game.zero_sum or not (game.hidden or game.solvable):
         raise UserError(
-            f"{case} cannot be judged exactly: that takes two players in turn, a zero sum, and either hidden"
+            f"{case} cannot be judged exactly: that needs two players in turn, a zero sum, and either hidden"
             " information or no chance; judge it by its games, without --exact"
         )
     raise _too_large(game)
@@ -151,7 +152,7 @@ def optimum_of(case: str) -> Policy:
 
 
 def worth_of(case: str, policy: Policy) -> Worth:
-    """What a policy for both seats is worth.
+    """The values of a policy for both seats.
 
     Args:
         case: A canonical case.
@@ -180,7 +181,7 @@ def _hidden_worth(case: str, policy: Policy) -> Worth:
 
 
 def _best_response(spiel: pyspiel.Game, seat: int, policy: pyspiel.TabularPolicy) -> float:
-    """The return of a seat that plays as well as it can against the policy on the other."""
+    """The return of a seat's best response to the policy of the other seat."""
     return pyspiel.TabularBestResponse(spiel, seat, policy).value_from_state(spiel.new_initial_state())
 
 

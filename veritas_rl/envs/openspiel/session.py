@@ -1,4 +1,4 @@
-"""One OpenSpiel move, or one whole game, being played."""
+"""The session of a single OpenSpiel move or of a whole game."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -13,25 +13,26 @@ from veritas_rl.envs.openspiel.values import move_values, result, state_value
 from veritas_rl.envs.openspiel.view import View
 
 QUOTED_CHARACTERS = 2000
-"""How much of a mistake is shown to the player who may make it good."""
+"""The most characters of a mistake that are quoted to the player who may correct it."""
 
 
 class OpenSpielSession(GameSession):
-    """One move, or one game.
+    """A single move, or a whole game.
 
-    A single move pays 1 for being legal in the reward mode "legal". In "outcome" it pays its value, as package `values`
-    says. In "optimal" it pays 1 less what it loses against the best move, so that a hopeless position can be played as
-    well as any. Where several players move at once, a single move is that of one of them, and the others draw lots.
+    A single move pays 1 if it is legal in the reward mode "legal". In "outcome" it pays its value, see the package
+    `values`. In "optimal" it pays 1 minus its loss against the best move, so the full reward is possible even in a lost
+    position. If several players move simultaneously, the single move is that of one of them, and the others move at
+    random.
 
-    A whole game starts at the root. Chance is drawn from (`Task.chance_seed`, ply), so a task always meets the same
-    deals on the same path. A seat's mistake, once its retries are used up, ends the game: it pays nothing to anybody,
-    so nobody profits from it. A game that is not over after its most moves pays each seat for how it stands then. All
-    seats are scored.
+    A whole game starts at the root. Chance is drawn from (`Task.chance_seed`, ply), so a task has the same deals on the
+    same path. A seat's mistake ends the game when its retries are used up, and pays nothing to any seat, so no seat
+    profits from it. A game that reaches the limit of moves pays each seat the value of its position. All seats are
+    scored.
 
     Args:
-        task: What is played.
+        task: The task.
         game: The task's game.
-        decision: Where a single move is asked instead of at the task's own position.
+        decision: The decision of a single move; by default the task's own position.
     """
 
     def __init__(self, task: OpenSpielTask, game: Game, decision: Decision | None = None) -> None:
@@ -102,7 +103,7 @@ class OpenSpielSession(GameSession):
         ]
 
     def _advance(self) -> None:
-        """Go on to the next decision: deal what chance deals, score a finished game."""
+        """Advance to the next decision: draw chance, and score a finished game."""
         state = self._state
         playing.deal(state, self._chance_seed)
         most = self._manner.max_moves or self.game.max_moves
@@ -130,15 +131,15 @@ class OpenSpielSession(GameSession):
         )
 
     def _ask_again(self, replies: Mapping[int, Reply]) -> None:
-        """The turns of those who made a mistake and may make it good; the others have answered."""
+        """Ask the seats whose mistakes may be corrected; the other seats have answered."""
         turns = []
         for turn in self._turns:
             if turn.seat in self.rejected:
                 self._retries[turn.seat] -= 1
-                told = text.correction(self.rejected[turn.seat])
+                correction = text.correction(self.rejected[turn.seat])
                 said = {"role": "assistant", "content": replies[turn.seat].text[:QUOTED_CHARACTERS]}
-                messages = (*turn.messages, said, {"role": "user", "content": told})
-                turns.append(dataclasses.replace(turn, messages=messages, update=told))
+                messages = (*turn.messages, said, {"role": "user", "content": correction})
+                turns.append(dataclasses.replace(turn, messages=messages, update=correction))
         self._turns = tuple(turns)
 
     def _judge(self, seat: int, action: int) -> Score:
@@ -158,11 +159,11 @@ class OpenSpielSession(GameSession):
         self._scores = {seat: self._score(seat, 0.0, mistakes.get(seat, Reason.FORFEITED)) for seat in seats}
 
     def _finish(self) -> dict[int, Score]:
-        """Score all seats of a game that is over, or that goes on after its most moves."""
+        """Score all seats of a game that is over or has reached its limit of moves."""
         game, state = self.game, self._state
         over, returns, scores = state.is_terminal(), state.returns(), {}
         for seat in range(game.players):
-            if over or game.players == 1:  # what a game for one has paid so far is what it is worth
+            if over or game.players == 1:  # the value of a game for one player is what it has paid so far
                 value, details = game.outcome(returns, seat, self._pay.scale), {"return": returns[seat]}
             else:
                 value, details = state_value(game, state, seat, self._pay), {}

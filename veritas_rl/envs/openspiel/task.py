@@ -1,4 +1,4 @@
-"""What an OpenSpiel task adds to `Task`: how deep a position lies, how a game is played, what its results are worth."""
+"""The OpenSpiel task: the depth of a position, the manner of a game, and the pay of results."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,7 +12,7 @@ SCALES = ("auto", "result", "utility")
 
 @dataclass(frozen=True)
 class OpenSpielParameters(Parameters):
-    """What chooses the position of a single move, beside what every task has.
+    """The environment's own part of the identity, which selects the position of a single move.
 
     Attributes:
         depth: The most random moves before the position; -1 for positions of every stage of a game.
@@ -29,8 +29,8 @@ class OpenSpielManner(Manner):
     """How a game is played and shown.
 
     Attributes:
-        retries: How often a seat may answer again after a mistake, in the whole game.
-        max_moves: The most moves of a whole game, all seats together; 0 for `Game.max_moves`.
+        retries: The number of corrected mistakes that a seat is allowed in the whole game.
+        max_moves: The most moves of a whole game, over all seats; 0 for `Game.max_moves`.
     """
 
     retries: int = 0
@@ -47,9 +47,9 @@ class OpenSpielPay(Pay):
     """What a move or a game is worth.
 
     Attributes:
-        scale: How a finished game's returns become a value: "result" pays for winning, "utility" in proportion, "auto"
-            as the game is meant, see `Game.outcome`.
-        playouts: How many random playouts value a single move where nothing better does; 0 for the number that suits
+        scale: The scale from returns to values: "result" pays for winning, "utility" in proportion, "auto" as suits the
+            game, see `Game.outcome`.
+        playouts: The number of random playouts that value a single move if no better source does; 0 for the default of
             the case.
         engine: The engines that value single moves of their games, with commas, see `engines`; "" for none.
     """
@@ -77,10 +77,10 @@ class OpenSpielTask(Task):
 
     @classmethod
     def of(cls, task: Task) -> "OpenSpielTask":
-        """A task of this environment, as one.
+        """The task with the type of this environment.
 
         Raises:
-            UserError: It is a task of another environment.
+            UserError: The task belongs to another environment.
         """
         if not isinstance(task, cls):
             raise UserError(f"{task.id} is no OpenSpiel task")

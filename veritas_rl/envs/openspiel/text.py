@@ -1,4 +1,4 @@
-"""What a model is shown: one user message, with every legal action in it."""
+"""Writes the prompt of a model: one user message with every legal action."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -15,22 +15,22 @@ _FORMAT = (
 def messages(
     game: Game, state: State, player: int, names: Mapping[int, str], prompt: str, scale: str = "auto"
 ) -> tuple[Message, ...]:
-    """The messages for a player who is asked.
+    """The messages for the player to move.
 
     Args:
         game: The game.
         state: A decision node.
-        player: Who is asked.
-        names: The name of each legal action, by the number that is shown.
+        player: The player to move.
+        names: The name of each legal action, by its shown number.
         prompt: "full": rules, role, aim, position, all legal actions as `number: name` lines, the answer format.
             "unlisted": the same without the actions, but with how a move is written. "brief": the position and the
             legal action numbers alone, for a model too small to read.
-        scale: What the results are worth, see `Game.outcome`: the aim follows from it.
+        scale: The scale of results, see `Game.outcome`; the aim follows from it.
     """
     if prompt == "brief":
         content = game.brief(state, player)
         if not game.brief_shows_actions:
-            # First, so that the position stands at the same distance from every answer.
+            # The numbers come first, so that the position has the same distance from every answer.
             content = f"{''.join([f' {number}' for number in names])}\n{content}"
     else:
         listed = f"{_listed(names)}\n\n" if prompt == "full" else ""
@@ -48,7 +48,7 @@ def update(game: Game, state: State, player: int, names: Mapping[int, str], prom
 
 
 def correction(reason: Reason) -> str:
-    """The message to a player that may answer again."""
+    """The message to a player after a mistake that may be corrected."""
     return f"That was no legal answer ({reason}). The position is unchanged. {_FORMAT}"
 
 
@@ -65,7 +65,7 @@ def answer(number: int) -> str:
 
 @lru_cache(maxsize=1024)
 def _opening(game: Game, player: int, scale: str) -> str:
-    """What stands before every position of a game."""
+    """The text before every position of a game."""
     return f"{game.rules()}\n\nYou are {game.role(player)}, and it is your turn. {game.objective(scale)}"
 
 

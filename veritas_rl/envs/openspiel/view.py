@@ -1,4 +1,4 @@
-"""What bots and solvers see of an OpenSpiel turn."""
+"""The view of an OpenSpiel turn for bots and solvers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ class View:
     """A turn for bots and solvers.
 
     Attributes:
-        state: A copy of the `pyspiel.State`, to do with as one likes. It holds what the seat may not know.
+        state: A copy of the `pyspiel.State`, which may be changed. It includes hidden information.
         actions: The legal actions' numbers, in the order of the turn's answers.
         case: The canonical case.
     """
@@ -23,7 +23,7 @@ class View:
     case: str
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By its history: OpenSpiel writes some states down in a way that it cannot read.
+        # Pickled by its history, because OpenSpiel cannot read its own text of some states.
         return _view_of, (self.case, tuple(self.state.history()), self.actions)
 
 

@@ -1,7 +1,7 @@
-"""What a linter may ask of the trace environment, and the checks that only this environment needs.
+"""The facts of the trace environment for the linter, and its own checks.
 
-The checks take a question as the environment asks it and hold it against runs of their own: in other sandboxes, without
-its debug prints, without assertions, and under PyPy. They trust neither the cache of truths nor the session.
+The checks compare a question of the environment with their own runs of the program: in other sandboxes, without debug
+prints, without assertions, and under PyPy. They use neither the cache of truths nor the session.
 """
 
 import re
@@ -22,7 +22,7 @@ from veritas_rl.envs.trace.text import fenced
 from veritas_rl.envs.trace.truths import CAREFUL_RUNS
 
 VARIANTS = tuple(range(CAREFUL_RUNS, CAREFUL_RUNS + 4))
-"""Sandboxes that no truth is made in: each has a hash seed, addresses, a clock and process ids of its own."""
+"""Sandboxes that make no truths. Each has its own hash seed, addresses, clock and process ids."""
 
 _DEBUG_LINE = re.compile(r'^[ \t]*print\(f"__DBG_\d+__ .*(?:\n|\Z)', re.MULTILINE)
 
@@ -30,7 +30,7 @@ Note = Callable[[str, str], None]
 
 
 class TraceAudit(SingleAnswerAudit):
-    """The truth from runs of the programs.
+    """Facts from runs of the programs.
 
     Args:
         start: Starts a session of a task.
@@ -59,9 +59,9 @@ class TraceAudit(SingleAnswerAudit):
         }
 
     def second_way(self, tasks: Sequence[Task], note: Note) -> str:
-        """PyPy prints the truth, too."""
+        """PyPy prints the same output."""
         if tasks[0].case.startswith(FILE):
-            raise NotApplicable("users' programs run in the sandbox alone")
+            raise NotApplicable("users' programs run only in the sandbox")
         if not pypy.found():
             raise NotApplicable(f"pypy3 is not installed ({pypy.INSTALL})")
         asked = list(self._questions(tasks))
@@ -71,7 +71,7 @@ class TraceAudit(SingleAnswerAudit):
         return f"{len(asked)} programs under PyPy"
 
     def other_worlds(self, tasks: Sequence[Task], note: Note) -> str:
-        """Under other hash seeds, addresses, clocks and process ids the program prints the truth, too."""
+        """The program prints the same output with other hash seeds, addresses, clocks and process ids."""
         sandboxes = [Sandbox(variant=variant) for variant in VARIANTS]
         count = 0
         try:
@@ -87,7 +87,7 @@ class TraceAudit(SingleAnswerAudit):
         return f"{count} programs, each in {len(VARIANTS)} worlds"
 
     def without_asserts(self, tasks: Sequence[Task], note: Note) -> str:
-        """Under `python -O` a program that asserts nothing prints the truth, too."""
+        """A program without assertions prints the same output under `python -O`."""
         count = 0
         with Sandbox(optimize=True) as sandbox:
             for task, asked in self._questions(tasks):
@@ -101,7 +101,7 @@ class TraceAudit(SingleAnswerAudit):
         return f"{count} programs under -O"
 
     def debug_prints_add_alone(self, tasks: Sequence[Task], note: Note) -> str:
-        """Debug prints add their own lines and change nothing else: without them, the program prints the rest."""
+        """Debug prints only add their own lines: without them the program prints the rest."""
         count = shown = 0
         with Sandbox(variant=VARIANTS[0]) as sandbox:
             for task, asked in self._questions(tasks):
@@ -122,7 +122,7 @@ class TraceAudit(SingleAnswerAudit):
         return f"{shown} debug prints of {count} programs"
 
     def near_misses_refused(self, tasks: Sequence[Task], note: Note) -> str:
-        """An output that is nearly right is no success, and not worth as much as one."""
+        """An output that is almost right is no success and has a lower value."""
         count = 0
         for task, asked in self._questions(tasks):
             if not asked.truth.strip():
@@ -158,7 +158,7 @@ class TraceAudit(SingleAnswerAudit):
 
 
 def near_misses(truth: str) -> Iterator[tuple[str, str]]:
-    """Outputs that differ from the truth in little, each with what it is called."""
+    """Outputs that differ slightly from the truth, each with its name."""
     lines = truth.rstrip().split("\n")
     digits = [place for place, letter in enumerate(truth) if letter.isascii() and letter.isdigit()]
     yield "an empty code block", ""

@@ -1,4 +1,4 @@
-"""What a person configures of the trace environment."""
+"""The settings of the trace environment."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from veritas_rl.errors import UserError
 
 @dataclass(frozen=True)
 class TraceConfig(SingleAnswerConfig):
-    """What trace tasks are made from.
+    """The settings of trace tasks.
 
     Attributes:
         cases: Which programs: level_1 (the easiest) to level_10, and programs:FILE for your own, a JSONL or parquet
@@ -35,7 +35,7 @@ class TraceConfig(SingleAnswerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "debug_prints", whole_number("debug_prints", self.debug_prints, 0))
-        # Each part of a task refuses what cannot work.
+        # Each part of a task checks its values.
         TraceParameters(self.debug_prints)
         TraceManner(prompt=self.prompt)
         TracePay(reward=self.reward, legal_share=self.legal_share, compare=self.compare)
@@ -45,14 +45,14 @@ class TraceConfig(SingleAnswerConfig):
         return LEVELS
 
     def accepts(self, case: str) -> bool:
-        """Whether a case names a file that is there.
+        """Whether a case names a file.
 
         Raises:
-            UserError: It names one that is not.
+            UserError: The file does not exist.
         """
         if not case.startswith(FILE):
             return False
         path = Path(case.removeprefix(FILE))
         if not path.is_file():
-            raise UserError(f"{path} is not there: {FILE} is followed by a JSONL or parquet file of programs")
+            raise UserError(f"the file {path} does not exist; give a JSONL or parquet file of programs after {FILE}")
         return True

@@ -1,4 +1,4 @@
-"""Code tracing as an environment: a Python program is shown, and its exact output is asked."""
+"""Code tracing as an environment: the prompt shows a Python program and asks for its exact output."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ from veritas_rl.errors import UserError
 
 
 class TraceEnvironment(Environment):
-    """Programs of ten levels, and users' own."""
+    """Programs of ten levels, and users' own programs."""
 
     name: ClassVar[str] = "trace"
     config_type: ClassVar[type] = TraceConfig
@@ -50,7 +50,7 @@ class TraceEnvironment(Environment):
         return config.tasks(split, make)
 
     def start(self, task: Task) -> Session:
-        """A fresh session of a task.
+        """A new session of a task.
 
         Raises:
             UserError: The task is of another environment, its case does not exist, or none of its programs can be used.
@@ -69,7 +69,7 @@ class TraceEnvironment(Environment):
         return SingleAnswerSession(task, turn, lambda reply: judge(reply, asked.truth, pay))
 
     def prepare(self, tasks: Iterable[Task]) -> None:
-        """Begin to run the programs of tasks that are started soon."""
+        """Start to run the programs of tasks that start soon."""
         begin([_identity(task) for task in tasks])
 
     def next_step(self, cases: Collection[str]) -> tuple[str, str]:
@@ -85,7 +85,7 @@ class TraceEnvironment(Environment):
         return FILE.rstrip(":") if task.case.startswith(FILE) else task.case
 
     def equivalence_class(self, task: Task) -> str:
-        """Tasks are one class if their programs differ in names, comments and layout alone."""
+        """Tasks belong to one class if their programs differ only in names, comments and layout."""
         return question_of(_identity(task)).form
 
     def audit(self) -> Audit:

@@ -5,7 +5,7 @@ import warnings
 from functools import lru_cache
 
 MARKS = (ast.expr_context, ast.operator, ast.cmpop, ast.unaryop, ast.boolop)
-"""Nodes that hold nothing: an operator, or whether a name is read or bound."""
+"""Nodes without content: operators and contexts."""
 
 _PLAIN = frozenset(("ctx", "op", "ops", "id", "attr", "type_comment", "kind", "conversion", "simple"))
 _FIELDS: dict[type, tuple[str, ...]] = {
@@ -18,7 +18,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {
 
 @lru_cache(maxsize=16)
 def parse(source: str) -> ast.Module:
-    """The syntax tree of a program, which nobody may change: its form and its debug prints are made of the same one.
+    """The syntax tree of a program. It must not be changed, because its form and its debug prints use the same tree.
 
     Raises:
         SyntaxError: `source` is not Python.

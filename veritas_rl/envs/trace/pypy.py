@@ -88,7 +88,7 @@ def run_all(programs: Sequence[tuple[str, str]]) -> list[Ran]:
         )
         if done.returncode:
             last = done.stderr.strip().splitlines()[-1:]
-            raise RuntimeError(f"pypy3 ended with {done.returncode}: {' '.join(last)}")
+            raise RuntimeError(f"pypy3 ended with exit code {done.returncode}: {' '.join(last)}")
         results += [Ran(*answer) for answer in json.loads(done.stdout)]
     return results
 

@@ -214,7 +214,7 @@ def level_of(case: str) -> int:
         UserError: It is none.
     """
     if case not in LEVELS:
-        raise UserError(f"{case!r} is no case of trace: {LEVELS[0]} to {LEVELS[-1]}, or {FILE}FILE")
+        raise UserError(f"{case!r} is no case of trace; cases are {LEVELS[0]} to {LEVELS[-1]}, and {FILE}FILE")
     return int(case.partition("_")[2])
 
 

@@ -103,7 +103,7 @@ class TruthCache:
 
     def _replace(self, error: Exception) -> None:
         """Remove a damaged file. Processes that have it open go on with it until they end."""
-        _log.warning("the cache of truths %s is damaged (%s): it is replaced", self.path, error)
+        _log.warning("the cache of truths %s is damaged (%s) and is replaced", self.path, error)
         if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()

@@ -65,7 +65,7 @@ class UserPrograms(Sequence[Program]):
                 self._good.append(index)
         if not self._good:
             named = f": {self._named()}" if self.bad else ""
-            raise UserError(f"{self.path} holds no usable program{named}; give rows like {_EXAMPLE}")
+            raise UserError(f"{self.path} has no usable program{named}; give rows like {_EXAMPLE}")
         if self.bad:
             _log.warning("%s: %d of %d programs are left out: %s", path, len(self.bad), len(self._rows), self._named())
 
@@ -180,7 +180,7 @@ class _Parquet(_Rows):
 
 def _open(path: Path) -> _Rows:
     if not path.is_file():
-        raise UserError(f"there is no file {path}; give a .jsonl or .parquet file of programs")
+        raise UserError(f"the file {path} does not exist; give a .jsonl or .parquet file of programs")
     if path.suffix == ".jsonl":
         return _JsonLines(path)
     if path.suffix == ".parquet":

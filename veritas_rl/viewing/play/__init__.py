@@ -1,1 +1,1 @@
-"""A person plays a game against a player: at the `Table`, through a page of this machine or by typing."""
+"""Lets a person play a game against a player, in a page of this machine or in the terminal."""

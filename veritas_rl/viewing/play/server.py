@@ -1,7 +1,7 @@
-"""The page of a game, served to this machine alone.
+"""The page of a game, served to this machine only.
 
-The page holds all that it needs. It asks `/state` for what is on the board, which answers as soon as something has
-changed, and posts what the person does.
+The page is self-contained. It requests the state from `/state`, which answers as soon as the state has changed, and
+posts the person's actions.
 """
 
 import threading
@@ -15,14 +15,14 @@ from veritas_rl.viewing.page import BOARDS, render_page
 from veritas_rl.viewing.play.table import Table
 
 WAIT_SECONDS = 20.0
-"""How long `/state` waits for a change at most."""
+"""The most seconds that `/state` waits for a change."""
 
 MOST_WAITING = 32
-"""How many requests wait for a change at once, at most: one for each open page."""
+"""The most requests that wait for a change at once, one for each open page."""
 
 
 def make_app(table: Table) -> FastAPI:
-    """What answers the page of a game."""
+    """The application behind the page of a game."""
     app = local_app()
     page = render_page(
         "play/play.html.jinja",

@@ -1,8 +1,7 @@
-"""A person and a player at one board. The page and the terminal show it; here is what happens.
+"""The logic of a game between a person and a player. The page and the terminal display it.
 
-The person sits on one seat, the player on every other one. The player thinks in a thread of its own. Nothing is ever
-changed in a session that is taken back: a fresh session of the same task is played again up to there, which gives the
-same deals and keeps what the player said.
+The person plays one seat, the player all others, in its own thread. To take back a move, a new session of the same task
+is played again up to that move. That gives the same deals and keeps the player's replies.
 """
 
 import json
@@ -21,17 +20,17 @@ from veritas_rl.viewing.games_page import read_games, write_games
 from veritas_rl.viewing.recording import PlayedGame, RecordedSession
 
 GAMES, MOVES = "games", "demonstrations.jsonl"
-"""Finished games, as the games page reads them, and the person's moves in them, as demonstrations are read."""
+"""The files of finished games for the games page, and of the person's moves as demonstrations."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """What a seat was shown at a move, and what it replied.
+    """The messages and the reply of a seat at a move.
 
     Attributes:
-        player: Who.
-        messages: What it was shown.
-        reply: What it wrote.
+        player: The player.
+        messages: The messages.
+        reply: The reply.
     """
 
     player: str
@@ -40,14 +39,14 @@ class Said:
 
 
 class Table:
-    """One game after the other between a person and a player.
+    """Consecutive games between a person and a player.
 
     Args:
-        task: The first game. Its number, `Task.k`, decides deals and dice; each next game has the next number.
-        seat: Where the person sits.
-        player: Who sits elsewhere; None in a game for one.
-        name: What the player is called.
-        folder: Where finished games are kept; None keeps none.
+        task: The first game. Its number, `Task.k`, determines deals and dice; each next game has the next number.
+        seat: The person's seat.
+        player: The player of the other seats; None in a game without opponent.
+        name: The player's display name.
+        folder: The folder of finished games; None to save none.
 
     Raises:
         UserError: The game or the seat does not exist.
@@ -65,16 +64,16 @@ class Table:
         self.new_game(seat)
 
     def new_game(self, seat: int) -> None:
-        """Begin the next game. One that is not over is given up, and not kept.
+        """Begin the next game. An unfinished game is not saved.
 
         Args:
-            seat: Where the person sits.
+            seat: The person's seat.
 
         Raises:
-            UserError: No such seat.
+            UserError: There is no such seat.
         """
         if not 0 <= seat < self.seats:
-            raise UserError(f"{self._first.case} has the seats 0 to {self.seats - 1}, {seat} was given")
+            raise UserError(f"{self._first.case} has the seats 0 to {self.seats - 1}, got seat {seat}")
         with self._changed:
             opponent = self.name if self.seats > 1 else "none"
             task = self._first.replace(k=self._first.k + self._games, seat=seat, opponent=opponent)
@@ -82,11 +81,11 @@ class Table:
             self._games += 1
             self._begin([])
 
-    # What is shown.
+    # Display.
 
     @property
     def place(self) -> str:
-        """Which game and which move of it this is: equal as long as an answer to it still fits."""
+        """The numbers of the game and of the move. An answer is accepted only if they are unchanged."""
         return f"{self._games}.{len(self._steps)}"
 
     @property
@@ -100,51 +99,51 @@ class Table:
 
     @property
     def asked(self) -> Turn | None:
-        """The person's turn, if it is."""
+        """The person's turn; None if it is not the person's turn."""
         if self.you in self._replies:
             return None
         return next((turn for turn in self._turns if turn.seat == self.you), None)
 
     def choices(self) -> Sequence[Choice]:
-        """What the person may play now."""
+        """The person's legal moves."""
         return self._session.choices(self.you) if self.asked else ()
 
     def board(self) -> str:
-        """What the person sees."""
+        """The person's view of the board."""
         return self._session.board(self.you)
 
     @property
     def can_undo(self) -> bool:
-        """Whether the person's last move may be taken back: nothing was learned by it that was hidden."""
+        """Whether the person's last move may be taken back, because it revealed no hidden information."""
         return not self._session.hides and any(self.you in step for step in self._steps)
 
     def said(self, move: int) -> Said:
-        """What was shown and said at a move of this game, counted from 0.
+        """The messages and the reply at a move of this game, counted from 0.
 
         Raises:
-            UserError: There is no such move, or the game hides it from the person until it is over.
+            UserError: There is no such move, or the move is hidden until the game is over.
         """
         with self._changed:
             played = self._record.played
             if not 0 <= move < len(played):
-                raise UserError(f"there is no move {move} yet")
+                raise UserError(f"move {move} does not exist yet")
             if not self._may_see(played[move].seat):
-                raise UserError("what another seat was shown is hidden until the game is over")
+                raise UserError("the messages of another seat are hidden until the game is over")
             return Said(played[move].player, played[move].messages, played[move].reply)
 
     def games_page(self) -> str:
-        """The page of the games that were kept.
+        """The page of the saved games.
 
         Raises:
-            UserError: None was.
+            UserError: No game was saved.
         """
         page = self._folder / f"{GAMES}.html" if self._folder else None
         if page is None or not page.exists():
-            raise UserError("no game was kept yet")
+            raise UserError("no game was saved yet; finish a game first")
         return page.read_text("utf-8")
 
     def hints(self) -> dict[str, Any]:
-        """What the person's choices are worth: `source`, and `choices` with name, value and good, best first."""
+        """The values of the person's choices: `source`, and `choices` with name, value and good, best first."""
         with self._changed:
             session = self._session if self.asked else None
             source, found = session.hints(self.you) if session else ("", ())
@@ -152,9 +151,9 @@ class Table:
         return {"source": source, "choices": [vars(hint) for hint in best]}
 
     def values(self) -> dict[str, Any]:
-        """All that a page shows, as plain values."""
+        """The content of the page as plain values."""
         with self._changed:
-            # What a person may see of hidden moves stands on the board.
+            # The board shows what the person may know of hidden moves.
             shown = [
                 {"number": number, "seat": move.seat, "role": move.role, "action": move.action, "ok": move.accepted}
                 for number, move in enumerate(self._record.played)
@@ -184,35 +183,35 @@ class Table:
             }
 
     def wait(self, version: int, seconds: float) -> None:
-        """Wait until something differs from a version, or some seconds are over."""
+        """Wait until the state differs from a version, or until the time is over."""
         with self._changed:
             self._changed.wait_for(lambda: self.version != version, seconds)
 
     def wait_for_person(self) -> None:
-        """Wait until there is something for the person to do."""
+        """Wait until the person can act."""
         with self._changed:
             self._changed.wait_for(lambda: not self._thinking or self.asked is not None)
 
-    # What the person does.
+    # Actions of the person.
 
     def choose(self, index: int, place: str) -> None:
-        """Play a choice, by its number among `choices`.
+        """Play a choice by its number in `choices`.
 
         Raises:
-            UserError: It is not the person's turn there any more, or there is no such choice.
+            UserError: The game has moved on, or there is no such choice.
         """
         with self._changed:
             self._check(place)
             choices = self.choices()
             if not 0 <= index < len(choices):
-                raise UserError(f"there is no choice {index}")
+                raise UserError(f"the choice {index} does not exist")
             self._answer(self.you, Reply(choices[index].reply))
 
     def type(self, text: str, place: str) -> None:
-        """Play what was typed.
+        """Play a typed move.
 
         Raises:
-            UserError: It is not the person's turn there any more, or what was typed is no legal move.
+            UserError: The game has moved on, or the text is no legal move.
         """
         with self._changed:
             self._check(place)
@@ -222,27 +221,27 @@ class Table:
             self._answer(self.you, Reply(reply))
 
     def undo(self) -> None:
-        """Take back the person's last move, and all that followed.
+        """Take back the person's last move and all later moves.
 
         Raises:
-            UserError: There is none, or the game hides something.
+            UserError: There is no such move, or the game has hidden information.
         """
         with self._changed:
             if not self.can_undo:
-                raise UserError("a move can be taken back where nothing is hidden, once one was made")
+                raise UserError("no move can be taken back: you made none yet, or the game has hidden information")
             last = max(index for index, step in enumerate(self._steps) if self.you in step)
             self._begin(self._steps[:last])
 
     def ask_again(self) -> None:
-        """Let the player try again that could not answer."""
+        """Ask the player again after it failed to answer."""
         with self._changed:
             if self._error:
                 self._go_on()
 
-    # What happens then.
+    # Reactions to them.
 
     def _begin(self, steps: Sequence[Mapping[int, Reply]]) -> None:
-        """The game from its start, with these steps made."""
+        """Start the game again and repeat these steps."""
         session = self._environment.start(self._task)
         record = RecordedSession(session, self._name)
         for step in steps:
@@ -256,14 +255,14 @@ class Table:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Ask the player wherever it waits; keep a game that is over."""
+        """Ask the player on each of its waiting seats; save a finished game."""
         self._error, self._thinking = "", False
         waiting = [turn for turn in self._turns if turn.seat != self.you and turn.seat not in self._replies]
         if self.over:
             self._keep()
         elif waiting and self._player is not None:
             self._thinking = True
-            # It does not hold up the end of the process.
+            # A daemon thread does not delay the end of the process.
             threading.Thread(target=self._think, args=(waiting, self._round), daemon=True).start()
         self.version += 1
         self._changed.notify_all()
@@ -277,11 +276,11 @@ class Table:
             except UserError as failed:
                 replies, error = [], str(failed)
             except Exception as failed:
-                # Whatever goes wrong there, the person at the board reads one line, and may ask again.
+                # Any error is shown to the person as one line, and the person may ask the player again.
                 replies, error = [], f"{self.name} failed: {type(failed).__name__}: {failed}"
         with self._changed:
             if round_ != self._round:
-                return  # the move was taken back, or another game began
+                return  # the move was taken back, or another game was started
             if error:
                 self._error, self._thinking = error, False
                 self.version += 1
@@ -296,14 +295,14 @@ class Table:
         if self.over:
             raise UserError("the game is over")
         if place != self.place or not self.asked:
-            raise UserError("it is not your turn there: the game went on")
+            raise UserError("the game has moved on since this move was chosen; choose again")
 
     def _answer(self, seat: int, reply: Reply) -> None:
         self._replies[seat] = reply
         self._step()
 
     def _step(self) -> None:
-        """Make the step once everybody has answered."""
+        """Make the step when all seats have answered."""
         if {turn.seat for turn in self._turns} <= self._replies.keys():
             replies, self._replies = self._replies, {}
             self._record.step(replies)
@@ -317,7 +316,7 @@ class Table:
         self._go_on()
 
     def _may_see(self, seat: int) -> bool:
-        """Whether the person may see what a seat was shown and did."""
+        """Whether the person may see the messages and moves of a seat."""
         return seat == self.you or self.over or not self._session.hides
 
     def _name(self, seat: int) -> str:
@@ -339,7 +338,7 @@ class Table:
         ]
 
     def _keep(self) -> None:
-        """Add the finished game to those of the folder."""
+        """Add the finished game to the files of the folder."""
         if self._folder is None or self._kept:
             return
         path = self._folder / f"{GAMES}.jsonl"

@@ -1,4 +1,4 @@
-"""A game at the terminal: the board as text, and moves that are typed."""
+"""A game at the terminal: the board as text, and typed moves."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ HELP = (
 )
 
 MOST_MOVES = 40
-"""So many legal moves are listed unasked."""
+"""The most legal moves that are listed without a command."""
 
 
 def play_in_terminal(table: Table, read: Callable[[str], str] = input, write: Callable[[str], object] = print) -> None:
@@ -19,7 +19,7 @@ def play_in_terminal(table: Table, read: Callable[[str], str] = input, write: Ca
 
     Args:
         table: The game.
-        read: Asks for a line; raises `EOFError` at the end of what is typed.
+        read: Asks for a line; raises `EOFError` at the end of the input.
         write: Prints a line.
     """
     write(HELP)
@@ -41,7 +41,7 @@ def play_in_terminal(table: Table, read: Callable[[str], str] = input, write: Ca
             for end in values["over"]:
                 write(f"{end['role']} ({end['player']}): {end['reason']}, {end['value']:.2f}")
             if values["kept"]:
-                write(f"kept: {values['kept']}")
+                write(f"saved: {values['kept']}")
         if values["asked"] and len(values["choices"]) <= MOST_MOVES:
             write(_listed(table))
         prompt = "new, undo or quit> " if values["over"] else "again or quit> " if values["error"] else "move> "
@@ -81,7 +81,7 @@ def _do(table: Table, typed: str, place: str, write: Callable[[str], object]) ->
         case "said":
             others = [move["number"] for move in table.values()["moves"] if move["seat"] != table.you]
             if not others:
-                write("nobody else has moved, or what they did is hidden until the game is over")
+                write("no other player has moved, or the moves are hidden until the game is over")
                 return
             said = table.said(others[-1])
             for message in said.messages:

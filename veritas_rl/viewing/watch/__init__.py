@@ -1,1 +1,1 @@
-"""A page over the runs of a folder, from the files that they leave. Nothing there is changed."""
+"""A page that shows the runs of a folder from their files, and changes nothing there."""

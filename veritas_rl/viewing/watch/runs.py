@@ -1,8 +1,8 @@
-"""Training runs and evaluations as their files show them, also while they are written.
+"""Reads training runs and evaluations from their files, even while the files are written.
 
-A training run is a folder with `metrics.jsonl`, or with verl's log before the first step; an evaluation one with a
-report or finished games. The files may come from another machine, and may be in the middle of being copied: a line that
-is not whole is read later, and a file that was written again is read from its start.
+A training run is a folder with `metrics.jsonl`, or with verl's log before the first step. An evaluation is a folder
+with a report or finished games. The files may be copies from another machine that are still being written: an
+incomplete line is read later, and a rewritten file is read again from its start.
 """
 
 import json
@@ -22,38 +22,38 @@ from omegaconf.errors import OmegaConfBaseException
 METRICS, LOG = "metrics.jsonl", "verl.log"
 
 PAGES = ("shown.html", "report.html", "cross_table.html", "games.html", "exact.html")
-"""The pages of a folder that a person may open; with those of recorded games."""
+"""The pages of a folder that can be opened, in addition to those of recorded games."""
 
 MOST_POINTS = 500
-"""A curve has no more points: of neighbouring steps the mean is drawn."""
+"""The most points of a curve; neighbouring steps are averaged."""
 
 DEEPEST = 5
-"""How far below the given folder runs are looked for. They lie in train/outputs/DATE/TIME."""
+"""The depth to which runs are searched below the given folder. They are in train/outputs/DATE/TIME."""
 
 NEVER = frozenset({"model", "checkpoints", ".hydra", "tensorboard", "games", "models"})
-"""Folders of a run that hold no run."""
+"""Folders of a run that contain no runs."""
 
 LAST_BYTES = 100_000
-"""More than the line of a step takes."""
+"""More bytes than the line of one step."""
 
 LOG_BYTES = 400_000
-"""How much of the end of a log is looked at."""
+"""The number of bytes at the end of a log that are read."""
 
 ANNOUNCED = re.compile(rb"(?:curriculum: stage |rollout and trainer disagree: |replies are cut: )[^\r\n]+")
-"""What a trainer says in its log to the person who watches."""
+"""The lines of a trainer's log that are meant for people."""
 
 QUIET_SECONDS = 300.0
-"""A run without a report whose files did not change for so long has ended, or hangs."""
+"""The seconds without a change of its files after which a run without a report counts as ended."""
 
 
 @dataclass
 class Metrics:
-    """The columns of a metrics file, read on from where the last reading ended.
+    """The columns of a metrics file; each reading continues where the last one ended.
 
     Attributes:
-        path: The file; it need not exist.
+        path: The file; it may be missing.
         steps: The steps, ascending.
-        columns: For each metric its value at each step; None where a step lacks it.
+        columns: For each metric, its value at each step; None if a step lacks it.
     """
 
     path: Path
@@ -63,7 +63,7 @@ class Metrics:
     _file: int = 0
 
     def read(self) -> None:
-        """Read what is new."""
+        """Read the new lines."""
         try:
             with self.path.open("rb") as file:
                 found = os.fstat(file.fileno())
@@ -76,7 +76,7 @@ class Metrics:
                     self._offset += len(line)
                     self._add(line)
         except OSError:
-            return  # it is not there yet, or is just being replaced
+            return  # the file does not exist yet, or is being replaced
 
     def _add(self, line: bytes) -> None:
         try:
@@ -84,7 +84,7 @@ class Metrics:
             step, data = int(record["step"]), dict(record["data"])
         except (ValueError, TypeError, KeyError):
             return
-        # A resumed run trains some steps again: what it says of them now holds.
+        # A resumed run repeats some steps; the later values replace the earlier ones.
         while self.steps and self.steps[-1] > step:
             self.steps.pop()
             for values in self.columns.values():
@@ -98,7 +98,7 @@ class Metrics:
                 self.columns.setdefault(str(name), [None] * len(self.steps))[-1] = value
 
     def newest(self) -> tuple[int, dict[str, Any]]:
-        """The last step and its metrics, from the end of the file alone; 0 and none where there is no step."""
+        """The last step and its metrics, read from the end of the file; 0 and no metrics without a step."""
         try:
             with self.path.open("rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - LAST_BYTES))
@@ -110,7 +110,7 @@ class Metrics:
                 record = json.loads(line)
                 return int(record["step"]), dict(record["data"])
             except (ValueError, TypeError, KeyError):
-                continue  # it is not whole
+                continue  # the line is incomplete
         return 0, {}
 
     def last(self, name: str) -> float | None:
@@ -122,7 +122,7 @@ class Metrics:
         return sum(value for value in self.columns.get(name, []) if value is not None)
 
     def curve(self, name: str) -> Sequence[tuple[float, float]]:
-        """Points of step and value; means of neighbours where there are more than `MOST_POINTS`."""
+        """Points of step and value; neighbours are averaged if there are more than `MOST_POINTS`."""
         points = [
             (step, value)
             for step, value in zip(self.steps, self.columns.get(name, []), strict=True)
@@ -139,8 +139,8 @@ class Run:
     """One folder of a training run or an evaluation.
 
     Args:
-        folder: It.
-        name: Its path below the folder that is watched.
+        folder: The folder.
+        name: The path below the watched folder.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -150,7 +150,7 @@ class Run:
         self._steps: int | None = None
 
     def summary(self) -> dict[str, Any]:
-        """What stands in the list of runs, as plain values. It reads little, so that many runs are listed at once."""
+        """The entry of the list of runs, as plain values. It reads little, so that a long list is fast."""
         step, data = self.metrics.newest()
         changed = max((_changed(self.folder / name) for name in (METRICS, LOG, "games.jsonl")), default=0.0)
         ended = (self.folder / "report.json").exists()
@@ -167,7 +167,7 @@ class Run:
         }
 
     def details(self) -> dict[str, Any]:
-        """All that a page shows of the run beside its curves, as plain values."""
+        """The content of the run's page without its curves, as plain values."""
         metrics = self.metrics
         metrics.read()
         self._steps = self._steps or self._planned()
@@ -195,7 +195,7 @@ class Run:
         return (self.folder / METRICS).exists() or (self.folder / LOG).exists()
 
     def title(self) -> str:
-        """What is played or trained, as far as it was typed; else the folder's name."""
+        """The game or environment of the command, or else the folder's name."""
         named = [
             word.partition("=")[2].strip("'\"")
             for word in self.typed()
@@ -204,7 +204,7 @@ class Run:
         return ", ".join(named) or self.folder.name
 
     def typed(self) -> list[str]:
-        """The settings of the command, as Hydra kept them, without those of the machine's processes."""
+        """The overrides of the command, as Hydra recorded them, without those of the machine's processes."""
         if not self._typed:
             try:
                 found = yaml.safe_load((self.folder / ".hydra/overrides.yaml").read_text("utf-8"))
@@ -215,15 +215,15 @@ class Run:
         return self._typed
 
     def pages(self) -> list[str]:
-        """The pages that can be opened: reports, and the recorded games, the newest first."""
+        """The pages that can be opened: reports, and recorded games from the newest on."""
         games = sorted((self.folder / "games").glob("step_*.html"), key=_step_of, reverse=True)
         return [f"games/{path.name}" for path in games] + [name for name in PAGES if (self.folder / name).is_file()]
 
     def _planned(self) -> int | None:
-        """How many steps the run is to have, by the configuration that Hydra kept."""
+        """The planned number of steps, from the configuration that Hydra recorded."""
         try:
             text = (self.folder / ".hydra/config.yaml").read_text("utf-8")
-            # All of it would take a tenth of a second to read.
+            # Parsing the whole configuration would take 0.1 s.
             parts = [part for part in re.split(r"\n(?=\S)", text) if part.startswith(("trainer:", "veritas_rl:"))]
             steps = OmegaConf.select(OmegaConf.create("\n".join(parts)), "trainer.total_training_steps")
             return int(steps) if steps and int(steps) > 0 else None
@@ -231,7 +231,7 @@ class Run:
             return None
 
     def _opponents(self) -> list[dict[str, Any]]:
-        """How the model does against each opponent of whole games, at the last step that met it."""
+        """The result against each opponent of whole games, at the last step with that opponent."""
         found = []
         for name in sorted(self.metrics.columns):
             parts = name.split("/")
@@ -240,7 +240,7 @@ class Run:
         return found
 
     def _said(self) -> list[str]:
-        """What the trainer has announced, the newest last."""
+        """The announcements of the trainer, the newest last."""
         try:
             with (self.folder / LOG).open("rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
@@ -250,7 +250,7 @@ class Run:
         return [line.decode("utf-8", "replace")[:500] for line in found[-20:]]
 
     def _spent(self) -> list[dict[str, Any]]:
-        """What servers were asked in an evaluation; see `players.cost`. Its report knows the prices."""
+        """The requests to servers in an evaluation, see `players.cost`. The report has the prices."""
         for name, key in (("report.json", "cost"), ("ratings.json", "cost"), ("spending.json", None)):
             try:
                 found = json.loads((self.folder / name).read_text("utf-8"))
@@ -266,7 +266,7 @@ class Runs:
     """The runs below a folder.
 
     Args:
-        root: Where to look. A run's own folder shows that run alone.
+        root: The folder. If it is a run's own folder, that run is shown alone.
     """
 
     def __init__(self, root: Path) -> None:
@@ -280,7 +280,7 @@ class Runs:
         return sorted(self._runs.values(), key=lambda run: -max(_changed(run.folder / METRICS), _changed(run.folder)))
 
     def get(self, name: str) -> Run | None:
-        """The run of this name, if it is there."""
+        """The run of this name; None if it does not exist."""
         if name not in self._runs:
             self.all()
         return self._runs.get(name)
@@ -290,7 +290,7 @@ class Runs:
 
 
 def _folders(folder: Path, deep: int) -> Iterator[Path]:
-    """The folders of runs at and below a folder. Links are not followed: they could lead round in a circle."""
+    """The folders of runs at and below a folder. Links are not followed, because they could form a cycle."""
     try:
         inside = list(os.scandir(folder))
     except OSError:
@@ -305,7 +305,7 @@ def _folders(folder: Path, deep: int) -> Iterator[Path]:
 
 
 def curves(runs: Sequence[Run], names: Sequence[str]) -> dict[str, dict[str, Sequence[tuple[float, float]]]]:
-    """Curves by metric and run; a run that lacks a metric is left out there."""
+    """The curves of each metric by run; runs without the metric are left out."""
     for run in runs:
         run.metrics.read()
     return {name: {run.name: run.metrics.curve(name) for run in runs if name in run.metrics.columns} for name in names}

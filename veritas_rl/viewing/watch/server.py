@@ -1,4 +1,4 @@
-"""The page over the runs of a folder, served to this machine alone. It reads, and never writes."""
+"""The page of a folder's runs, served to this machine only. It reads and never writes."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,15 +12,15 @@ from veritas_rl.viewing.page import render_page
 from veritas_rl.viewing.watch.runs import Run, Runs, curves
 
 MOST_RUNS, MOST_METRICS = 12, 40
-"""How much one request may ask for."""
+"""The limits of one request."""
 
 
 def make_app(root: Path, price_hour: float | None = None) -> FastAPI:
-    """What answers the page.
+    """The application behind the page.
 
     Args:
         root: The folder whose runs are shown.
-        price_hour: What an hour of the machine costs; None where nobody knows it.
+        price_hour: The price of an hour of the machine; None if it is unknown.
     """
     app = local_app()
     runs = Runs(root)
@@ -35,7 +35,7 @@ def make_app(root: Path, price_hour: float | None = None) -> FastAPI:
     def run_of(name: str) -> Run:
         run = runs.get(name)
         if run is None:
-            raise UserError(f"there is no run {name!r} here any more")
+            raise UserError(f"the run {name!r} does not exist here")
         return run
 
     @app.get("/", response_class=HTMLResponse)
@@ -55,15 +55,15 @@ def make_app(root: Path, price_hour: float | None = None) -> FastAPI:
     @app.get("/curves")
     def drawn(run: Annotated[list[str], Query()], metric: Annotated[list[str], Query()]) -> Response:
         if len(run) > MOST_RUNS or len(metric) > MOST_METRICS:
-            raise UserError(f"at most {MOST_RUNS} runs and {MOST_METRICS} metrics are drawn at once")
+            raise UserError(f"one request draws at most {MOST_RUNS} runs and {MOST_METRICS} metrics; select fewer")
         return answer(curves([run_of(name) for name in run], metric))
 
     @app.get("/page")
     def opened(name: str, page: str) -> Response:
         run = run_of(name)
         if page not in run.pages():
-            raise UserError(f"there is no page {page!r} in {name}")
-        # The scripts of a page, whatever its author, are kept from asking this server for anything.
+            raise UserError(f"the page {page!r} does not exist in {name}")
+        # Scripts of a page may not send requests to this server, because a page may come from anywhere.
         return HTMLResponse(
             (run.folder / page).read_bytes(), headers={"Content-Security-Policy": "sandbox allow-scripts"}
         )

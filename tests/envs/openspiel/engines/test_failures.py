@@ -91,7 +91,7 @@ def test_another_size_or_variant_is_one_line() -> None:
         ("gnubg", "backgammon(scoring_type=full_scoring)"),
         ("dds", "hearts"),
     ):
-        with pytest.raises(UserError, match=f"{name} cannot play .*: it plays "):
+        with pytest.raises(UserError, match=f"{name} cannot play .*; it plays "):
             check_plays(parse(name), load(case))
 
 
@@ -111,7 +111,7 @@ def test_within_a_run_one_warning_and_the_next_source(
         assert engine_values(game, state, 0, "gtp:gnugo") is None
         assert engine_values(game, state, 0, "gtp:gnugo") is None
     assert len(caplog.records) == 1
-    assert "values moves of go(board_size=9) without" in caplog.text
+    assert "this process values further moves of go(board_size=9) without the engine" in caplog.text
 
 
 def test_a_search_that_hangs_is_found(program: Install, monkeypatch: pytest.MonkeyPatch) -> None:

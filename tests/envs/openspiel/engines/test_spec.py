@@ -37,7 +37,7 @@ def test_a_name_says_what_bounds_the_engine(text: str, full: str) -> None:
         ("gnubg:plies=4", "plies of gnubg must be a whole number from 0 to 3, '4' was given: gnubg:plies=0"),
         ("uci:stockfish:nodes=many", "a whole number from 100"),
         ("uci:stockfish:nodes=²", "a whole number from 100"),
-        ("uci:stockfish:", "is no engine: uci:stockfish or uci:stockfish:nodes=NODES"),
+        ("uci:stockfish:", "is no engine; type uci:stockfish or uci:stockfish:nodes=NODES"),
         ("uci:stockfish:nodes", "a whole number"),
     ],
 )
@@ -55,7 +55,7 @@ def test_each_game_has_one_engine() -> None:
 
 
 def test_an_engine_whose_play_varies_values_no_moves() -> None:
-    with pytest.raises(UserError, match="gtp:pachi plays, but values no moves: use gtp:gnugo"):
+    with pytest.raises(UserError, match="gtp:pachi plays but values no moves; use gtp:gnugo"):
         OpenSpielPay(engine="gtp:pachi")
 
 
@@ -66,16 +66,16 @@ def test_an_engine_that_plays_none_of_the_cases_is_one_warning(case: str) -> Non
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         OpenSpielConfig(cases=case, engine=engine)
-    said = [str(warning.message) for warning in found if "values no move" in str(warning.message)]
-    assert said == (["engine=dds:deals=10 values no move of these cases: it plays bridge"] if case == "hex" else [])
+    said = [str(warning.message) for warning in found if "has no effect" in str(warning.message)]
+    assert said == (["engine=dds:deals=10 has no effect on these cases; it plays bridge"] if case == "hex" else [])
 
 
 @pytest.mark.parametrize(
     ("case", "engine", "message"),
     [
-        ("chess", "uci:stockfish", "needs the program stockfish, which is not installed: apt-get install stockfish"),
-        ("go(board_size=9)", "gtp:gnugo", "which is not installed: apt-get install gnugo"),
-        ("backgammon", "gnubg", "which is not installed: apt-get install gnubg"),
+        ("chess", "uci:stockfish", "needs the program stockfish, which is not installed; install it: apt-get"),
+        ("go(board_size=9)", "gtp:gnugo", "which is not installed; install it: apt-get install gnugo"),
+        ("backgammon", "gnubg", "which is not installed; install it: apt-get install gnubg"),
     ],
 )
 def test_a_missing_program_is_refused_before_anything_runs(

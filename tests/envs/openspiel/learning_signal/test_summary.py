@@ -106,7 +106,7 @@ def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], message
 
 
 def test_settings_of_the_environment_that_cannot_work_are_refused() -> None:
-    with pytest.raises(UserError, match="--config reward is set by an option of its own"):
+    with pytest.raises(UserError, match="--config reward has an option of its own"):
         jobs_of(Settings(config={"reward_mode": "legal"}), ["tic_tac_toe"])
     with pytest.raises(UserError, match="task_ids"):
         jobs_of(Settings(config={"task_ids": [5]}), [])

@@ -54,7 +54,7 @@ def test_a_wrong_engine_is_one_line() -> None:
     with pytest.raises(UserError, match="did you mean uci:stockfish"):
         make_bot("uci:stokfish", "openspiel")
     # The kind's own check needs no program.
-    with pytest.raises(UserError, match=r"cannot play go.*: it plays chess"):
+    with pytest.raises(UserError, match=r"cannot play go.*; it plays chess"):
         kind_of("uci:stockfish", "openspiel").check("uci:stockfish", "go(board_size=9)")
 
 

@@ -46,9 +46,9 @@ class BooleanExpressionsConfig:
 
     def __post_init__(self) -> None:
         if not 3 <= self.fewest <= self.most <= len(LABELS):
-            raise ValueError(f"options are 3 to {len(LABELS)}, and in order: {self}")
+            raise ValueError(f"the numbers of options must be 3 to {len(LABELS)}, the smaller first: {self}")
         if not 1 <= self.shallowest <= self.deepest <= 6:
-            raise ValueError(f"depths are 1 to 6, and in order: {self}")
+            raise ValueError(f"depths must be 1 to 6, the smaller first: {self}")
 
 
 @dataclass(frozen=True)

@@ -47,9 +47,9 @@ class Shape:
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.operations) <= 3 or not set(self.operations) <= set("+-*"):
-            raise ValueError(f"1 to 3 operations out of + - *: {self}")
+            raise ValueError(f"a cryptarithm needs 1 to 3 operations of + - *: {self}")
         if len(self.lengths) != len(self.operations) + 1 or not 2 <= self.letters <= 8:
-            raise ValueError(f"one number more than operations, and 2 to 8 letters: {self}")
+            raise ValueError(f"a cryptarithm needs one number more than operations, of 2 to 8 letters: {self}")
 
     @property
     def space(self) -> int:
@@ -264,7 +264,7 @@ class Cryptarithm(PuzzleKind):
             solved = solve(_lettered(numbers, shape.operations, LETTERS))
             if solved is not None and len(solved.digits) == 1:
                 return _puzzle(numbers, shape.operations, random)
-        raise AssertionError("candidates never end")
+        raise AssertionError("the iterator of candidates is endless")
 
 
 def candidate(shape: Shape, index: int) -> list[int] | None:

@@ -35,7 +35,7 @@ class DyckLanguageConfig:
 
     def __post_init__(self) -> None:
         if self.shortest % 2 or self.longest % 2 or not 4 <= self.shortest <= self.longest:
-            raise ValueError(f"lengths are even, from 4 on, and in order: {self}")
+            raise ValueError(f"lengths must be even and at least 4, the smaller first: {self}")
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,9 @@ class DyckLanguage2Config:
 
     def __post_init__(self) -> None:
         if self.shortest % 2 or self.longest % 2 or not 4 <= self.shortest <= self.longest:
-            raise ValueError(f"lengths are even, from 4 on, and in order: {self}")
+            raise ValueError(f"lengths must be even and at least 4, the smaller first: {self}")
         if not 2 <= self.kinds <= len(PAIRS):
-            raise ValueError(f"there are 2 to {len(PAIRS)} kinds of brackets: {self}")
+            raise ValueError(f"the number of kinds of brackets must be 2 to {len(PAIRS)}: {self}")
 
 
 @dataclass(frozen=True)

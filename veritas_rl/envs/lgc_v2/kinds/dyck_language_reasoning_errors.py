@@ -51,11 +51,11 @@ class ReasoningErrorsConfig:
 
     def __post_init__(self) -> None:
         if self.shortest % 2 or self.longest % 2 or not 4 <= self.shortest <= self.longest:
-            raise ValueError(f"lengths are even, from 4 on, and in order: {self}")
+            raise ValueError(f"lengths must be even and at least 4, the smaller first: {self}")
         if not 2 <= self.kinds <= len(PAIRS):
-            raise ValueError(f"there are 2 to {len(PAIRS)} kinds of brackets: {self}")
+            raise ValueError(f"the number of kinds of brackets must be 2 to {len(PAIRS)}: {self}")
         if not 1 <= self.fewest <= self.most < self.shortest:
-            raise ValueError(f"at least one step is wrong and at least one is right: {self}")
+            raise ValueError(f"at least one step must be wrong and at least one right: {self}")
 
 
 @dataclass(frozen=True)

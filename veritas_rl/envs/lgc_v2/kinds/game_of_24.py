@@ -58,9 +58,9 @@ class GameOf24Config:
 
     def __post_init__(self) -> None:
         if not 3 <= self.count <= 6 or self.largest < self.count or not self.targets:
-            raise ValueError(f"3 to 6 numbers, as many different ones at least, and a target: {self}")
+            raise ValueError(f"a puzzle needs 3 to 6 numbers, a range of at least as many, and a target: {self}")
         if not 0 <= self.unsolvable < 1 or (self.unsolvable and self.count != SEARCHED):
-            raise ValueError(f"a share from 0 to below 1, and for four numbers only: {self}")
+            raise ValueError(f"the share must be at least 0 and below 1, and above 0 only for four numbers: {self}")
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class GameOf24(PuzzleKind):
             if good:
                 target = random.choice(good)
                 return GameOf24Puzzle(numbers, target, first + found[target])
-        raise ValueError(f"{numbers} make none of {config.targets}")
+        raise ValueError(f"the numbers {numbers} reach none of the targets {config.targets}")
 
 
 @cache

@@ -31,7 +31,7 @@ class SudokuConfig:
 
     def __post_init__(self) -> None:
         if not 17 <= self.fewest <= self.most <= 80:
-            raise ValueError(f"givens lie between 17 and 80, and in order: {self}")
+            raise ValueError(f"the numbers of givens must be 17 to 80, the smaller first: {self}")
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def check(question: str, answer: str) -> str:
 def assignments(letters: int) -> NDArray[np.int16]:
     """Every way to give letters different digits: a row for each letter, a column for each way."""
     if letters > 8:
-        raise ValueError(f"{letters} letters are too many to try every way")
+        raise ValueError(f"{letters} letters are too many to try every assignment")
     every = np.fromiter(chain.from_iterable(permutations(range(10), letters)), dtype=np.int16)
     return np.ascontiguousarray(every.reshape(-1, letters).T)
 

@@ -40,7 +40,7 @@ def worth(node: ast.expr, used: Counter[int]) -> Fraction:
         used[node.value] += 1
         return Fraction(node.value)
     if not isinstance(node, ast.BinOp):
-        raise ValueError(f"no arithmetic: {ast.dump(node)}")
+        raise ValueError(f"the expression is no arithmetic: {ast.dump(node)}")
     left, right = worth(node.left, used), worth(node.right, used)
     match node.op:
         case ast.Add():
@@ -52,7 +52,7 @@ def worth(node: ast.expr, used: Counter[int]) -> Fraction:
         case ast.Div():
             return left / right
         case other:
-            raise ValueError(f"no arithmetic: {other}")
+            raise ValueError(f"the expression is no arithmetic: {other}")
 
 
 def can_make(numbers: list[int], target: int) -> bool:

@@ -88,7 +88,7 @@ def _holds(condition: str, operands: Operands) -> bool:
         r"(.+) is (even|odd|divisible by (\d+)|the square of a whole number|a prime number)", condition
     )
     if found is None:
-        raise ValueError(f"the condition {condition!r} is of no kind that is known")
+        raise ValueError(f"the condition {condition!r} is of an unknown kind")
     number = _whole(_number(found[1], operands))
     if found[2] == "even":
         return str(number)[-1] in "02468"
@@ -103,7 +103,7 @@ def _holds(condition: str, operands: Operands) -> bool:
 
 def _whole(value: Fraction) -> int:
     if value.denominator != 1:
-        raise ValueError(f"{value} is asked for what only whole numbers have")
+        raise ValueError(f"the condition needs a whole number, got {value}")
     return value.numerator
 
 
@@ -127,4 +127,4 @@ def _worked_out(
             return meaning[type(sign)](_worked_out(left, operands, meaning), _worked_out(right, operands, meaning))
         case ast.Call(func=ast.Name(id=name), args=parts) if name in _FUNCTIONS:
             return _FUNCTIONS[name](*(_worked_out(part, operands, meaning) for part in parts))
-    raise ValueError(f"{ast.unparse(tree)} has no meaning here")
+    raise ValueError(f"the expression {ast.unparse(tree)} is not supported")

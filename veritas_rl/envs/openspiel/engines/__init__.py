@@ -2,8 +2,8 @@
 
 An engine is named as in `spec`, such as "uci:stockfish:nodes=2000". Its work is bounded by nodes, level, playouts,
 plies or deals, never by time; it has one thread and a fixed seed, and remembers nothing from one request to the next.
-So it gives the same answer whatever it was asked before. docs/engines.md says how each is installed, and what its
-values mean.
+So its answer does not depend on earlier requests. docs/engines.md describes the installation of each engine and the
+meaning of its values.
 """
 
 import logging
@@ -25,34 +25,34 @@ _ENGINES: Mapping[str, tuple[Callable[[EngineSpec], Engine], Callable[[Game], bo
     "gnubg": (GnuBackgammon, is_plain),
     "dds": (DoubleDummy, is_bridge),
 }
-"""By name what starts an engine, and whether it plays a case."""
+"""For each engine's name, its constructor and the check whether it plays a case."""
 
 _pool = EnginePool(lambda spec: _ENGINES[spec.kind.name][0](spec))
 _given_up: set[EngineSpec] = set()
-"""Engines that failed in this process, and are not asked for values again."""
+"""Engines that failed in this process and are not asked for values again."""
 _log = logging.getLogger(__name__)
 
 
 def plays(spec: EngineSpec, game: Game) -> bool:
-    """Whether an engine knows the rules of a case, its size and variant included."""
+    """Whether an engine plays a case, including its size and variant."""
     return _ENGINES[spec.kind.name][1](game)
 
 
 def engine_values(game: Game, state: State, player: int, spec: str, scale: str = "auto") -> Mapping[int, float] | None:
     """The value in [0, 1] of each legal action of a player to move, by the engine of this game.
 
-    It depends on what the player knows, the engine and the scale alone: not on the time, nor on other requests.
+    It depends only on the player's information, the engine and the scale, not on the time or on other requests.
 
     Args:
         game: The game.
-        state: Where the player is asked.
-        player: Who.
-        spec: Names of engines with commas, see `spec.parse_all`.
-        scale: How a score becomes a value, see `Game.outcome`.
+        state: The state of the decision.
+        player: The player to move.
+        spec: Names of engines, separated by commas, see `spec.parse_all`.
+        scale: The scale from scores to values, see `Game.outcome`.
 
     Returns:
-        The values, or None where none of the engines plays this case, or the one that does has failed in this process.
-        The first failure is logged as a warning.
+        The values, or None if no engine plays this case, or if the engine that does has failed in this process. The
+        first failure is logged as a warning.
     """
     for engine in parse_all(spec):
         if engine in _given_up or not engine.kind.values or not plays(engine, game):
@@ -61,7 +61,7 @@ def engine_values(game: Game, state: State, player: int, spec: str, scale: str =
             return _pool.ask(engine, lambda running: running.values(game, state, player, scale))
         except (EngineError, UserError) as error:
             _given_up.add(engine)
-            _log.warning("%s; from now on this process values moves of %s without it", error, game.case)
+            _log.warning("%s; this process values further moves of %s without the engine", error, game.case)
     return None
 
 
@@ -80,20 +80,20 @@ def engine_move(game: Game, state: State, player: int, spec: EngineSpec) -> int:
 
 
 def check_plays(spec: EngineSpec, game: Game) -> None:
-    """Refuse a case that an engine does not play.
+    """Check that an engine plays a case.
 
     Raises:
-        UserError: It is of another game, size or variant.
+        UserError: The engine does not play this game, size or variant.
     """
     if not plays(spec, game):
-        raise UserError(f"{spec.kind.name} cannot play {game.case}: it plays {spec.kind.plays}")
+        raise UserError(f"{spec.kind.name} cannot play {game.case}; it plays {spec.kind.plays}")
 
 
 def check_installed(spec: EngineSpec) -> None:
-    """Refuse an engine that is not on this machine.
+    """Check that an engine is installed.
 
     Raises:
-        UserError: Its program or its library is missing.
+        UserError: The engine's program or library is missing.
     """
     if spec.kind.library:
         find_library(spec, spec.kind.library)
@@ -102,10 +102,10 @@ def check_installed(spec: EngineSpec) -> None:
 
 
 def check_starts(spec: EngineSpec) -> None:
-    """Start an engine, unless it runs already.
+    """Start an engine unless it is running.
 
     Raises:
-        UserError: It is not installed, or is another program.
+        UserError: The engine is not installed, or its program is another one.
     """
     try:
         _pool.ask(spec, lambda running: None)

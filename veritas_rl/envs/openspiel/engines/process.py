@@ -1,8 +1,8 @@
-"""Engines in this process: started once, guarded, started again after a crash, ended with the process.
+"""The engine programs of this process: started once, locked, restarted after a crash, ended with the process.
 
-An engine is started when it is first asked, and kept. Requests of several threads wait for each other. A fork inherits
-no engine: the child closes its copies of the pipes and starts engines of its own. An engine ends with its process: at
-exit it is killed, and where the process itself is killed, the engine meets the end of its input.
+An engine is started at its first request and kept. Requests of several threads wait for each other. A forked child
+inherits no engine: it closes its copies of the pipes and starts its own engines. An engine ends with its process: it is
+killed at exit, and if the process itself is killed, the engine reads the end of its input.
 """
 
 import atexit
@@ -22,17 +22,17 @@ from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.errors import UserError
 
 PATIENCE = 120.0
-"""Seconds without an answer after which an engine that was asked for little work is taken for dead. Work that takes
-long gets more, see `LineProcess.ask`: the guard finds an engine that hangs, and never bounds a search."""
+"""Seconds without an answer after which an engine with little work counts as hanging. Long work gets more time, see
+`LineProcess.ask`. The limit detects hangs; it never bounds a search."""
 
 GAMES_FOLDERS = (Path("/usr/games"), Path("/usr/local/games"))
-"""Where Debian installs games; few search paths name these folders."""
+"""The folders in which Debian installs games; they are often not in PATH."""
 
 T = TypeVar("T")
 
 
 class EngineError(RuntimeError):
-    """An engine crashed, hung, or answered something that cannot be."""
+    """An engine crashed, hung, or gave an invalid answer."""
 
 
 class Engine(Protocol):
@@ -53,7 +53,7 @@ class Engine(Protocol):
         ...
 
     def move(self, game: Game, state: State, player: int) -> int:
-        """The legal action that it plays.
+        """The engine's legal move.
 
         Raises:
             EngineError: The engine failed.
@@ -61,20 +61,20 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None:
-        """End it at once."""
+        """End the engine at once."""
         ...
 
     def abandon(self) -> None:
-        """Let go of it in a forked child, to whose parent it belongs."""
+        """Release the engine in a forked child, because it belongs to the parent."""
         ...
 
 
 class HangError(EngineError):
-    """An engine gave no answer for so long that it must be dead."""
+    """An engine gave no answer within its time limit."""
 
 
 class EnginePool:
-    """The engines of this process, one of each name.
+    """The engines of this process, one for each name.
 
     Args:
         start: Starts the engine of a name.
@@ -88,10 +88,10 @@ class EnginePool:
         os.register_at_fork(after_in_child=self._abandon)
 
     def ask(self, spec: EngineSpec, request: Callable[[Engine], T]) -> T:
-        """The answer of an engine. One that crashes is started again and asked once more.
+        """The answer of an engine. After a crash the engine is restarted and asked once more.
 
         Raises:
-            EngineError: It failed twice, hung, or cannot be started.
+            EngineError: The engine failed twice, hung, or cannot be started.
         """
         with self._lock_of(spec):
             try:
@@ -132,21 +132,21 @@ class EnginePool:
         self._guard = threading.Lock()
 
     def _abandon(self) -> None:
-        # Kept, so that nothing is closed a second time when the objects are collected.
+        # Kept, so that garbage collection does not close the pipes a second time.
         self._abandoned += self._engines.values()
         for engine in self._engines.values():
             engine.abandon()
-        # A lock that another thread held at the fork would stay closed here.
+        # A lock that another thread held at the fork would never be released here.
         self._reset()
 
 
 class LineProcess:
-    """A program that is asked in lines and answers in lines.
+    """A program that reads and writes lines.
 
     Args:
         command: The program and its arguments.
         name: The engine, for messages.
-        environment: Variables beside those of this process.
+        environment: Environment variables in addition to those of this process.
 
     Raises:
         EngineError: The program cannot be started.
@@ -163,7 +163,7 @@ class LineProcess:
                 stderr=subprocess.DEVNULL,
                 bufsize=0,
                 env=os.environ | (environment or {}),
-                # Ctrl-C ends this process, which then ends the engine.
+                # The engine ignores Ctrl-C, because this process ends it.
                 start_new_session=True,
             )
         except OSError as error:
@@ -173,12 +173,12 @@ class LineProcess:
         """Send lines and read the answer.
 
         Args:
-            text: What is sent.
+            text: The lines to send.
             is_last: Whether a line ends the answer.
             work: Seconds that the slowest machine might need; `PATIENCE` is added.
 
         Returns:
-            The lines of the answer, the last one included.
+            The lines of the answer, including the last one.
 
         Raises:
             EngineError: The program ended, or gave no answer.
@@ -242,7 +242,9 @@ def find_program(spec: EngineSpec) -> str:
     folders = os.pathsep.join([os.environ.get("PATH", ""), *map(str, GAMES_FOLDERS)])
     found = shutil.which(kind.program, path=folders)
     if found is None:
-        raise UserError(f"{kind.name} needs the program {kind.program}, which is not installed: {kind.install}")
+        raise UserError(
+            f"{kind.name} needs the program {kind.program}, which is not installed; install it: {kind.install}"
+        )
     return found
 
 
@@ -256,6 +258,6 @@ def find_library(spec: EngineSpec, module: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise UserError(
-            f"{spec.kind.name} needs the Python package {spec.kind.library} ({error}): "
+            f"{spec.kind.name} needs the Python package {spec.kind.library} ({error}); install it: "
             "pip install --editable '.[engines]'"
         ) from error

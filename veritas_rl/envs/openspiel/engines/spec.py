@@ -1,4 +1,4 @@
-"""How engines are named: "uci:stockfish", or "uci:stockfish:nodes=2000" with the bound of its work."""
+"""Names of engines: "uci:stockfish", or "uci:stockfish:nodes=2000" with a bound of the work."""
 
 from dataclasses import dataclass
 
@@ -10,17 +10,17 @@ class EngineKind:
     """An engine that can be named.
 
     Attributes:
-        name: How it is named, such as "uci:stockfish".
-        game: The short name of the game that it plays.
-        plays: Which cases of it, for people.
-        bound: What bounds its work on one request, such as "nodes".
-        default: The bound where none is given.
-        least: The smallest bound that works.
-        greatest: The greatest bound that works.
-        program: The program that is started, or "" for a library in this process.
-        library: The PyPI package that it needs, or "".
-        install: How the program is installed.
-        values: Whether it values moves, and not only plays.
+        name: The name, such as "uci:stockfish".
+        game: The short name of its game.
+        plays: The cases that it plays, in words.
+        bound: The unit of the bound of its work on one request, such as "nodes".
+        default: The default bound.
+        least: The smallest valid bound.
+        greatest: The largest valid bound.
+        program: The program, or "" for a library in this process.
+        library: The required PyPI package, or "".
+        install: How to install the program.
+        values: Whether the engine values moves in addition to playing.
     """
 
     name: str
@@ -37,7 +37,7 @@ class EngineKind:
 
     @property
     def forms(self) -> tuple[str, str]:
-        """How it is typed, for people: with its own bound, and with another."""
+        """The forms of the name for users: with the default bound, and with another."""
         return self.name, f"{self.name}:{self.bound}={self.bound.upper()}"
 
 
@@ -106,7 +106,7 @@ _BY_NAME = {kind.name: kind for kind in KINDS}
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """An engine and how much it may work.
+    """An engine and the bound of its work.
 
     Attributes:
         kind: The engine.
@@ -128,13 +128,13 @@ def parse(text: str) -> EngineSpec:
     """
     found = [kind for kind in KINDS if text == kind.name or text.startswith(f"{kind.name}:")]
     if not found:
-        # A bound after the name would hide how near the name is.
+        # The bound is removed, because it would change the distance between names.
         raise unknown("engine", text.partition("=")[0].rpartition(":")[0] if "=" in text else text, _BY_NAME)
     (kind,) = found
     given = text.removeprefix(kind.name).removeprefix(":")
     if not given:
         if text != kind.name:
-            raise UserError(f"{text!r} is no engine: {kind.forms[0]} or {kind.forms[1]}")
+            raise UserError(f"{text!r} is no engine; type {kind.forms[0]} or {kind.forms[1]}")
         return EngineSpec(kind, kind.default)
     name, _, number = given.partition("=")
     if name != kind.bound:
@@ -148,19 +148,19 @@ def parse(text: str) -> EngineSpec:
 
 
 def parse_all(text: str) -> tuple[EngineSpec, ...]:
-    """The engines of a list with commas, to value moves; each game has one at most.
+    """The engines of a list with commas, which value moves; at most one for each game.
 
     Raises:
-        UserError: As `parse`, two of them play the same game, or one values no moves.
+        UserError: As `parse`; or two engines play the same game, or one values no moves.
     """
     specs = tuple(parse(part.strip()) for part in text.split(",") if part.strip())
     for spec in specs:
         if not spec.kind.values:
             others = [kind.name for kind in KINDS if kind.game == spec.kind.game and kind.values]
-            raise UserError(f"{spec.kind.name} plays, but values no moves: use {' or '.join(others)}")
+            raise UserError(f"{spec.kind.name} plays but values no moves; use {' or '.join(others)}")
     games: dict[str, EngineSpec] = {}
     for spec in specs:
         other = games.setdefault(spec.kind.game, spec)
         if other is not spec:
-            raise UserError(f"{other.kind.name} and {spec.kind.name} both play {spec.kind.game}: name one of them")
+            raise UserError(f"{other.kind.name} and {spec.kind.name} both play {spec.kind.game}; name one of them")
     return specs

@@ -1,4 +1,4 @@
-"""The games that are described in our own words, by OpenSpiel's short name. One line adds one."""
+"""The games with hand-written rules and prompts, by OpenSpiel's short name. One line adds a game."""
 
 from veritas_rl.envs.openspiel.games.amazons import Amazons
 from veritas_rl.envs.openspiel.games.backgammon import Backgammon

@@ -1,8 +1,8 @@
-"""One OpenSpiel game as a model meets it: rules, board, action names, and which positions are the same problem.
+"""The description of an OpenSpiel game for a model: rules, board, action names, and equivalent positions.
 
-`Game` itself is the generic description: it serves every OpenSpiel game from what the library prints for one player. A
-file beside this one describes one game in our own words by overriding it. Everything here is shown to, or keyed by, ONE
-player: `str(state)` is never used where a game hides something, because it prints every hand.
+`Game` is the generic description. It serves every OpenSpiel game with the text that the library prints for one player.
+Each other file of this folder describes one game by overriding it. All texts and keys are for ONE player: `str(state)`
+is never used if a game has hidden information, because it prints every hand.
 """
 
 import re
@@ -18,15 +18,15 @@ from veritas_rl.errors import UserError
 from veritas_rl.seeding import generator
 
 State = Any
-"""A `pyspiel.State`. Its subclasses carry methods that the library's stubs do not know."""
+"""A `pyspiel.State`. Its subclasses have methods that the library's stubs lack."""
 
 _EXACT = Notation()
 
 _CELL = re.compile(r"(?<![a-wyz])[a-z][1-9][0-9]?(?![0-9])")
-"""A cell in the name of a move; in "a2b3" and "a2xb3" both count."""
+"""A cell in the name of a move; "a2b3" and "a2xb3" have two."""
 
 Decision = tuple[State, int]
-"""A state and the seat that is asked there: the player to move, or one of several that move at once."""
+"""A state and a seat to move: the player to move, or one of several that move simultaneously."""
 
 
 class Game:
@@ -38,48 +38,47 @@ class Game:
     """
 
     default_cases: ClassVar[tuple[str, ...]] = ()
-    """The cases played when a user names the game alone."""
+    """The cases of the game's bare name."""
     limits: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
-    """The parameters that the description covers, each with its least and greatest value; one that is a string with
-    all its values."""
+    """The parameters that the description covers, each with its smallest and largest value; a text parameter with all
+    its values."""
     budget: ClassVar[tuple[int, int] | None] = (200, 20)
-    """Simulations and rollouts of each for a search at full strength, `mcts:full`; None where only random play is of
-    use."""
+    """The simulations, and the rollouts of each simulation, of a search at full strength, `mcts:full`; None if search
+    is not useful."""
     most_moves: ClassVar[int] = 2_000
-    """No whole game has more moves than this, where its rules set no lower bound."""
+    """The most moves of a whole game, unless its rules set a lower limit."""
     playout_moves: ClassVar[int | None] = None
-    """Random playouts that value a single move stop after so many moves of all seats; None plays them to the end."""
+    """The most moves, of all seats, of a random playout that values a single move; None for whole games."""
     deal_moves: ClassVar[int] = 0
-    """How many random moves `resample` takes as long as: a playout that starts from a deal of its own costs so much
-    more."""
+    """The cost of `resample` in random moves, which is added to a playout with its own deal."""
     grade_moves: ClassVar[int] = 0
-    """How many random moves `graded` takes as long as."""
+    """The cost of `graded` in random moves."""
     unit: ClassVar[str] = "points"
-    """What the returns count, where their size matters."""
+    """The unit of the returns, if their size matters."""
     walk_skills: ClassVar[tuple[float, ...]] = (0.0, 0.5, 0.9)
-    """How often the players on the way to a single move's position choose well; each seat draws one of these."""
+    """The rates of good moves of the players who reach a single move's position; each seat draws one of them."""
     walk_thirds: ClassVar[tuple[int | None, ...]] = (0, 1, 2, None)
-    """In which third of the game single moves' positions lie, task by task in turn; None: in any."""
+    """The thirds of the game in which positions of single moves lie, in turn by task; None for any."""
     screening_moves: ClassVar[int | None] = None
-    """How many moves of playouts may be spent to see whether the moves of a position differ; None for the usual."""
+    """The most playout moves for the estimate whether the moves of a position differ; None for the default."""
     margin_unit: ClassVar[float | None] = None
-    """The `margin` that is worth half as much as there is to win; None where a game has no margin."""
+    """The `margin` whose value is half of the maximum; None if the game has no margin."""
     result_share: ClassVar[float] = 0.8
-    """How much of `graded` winning and losing decide; the margin decides the rest."""
+    """The share of `graded` that depends on winning and losing; the rest depends on the margin."""
     return_unit: ClassVar[float | None] = None
-    """On the scale "auto" the return that is worth 3/4 in a game of stakes, and 1/2 in a game for one; None pays in
-    proportion to the return."""
+    """The return that has the value 3/4 in a game of stakes, and 1/2 in a game for one player, on the scale "auto";
+    None for values proportional to the return."""
     loss_unit: ClassVar[float | None] = None
-    """The reward "optimal" pays 1/2 for a move that loses so much of the expected return at equilibrium; None pays in
-    proportion to the range of returns."""
+    """The loss of expected return at equilibrium for which the reward "optimal" pays 1/2; None for pay proportional to
+    the range of returns."""
     solver_nodes: ClassVar[int] = 8_000
-    """How many states may be reached to solve a late position; fewer where a state takes long, 0 for none."""
+    """The most states that are visited to solve a late position; fewer for slow games, 0 for no search."""
     written: ClassVar[str] = ""
-    """How a move is written, for prompts that list none, where the rules do not say it."""
+    """The notation of moves, for prompts without a list of moves, if the rules do not state it."""
     brief_shows_actions: ClassVar[bool] = False
-    """Whether `brief` shows the number of every legal action in its place, so that no list of them is needed."""
+    """Whether `brief` shows the number of every legal action at its place, so that it needs no list."""
     brief_signs: ClassVar[str] = "+-="
-    """What `brief` may put before the number of a cell or card to say what is there."""
+    """The signs that `brief` may write before the number of a cell or card to show its content."""
 
     def __init__(self, case: str, spiel: Any) -> None:
         self.case = case
@@ -97,7 +96,7 @@ class Game:
         return self.spiel.new_initial_state()
 
     def new_game(self) -> State:
-        """A state at the start of the game. To copy one takes OpenSpiel a hundredth of the time in gin rummy."""
+        """A state at the start of the game. It is a copy, which is 100 times as fast as a new state in gin rummy."""
         return self._root.clone()
 
     @property
@@ -106,17 +105,17 @@ class Game:
 
     @cached_property
     def hidden(self) -> bool:
-        """Whether players know different things."""
+        """Whether the game has hidden information."""
         return self.type.information != pyspiel.GameType.Information.PERFECT_INFORMATION
 
     @cached_property
     def simultaneous(self) -> bool:
-        """Whether several players may be asked at once."""
+        """Whether the game has simultaneous moves."""
         return self.type.dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS
 
     @cached_property
     def has_chance(self) -> bool:
-        """Whether anything is dealt or rolled."""
+        """Whether the game has chance."""
         return self.type.chance_mode != pyspiel.GameType.ChanceMode.DETERMINISTIC
 
     @cached_property
@@ -125,7 +124,7 @@ class Game:
 
     @cached_property
     def solvable(self) -> bool:
-        """Whether minimax defines its values: two players in turn, zero-sum, nothing hidden, no chance, paid at the
+        """Whether minimax applies: two players in turn, zero-sum, perfect information, no chance, returns at the
         end."""
         return (
             self.players == 2
@@ -138,37 +137,35 @@ class Game:
 
     @property
     def stakes(self) -> bool:
-        """Whether players play for the size of the return and not for winning, so that the scale "auto" pays it."""
+        """Whether the size of the return matters instead of winning, so that the scale "auto" pays the return."""
         return False
 
     @cached_property
     def max_moves(self) -> int:
-        """The most moves of a whole game, all seats together: at least 99% of random games end by the rules before."""
+        """The most moves of a whole game, over all seats. At least 99% of random games end earlier by the rules."""
         return min(self.most_moves, self.spiel.max_game_length() * (self.players if self.simultaneous else 1))
 
     @property
     def is_graded(self) -> bool:
-        """Whether `graded` says more than who won, so that it has to be asked at the end of each playout."""
+        """Whether `graded` depends on more than the winner, so that each playout must compute it."""
         return self.margin_unit is not None or type(self).graded is not Game.graded
 
     def playout_limit(self, state: State) -> int | None:
-        """After how many moves of all seats a random playout stops that values a move made in a state; None: at the
-        end of the game."""
+        """The most moves, of all seats, of a random playout that values a move in a state; None for no limit."""
         return self.playout_moves
 
     def outcome(self, returns: Sequence[float], player: int, scale: str = "auto") -> float:
         """The value in [0, 1] of a finished game with these returns.
 
         Args:
-            returns: Of each player.
-            player: Whose value is asked.
-            scale: On "result" a zero-sum game pays 1 for a win, 0.5 for a draw and 0 for a loss, whatever the size of
-                the return; on "utility" in proportion to the return, (r - min) / (max - min). "auto" is "result", but
-                in a game of stakes it pays the return: 1/2 (1 + r / (|r| + `return_unit`)), or as "utility" where the
-                game has no such unit. A game for one pays as "utility" on all three; one with a unit pays
-                r / (r + `return_unit`) on the other two. Players with interests of their own (general sum) are
-                ranked: of P players rank i, from 0, gets 1 - i / (P - 1), and equal ones share the better rank; two
-                equal ones get 0.5.
+            returns: The return of each player.
+            player: The player of the value.
+            scale: "result" pays 1 for a win, 0.5 for a draw and 0 for a loss of a zero-sum game. "utility" pays in
+                proportion to the return, (r - min) / (max - min). "auto" is "result", but in a game of stakes it pays
+                the return, 1/2 (1 + r / (|r| + `return_unit`)), or as "utility" if the game has no such unit. A game
+                for one player pays as "utility" on all three scales; with a unit it pays r / (r + `return_unit`) on
+                "result" and "auto". Players of a general-sum game are ranked: of P players rank i, from 0, gets 1 - i /
+                (P - 1), and equal players share the better rank; two equal players get 0.5.
         """
         mine = returns[player]
         if self.players > 1 and not self.zero_sum:
@@ -186,29 +183,29 @@ class Game:
         return min(1.0, max(0.0, (mine - least) / (greatest - least))) if greatest > least else 0.5
 
     def margin(self, state: State, player: int) -> float:
-        """How far a player is ahead of the others in a state that may be unfinished, in `margin_unit`'s unit.
+        """A player's lead over the others in a state that may be unfinished, in the unit of `margin_unit`.
 
-        With hidden information it may use what the player knows alone, or `gained` must be overridden.
+        With hidden information it may use only the player's information, or `gained` must be overridden.
         """
         return 0.0
 
     def measures(self, state: State, player: int) -> dict[str, float]:
-        """What the game itself counts in a state, by name, for reports; no reward depends on it."""
+        """The game's own measures of a state, such as points, by name, for reports; no reward depends on them."""
         return {}
 
     def gained(self, start: State, end: State, player: int) -> float:
-        """How much a player's margin grew from one state to another."""
+        """The growth of a player's margin from one state to another."""
         return self.margin(end, player) - self._start_margin(start, player)
 
     def _start_margin(self, start: State, player: int) -> float:
-        """The margin of a state that many playouts start from, counted once for all of them."""
+        """The margin of the initial state of many playouts, computed once."""
         moves, kept = start.move_number(), self._kept_margin
         if kept is None or kept[0] is not start or kept[1:3] != (player, moves):
             kept = self._kept_margin = (start, player, moves, self.margin(start, player))
         return kept[3]
 
     def graded(self, start: State, end: State, player: int, scale: str) -> float:
-        """What it is worth to a player to have reached one state from another, in [0, 1].
+        """The value for a player of reaching one state from another, in [0, 1].
 
         Where a game has a margin, a part of the value is what the margin gained on the way. Let g be `share` of that.
         An unfinished game is worth 1/2 (1 + R g), with R = `result_share`, and a drawn one the same with no margin at
@@ -218,9 +215,10 @@ class Game:
         Without a margin a game pays its outcome, or 0.5 if it is unfinished; a game for one what was gained.
 
         Args:
-            start: Where the valued moves begin. It may be a resampled state's original, with other hidden cards.
-            end: Where they end; the game may be unfinished there.
-            player: Whose value is asked.
+            start: The state before the valued moves. It may be the original of a resampled state, with other hidden
+                cards.
+            end: The state after the valued moves; the game may be unfinished.
+            player: The player of the value.
             scale: See `outcome`.
         """
         over = end.is_terminal()
@@ -243,7 +241,7 @@ class Game:
         return 0.5 + 0.5 * (decided * result + sign * (1 - decided) * share(gained, self.margin_unit))
 
     def rules(self) -> str:
-        """The rules, complete enough to play by."""
+        """The rules, complete enough for play."""
         given = {name: value for name, value in sorted(self.parameters.items()) if isinstance(value, int | float | str)}
         extra = ", ".join(f"{name} = {value}" for name, value in given.items())
         return (
@@ -252,7 +250,7 @@ class Game:
         )
 
     def objective(self, scale: str) -> str:
-        """What a player should aim at, as the full prompt says it: what `outcome` pays on a scale."""
+        """The aim of a player in the full prompt, which follows from what `outcome` pays on a scale."""
         ends = (self.spiel.min_utility(), self.spiel.max_utility())
         if ends == (-1, 1) and (self.zero_sum or self.players == 1):
             return "Your aim is to win."
@@ -274,28 +272,28 @@ class Game:
         return f"Your aim is to win{meaning}."
 
     def role(self, player: int) -> str:
-        """What a player is called, such as "player 0 (x)"."""
+        """The name of a player, such as "player 0 (x)"."""
         return f"player {player}"
 
     def position(self, state: State, player: int) -> str:
-        """What this player sees, as in the full prompt; once the game is over too."""
+        """The player's view of the position in the full prompt, also after the end."""
         return "\n".join(line.rstrip() for line in self.visible(state, player).strip("\n").splitlines())
 
     def brief(self, state: State, player: int) -> str:
-        """What this player sees in as few characters as possible, the player's own mark first."""
+        """The player's view in as few characters as possible, with the player's own mark first."""
         return f"{player}\n{self.position(state, player)}"
 
     @property
     def brief_cells(self) -> int:
-        """How many cells, lines or cards `brief` names by a sign and a number, as in "+12"; 0 where it draws them."""
+        """The number of cells, lines or cards that `brief` names by a sign and a number, such as "+12"; 0 if it draws
+        them."""
         return 0
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What brief prompts and answers are made of beside single characters: the numbers of actions, and cells.
+        """The words of brief prompts and answers, in addition to single characters: action numbers and cells.
 
-        A model that is made on the spot reads each as one token, so that it can find among the legal actions what it
-        writes.
+        A fresh model has one token for each of them, so that it can copy a legal action into its answer.
         """
         if self.brief_shows_actions:
             return ()
@@ -304,7 +302,8 @@ class Game:
         return (*[number for number in numbers if len(number) > 1], *[f" {number}" for number in numbers], *cells)
 
     def visible(self, state: State, player: int) -> str:
-        """OpenSpiel's own text for one player: with hidden information the one that recalls all this player saw."""
+        """OpenSpiel's text for one player; with hidden information the text with everything that this player has
+        seen."""
         sources = [
             (self.type.provides_observation_string, lambda: state.observation_string(player)),
             (self.type.provides_information_state_string, lambda: state.information_state_string(player)),
@@ -312,25 +311,25 @@ class Game:
         for provided, text in reversed(sources) if self.hidden else sources:
             if provided:
                 return text()
-        return str(state)  # nothing is hidden: __init__ refuses the other games
+        return str(state)  # the game has no hidden information, because __init__ refuses other games
 
     def action_name(self, state: State, player: int, action: int) -> str:
-        """A short name of a player's legal action: words with single spaces between them."""
+        """A short name of a player's legal action, in words with single spaces."""
         return " ".join(state.action_to_string(player, action).split())
 
     def cells(self, state: State, player: int, action: int, name: str) -> tuple[str, ...]:
-        """The cells of the board by which a person points at an action of this name: those that the name holds."""
+        """The cells of the board that select an action of this name: those in the name."""
         return tuple(_CELL.findall(name))
 
     def action_names(self, state: State, player: int) -> dict[int, str]:
         """The name of each of a player's legal actions, by OpenSpiel's action number, in ascending order.
 
-        A name is unique among them, case aside only where OpenSpiel's names differ by case, and never the number of
-        another action.
+        A name is unique, and never the number of another action. Names differ in more than case unless OpenSpiel's
+        names do not.
         """
         names = {action: self.action_name(state, player, action) for action in state.legal_actions(player)}
-        told = set(names.values())
-        if len(told) == len(names) and "" not in told and not any(map(str.isdigit, told)):
+        distinct = set(names.values())
+        if len(distinct) == len(names) and "" not in distinct and not any(map(str.isdigit, distinct)):
             return names  # as in nearly every game
         taken: dict[str, int] = {}
         for name in names.values():
@@ -344,11 +343,11 @@ class Game:
         }
 
     def number(self, action: int) -> int:
-        """The number by which an action is listed and answered; one for each action of the game."""
+        """The number of an action in lists and answers, unique in the game."""
         return action
 
     def action(self, number: int) -> int:
-        """The action that has a number."""
+        """The action of a number."""
         return number
 
     def listed(self, names: Mapping[int, str]) -> Mapping[int, str]:
@@ -356,35 +355,37 @@ class Game:
         return names
 
     def notation(self, state: State, player: int) -> Notation:
-        """How a player's legal actions may be written beside their names."""
+        """The notation of a player's legal actions, in addition to their names."""
         return _EXACT
 
     def information_key(self, state: State, player: int) -> str:
-        """What a player who is asked knows: two states with one key are one decision."""
+        """The information of the player to move; states with the same key are the same decision."""
         return f"{player}|{self.visible(state, player)}"
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """The information state up to the game's symmetries that leave the player's problem as it is."""
+        """The information state up to symmetries of the game that do not change the player's problem."""
         return self.information_key(state, player)
 
     def state_key(self, state: State) -> str:
-        """The true state: two states with one key have the same continuations and returns."""
+        """The true state; states with the same key have the same continuations and returns."""
         return " ".join(map(str, state.history()))
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
-        """A state drawn from a player's information state: what this player cannot see is dealt anew.
+        """A state drawn from a player's information state, with hidden information dealt again.
 
         Args:
-            state: Where the player is asked.
-            player: Who.
-            uniform: Numbers in [0, 1), the only source of chance.
+            state: The state of the decision.
+            player: The player.
+            uniform: Returns numbers in [0, 1), the only source of randomness.
         """
         return state.resample_from_infostate(player, uniform) if self.hidden else state.clone()
 
     @cached_property
     def can_resample(self) -> bool:
-        """Whether `resample` works; several games with hidden information do not offer it."""
-        random = generator("can resample", self.case)  # dice, because some games deal until a deal fits
+        """Whether `resample` works; several games with hidden information do not support it."""
+        random = generator(
+            "can resample", self.case
+        )  # dice instead of fixed numbers, because some games deal until a deal fits
         state = self.spiel.new_initial_state()
         while state.is_chance_node():
             state.apply_action(random.choice(state.legal_actions()))
@@ -395,21 +396,21 @@ class Game:
         return True
 
     def sensible_action(self, state: State, random: Random) -> int | None:
-        """A legal action as a player with some sense would choose it, by what the player to move knows.
+        """A sensible legal action, from the information of the player to move.
 
-        Positions are reached by such players among others. None leaves the choice to a general way to choose.
+        Some players of the walks to positions use it. None selects the general method.
         """
         return None
 
     def movers(self, state: State) -> tuple[int, ...]:
-        """The players who are asked now: one, several where moves are simultaneous, none at chance and at the end."""
+        """The players to move: one, several for simultaneous moves, none at chance nodes and at the end."""
         if self.simultaneous and state.is_simultaneous_node():
             return tuple(player for player in range(self.players) if state.legal_actions(player))
         player = state.current_player()
         return (player,) if player >= 0 else ()
 
     def apply(self, state: State, actions: Mapping[int, int]) -> None:
-        """Play the action of each player who was asked, in place."""
+        """Apply the action of each player to move, in place."""
         if self.simultaneous and state.is_simultaneous_node():
             state.apply_actions([actions.get(player, 0) for player in range(self.players)])
         else:
@@ -417,7 +418,7 @@ class Game:
 
 
 def share(gain: float, unit: float) -> float:
-    """A gain or loss as a share of what there is to win, in (-1, 1): 1/2 for a gain of `unit`, 0 for none."""
+    """A gain or loss as a share of the maximum, in (-1, 1): 1/2 for a gain of `unit`, 0 for none."""
     return gain / (abs(gain) + unit)
 
 
@@ -427,5 +428,5 @@ def letters(count: int) -> str:
 
 
 def card_rank(rank: int, ranks: int) -> str:
-    """A card's name in a toy poker deck: J, Q, K, then A; numbers from 1 where a deck has more ranks than these."""
+    """A card's name in a toy poker deck: J, Q, K, A; numbers from 1 if a deck has more ranks."""
     return "JQKA"[rank] if ranks <= 4 else str(rank + 1)

@@ -1,8 +1,8 @@
 """Chess. Rules checked against OpenSpiel's `games/chess/chess.cc` and `chess_board.cc`.
 
 Oddities of OpenSpiel: white is player 1; draws by repetition, by the fifty-move rule and for lack of material end the
-game unasked; a pawn that is attacked en passant tells a position from others even where taking it would leave the king
-attacked. Chess960 is not described here.
+game without a claim; a pawn that may be captured en passant makes a position different even if the capture would leave
+the king attacked. Chess960 is not described here.
 """
 
 from functools import partial
@@ -76,9 +76,9 @@ class Chess(Game):
         if (times := state.num_repetitions(state)) > 1:
             lines.append(f"This position occurs for the {_ordinal(times)} time")
         for times, actions in self._repeats(state).items():
-            told = ", ".join(state.action_to_string(player, action) for action in actions)
+            moves = ", ".join(state.action_to_string(player, action) for action in actions)
             draw = ", which is a draw" if times == 3 else ""
-            lines.append(f"Moves to a position that then occurs for the {_ordinal(times)} time{draw}: {told}")
+            lines.append(f"Moves to a position that then occurs for the {_ordinal(times)} time{draw}: {moves}")
         return "\n".join(lines)
 
     def brief(self, state: State, player: int) -> str:

@@ -1,7 +1,8 @@
-"""Checks for the linter of what OpenSpiel tasks teach: a small measurement of each case, and a finding only where it is
-sure at 5%. For numbers to publish, measure more tasks: `train/tools/learning_signal.py`.
+"""Linter checks of the learning signal of OpenSpiel tasks: a small measurement of each case, with findings at a
+significance of 5%.
 
-At 8 tasks a check finds what goes wrong in most of them; with more tasks it finds smaller faults.
+With 8 tasks a check finds faults of most tasks; with more tasks it finds rarer faults. For figures to publish, measure
+more tasks with `train/tools/learning_signal.py`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,12 +33,12 @@ CUT_GAMES = 3
 MOST_CUT = 0.01
 """The share of random games that may be longer than the most moves."""
 FEWEST_TASKS = 5
-"""Fewer tasks say nothing of the shares below."""
+"""The fewest tasks for which the shares below are checked."""
 SIGNIFICANT = 0.05
 LEAST_DIFFER = 0.4
-"""The share of tasks whose moves must really differ."""
+"""The least share of tasks whose moves really differ."""
 MOST_MISTAKES = 0.05
-"""The share of tasks with known values whose best-paid move may be a mistake."""
+"""The largest share of tasks with known values whose best-paid move is a mistake."""
 MOST_FIXED = 0.5
 """The share of tasks whose moves differ in which success may all the same be decided by the position."""
 LEAST_HALVES = 0.5
@@ -105,7 +106,7 @@ class SignalChecks:
         tested = [signal for signal in self._signals(tasks) if signal.tested]
         halves = correlation(signal.halves for signal in tested if signal.halves is not None)
         if halves is None:
-            raise NotApplicable("no values that differ are means of playouts")
+            raise NotApplicable("no different values are means of playouts")
         freedom = sum(signal.actions - 1 for signal in tested)
         if surely_below(halves, LEAST_HALVES, freedom):
             found("", f"the values' noise exceeds their spread: two halves of the playouts correlate {halves:.2f}")
@@ -115,7 +116,7 @@ class SignalChecks:
         """Where true values are cheap, the best-paid move is among the truly best, and no best move is paid nothing."""
         known = [(task, signal) for task, signal in zip(tasks, self._signals(tasks), strict=True) if signal.truth]
         if not known:
-            raise NotApplicable("no true values are known")
+            raise NotApplicable("true values are unknown")
         for task, signal in known:
             if signal.unpaid:
                 found(task.id, "a best move is paid nothing, as an illegal answer is")
@@ -130,7 +131,7 @@ class SignalChecks:
         """Where moves differ, not all of them succeed, and not all of them fail."""
         differ = [signal for signal in self._signals(tasks) if signal.differs and signal.successes is not None]
         if not differ:
-            raise NotApplicable("in no task the moves differ")
+            raise NotApplicable("the moves differ in no task")
         fixed = sum(signal.successes in (0, signal.actions) for signal in differ)
         if chance_of_so_many(fixed, len(differ), MOST_FIXED) < SIGNIFICANT:
             found("", f"in {fixed} of {len(differ)} tasks whose moves differ all moves succeed, or none")
@@ -138,9 +139,9 @@ class SignalChecks:
 
     def _signals(self, tasks: Sequence[Task]) -> list[TaskSignal]:
         if tasks[0].pay.reward == "legal":
-            raise NotApplicable("legal answers pay alike")
+            raise NotApplicable("all legal answers have the same value")
         if len(tasks) < FEWEST_TASKS:
-            raise NotApplicable(f"fewer than {FEWEST_TASKS} tasks are not enough to be sure")
+            raise NotApplicable(f"the check needs at least {FEWEST_TASKS} tasks")
         key = tuple(task.key for task in tasks)
         if key not in self._measured:
             most = _most_moves(load(tasks[0].case))

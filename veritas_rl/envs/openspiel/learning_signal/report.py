@@ -135,7 +135,7 @@ def read(path: Path) -> tuple[Settings, tuple[CaseSignal, ...]]:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
         settings, rows = Settings(**content["settings"]), tuple(map(CaseSignal.from_dict, content["cases"]))
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise UserError(f"{path} cannot be read as a learning signal ({error}): name another file") from error
+        raise UserError(f"{path} cannot be read as a learning signal ({error}); name another file") from error
     return settings, rows
 
 
@@ -151,5 +151,7 @@ def measured_before(path: Path, settings: Settings) -> dict[str, CaseSignal]:
     old, new = asdict(before), asdict(settings)
     for name, value in new.items():
         if old[name] != value:
-            raise UserError(f"{path} was measured with {name}={old[name]}, not {value}: name another file or remove it")
+            raise UserError(
+                f"{path} was measured with {name}={old[name]}, not {value}; name another file or remove this one"
+            )
     return {row.case: row for row in rows}

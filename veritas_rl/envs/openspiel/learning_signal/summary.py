@@ -76,10 +76,10 @@ class Settings:
         given = named_settings(environment, self.config)
         for key in given:
             if key in own:
-                raise UserError(f"--config {key} is set by an option of its own: leave it out")
+                raise UserError(f"--config {key} has an option of its own; leave it out of --config")
         config: OpenSpielConfig = environment.read_config(given | own)
         if config.allowed_game_indices or config.task_ids:
-            raise UserError("tasks are chosen by --cases and --tasks: leave allowed_game_indices and task_ids out")
+            raise UserError("tasks are chosen by --cases and --tasks; leave out allowed_game_indices and task_ids")
         environment.catalogue(config, "train")  # refuses a depth that leaves nothing
         return Catalogue(config, "train")
 

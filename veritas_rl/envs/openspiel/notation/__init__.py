@@ -1,9 +1,9 @@
-"""How the moves of a game may be written: a grammar for each kind of notation.
+"""Grammars of the notations of moves.
 
 A prompt gives every legal action a number and a name. A model that has understood the game often writes the same move
-in another usual way: `c2-b2` for `b2c2`, `0-0` for `O-O`, `check` for a call that costs nothing. A notation reads what
-names one move without doubt, and nothing else: a text that says something false of the move, such as a capture where
-nothing is captured, is not read. Nothing is searched for by substring.
+in another usual way: `c2-b2` for `b2c2`, `0-0` for `O-O`, `check` for a call that costs nothing. A notation accepts
+only text that names exactly one move. Text that states something false of the move, such as a capture of nothing, is
+not accepted. Moves are never found by searching for a substring.
 """
 
 from veritas_rl.envs.openspiel.notation.base import Houses, Notation, Numbered, Words

@@ -1,4 +1,4 @@
-"""What every notation is, and those of games whose moves are words or numbered things."""
+"""The base of all notations, and the notations of words and numbered things."""
 
 import re
 from collections.abc import Hashable, Mapping
@@ -12,24 +12,24 @@ _SPACES = re.compile(r"[\s_-]+")
 
 
 class Notation:
-    """A notation in which every move is written as its name, letter for letter.
+    """A notation that accepts only exact names.
 
-    It is that of games without a description of their own: in their names a capital letter may mean something.
+    It is used for games without a description of their own, in whose names capital letters may matter.
     """
 
     def key(self, text: str) -> Hashable | None:
-        """What a text says: equal for two ways to write one move, None for what is no move in this notation.
+        """The key of a text: equal for two spellings of one move, None for a text that is no move in this notation.
 
         Args:
-            text: A name, or what a reply says, with single spaces and without LaTeX.
+            text: A name or a reply, with single spaces and without LaTeX.
         """
         return text
 
     def fitting(self, said: str, names: Mapping[int, str]) -> list[int]:
-        """The numbers of the legal actions that a text can mean: several where it leaves open which.
+        """The numbers of the legal actions that a text can mean; several if it is ambiguous.
 
         Args:
-            said: As in `key`.
+            said: The text, as in `key`.
             names: The name of each legal action, by number.
         """
         key = self.key(said)
@@ -39,11 +39,11 @@ class Notation:
         return [number for number, other in known if other is not None and self.agree(key, other)]
 
     def agree(self, said: Any, known: Any) -> bool:
-        """Whether what a text says is what a name says, by their keys."""
+        """Whether a text and a name mean the same move, by their keys."""
         return said == known
 
     def others(self, name: str) -> tuple[str, ...]:
-        """Usual other ways to write a name that hold nothing but a part of it."""
+        """Usual spellings of a name that consist of a part of it."""
         return ()
 
 
@@ -53,7 +53,7 @@ def _key_of(notation: Notation, name: str) -> Hashable | None:
 
 
 class Words(Notation):
-    """Moves that are words: capitals, hyphens and spaces make no difference.
+    """Moves that are words; case, hyphens and spaces do not matter.
 
     Args:
         same: Other words for a name, each with that name, in small letters.
@@ -68,7 +68,7 @@ class Words(Notation):
 
 
 class Houses(Notation):
-    """Moves that are a single letter, in which a capital letter is another one, such as the houses of oware."""
+    """Moves that are a single letter in which case matters, such as the houses of oware."""
 
     _move = re.compile(r"(?i:(?:sow )?(?:from )?(?:(?:the |my )?(?:house|pit):? ?)?)([A-Za-z])")
 
@@ -81,7 +81,7 @@ class Numbered(Notation):
     """Moves that are numbered things, such as "column 3" or "card 5".
 
     Args:
-        thing: A regular expression of what may stand before the number.
+        thing: A regular expression for the word before the number.
     """
 
     def __init__(self, thing: str) -> None:
@@ -93,7 +93,7 @@ class Numbered(Notation):
 
 
 def folded(text: str) -> str | None:
-    """A text in small letters, its words separated by single spaces; None where it is not ASCII.
+    """A text in small letters with single spaces between words; None if it is not ASCII.
 
     `str.lower` folds some other letters onto ASCII ones, such as the Kelvin sign onto k.
     """

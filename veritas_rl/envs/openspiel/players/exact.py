@@ -1,7 +1,7 @@
-"""The perfect player, for OpenSpiel games small enough to be solved: the ceiling of every comparison.
+"""The perfect player for OpenSpiel games that are small enough to solve: an upper bound for comparisons.
 
-With perfect information it plays a move of the greatest minimax value, with hidden information it draws its move from
-the equilibrium that CFR+ finds.
+With perfect information it plays a move of the highest minimax value. With hidden information it samples its move from
+the CFR+ equilibrium.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from veritas_rl.seeding import generator
 
 
 class ExactPlayer:
-    """Plays perfectly; of several equal moves, one drawn by the seed and the turn's dice.
+    """Plays perfectly; among equal moves the seed and the turn's dice choose one.
 
     Args:
         max_states: How many states a game may have for minimax, see `ExactSolver`.
@@ -46,7 +46,7 @@ class ExactPlayer:
 
 
 def check_solvable(case: str) -> None:
-    """Solve a game's start, and so refuse what cannot be played exactly before anything is played.
+    """Check that a game can be solved, by solving its start.
 
     Raises:
         UserError: As `ExactPlayer.act`.

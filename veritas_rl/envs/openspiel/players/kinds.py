@@ -1,4 +1,4 @@
-"""The players that OpenSpiel brings, by name: "mcts:50", "mcts:full", "exact", engines such as "uci:stockfish"."""
+"""The players of OpenSpiel by name: "mcts:50", "mcts:full", "exact", engines such as "uci:stockfish"."""
 
 from veritas_rl.envs.environment import PlayerKind
 from veritas_rl.envs.openspiel.players import engine
@@ -6,7 +6,7 @@ from veritas_rl.envs.openspiel.players.exact import ExactPlayer, check_solvable
 from veritas_rl.envs.openspiel.players.mcts import MCTSPlayer, check_searchable, sees_hidden
 
 SIMULATIONS = 50
-"""Of a search that is named without a number."""
+"""The default number of simulations of a search."""
 
 
 def make_search(name: str, seed: int | str) -> MCTSPlayer:
@@ -22,13 +22,13 @@ def level_of_search(name: str) -> str:
 
 
 def canonical_search(name: str) -> str:
-    """The one name of searches with the same simulations: "mcts:50" of "mcts"."""
+    """The common name of searches with the same simulations: "mcts:50" for "mcts"."""
     simulations = name.partition(":")[2] or str(SIMULATIONS)
     return f"mcts:{int(simulations) if simulations.isdigit() else simulations}"
 
 
 def note_on_search(name: str, case: str) -> str:
-    """That a search is unfair, where it is."""
+    """A note if a search sees hidden information; else ""."""
     if not sees_hidden(case):
         return ""
     return f"{case}: the tree search sees what its seat may not know, and is stronger than is fair."

@@ -1,10 +1,10 @@
-"""Monte Carlo tree search through OpenSpiel's C++ bots: the opponent that can be made as strong as one likes.
+"""Monte Carlo tree search by OpenSpiel's C++ bots, an opponent of adjustable strength.
 
-Bounded by simulations, never by time, so it plays the same on any machine. With hidden information the search knows
-what its seat knows and no more: there is one search in each of several worlds that are dealt for it (Ginsberg 2001,
-"perfect-information Monte Carlo"), and each votes for its best move. Where nobody can deal them it searches the true
-state, and `sees_hidden` says so. OpenSpiel's own search of information sets is no way out: the order of a hash table
-breaks its ties, and the same seed plays otherwise in each process.
+The search is bounded by simulations, never by time, so it plays the same on every machine. With hidden information it
+uses only its seat's information: one search runs in each of several worlds that are dealt from that information
+(Ginsberg 2001, "perfect-information Monte Carlo"), and each votes for its best move. If worlds cannot be dealt, it
+searches the true state, and `sees_hidden` is true. OpenSpiel's search of information sets is not used, because it
+breaks ties by the order of a hash table, so the same seed plays differently in each process.
 """
 
 from collections import Counter
@@ -24,8 +24,8 @@ from veritas_rl.errors import UserError
 from veritas_rl.seeding import digest, generator
 
 WORLDS = 16
-"""In how many dealt worlds a search is made, at most. It is half the root of the simulations: 4 worlds for 50 of them.
-The same 50 spread over 16 worlds lose 66% of games of liar's dice against these with one die, and 86% with five."""
+"""The most dealt worlds of a search. Their number is half the square root of the simulations, 4 worlds for 50. With 16
+worlds the same 50 simulations lose 66% of games of liar's dice against 4 worlds with one die, and 86% with five."""
 EXPLORATION = 2.0
 """The constant of UCT (Kocsis and Szepesvari 2006), in standard deviations of the returns of random games."""
 MEMORY_MB = 1000
@@ -35,7 +35,7 @@ class MCTSPlayer:
     """Plays the most visited move of a search.
 
     Args:
-        simulations: For each move; None takes the budget that the game is judged with.
+        simulations: The simulations for each move; None for the budget that the game is judged with.
         rollouts: Random playouts at the end of each simulation, if `simulations` is given.
         seed: Any seed; the search also depends on the turn's dice.
         solve: Whether a search ends once it has proven its best move; otherwise it makes all its simulations.
@@ -49,7 +49,7 @@ class MCTSPlayer:
     ) -> None:
         for name, value in (("simulations", simulations), ("rollouts", rollouts)):
             if value is not None and value < 1:
-                raise UserError(f"a search needs one at least: {name}={value} was given")
+                raise UserError(f"{name} of a search must be at least 1, {value} was given")
         self.simulations = simulations
         self.rollouts = rollouts
         self.seed = seed
@@ -76,7 +76,7 @@ class MCTSPlayer:
 
 
 def check_searchable(case: str) -> None:
-    """Refuse the games that OpenSpiel's searches do not play.
+    """Check that OpenSpiel's searches play a game.
 
     Raises:
         UserError: The game has simultaneous moves, or pays before its end.
@@ -92,7 +92,7 @@ def check_searchable(case: str) -> None:
 
 
 def sees_hidden(case: str) -> bool:
-    """Whether a search of this game sees what its seat may not know."""
+    """Whether a search of this game sees hidden information."""
     game = load(case)
     return game.hidden and not game.can_resample
 
@@ -117,7 +117,7 @@ def _choose_over_worlds(
     *,
     solve: bool,
 ) -> int:
-    simulations = max(2, simulations)  # the first one of a world looks at no move
+    simulations = max(2, simulations)  # the first simulation of a world visits no move
     worlds = min(WORLDS, 1 + isqrt(simulations) // 2)
     votes: Counter[int] = Counter()
     worth: Counter[int] = Counter()
@@ -127,14 +127,14 @@ def _choose_over_worlds(
         bot = pyspiel.MCTSBot(game.spiel, evaluator, exploration, share, MEMORY_MB, solve, seed + index, False)
         best = bot.mcts_search(world).best_child()
         votes[best.action] += 1
-        # Of a short search the best child may be one that was never tried.
+        # After a short search the best child may be an unvisited one.
         worth[best.action] += best.outcome[seat] if best.outcome else best.total_reward / max(1, best.explore_count)
     return max(votes, key=lambda action: (votes[action], worth[action], -action))
 
 
 @lru_cache(maxsize=64)
 def _spread(case: str) -> float:
-    """The standard deviation of player 0's return in 64 random games: what a search's exploration is measured in."""
+    """The standard deviation of player 0's return in 64 random games, the unit of a search's exploration."""
     game = load(case)
     returns = []
     for index in range(64):

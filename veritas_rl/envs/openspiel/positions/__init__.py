@@ -1,12 +1,12 @@
-"""Which state a single-move task asks about: a function of (case, seed, split, depth, k), the same in every process.
+"""Chooses the state of a single-move task: a function of (case, seed, split, depth, k), the same in every process.
 
-A small game is enumerated once per process, and tasks ask each third of the game in turn. In a larger game a task
-draws a few positions of one third of the game, from walks by players of several skills. With a few playouts it looks
-whether their moves seem to be worth different values, and it asks about one where they do. A position with one legal
-action is no task, unless a depth leaves nothing else.
+A small game is enumerated once per process, and tasks use each third of the game in turn. In a larger game a task draws
+a few positions of one third of the game from walks by players of several skills. A few playouts estimate whether their
+moves have different values, and the task uses a position where they do. A position with one legal action is used only
+if a depth leaves no other.
 
-States are split between training and validation by a hash of their symmetry class, whatever the seed: no state, nor its
-mirror image, is ever on both sides.
+States are split between training and validation by a hash of their symmetry class, for any seed. So no state and no
+mirror image of it is in both splits.
 """
 
 from veritas_rl.envs.openspiel.positions.tasks import VALIDATION_SHARE, count, decision_of, is_split, split_of

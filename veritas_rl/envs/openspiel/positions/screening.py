@@ -1,7 +1,7 @@
-"""Whether the moves of a position seem to be worth different values: a cheap estimate, before a task asks about it.
+"""A cheap estimate whether the moves of a position have different values, before a task uses the position.
 
-A few random playouts of each move, with dice that no reward ever uses. All moves share the worlds in which they are
-tried: where the player does not see everything, each world is dealt once.
+It makes a few random playouts of each move, with dice that no reward uses. All moves share the same worlds: with hidden
+information each world is dealt once.
 """
 
 import math
@@ -18,25 +18,25 @@ from veritas_rl.envs.openspiel.values.question import Question
 from veritas_rl.seeding import digest, generator
 
 PLAYOUTS = 128
-"""With so many playouts a move, as `learning_signal` measures, a difference should show."""
+"""The number of playouts for each move, as in `learning_signal`, with which a difference should be detected."""
 LEAST_SPREAD = 0.02
-"""Moves of a smaller standard deviation do not differ; see `learning_signal`."""
+"""The least standard deviation of different moves, see `learning_signal`."""
 SURE = 2.0
-"""How many standard errors above 0 the variance of the moves' values should be."""
+"""The required number of standard errors of the variance of the moves' values above 0."""
 VISIBLE = 3.5
-"""How many standard errors above 0 it should be in a measurement of `PLAYOUTS` playouts, to be found nearly always."""
+"""The same number for a measurement with `PLAYOUTS` playouts, so that a difference is almost always detected."""
 MOVES = 1200
-"""How many moves of playouts a screening may take, in Python."""
+"""The most playout moves of a screening in Python."""
 NATIVE_MOVES = 8000
-"""How many, where OpenSpiel's own playouts serve."""
+"""The most playout moves of a screening with OpenSpiel's playouts."""
 START = 6
-"""What the start of a playout takes, in moves."""
+"""The cost of starting a playout, in moves."""
 WORLDS = (4, 16)
-"""In how many worlds each move is tried, at least and at most. Of very many moves only some are tried."""
+"""The least and the most worlds for each move. Of very many moves only some are tried."""
 
 
 def screen(game: Game, state: State, player: int) -> float:
-    """How sure it is that the moves of a player differ: at least 1 where they seem to; the same in every process."""
+    """The confidence that the moves of a player differ, at least 1 if they seem to; the same in every process."""
     question = Question.of(game, state, player)
     known = solved(question)
     if known is not None:
@@ -74,7 +74,7 @@ def _native(game: Game, state: State, player: int, action: int, playouts: int) -
 def _playout(
     game: Game, start: State, dealt: State, player: int, action: int, limit: int | None, random: Random
 ) -> tuple[float, int]:
-    """The value of one random playout after a move, and how many more moves it took."""
+    """The value of one random playout after a move, and the number of its further moves."""
     state, moves, draw = dealt.clone(), 0, random.random
     if state.is_simultaneous_node():
         _move_all(state, draw, player, action)
@@ -90,13 +90,13 @@ def _playout(
             _move_all(state, draw)
         else:
             actions = state.legal_actions()
-            state.apply_action(actions[int(draw() * len(actions))])  # `choice` takes four times as long
+            state.apply_action(actions[int(draw() * len(actions))])  # `random.choice` would take four times as long
         moves += 1
     return game.graded(start, state, player, "auto"), moves
 
 
 def _move_all(state: State, draw: Callable[[], float], player: int = -1, action: int = 0) -> None:
-    """Let all move at once at random, but a given player."""
+    """Make random simultaneous moves of all players except a given one."""
     choices = [state.legal_actions(seat) or [0] for seat in range(state.num_players())]
     moves = [actions[int(draw() * len(actions))] for actions in choices]
     if player >= 0:
@@ -122,12 +122,12 @@ def _score_of_samples(values: np.ndarray) -> float:
 
 
 def _score(means: np.ndarray, playouts: int, noise: float, alone: float) -> float:
-    """How sure it is that moves differ.
+    """The confidence that moves differ.
 
     Args:
-        means: Of each move.
-        playouts: How many playouts a mean is of.
-        noise: The variance of a playout, without what it shares with those of other moves.
+        means: The mean of each move.
+        playouts: The number of playouts of a mean.
+        noise: The variance of a playout without the part that it shares with other moves.
         alone: The variance of a playout.
     """
     variance = float(means.var(ddof=1)) - noise / playouts

@@ -14,40 +14,42 @@ from veritas_rl.errors import UserError
 from veritas_rl.seeding import digest, generator
 
 VALIDATION_SHARE = 0.25
-"""The share of symmetry classes that is kept for validation."""
+"""The share of symmetry classes in validation."""
 MIN_CLASSES = 100
-"""A game with fewer symmetry classes is not split: training and validation share them."""
+"""The fewest symmetry classes of a game that is split; in smaller games training and validation share them."""
 NEAR_STATES = 2_000
 """If a depth leaves more states than this, some belong to each split."""
 MAX_FRUITLESS, MAX_FORCED, MAX_WALKS = 32, 160, 4_000
-"""After so many walks without a position that leaves a choice, a task gives up on its third of the game, on a choice,
-and on any position."""
+"""The numbers of walks without a position with a choice after which a task stops to search in its third of the game,
+for a choice, and for any position."""
 SHARES = 4
-"""A task asks one of so many shares of a third's information states, so that not all tasks ask its few common ones."""
+"""The number of shares of a third's information states. A task uses one share, so that not all tasks use the few common
+states."""
 PER_WALK = 6
-"""How many decisions of one walk are looked at, at most."""
+"""The most decisions of one walk that are considered."""
 SCREENED = 3
-"""Of how many positions the one is asked whose moves differ most surely, unless one before is sure enough."""
+"""The number of positions among which the one with the highest confidence is used, unless an earlier one is confident
+enough."""
 
 
 def decision_of(case: str, k: int, seed: int, split: str, depth: int = -1) -> Decision:
-    """The state of a task, and the seat that is asked there.
+    """The state of a task, and the seat to move.
 
     Args:
         case: The case, in any spelling.
-        k: Which task, from 0. Where fewer states than tasks exist, states come again.
+        k: The number of the task, from 0. States repeat if there are fewer states than tasks.
         seed: The seed of the set of tasks.
         split: "train" or "val".
         depth: The most moves by players before the state, all at random; -1 for a state of any stage of the game.
 
     Raises:
-        UserError: No state of this split is that near to the start, or the game leaves nobody a choice.
+        UserError: The split has no state within the depth, or no state of the game has a choice.
     """
     state, seat = _decision(load(case).case, k, seed, split, depth)
     return state.clone(), seat
 
 
-@lru_cache(maxsize=1024)  # a task is started to be shown, to be played and to be judged
+@lru_cache(maxsize=1024)  # a task is started several times: for the prompt, for the play and for the judgement
 def _decision(case: str, k: int, seed: int, split: str, depth: int) -> Decision:
     if _positions(case, depth) is not None:
         pool = _pool(case, seed, split, depth)

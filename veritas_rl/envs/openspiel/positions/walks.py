@@ -1,8 +1,8 @@
-"""How a game is played up to a position: to what depth, and by which players.
+"""Plays games up to positions, with players of different skills.
 
-A position that only random play reaches is no position of the game: chess has lost its pieces, bridge is bid to seven.
-So each seat of a walk plays with a skill of its own, from one that chooses every move at random to one that chooses
-every move well: by the game's own `sensible_action`, else by a short look at what random play makes of a few moves.
+Random play alone reaches unrealistic positions: chess loses its pieces, and bridge is bid to seven. So each seat of a
+walk has its own skill, from random moves to good moves only. Good moves come from the game's own `sensible_action`, or
+else from a short look-ahead with random play of a few moves.
 """
 
 from collections.abc import Iterator
@@ -16,17 +16,17 @@ from veritas_rl.envs.openspiel.playing import apply_chance, replay
 from veritas_rl.seeding import generator
 
 MEASURED_GAMES = 16
-"""How many games show how long a game is."""
+"""The number of games for an estimate of the length."""
 MEASURED_POINTS = 3
-"""From how many decisions of each random play is tried."""
+"""The number of decisions of each game from which random play is tried."""
 LONGEST = 0.9
-"""The last third of a game ends where this share of games has ended."""
+"""The share of games that have ended at the end of the last third."""
 LOOKED_AT = 4
-"""Among so many random moves a good player of the general kind chooses."""
+"""The number of random moves among which the general good player chooses."""
 LOOK_AHEAD = 8
-"""How many moves each of them is played on for, at most."""
+"""The most moves of the look-ahead after each of them."""
 LOOKING_MOVES = 600
-"""How many moves a walk may spend on looking ahead: in a long game not every move is looked for."""
+"""The most look-ahead moves of a walk; in a long game not every move is chosen by look-ahead."""
 
 
 def walk(game: Game, random: Random, depth: int = -1) -> Decision:
@@ -55,7 +55,7 @@ def walk(game: Game, random: Random, depth: int = -1) -> Decision:
 
 
 def history_length(game: Game, state: State) -> int:
-    """How many entries a state's history has."""
+    """The length of a state's history."""
     # A history is copied to be measured; where players move in turn it has an entry for every move.
     return len(state.history()) if game.simultaneous else state.move_number()
 
@@ -80,12 +80,12 @@ def candidates(game: Game, random: Random, third: int, count: int) -> list[Decis
 
 
 def moves_left(game: Game, state: State, random: Random) -> int:
-    """After how many decisions a game ends that goes on from a state between players as those of walks."""
+    """The number of decisions until the end of a game that continues from a state with players of walks."""
     return sum(1 for _ in _decisions(game, state.clone(), random))
 
 
 def _decisions(game: Game, state: State, random: Random) -> Iterator[State]:
-    """The decisions of a game that goes on from a state: the one state, changed from one to the next."""
+    """The decisions of a game that continues from a state; the same state object is changed each time."""
     players = [_Player(game, random, random.choice(game.walk_skills)) for _ in range(game.players)]
     while not state.is_terminal():
         if state.is_chance_node():
@@ -149,7 +149,7 @@ class _Player:
         return self.random.choice(actions)
 
     def _look(self, state: State, actions: list[int]) -> int:
-        """Of a few moves the one after which a short random game goes best."""
+        """The best of a few moves by a short random game after each."""
         player, random = state.current_player(), self.random
         some = random.sample(actions, min(LOOKED_AT, len(actions)))
         return max(some, key=lambda action: self._try(state, action, player))
@@ -167,7 +167,7 @@ class _Player:
 
 @lru_cache(maxsize=256)
 def usual_length(case: str) -> float:
-    """How many decisions a random game has, on average."""
+    """The mean number of decisions of a random game."""
     game, random, decisions = load(case), generator("usual length", case), 0
     for _ in range(MEASURED_GAMES):
         state = game.new_game()

@@ -1,6 +1,7 @@
-"""What a single move is worth to a player: a value in [0, 1], from the best source that the position allows.
+"""The value of a single move for a player, in [0, 1], from the best source that the position allows.
 
-The sources form a ladder. `ladder.py` takes the first rung that bears a position, and each score says which one paid:
+The sources form a ladder. `ladder.py` uses the first rung that can value a position, and each score names its source:
+
 
 1. "exact" (`minimax.py`): the minimax value, in a game that is solved as a whole.
 2. "solved": the minimax value of a late position, where a search of limited size reaches every end.
@@ -13,13 +14,13 @@ The sources form a ladder. `ladder.py` takes the first rung that bears a positio
    estimate of the value against random play, with its standard error. With hidden information each playout starts from
    a state drawn from what the mover knows: the value does not peek.
 
-The reward "outcome" pays a move its value, "optimal" pays 1 less what it loses against the best one. A move succeeds if
-it is as good as the best one by the first five rungs, and by playouts if it is better than the average legal move by
-two standard errors of the difference; so success says something about the move, and not about the position.
+The reward "outcome" pays the value of a move, and "optimal" pays 1 minus its loss against the best move. By the first
+five rungs a move succeeds if it is as good as the best move. By playouts it succeeds if it is better than the average
+legal move by two standard errors of the difference. So success depends on the move, not only on the position.
 
-Means of playouts sharpen over visits: visit v of a task, counted from 0, is paid by the playouts of the visits 0 to v,
-and all samples of a group are of one visit. So pay depends on the position and the visit alone, whatever a process has
-kept. What is kept is bounded; nothing else is lost when it is dropped.
+Means of playouts improve over visits: visit v of a task, counted from 0, is paid by the playouts of the visits 0 to v,
+and all samples of a group belong to one visit. So the pay depends only on the position and the visit, not on the caches
+of a process. The caches are bounded and may be dropped without other effects.
 """
 
 from veritas_rl.envs.openspiel.values.ladder import Estimate, MoveValues, move_values, result, state_value

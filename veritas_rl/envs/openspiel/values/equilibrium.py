@@ -16,28 +16,29 @@ from veritas_rl.errors import UserError
 
 ITERATIONS, LEAST_ITERATIONS = 100, 40
 UPDATES = 10_000_000
-"""A large game has fewer iterations, so that histories are visited so often in all: some ten seconds."""
+"""The total number of visited histories, about ten seconds; larger games get fewer iterations."""
 MAX_HISTORIES = 500_000
-"""A game with more histories is not solved: liars_dice(numdice=1) has 294,883."""
+"""The most histories of a solved game; liars_dice(numdice=1) has 294,883."""
 TOLERANCE = 0.05
-"""Actions this near to the best, in units of return, are equally good: CFR+ stops a little before the equilibrium."""
+"""The difference in return up to which actions count as equally good, because CFR+ only approximates the
+equilibrium."""
 
 
 class Equilibrium:
-    """The CFR+ policy of a two-player zero-sum game in turns, and what each action is worth against it.
+    """The CFR+ policy of a two-player zero-sum game in turns, and the value of each action against it.
 
     Args:
         game: The game.
 
     Raises:
-        UserError: The game is of another kind, or larger than `MAX_HISTORIES`.
+        UserError: The game is of another kind, or has more than `MAX_HISTORIES` histories.
     """
 
     def __init__(self, game: Game) -> None:
         has_text = game.type.provides_information_state_string
         if game.players != 2 or not game.zero_sum or game.simultaneous or not has_text:
             raise UserError(
-                f"{game.case} cannot be solved by CFR+: it takes two players in turn, a zero sum, information states"
+                f"{game.case} cannot be solved by CFR+: that needs two players in turn, a zero sum, information states"
             )
         count = count_histories(game.case)
         if count is None:
@@ -58,8 +59,8 @@ class Equilibrium:
         return self._policy[state.information_state_string()]
 
     def values(self, state: State) -> Mapping[int, float]:
-        """The expected return of each legal action for the player to move, who knows the information state alone, where
-        everybody plays the policy from then on. Histories count by how likely chance and the opponent make them."""
+        """The expected return of each legal action for the player to move in an information state, if all players
+        follow the policy afterwards. Histories are weighted by the probabilities of chance and the opponent."""
         if self._worths is None:
             self._worths = self._value_actions()
         return self._worths[state.information_state_string()]
@@ -69,14 +70,14 @@ class Equilibrium:
         reached: dict[str, float] = {}
 
         def visit(state: State, reach: tuple[float, float], chance: float) -> float:
-            """The expected return of player 0; `reach` is the part of each player in reaching the state."""
+            """The expected return of player 0; `reach` holds each player's probability of reaching the state."""
             if state.is_terminal():
                 return state.player_return(0)
             if state.is_chance_node():
                 return sum(p * visit(state.child(action), reach, chance * p) for action, p in state.chance_outcomes())
             player, key = state.current_player(), state.information_state_string()
             sign, total = 1 - 2 * player, 0.0
-            # A trace of every history is kept, so that a state that the opponent never allows has values too.
+            # Every history keeps a small weight, so that states that the opponent never reaches have values too.
             weight = chance * (reach[1 - player] + 1e-9)
             reached[key] = reached.get(key, 0.0) + weight
             row = sums.setdefault(key, {})
@@ -93,7 +94,7 @@ class Equilibrium:
 
 @lru_cache(maxsize=64)
 def count_histories(case: str) -> int | None:
-    """How many histories a game has, its ends included; None if more than `MAX_HISTORIES`."""
+    """The number of histories of a game, including terminal ones; None if there are more than `MAX_HISTORIES`."""
     if enumeration.lines(load(case)) > enumeration.MAX_LINES:
         return None
     count, open_ = 0, [load(case).spiel.new_initial_state()]

@@ -1,4 +1,4 @@
-"""The values of a position's moves by the best rung of the ladder that bears it; see the package."""
+"""The values of a position's moves from the best rung of the ladder, see the package."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -20,25 +20,25 @@ from veritas_rl.errors import UserError
 from veritas_rl.seeding import generator
 
 LINES = 1e6
-"""A position with more lines of play, by the estimate of `outlook`, is not tried."""
+"""The most lines of play of a searched position, by the estimate of `outlook`."""
 MAX_VISITS = 8
-"""Playouts of so many visits sharpen a mean; later visits add none."""
+"""The number of visits whose playouts improve a mean; later visits add none."""
 MAX_MOVES = 32
-"""Among so many legal moves the best one is looked for by playouts; of more, so many are drawn."""
+"""The most legal moves among which playouts search the best one; of more moves, so many are drawn."""
 ERRORS = 2.0
-"""A move is better than the average legal one if it is so by this many standard errors of the difference."""
+"""The number of standard errors of the difference by which a good move is better than the average legal move."""
 ENGINE_TOLERANCE = 0.02
-"""Moves this near to the best, in probability of winning, are equally good by an engine."""
+"""The difference in probability of winning up to which an engine's moves count as equally good."""
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a move is worth.
+    """The value of a move.
 
     Attributes:
-        value: In [0, 1], for the mover.
-        error: The standard error of `value`, where that is an estimate of known error.
+        value: The value for the mover, in [0, 1].
+        error: The standard error of `value`, if it is an estimate with a known error.
     """
 
     value: float
@@ -46,10 +46,10 @@ class Estimate:
 
 
 class MoveValues(ABC):
-    """What the moves of one position are worth, each valued when it is asked for.
+    """The values of the moves of one position, computed on access.
 
     Args:
-        source: The rung that values them.
+        source: The rung of the values.
         actions: The legal actions.
     """
 
@@ -59,30 +59,30 @@ class MoveValues(ABC):
 
     @abstractmethod
     def of(self, action: int) -> Estimate:
-        """What a legal action is worth."""
+        """The value of a legal action."""
 
     @property
     @abstractmethod
     def average(self) -> float:
-        """What a uniformly random legal action is worth."""
+        """The value of a uniformly random legal action."""
 
     @abstractmethod
     def lost(self, action: int) -> float:
-        """What an action loses against the best one, in [0, 1]."""
+        """The loss of an action against the best one, in [0, 1]."""
 
     @abstractmethod
     def is_good(self, action: int) -> bool:
-        """Whether an action counts as a success: as good as the best one where the values of all are known, better than
-        the average legal one beyond its error elsewhere; the only legal action always."""
+        """Whether an action counts as a success: if all values are known, as good as the best action; otherwise
+        significantly better than the average legal action. A single legal action is always a success."""
 
 
 class KnownValues(MoveValues):
-    """Values that are known, or estimated, for all moves alike.
+    """Values that are known, or estimated in the same way, for all moves.
 
     Args:
-        source: The rung.
-        values: By legal action.
-        tolerance: How far from the best value an action counts as equally good.
+        source: The rung of the values.
+        values: The value of each legal action.
+        tolerance: The difference from the best value up to which an action counts as equally good.
     """
 
     def __init__(self, source: str, values: Mapping[int, float], tolerance: float = 0.0) -> None:
@@ -105,11 +105,11 @@ class KnownValues(MoveValues):
 
 
 class EquilibriumValues(KnownValues):
-    """Expected returns where everybody plays an equilibrium.
+    """Expected returns if all players play an equilibrium.
 
     Args:
         game: The game.
-        returns: By legal action.
+        returns: The expected return of each legal action.
     """
 
     def __init__(self, game: Game, returns: Mapping[int, float]) -> None:
@@ -128,8 +128,8 @@ class PlayoutValues(MoveValues):
 
     Args:
         question: The position.
-        pay: Says how many, and the scale.
-        visit: How often the task was asked before; the playouts of those visits count too.
+        pay: The pay, with the number of playouts and the scale.
+        visit: The number of earlier visits of the task, whose playouts count too.
     """
 
     def __init__(self, question: Question, pay: OpenSpielPay, visit: int) -> None:
@@ -159,7 +159,7 @@ class PlayoutValues(MoveValues):
 
     @cached_property
     def _best(self) -> int:
-        """The best of at most `MAX_MOVES` actions by a part of the playouts each."""
+        """The best of at most `MAX_MOVES` actions, by a part of the playouts for each."""
         actions = list(self.actions)
         if len(actions) > MAX_MOVES:
             actions = generator("moves", self.question.case, self.question.known).sample(actions, MAX_MOVES)
@@ -168,14 +168,14 @@ class PlayoutValues(MoveValues):
 
 
 def move_values(game: Game, state: State, player: int, pay: OpenSpielPay, visit: int = 0) -> MoveValues:
-    """What the legal actions of a player are worth.
+    """The values of a player's legal actions.
 
     Args:
         game: The game.
-        state: Where the player is asked.
-        player: Who.
-        pay: The scale, the number of playouts, and whether an engine is asked.
-        visit: How often the task was asked before.
+        state: The state of the decision.
+        player: The player to move.
+        pay: The scale, the number of playouts, and the engine.
+        visit: The number of earlier visits of the task.
     """
     question = Question.of(game, state, player)
     return _known(question, pay.engine, pay.scale) or PlayoutValues(question, pay, visit)
@@ -183,7 +183,7 @@ def move_values(game: Game, state: State, player: int, pay: OpenSpielPay, visit:
 
 @lru_cache(maxsize=4096)
 def _known(question: Question, engine: str, scale: str) -> KnownValues | None:
-    """The values by the first rung that knows them all; None if none does."""
+    """The values from the first rung that knows all of them; None if none does."""
     game = question.game
     if is_exact(game.case):
         return KnownValues("exact", _results(solver_of(game.case).values(question.state)))
@@ -201,13 +201,13 @@ def _known(question: Question, engine: str, scale: str) -> KnownValues | None:
 
 @lru_cache(maxsize=4096)
 def solved(question: Question) -> Mapping[int, float] | None:
-    """The minimax value of each legal action in units of return, where a search of limited size reaches every end."""
+    """The minimax value of each legal action in units of return; None if a search of limited size does not finish."""
     game = question.game
     if not game.solvable or not game.solver_nodes or outlook(question)[1] > LINES:
         return None
     try:
         return ExactSolver(game, game.solver_nodes).values(question.state)
-    except UserError:  # larger than that
+    except UserError:  # the search exceeded its limit
         return None
 
 
@@ -217,13 +217,13 @@ def _results(worths: Mapping[int, float]) -> dict[int, float]:
 
 
 def state_value(game: Game, state: State, player: int, pay: OpenSpielPay) -> float:
-    """What a state is worth to a player, in [0, 1], such as one where a game is cut short: by minimax where it is near
-    enough to the end, by what was gained since the root where the game has a margin, else by playouts.
+    """The value of a state for a player, in [0, 1], such as the last state of a game that reached its limit of moves.
+    It is computed by minimax near the end of a game, by the margin in games that have one, and otherwise by playouts.
 
     Args:
         game: The game.
-        state: A state in which somebody is asked. Hidden cards count as they lie.
-        player: Whose value is asked; another one may be to move.
+        state: A decision node. Hidden cards are taken as they are.
+        player: The player; another one may be to move.
         pay: The scale and the number of playouts.
     """
     mover = game.movers(state)[0]
@@ -238,5 +238,5 @@ def state_value(game: Game, state: State, player: int, pay: OpenSpielPay) -> flo
 
 
 def result(value: float) -> Reason:
-    """What a finished game of this value is called: won above 0.5."""
+    """The reason of a finished game with this value: won above 0.5."""
     return Reason.WON if value > 0.5 else Reason.LOST if value < 0.5 else Reason.DRAWN

@@ -1,4 +1,4 @@
-"""Exact values by memoised minimax, for games small enough to be searched to the end, and late positions of others."""
+"""Exact values by memoised minimax, for games that can be searched completely and for late positions of others."""
 
 from functools import lru_cache
 
@@ -8,18 +8,18 @@ from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.errors import UserError
 
 MAX_STATES = 100_000
-"""A larger game is refused, after a second or two. Tic-tac-toe has 4,520 states that are not over."""
+"""The most states of a solved game, about two seconds. Tic-tac-toe has 4,520 non-terminal states."""
 
 
 class ExactSolver:
-    """Minimax values of a two-player zero-sum game without chance or hidden information. Found values are kept.
+    """Minimax values of a two-player zero-sum game without chance or hidden information. Values are cached.
 
-    A move of the greatest possible return ends the search of a state: no other can be better.
+    A move with the greatest possible return ends the search of a state, because no other move can be better.
 
     Args:
         game: The game.
-        max_states: How many states may be reached to value one position, each as often as it is reached, before the
-            position counts as too large; and how many values are kept.
+        max_states: The most states that are visited to value one position, counting repetitions, and the most cached
+            values. A larger position counts as too large.
 
     Raises:
         UserError: The game is of another kind.
@@ -28,7 +28,7 @@ class ExactSolver:
     def __init__(self, game: Game, max_states: int = MAX_STATES) -> None:
         if not game.solvable:
             raise UserError(
-                f"{game.case} cannot be solved by minimax: it takes two players in turn, perfect information, no chance"
+                f"{game.case} cannot be solved by minimax: it needs two players in turn, perfect information, no chance"
             )
         self.game = game
         self.max_states = max_states
@@ -40,7 +40,7 @@ class ExactSolver:
         """The game-theoretic value of each legal action for the player to move, in units of return.
 
         Raises:
-            UserError: More than `max_states` states would have to be searched, or games of hundreds of moves.
+            UserError: The search would visit more than `max_states` states, or games of hundreds of moves.
         """
         sign = 1.0 if state.current_player() == 0 else -1.0
         self._left = self.max_states
@@ -66,7 +66,7 @@ class ExactSolver:
         return known
 
     def _searched(self, state: State) -> float:
-        """The value of a state that is not known."""
+        """The value of a state that is not cached."""
         mover = state.current_player()
         best, better = self._ends[mover], max if mover == 0 else min
         children = [state.child(action) for action in state.legal_actions()]
@@ -74,7 +74,7 @@ class ExactSolver:
         if self._left < 0 or len(self._values) >= self.max_states:
             raise self._too_large(f"more than {self.max_states:,} states")
         found = None
-        # Where the fewest answers are left first: ends, which need no search, and what is soon searched.
+        # Children with the fewest replies come first: terminal states need no search, and small ones little.
         for child in sorted(children, key=lambda child: len(child.legal_actions())):
             value = self._value(child)
             if value == best:
@@ -89,11 +89,11 @@ class ExactSolver:
 
 @lru_cache(maxsize=16)
 def solver_of(case: str, max_states: int = MAX_STATES) -> ExactSolver:
-    """The solver of a case, made once a process; it remembers what it has solved."""
+    """The solver of a case, made once a process, with its cached values."""
     return ExactSolver(load(case), max_states)
 
 
 @lru_cache(maxsize=256)
 def is_exact(case: str) -> bool:
-    """Whether a case is solved as a whole, so that every position has its minimax value."""
+    """Whether a case is solved completely, so that every position has a minimax value."""
     return load(case).solvable and enumeration.enumerate_states(case) is not None

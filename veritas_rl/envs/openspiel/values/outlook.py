@@ -1,4 +1,4 @@
-"""A first look at a position: how long its games go on, and how many lines of play they have."""
+"""A quick estimate for a position: the length of its games and the number of their lines of play."""
 
 from functools import lru_cache
 from statistics import fmean, median
@@ -9,15 +9,15 @@ from veritas_rl.envs.openspiel.values.question import Question
 from veritas_rl.seeding import generator
 
 LOOKS = 3
-"""How many random games are played for it."""
+"""The number of random games of an estimate."""
 MANY = 1e12
-"""Lines of play are counted up to here."""
+"""The largest counted number of lines of play."""
 
 
 @lru_cache(maxsize=4096)
 def outlook(question: Question) -> tuple[float, float]:
-    """The mean number of moves and chance outcomes to come in random games, and a rough number of the lines of play
-    (Knuth 1975): the median product of branching factors."""
+    """The mean number of further moves and chance outcomes in random games, and an estimate of the number of lines of
+    play (Knuth 1975), the median product of branching factors."""
     looks = [_look(question, index) for index in range(LOOKS)]
     return fmean(moves for moves, _ in looks), median(lines for _, lines in looks)
 

@@ -1,11 +1,11 @@
-"""Values by playouts: games of uniformly random moves from a position, each valued by what it came to.
+"""Values by playouts: games of uniformly random moves from a position, valued by their results.
 
-Playout i of a position starts from the same deal of what is hidden, has the same first chance outcomes, and
-takes its random moves from the same stream, whichever move is valued: that lowers the error of a difference between two
-moves. All of it follows from what the player knows and from i, so equal questions have equal values.
+Playout i of a position has the same deal of hidden cards, the same first chance outcomes, and the same stream of random
+moves for every valued move. That lowers the error of the difference between two moves. All of them depend only on the
+player's information and on i, so equal questions have equal values.
 
-Where a finished game is worth 1, 0.5 or 0 and nothing is dealt, OpenSpiel plays them, some ten times as fast. Those
-of different moves are independent.
+If a finished game is worth 1, 0.5 or 0 and nothing is dealt, OpenSpiel plays the playouts, about ten times as fast.
+Those of different moves are independent.
 """
 
 import math
@@ -27,29 +27,28 @@ from veritas_rl.envs.openspiel.values.question import Question
 from veritas_rl.seeding import digest, generator
 
 MOVES, NATIVE_MOVES = 2_000, 40_000
-"""So many moves are made to value one move, where nobody says how many playouts: some 5 ms in Python, 15 ms by
-OpenSpiel."""
+"""The default number of playout moves to value one move: about 5 ms in Python, 15 ms by OpenSpiel."""
 START = 12
-"""What the start of a playout in Python takes, in moves."""
+"""The cost of starting a playout in Python, in moves."""
 DEALT = 3
-"""For about so many moves of a position each deal of what is hidden serves."""
+"""The approximate number of moves of a position that share a deal of hidden cards."""
 MOST, LEAST = 256, 8
-"""The most and the least playouts then."""
+"""The largest and the smallest default number of playouts."""
 DICE = 16
-"""So many chance outcomes of a playout are drawn first, so that they do not depend on the moves."""
+"""The number of chance outcomes of a playout that are drawn in advance, so that they do not depend on the moves."""
 SEEDS = 2**31
-"""OpenSpiel's seeds are smaller."""
+"""The upper limit of OpenSpiel's seeds."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Playouts after one move, or after a random one.
+    """Playouts after one move, or after a random move.
 
     Attributes:
-        mean: Their mean value, in [0, 1].
-        variance: The variance of a single one.
-        count: How many there are.
-        results: The value of each, of shape (count,); None where OpenSpiel played them and gave the mean alone.
+        mean: The mean value, in [0, 1].
+        variance: The variance of a single playout.
+        count: The number of playouts.
+        results: The value of each playout, of shape (count,); None for OpenSpiel's playouts, which give only the mean.
     """
 
     mean: float
@@ -63,7 +62,7 @@ class Sample:
         return math.sqrt(self.variance / self.count)
 
     def less(self, other: "Sample") -> tuple[float, float]:
-        """The difference of the means, this minus the other, and its standard error; paired where both have results."""
+        """The difference of the means, this minus the other, and its standard error; paired if both have results."""
         if self.results is not None and other.results is not None and self.count == other.count:
             paired = _sample(self.results - other.results)
             return paired.mean, paired.error
@@ -76,14 +75,14 @@ def _sample(results: NDArray[np.float64]) -> Sample:
 
 
 def is_native(game: Game) -> bool:
-    """Whether OpenSpiel's own playouts measure the same: returns of -1, 0 and 1, no grades, and nothing to deal."""
+    """Whether OpenSpiel's playouts are equivalent: returns of -1, 0 and 1, no grades, and nothing to deal."""
     ends = (game.spiel.min_utility(), game.spiel.max_utility())
     return game.solvable and ends == (-1, 1) and not game.is_graded
 
 
 @lru_cache(maxsize=256)
 def usual_count(case: str) -> int:
-    """How many playouts value a move where nobody says so: as many as `MOVES` allow from the middle of a game."""
+    """The default number of playouts for a move: as many as `MOVES` allow from the middle of a game."""
     game, lengths = load(case), []
     for index in range(8):
         random, state = generator("length", case, index), game.spiel.new_initial_state()
@@ -112,9 +111,9 @@ def sample_of(question: Question, action: int | None, count: int, scale: str, vi
         question: The position.
         action: The action; None for a uniformly random one in each playout, so that the mean is that of the average
             legal move.
-        count: How many playouts a visit adds.
+        count: The number of playouts that a visit adds.
         scale: See `Game.outcome`.
-        visits: How many visits there were, this one included: the playouts of all of them count.
+        visits: The number of visits, including this one, whose playouts all count.
     """
     if visits > 1:
         before = sample_of(question, action, count, scale, visits - 1)
@@ -123,7 +122,7 @@ def sample_of(question: Question, action: int | None, count: int, scale: str, vi
 
 
 def fresh_sample(question: Question, action: int, count: int, scale: str, dice: Sequence[object]) -> Sample:
-    """Playouts that no reward has used, because their dice follow from these words too. They are not kept."""
+    """Playouts that no reward uses, because their dice also depend on these words. They are not cached."""
     return _visit(question, action, count, scale, ("fresh", *dice))
 
 
@@ -145,7 +144,7 @@ def _visit(question: Question, action: int | None, count: int, scale: str, dice:
 
 @lru_cache(maxsize=32)
 def _deals(question: Question, count: int, seed: int) -> tuple[State, ...]:
-    """The states from which playouts start: what the player cannot see is dealt again for each."""
+    """The initial states of playouts; hidden cards are dealt again for each."""
     if not question.game.hidden:
         return (question.state,) * count
     random = Random(seed)
@@ -153,7 +152,7 @@ def _deals(question: Question, count: int, seed: int) -> tuple[State, ...]:
 
 
 def _played(question: Question, deal: State, action: int | None, scale: str, seed: int) -> float:
-    """What one playout comes to."""
+    """The value of one playout."""
     game, player = question.game, question.player
     random = Random(seed)
     state, first = deal.clone(), random.random()
@@ -169,7 +168,7 @@ def _played(question: Question, deal: State, action: int | None, scale: str, see
 
 
 def _finished(question: Question, state: State, player: int, scale: str, random: Random) -> float:
-    """What a state comes to where it is played on; it is changed."""
+    """The value of a state that is played to its end, in place."""
     game = question.game
     limit = game.playout_limit(question.state)
     left = -1 if limit is None else limit
@@ -180,7 +179,7 @@ def _finished(question: Question, state: State, player: int, scale: str, random:
             playing.apply_chance(state, next(chance))
         else:
             actions = state.legal_actions()
-            state.apply_action(actions[int(random.random() * len(actions))])  # half the time of random.choice
+            state.apply_action(actions[int(random.random() * len(actions))])  # takes half the time of random.choice
             left -= 1
     return game.graded(question.state, state, player, scale)
 
@@ -196,9 +195,9 @@ def _native(question: Question, action: int | None, count: int, scale: str, dice
 
 
 def native_mean(game: Game, state: State, player: int, count: int, seed: int) -> float:
-    """The mean value to a player, in [0, 1], of so many of OpenSpiel's own playouts from a state that is no end."""
+    """The mean value for a player, in [0, 1], of `count` OpenSpiel playouts from a non-terminal state."""
     evaluator = pyspiel.RandomRolloutEvaluator(count, seed)
-    # One simulation evaluates the unexpanded root: the mean return of so many rollouts.
+    # One simulation evaluates the unexpanded root by the mean return of its rollouts.
     root = pyspiel.MCTSBot(game.spiel, evaluator, 1.0, 1, 1, False, seed, False).mcts_search(state)
     mean = root.total_reward / root.explore_count
     return min(1.0, max(0.0, (1 + (mean if state.current_player() == player else -mean)) / 2))
@@ -210,7 +209,7 @@ def _variance(value: float, count: int) -> float:
 
 
 def mean_of_state(question: Question, player: int, count: int, scale: str) -> float:
-    """The mean value to a player, who need not be the one that is asked, of playouts from a state as it is."""
+    """The mean value for any player of playouts from a state with its true hidden cards."""
     first = digest("playouts", question.case, question.true, "state")
     seeds = range(first, first + 2 * count, 2)
     return fmean(_finished(question, question.state.clone(), player, scale, Random(seed)) for seed in seeds)

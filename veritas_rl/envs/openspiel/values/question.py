@@ -1,4 +1,4 @@
-"""A position in which a player is asked, as a key under which its values are kept."""
+"""A decision of a player, as the key of its cached values."""
 
 from dataclasses import dataclass, field
 
@@ -7,12 +7,12 @@ from veritas_rl.envs.openspiel.games import Game, State
 
 @dataclass(frozen=True)
 class Question:
-    """A position in which a player is asked. Two are equal if the game goes on alike and the player knows the same.
+    """A decision of a player. Two are equal if the further game and the player's information are equal.
 
     Attributes:
         case: The game's case.
-        player: Who is asked.
-        known: What the player knows: the dice of playouts follow from it, and not from what is hidden.
+        player: The player to move.
+        known: The player's information, which seeds the dice of playouts instead of hidden information.
         true: The true state.
         game: The game.
         state: One of the states with these keys. It is never changed.
@@ -27,7 +27,7 @@ class Question:
 
     @classmethod
     def of(cls, game: Game, state: State, player: int) -> "Question":
-        """The question that a state asks a player."""
+        """The decision of a player in a state."""
         return cls(game.case, player, game.information_key(state, player), game.state_key(state), game, state.clone())
 
     @property

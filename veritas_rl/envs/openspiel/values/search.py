@@ -12,21 +12,21 @@ from veritas_rl.envs.openspiel.values.question import Question
 from veritas_rl.seeding import digest
 
 MOVES = 24_000
-"""So many moves of playouts are spent on a position, some 10 ms on one core."""
+"""The number of playout moves for one position, about 10 ms on one core."""
 MOST, LEAST = 128, 32
-"""Simulations for each legal action. A position that can have fewer than the least is not searched: they would say no
-more than as many playouts."""
+"""The most and the least simulations for each legal action. With fewer than the least a search is no better than
+playouts, so the position is not searched."""
 TOLERANCE = 0.05
-"""Moves this near to the best are equally good: about the error of a search of this size."""
+"""The difference up to which moves count as equally good: about the error of a search of this size."""
 EXPLORATION = 2.0
 """The constant of UCT (Kocsis and Szepesvari 2006), for returns in [-1, 1]."""
 
 
 @lru_cache(maxsize=2048)
 def searched(question: Question) -> Mapping[int, float] | None:
-    """The value of each legal action in [0, 1], by a tree search of its own, all of the same size: one search of the
-    position would look at a bad move less often and know less about it. None where search does not apply, or where so
-    many actions in such long games would take more than `MOVES`."""
+    """The value of each legal action in [0, 1], by one tree search of equal size for each action. A single search of
+    the position would visit bad moves rarely and estimate them poorly. None if search does not apply, or if the
+    searches would take more than `MOVES` moves."""
     game, actions = question.game, question.actions
     if not is_native(game):
         return None
@@ -40,13 +40,13 @@ def searched(question: Question) -> Mapping[int, float] | None:
 
 
 def _searched(game: Game, state: State, player: int, seed: int, simulations: int) -> float:
-    """What a search finds a state to be worth to a player, in [0, 1]."""
+    """A search's value of a state for a player, in [0, 1]."""
     if state.is_terminal():
         return (1 + state.player_return(player)) / 2
     evaluator = pyspiel.RandomRolloutEvaluator(1, seed)
     bot = pyspiel.MCTSBot(game.spiel, evaluator, EXPLORATION, simulations, 1000, True, seed, False)
     root = bot.mcts_search(state)
-    if root.outcome:  # proven
+    if root.outcome:  # the search has proven the result
         return (1 + root.outcome[player]) / 2
     mean = root.total_reward / root.explore_count
     return min(1.0, max(0.0, (1 + (mean if state.current_player() == player else -mean)) / 2))

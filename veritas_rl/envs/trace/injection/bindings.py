@@ -1,9 +1,8 @@
-"""Which names are bound at each place of a program, whatever way the run took to get there.
+"""Finds the names that are bound at each place of a program on every path.
 
-A walk over each scope's statements carries the set of names that are surely bound: it grows with assignments, shrinks
-with `del` and at the end of handlers, and is the intersection where ways meet. `None` stands for a place that no way
-reaches. Only a scope's own names count: a function's names do not include those of the functions around it, which may
-not be bound yet when it is called.
+A walk over each scope's statements tracks the set of surely bound names. It grows with assignments, shrinks with `del`
+and at the end of handlers, and is the intersection where paths meet. `None` means an unreachable place. Only a scope's
+own names count, because names of enclosing functions may not be bound yet when a function is called.
 """
 
 import ast
@@ -21,7 +20,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class Kind(Enum):
-    """What a place comes after."""
+    """The statement before a place."""
 
     ASSIGNMENT = "assignment"
     CONDITION = "condition"
@@ -29,13 +28,13 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a statement may be put.
+    """A place for a statement.
 
     Attributes:
         block: The statements of one block.
-        index: The statement before which it goes; the block's length for its end.
-        names: Names of the scope that are bound there.
-        kind: What the place comes after.
+        index: The index of the next statement; the block's length for its end.
+        names: The names of the scope that are bound there.
+        kind: The statement before the place.
     """
 
     block: Sequence[ast.stmt]
@@ -56,7 +55,7 @@ def places(tree: ast.Module, nodes: Sequence[ast.AST]) -> list[Place]:
 
 @dataclass(frozen=True)
 class _Traits:
-    """What occurs in a program at all, so that it is not looked for again and again where it does not.
+    """Features of a program, computed once, so that absent ones are not searched repeatedly.
 
     Attributes:
         unbinds: Whether names are unbound, by `del` or by leaving a handler.
@@ -137,7 +136,7 @@ def _unbound(statements: Sequence[ast.stmt]) -> Names:
 
 
 def _unbound_on_the_way_out(statements: Sequence[ast.stmt]) -> Names:
-    """Names that a `break` may unbind on its way: by leaving a handler, or in a `finally`."""
+    """Names that a `break` may unbind by leaving a handler or in a `finally`."""
     found: set[str] = set()
     for node in _same_scope(statements):
         if isinstance(node, ast.ExceptHandler) and node.name is not None:
@@ -174,7 +173,7 @@ def _evaluated(*expressions: ast.AST | None) -> Names:
 
 
 def _meet(*states: State) -> State:
-    """What is bound where several ways meet."""
+    """The names that are bound where several paths meet."""
     reached = [state for state in states if state is not None]
     return frozenset.intersection(*reached) if reached else None
 
@@ -191,8 +190,8 @@ class _Scope:
         """Start a walk.
 
         Args:
-            foreign: Names that are never taken for bound.
-            traits: What occurs in the program.
+            foreign: Names that never count as bound.
+            traits: The features of the program.
         """
         self.places: list[Place] = []
         self.inner: list[Function | ast.ClassDef] = []
@@ -206,7 +205,7 @@ class _Scope:
         Args:
             body: Its statements.
             state: Names bound at its start.
-            entered: What the block's start comes after, None if it is not a place.
+            entered: The statement before the block's start; None if the start is no place.
 
         Returns:
             Names bound at its end.
@@ -283,7 +282,7 @@ class _Scope:
         return _meet(body, self.block(statement.orelse, state, Kind.CONDITION))
 
     def _loop(self, statement: ast.While | ast.For | ast.AsyncFor, state: Names) -> State:
-        """Any number of turns may have run before a turn, none at all among them."""
+        """Any number of iterations, including none, may have run before an iteration."""
         if isinstance(statement, ast.While):
             head = (state - self._unbound(statement.body)) | self._evaluated(statement.test)
             turn, entered = head, None
@@ -300,7 +299,7 @@ class _Scope:
         return _meet(self.block(statement.orelse, normal), *(names - lost for names in breaks))
 
     def _with(self, statement: ast.With | ast.AsyncWith, state: Names) -> State:
-        """A context manager may swallow an exception, so what the body binds need not be bound after it."""
+        """A context manager may suppress an exception, so names of the body may be unbound after it."""
         inside = state.union(*(self._evaluated(item.context_expr) for item in statement.items))
         named = [_targets(item.optional_vars) for item in statement.items if item.optional_vars is not None]
         self.block(statement.body, inside.union(*named), Kind.ASSIGNMENT if named else None)
@@ -326,7 +325,7 @@ class _Scope:
         return self._again(lambda: self.block(statement.finalbody, _meet(*ends)))
 
     def _again(self, walk: Callable[[], State]) -> State:
-        """Walk statements a second time, for the state after them alone."""
+        """Walk statements a second time, only for the state after them."""
         found, inner = len(self.places), len(self.inner)
         state = walk()
         del self.places[found:], self.inner[inner:]

@@ -1,4 +1,4 @@
-"""Chooses places for debug prints and writes them into the program's text, which keeps its form otherwise."""
+"""Chooses places for debug prints and writes them into the program's text without other changes."""
 
 import ast
 import re
@@ -21,14 +21,15 @@ _REDIRECTIONS = frozenset(("stdout", "redirect_stdout", "__stdout__"))
 def inject(source: str, random: Random, opaque: frozenset[str] = frozenset(), most: int = MOST_PRINTS) -> str:
     """Put debug prints into a program.
 
-    After each assignment a print is put with probability 0.6, after and inside each branch with 0.4; of more than
-    `most`, so many are drawn. Each shows one to three names that are surely bound there.
+    A print is added after each assignment with probability 0.6, and after and inside each branch with probability 0.4.
+    If there are more than `most` prints, `most` of them are drawn. Each shows one to three names that are surely bound
+    there.
 
     Args:
         source: The program.
         random: Source of randomness; the same state gives the same text.
         opaque: Names that must not be shown.
-        most: At most so many prints.
+        most: The most prints.
 
     Returns:
         The program with zero to `most` prints. It is unchanged if it has no fitting place, if it is no Python, if it
@@ -62,13 +63,13 @@ def inject(source: str, random: Random, opaque: frozenset[str] = frozenset(), mo
 
 
 def without_debug(output: str) -> str:
-    """The output of a program without what its debug prints added, wherever in a line they began."""
+    """The output of a program without the text of its debug prints, wherever in a line they began."""
     return _DEBUG_TEXT.sub("", output)
 
 
 def _may_change_print(source: str) -> bool:
     """Whether a text has `print` in another place than a call; most have not, and need no closer look."""
-    # Python reads some letters beyond ASCII as the ASCII letter that they look like.
+    # Python normalizes some non-ASCII letters to the ASCII letter that they look like.
     return not source.isascii() or _PRINT_BESIDE_CALLS.search(source) is not None
 
 

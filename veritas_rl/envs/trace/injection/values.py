@@ -1,7 +1,7 @@
-"""Which names must not be shown by a debug print, because their values print differently from run to run.
+"""Finds names that debug prints must not show, because their values print differently from run to run.
 
-This is read off the text, so it errs in both directions. What it lets through wrongly is found when the program is run
-twice; what it refuses wrongly is one name fewer to show.
+The analysis is static, so it errs in both directions. A name that it wrongly accepts is found when the program is run
+twice; a name that it wrongly refuses is only one name fewer to show.
 """
 
 import ast
@@ -68,7 +68,7 @@ def unstable_names(nodes: Sequence[ast.AST]) -> frozenset[str]:
     for node in functions:
         if isinstance(node, ast.AsyncFunctionDef) or (yields and _makes_generators(node)):
             silent.add(node.name)
-    # What is bound to an unstable name is unstable, so this goes on until nothing is added.
+    # A name that is bound to an unstable name is unstable too, so the loop repeats until no name is added.
     waiting, added = list(_bindings(nodes)), True
     while added:
         added, stable = False, []

@@ -30,7 +30,7 @@ def generate(random: Random, level: int) -> Program:
         ValueError: There is no such level.
     """
     if level not in LIMITS:
-        raise ValueError(f"level must be 1 to {len(LIMITS)}, not {level}")
+        raise ValueError(f"level must be 1 to {len(LIMITS)}, got {level}")
     draft = Draft(random, level)
     if level == 1:
         first_program(draft)

@@ -108,7 +108,7 @@ class Sandbox:
                 answer = self._ask(protocol.Request(b"", b"", 1, _START_SECONDS, 0, 0))
             except _Gone as error:
                 self._stop()
-                raise SandboxError("the sandbox ended while its layers were tried") from error
+                raise SandboxError("the sandbox ended during the test of its layers") from error
         held = (word.partition(":") for word in answer.detail.split())
         return {name: int(version or 1) for name, _, version in held}
 
@@ -167,7 +167,9 @@ class Sandbox:
             self._process.kill()
             said = self._process.stderr.read().decode(errors="replace").strip().splitlines()
             self._stop()
-            raise SandboxError(f"no sandboxed server starts: {said[-1] if said else 'it ended at once'}") from error
+            raise SandboxError(
+                f"the sandboxed server cannot start: {said[-1] if said else 'it ended at once'}"
+            ) from error
         assert self._process.stderr is not None
         self._process.stderr.close()
 

@@ -77,4 +77,4 @@ class Limits:
 
 def _require(holds: bool, name: str, given: object, wanted: str) -> None:
     if not holds:
-        raise UserError(f"{name}={given!r} is not a limit for traced programs: give {wanted}")
+        raise UserError(f"{name}={given!r} is no valid limit for traced programs; give {wanted}")

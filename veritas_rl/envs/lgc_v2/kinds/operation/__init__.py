@@ -48,9 +48,11 @@ class OperationConfig:
 
     def __post_init__(self) -> None:
         if not 0 <= self.conditional <= self.operators or not 1 <= self.operators <= min(3, self.uses):
-            raise ValueError(f"operators are 1 to 3, no more than their uses, and some have conditions: {self}")
+            raise ValueError(f"operators must be 1 to 3, at most as many as uses, with conditions on some: {self}")
         if self.operand < SMALL_OPERANDS or self.limit < 300 or not 0 <= self.fractions <= 100:
-            raise ValueError(f"operands go up to 5 or more, values to 300 or more, shares are percent: {self}")
+            raise ValueError(
+                f"the limits must be at least 5 for operands and 300 for values, and shares percentages: {self}"
+            )
 
 
 class Operation(PuzzleKind):
