@@ -75,7 +75,18 @@ def test_each_bad_line_is_named_with_its_number_and_the_others_are_read(tmp_path
     assert [line.number for line in bad] == [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]
     messages = [str(line) for line in bad]
     for part, line in zip(
-        ("not JSON", "list", "no prompt", "no answer", "int", "role", "text", "another", "no question", "not text"),
+        (
+            "not JSON",
+            "list",
+            "the prompt is missing",
+            "the answer is missing",
+            "int",
+            "role",
+            "text",
+            "a second answer",
+            "no question before",
+            "not text",
+        ),
         messages,
         strict=False,
     ):
