@@ -10,6 +10,7 @@ or restarting is repeated; any other failure ends with one line. If the server n
 import asyncio
 import os
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 from urllib.parse import urldefrag, urlsplit
 
@@ -23,6 +24,9 @@ from veritas_rl.seeding import digest
 
 CONNECT_SECONDS = 10.0
 """The most seconds for a connection. A running server accepts connections at once, even when it is busy."""
+
+POOL = 32
+"""How many connections one client holds: with each request it looks at all of them."""
 
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 """HTTP codes after which the same request may succeed."""
@@ -110,11 +114,17 @@ class ServerPlayer:
         alike = self._sampling["temperature"] == 0
         keys = [str(question["messages"]) if alike else str(index) for index, question in enumerate(questions)]
         first = {key: question for key, question in reversed(list(zip(keys, questions, strict=True)))}
-        free = asyncio.Semaphore(self._concurrency)
-        limits = httpx.Limits(max_connections=self._concurrency)
         patience = httpx.Timeout(self._timeout, connect=min(CONNECT_SECONDS, self._timeout))
-        async with httpx.AsyncClient(headers=bearer(), timeout=patience, limits=limits) as client:
-            said = await asyncio.gather(*(self._ask(client, free, question) for question in first.values()))
+        limits, trusted = httpx.Limits(max_connections=POOL), httpx.create_ssl_context()
+        free: asyncio.Queue[httpx.AsyncClient] = asyncio.Queue()
+        at_once = min(self._concurrency, len(first))
+        async with AsyncExitStack() as stack:
+            for start in range(0, at_once, POOL):
+                client = httpx.AsyncClient(headers=bearer(), timeout=patience, limits=limits, verify=trusted)
+                await stack.enter_async_context(client)
+                for _ in range(min(POOL, at_once - start)):
+                    free.put_nowait(client)  # once for each of its connections
+            said = await asyncio.gather(*(self._ask(free, question) for question in first.values()))
         answers = dict(zip(first, said, strict=True))
         return [answers[key] for key in keys]
 
@@ -124,24 +134,26 @@ class ServerPlayer:
         messages = with_limit(turn.messages, self._said_limit) if self._said_limit else list(turn.messages)
         return {"model": self.model, "messages": messages, "seed": seed, **self._sampling}
 
-    async def _ask(self, client: httpx.AsyncClient, free: asyncio.Semaphore, question: dict[str, Any]) -> Reply:
+    async def _ask(self, free: asyncio.Queue[httpx.AsyncClient], question: dict[str, Any]) -> Reply:
         why, wait = "", self._wait
         for attempt in range(self._tries):
             if attempt:
                 await asyncio.sleep(min(wait, LONGEST_WAIT))
                 wait *= 2
-            async with free:
-                try:
-                    response = await self._post(client, question)
-                except httpx.ConnectTimeout:
-                    why = "it takes no connection"
-                    continue
-                except httpx.TimeoutException:
-                    why = f"it did not answer within {self._timeout:g} s; ask less at once, or raise the timeout"
-                    continue
-                except httpx.TransportError as error:
-                    why = _described(error)
-                    continue
+            client = await free.get()
+            try:
+                response = await self._post(client, question)
+            except httpx.ConnectTimeout:
+                why = "it takes no connection"
+                continue
+            except httpx.TimeoutException:
+                why = f"it did not answer within {self._timeout:g} s; ask less at once, or raise the timeout"
+                continue
+            except httpx.TransportError as error:
+                why = _described(error)
+                continue
+            finally:
+                free.put_nowait(client)
             if response.status_code == httpx.codes.OK:
                 return _reply(response, self.url)
             if response.status_code == httpx.codes.BAD_REQUEST and any(word in response.text for word in TOO_LONG):
