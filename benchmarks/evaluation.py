@@ -51,7 +51,7 @@ def timed(pairings: Sequence[Pairing], at_once: int) -> tuple[float, list[Finish
     """The time of games, and their results."""
     games: dict[str, FinishedGame] = {}
     started = time.perf_counter()
-    play_all(pairings, at_once, lambda pairing, game: games.update({pairing.key: game}))
+    play_all(pairings, at_once, lambda pairing, game, _: games.update({pairing.key: game}))
     return time.perf_counter() - started, [games[pairing.key] for pairing in pairings]
 
 

@@ -6,8 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -15,12 +17,21 @@ from rich.console import Console
 
 from veritas_rl.datasets import draw
 from veritas_rl.datasets.generate import generate
+from veritas_rl.demonstrations import generate as demonstrating
+from veritas_rl.demonstrations.questions import KeptBlocks
+from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.lint import lint
 from veritas_rl.envs.openspiel.learning_signal import summary
 from veritas_rl.errors import UserError
+from veritas_rl.exact.answers import ANSWERS
+from veritas_rl.exact.evaluation import ExactSettings, evaluate_exactly
+from veritas_rl.judging import evaluation, matches
 from veritas_rl.parallel import AHEAD, Workers, available_cores, read_workers
+from veritas_rl.players.loading import NamedPlayer, ReplySettings, open_player
+from veritas_rl.rating import tournament
 from veritas_rl.seeding import generator
 
+QUIET = Console(quiet=True)
 ROOT = Path(__file__).resolve().parents[1]
 
 # The workers import these by module and name, which a test module under pytest's importlib mode does not have.
@@ -218,15 +229,20 @@ def test_an_interrupt_ends_all_workers(tmp_path: Path, work: Callable[[str], Cal
     assert not alive
 
 
+ignoring_description = pytest.mark.filterwarnings("ignore:.*has no description of its own")
+
+
 def bytes_of(folder: Path) -> dict[str, bytes]:
     """Every file in a folder."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
 
 
+@ignoring_description
 def test_the_linter_finds_the_same(three: Workers) -> None:
-    one, shared = (lint("openspiel", ["kuhn_poker", "tic_tac_toe"], 1, workers=each) for each in (None, three))
+    cases = ["kuhn_poker", "tic_tac_toe", "blackjack", "hex(board_size=3)"]
+    one, shared = (lint("openspiel", cases, 1, workers=each) for each in (None, three))
     assert shared == one
-    assert {row.case for row in one} == {"kuhn_poker", "tic_tac_toe", "all"}
+    assert {row.case for row in one} == {*cases, "all"}
 
 
 def test_the_signal_is_the_same_but_for_the_times(three: Workers) -> None:
@@ -243,5 +259,123 @@ def test_the_signal_is_the_same_but_for_the_times(three: Workers) -> None:
 def test_a_data_set_has_the_same_bytes(three: Workers, tmp_path: Path) -> None:
     settings = draw.Settings("lgc-v2", 120)
     for name, workers in {"one": Workers(1), "three": three}.items():
-        generate(tmp_path / name, settings, workers, Console(quiet=True))
+        generate(tmp_path / name, settings, workers, QUIET)
     assert bytes_of(tmp_path / "three") == bytes_of(tmp_path / "one")
+
+
+JUDGED = evaluation.Settings(
+    "mcts:8", compare="random", opponents=("random", "exact"), games=8, cases="tic_tac_toe,hex(board_size=3)"
+)
+
+
+@ignoring_description
+def test_an_evaluation_has_the_same_bytes_also_after_an_interruption(
+    three: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judge(name: str, workers: Workers) -> evaluation.Evaluation:
+        found = evaluation.evaluate(JUDGED, tmp_path / name, QUIET, 6, workers=workers)
+        return dataclasses.replace(found, seconds=0.0, played=0)
+
+    one = judge("one", Workers(1))
+    assert judge("three", three) == one
+    add, left = matches.Ledger.add, iter(range(25))
+
+    def interrupted(ledger: matches.Ledger, game: matches.FinishedGame) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        add(ledger, game)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(matches.Ledger, "add", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            judge("cut", three)
+    assert len((tmp_path / "cut" / matches.LEDGER).read_text().splitlines()) == 25
+    assert judge("cut", three) == one
+    assert set(bytes_of(tmp_path / "one")) == {matches.LEDGER, "shown.html", "shown.jsonl"}
+    assert bytes_of(tmp_path / "one") == bytes_of(tmp_path / "three") == bytes_of(tmp_path / "cut")
+
+
+class First:
+    """Gives the first legal answer, as a model might."""
+
+    def act(self, turns: Sequence[Turn]) -> list[Reply]:
+        return [Reply(turn.answers[0], tokens=2) for turn in turns]
+
+
+def test_workers_think_for_the_bots_that_meet_a_model(three: Workers, tmp_path: Path) -> None:
+    model = NamedPlayer("first", "first", First(), is_model=True)
+    bots = [open_player(name, "openspiel", ReplySettings(), tmp_path) for name in ("mcts:20", "random")]
+    pairings = matches.pair(["connect_four"], 6, [model], bots, matches.Rules("openspiel"))
+
+    def played(workers: Workers) -> list[matches.FinishedGame]:
+        found: list[matches.FinishedGame] = []
+        matches.play_all(pairings, 100, lambda _, game, __: found.append(game), workers=workers)
+        return found
+
+    assert played(three) == played(Workers(1))
+
+
+def test_a_tournament_has_the_same_bytes(three: Workers, tmp_path: Path) -> None:
+    settings = tournament.Settings(("random", "exact", "mcts:4"), games=6, cases="tic_tac_toe")
+    tables = [
+        tournament.hold(settings, tmp_path / name, QUIET, workers=workers).tables
+        for name, workers in {"one": Workers(1), "three": three}.items()
+    ]
+    assert tables[0] == tables[1]
+    assert bytes_of(tmp_path / "three") == bytes_of(tmp_path / "one")
+
+
+@ignoring_description
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"games": "tic_tac_toe,hex(board_size=3)", "expert": "exact", "number": 20_000},
+        {"games": "tic_tac_toe,hex(board_size=3)", "expert": "mcts:4", "number": 30, "min_value": 0.5},
+        {"games": "connect_four", "expert": "mcts:4", "opponent": "random", "mode": "episode", "number": 60},
+    ],
+)
+def test_demonstrations_are_the_same(three: Workers, changes: dict) -> None:
+    settings = demonstrating.Settings(**changes, prompt="brief")
+    assert demonstrating.generate(settings, workers=three) == demonstrating.generate(settings)
+
+
+@ignoring_description
+def test_demonstrations_go_on_after_an_interruption(three: Workers, tmp_path: Path) -> None:
+    settings = demonstrating.Settings("tic_tac_toe,hex(board_size=3)", "mcts:4", 60, prompt="brief")
+
+    def interrupted(kept: int) -> None:
+        if kept > 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        demonstrating.generate(settings, interrupted, three, tmp_path)
+    with closing(KeptBlocks(tmp_path, settings.values())) as kept:
+        assert sum(len(questions) for _, questions in kept.blocks) > 20
+    assert demonstrating.generate(settings, workers=three, folder=tmp_path) == demonstrating.generate(settings)
+    other = dataclasses.replace(settings, seed=1)
+    with closing(KeptBlocks(tmp_path, other.values())) as kept:
+        assert not kept.blocks
+
+
+def test_a_policy_is_the_same_and_no_state_is_asked_twice(
+    three: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ExactSettings("mcts:4", cases="kuhn_poker,leduc_poker", samples=2)
+
+    def judged(name: str, workers: Workers) -> Any:
+        return evaluate_exactly(settings, tmp_path / name, QUIET, workers=workers).reports
+
+    one = judged("one", Workers(1))
+    (tmp_path / "three").mkdir()
+    lines = (tmp_path / "one" / ANSWERS).read_bytes().splitlines(keepends=True)
+    (tmp_path / "three" / ANSWERS).write_bytes(b"".join(lines[:2]) + lines[2][:50])
+    assert judged("three", three) == one
+    assert bytes_of(tmp_path / "three") == bytes_of(tmp_path / "one")
+    monkeypatch.setattr("veritas_rl.exact.policies._sampled", None)
+    assert judged("three", three) == one
+
+
+def test_a_mistake_that_a_worker_meets_is_the_persons(three: Workers) -> None:
+    settings = demonstrating.Settings("tic_tac_toe", "solution", 30)
+    with pytest.raises(UserError, match="the player solution cannot play this: its tasks have no solution at hand"):
+        demonstrating.generate(settings, workers=three)

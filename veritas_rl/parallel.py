@@ -15,7 +15,7 @@ import pickle
 import socket
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -112,7 +112,7 @@ class Workers:
         """Whether the work may be shared with other processes."""
         return (self._count or available_cores()) > 1
 
-    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Generator[Result, None, None]:
         """Apply a function to every item.
 
         Args:
@@ -270,20 +270,21 @@ class _Shared:
 
     def _take(self, ready: Any) -> None:
         import ray
+        from ray import exceptions
 
         chunk = self._working.pop(ready)
         try:
             done: _Done = ray.get(ready)
         except (
-            ray.exceptions.WorkerCrashedError,
-            ray.exceptions.NodeDiedError,
-            ray.exceptions.OutOfMemoryError,
+            exceptions.WorkerCrashedError,
+            exceptions.NodeDiedError,
+            exceptions.OutOfMemoryError,
         ) as error:
             if len(chunk) > 1:
                 self._again += [[one] for one in chunk]
                 return
             done = _Done([], RuntimeError(f"a worker died {_named(*chunk[0])} ({_last_line(error)})"), 0.0)
-        except ray.exceptions.RayError as error:
+        except exceptions.RayError as error:
             raise UserError(
                 f"a worker cannot run this code ({_last_line(error)}): use the same checkout under the same path on "
                 "each node, and run bash train/scripts/setup.sh"

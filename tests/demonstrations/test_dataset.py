@@ -9,7 +9,8 @@ import pytest
 
 from veritas_rl.datasets.rows import write_parquet
 from veritas_rl.demonstrations.dataset import ask_again, check, split_rows, write
-from veritas_rl.demonstrations.generate import Counts, Demonstration, Settings, generate
+from veritas_rl.demonstrations.generate import Counts, Settings, generate
+from veritas_rl.demonstrations.questions import Demonstration
 from veritas_rl.envs.openspiel import enumeration, playing, positions
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.registry import get_environment

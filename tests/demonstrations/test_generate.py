@@ -23,7 +23,7 @@ def settings(**changes: object) -> Settings:
 
 
 def add_up(counts: Counts) -> bool:
-    left_out = counts.in_evaluation_set + counts.duplicates + counts.rejected_by_quality + counts.surplus
+    left_out = counts.in_evaluation_set + counts.duplicates + counts.rejected_by_quality
     return counts.drawn == counts.kept + left_out + sum(counts.mistakes.values())
 
 
@@ -108,7 +108,8 @@ def test_mistakes_are_counted_by_reason_and_left_out(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(generating, "make_expert", lambda name, env, seed, cases: player)
     made, counts = generate(settings(expert="mumbler"))
     assert set(counts.mistakes) == {"unparseable"}
-    assert counts.mistakes["unparseable"] == player.asked // 3
+    assert counts.mistakes["unparseable"] == (counts.kept + counts.mistakes["unparseable"]) // 3
+    assert counts.kept == 300 < player.asked
     assert all(demonstration.response != "hm" for demonstration in made)
 
 

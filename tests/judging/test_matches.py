@@ -34,7 +34,7 @@ class Counting:
 
 def played(pairings: list[Pairing], at_once: int = 1000) -> list[FinishedGame]:
     found: dict[str, FinishedGame] = {}
-    play_all(pairings, at_once, lambda pairing, game: found.update({pairing.key: game}))
+    play_all(pairings, at_once, lambda pairing, game, _: found.update({pairing.key: game}))
     return [found[pairing.key] for pairing in pairings]
 
 
@@ -68,7 +68,7 @@ def test_the_cards_of_a_deal_do_not_depend_on_who_sits_where() -> None:
 
 def test_all_games_run_at_once_and_come_out_as_one_by_one() -> None:
     counting = Counting()
-    judged = NamedPlayer("counting", "counting", counting, is_model=False)
+    judged = NamedPlayer("counting", "counting", counting, is_model=True)
     made = pair(["tic_tac_toe", "hearts"], 12, [judged], [bot("random")], Rules("openspiel"))
     together = played(made)
     first = [pairing.session().turns()[0].seat == pairing.task.manner.seat for pairing in made]
@@ -139,7 +139,7 @@ def test_the_ledger_keeps_whole_lines_and_knows_its_games_again(tmp_path: Path) 
     ledger = Ledger(tmp_path / "out" / LEDGER)
     for game in found[:4]:
         ledger.add(game)
-    with pytest.raises(UserError, match="another evaluation writes"):
+    with pytest.raises(UserError, match="another command writes"):
         Ledger(ledger.path)
     ledger.close()
     with ledger.path.open("ab") as file:

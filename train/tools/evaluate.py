@@ -29,7 +29,8 @@ from rich.console import Console
 
 from veritas_rl.configs import split_list
 from veritas_rl.errors import UserError, exit_on_user_error
-from veritas_rl.judging.options import PlayersParser, add_options, config_of, purse_of, replies_of
+from veritas_rl.judging.options import PlayersParser, add_options, add_workers, config_of, purse_of, replies_of
+from veritas_rl.parallel import Workers, read_workers
 
 if TYPE_CHECKING:
     from veritas_rl.players.loading import ReplySettings
@@ -68,6 +69,7 @@ def main() -> None:
     parser.add_argument("--opening", type=int, help="random moves at the start; default: 0 against bots, else 2")
     parser.add_argument("--games_to_show", type=int, default=8, help="how many games to record for shown.html")
     add_options(parser)
+    add_workers(parser)
     parser.set_defaults(temperature=None)
     given = parser.parse_args()
     for name in OF_GAMES:
@@ -87,10 +89,11 @@ def main() -> None:
         given.temperature = float(given.exact)
     # What follows imports pyspiel, scipy and matplotlib: a wrong option needs none of them.
     judge = _run_suite if given.suite else _judge_exactly if given.exact else _play_games
-    judge(given, replies_of(given), Console())
+    with read_workers(given.workers) as workers:
+        judge(given, replies_of(given), Console(), workers)
 
 
-def _play_games(given: argparse.Namespace, replies: "ReplySettings", console: Console) -> None:
+def _play_games(given: argparse.Namespace, replies: "ReplySettings", console: Console, workers: Workers) -> None:
     from veritas_rl.judging import evaluation_report
     from veritas_rl.judging.evaluation import Settings, evaluate
 
@@ -112,10 +115,11 @@ def _play_games(given: argparse.Namespace, replies: "ReplySettings", console: Co
     )
     folder = _make_folder(given.output or settings.folder)
     purse = purse_of(given, folder)
-    _report(evaluation_report, evaluate(settings, folder, console, given.games_to_show, purse), folder, console)
+    found = evaluate(settings, folder, console, given.games_to_show, purse, workers)
+    _report(evaluation_report, found, folder, console)
 
 
-def _run_suite(given: argparse.Namespace, replies: "ReplySettings", console: Console) -> None:
+def _run_suite(given: argparse.Namespace, replies: "ReplySettings", console: Console, workers: Workers) -> None:
     from veritas_rl.judging.evaluation import folder_of
     from veritas_rl.players.cost import describe
     from veritas_rl.rating import suite_report
@@ -129,7 +133,7 @@ def _run_suite(given: argparse.Namespace, replies: "ReplySettings", console: Con
     what = (suite.name, suite.digest, given.checkpoint, given.prompt, replies.sampling)
     folder = _make_folder(given.output or folder_of(given.checkpoint, what))
     purse = purse_of(given, folder)
-    result = run_suite(suite, given.checkpoint, given.prompt, replies, given.base, folder, console, purse)
+    result = run_suite(suite, given.checkpoint, given.prompt, replies, given.base, folder, console, purse, workers)
     suite_report.print_result(result, console)
     for row in purse.values():
         console.print(describe(row), soft_wrap=True, highlight=False)
@@ -137,7 +141,7 @@ def _run_suite(given: argparse.Namespace, replies: "ReplySettings", console: Con
         console.print(str(path), soft_wrap=True, highlight=False)
 
 
-def _judge_exactly(given: argparse.Namespace, replies: "ReplySettings", console: Console) -> None:
+def _judge_exactly(given: argparse.Namespace, replies: "ReplySettings", console: Console, workers: Workers) -> None:
     from veritas_rl.exact import report as exact_report
     from veritas_rl.exact.evaluation import ExactSettings, evaluate_exactly
     from veritas_rl.players.cost import describe
@@ -154,7 +158,7 @@ def _judge_exactly(given: argparse.Namespace, replies: "ReplySettings", console:
     )
     folder = _make_folder(given.output or settings.folder)
     purse = purse_of(given, folder)
-    _report(exact_report, evaluate_exactly(settings, folder, console, purse), folder, console)
+    _report(exact_report, evaluate_exactly(settings, folder, console, purse, workers), folder, console)
     for row in purse.values():
         console.print(describe(row), soft_wrap=True, highlight=False)
 

@@ -3,7 +3,8 @@
     python train/tools/generate_demonstrations.py --games tic_tac_toe --expert exact --num_demonstrations 2000 \\
         --seed 42 --output train/parquet --prompt brief
 
-It writes train.parquet, val.parquet and demonstrations.json, which says what was drawn, left out and checked. Then
+It writes train.parquet, val.parquet and demonstrations.json, which says what was drawn, left out and checked.
+Interrupted, it goes on where it stopped when it is typed again. Then
 `bash train/scripts/openspiel-SFT-trainer.sh` trains on it. docs/dataset_generation.md has the columns.
 """
 
@@ -16,10 +17,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from veritas_rl.datasets.rows import check_share
 from veritas_rl.demonstrations import dataset
 from veritas_rl.demonstrations.generate import Settings, generate
+from veritas_rl.demonstrations.questions import PARTIAL
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.envs.task import MODES
 from veritas_rl.errors import exit_on_user_error
-from veritas_rl.judging.options import PlayersParser, add_config, config_of
+from veritas_rl.judging.options import PlayersParser, add_config, add_workers, config_of
+from veritas_rl.parallel import read_workers
 
 
 def arguments() -> PlayersParser:
@@ -42,6 +45,7 @@ def arguments() -> PlayersParser:
     add("--max_random_steps", type=int, help="games: at most this many random moves before a position (default: any)")
     add("--val_ratio", type=float, default=0.1, help="share of val.parquet (default: %(default)s)")
     add("--seed", type=int, default=42, help="seeds tasks and players (default: %(default)s)")
+    add_workers(parser)
     return parser
 
 
@@ -67,11 +71,13 @@ def main() -> None:
     console = Console()
     started = time.monotonic()
     columns = (TextColumn("drawing tasks"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True) as progress:
+    drawing = Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True)
+    with read_workers(given.workers) as workers, drawing as progress:
         bar = progress.add_task("", total=settings.number)
-        made, counts = generate(settings, lambda kept: progress.update(bar, completed=kept))
+        made, counts = generate(settings, lambda kept: progress.update(bar, completed=kept), workers, given.output)
         progress.console.print("writing and checking", highlight=False)
         report = dataset.write(given.output, settings, made, counts, given.val_ratio)
+        (given.output / PARTIAL).unlink()
     if counts.kept < settings.number:
         console.print(
             f"only {counts.kept} of {settings.number} rows were made: there are no other questions", highlight=False
@@ -81,7 +87,7 @@ def main() -> None:
     console.print(
         f"{counts.kept} of {counts.drawn} questions drawn were kept; left out: {counts.in_evaluation_set} in the "
         f"evaluation set, {counts.duplicates} duplicates, {sum(counts.mistakes.values())} mistakes, "
-        f"{counts.rejected_by_quality} below min_value, {counts.surplus} more than wanted; "
+        f"{counts.rejected_by_quality} below min_value; "
         f"{time.monotonic() - started:.1f} s",
         highlight=False,
         soft_wrap=True,

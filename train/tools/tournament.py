@@ -14,7 +14,8 @@ from pathlib import Path
 from rich.console import Console
 
 from veritas_rl.errors import exit_on_user_error
-from veritas_rl.judging.options import PlayersParser, add_options, config_of, purse_of, replies_of
+from veritas_rl.judging.options import PlayersParser, add_options, add_workers, config_of, purse_of, replies_of
+from veritas_rl.parallel import read_workers
 
 
 def main() -> None:
@@ -25,6 +26,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="the folder of the report and the finished games")
     parser.add_argument("--opening", type=int, help="random moves at the start; default: 2 between models, else 0")
     add_options(parser)
+    add_workers(parser)
     given = parser.parse_args()
     # What follows imports pyspiel, scipy and matplotlib: a wrong option needs none of them.
     from veritas_rl.rating import report as tournament_report
@@ -44,7 +46,8 @@ def main() -> None:
         config=config_of(given),
     )
     console = Console()
-    found = hold(settings, given.output, console, purse_of(given, given.output))
+    with read_workers(given.workers) as workers:
+        found = hold(settings, given.output, console, purse_of(given, given.output), workers)
     tournament_report.print_report(found, console)
     for path in tournament_report.write(found, given.output):
         console.print(str(path), soft_wrap=True, highlight=False)

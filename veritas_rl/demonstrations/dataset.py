@@ -15,7 +15,8 @@ import pandas as pd
 
 from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.datasets.rows import check_share, sft_row, write_parquet
-from veritas_rl.demonstrations.generate import Counts, Demonstration, Settings
+from veritas_rl.demonstrations.generate import Counts, Settings
+from veritas_rl.demonstrations.questions import Demonstration
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.registry import get_environment, prepare, task_of
 from veritas_rl.envs.task import Task
@@ -84,7 +85,7 @@ def write(
     rows = [row_of(demonstration, index, settings) for index, demonstration in enumerate(demonstrations)]
     parts = split_rows(rows, [demonstration.group for demonstration in demonstrations], val_ratio, settings.seed)
     report: dict[str, Any] = {
-        "settings": {**dataclasses.asdict(settings), "config": dict(settings.config)},
+        "settings": settings.values(),
         "counts": dataclasses.asdict(counts),
         "files": write_parts(folder, parts),
         "check": check(folder, settings),

@@ -4,21 +4,32 @@ Each question is asked once. Questions that are equal to validation questions up
 mistakes and answers with a low value. `Counts` reports the number of each.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from veritas_rl.demonstrations.experts import make_expert
-from veritas_rl.envs.base import Message, Player, Reply, Score, Session, Turn
+from veritas_rl.demonstrations.questions import Block, Demonstration, KeptBlocks, Question
+from veritas_rl.envs.base import Player, Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.registry import get_environment, named_settings
 from veritas_rl.envs.task import MODES, Task, check_choice
 from veritas_rl.errors import UserError
+from veritas_rl.parallel import Workers
+from veritas_rl.players.registry import is_bot
+from veritas_rl.seeding import digest
 
 BATCH = 512
-"""The number of tasks in one batch of the expert."""
+"""How many tasks a model is asked about at once, of all cases together."""
 
 GAMES_AT_ONCE = 64
+"""How many games it plays at once."""
+
+BLOCK = 8
+"""How many tasks of a case a worker asks a bot about; of games it plays one."""
 
 PER_CASE = 10**9
 """The number of tasks of each case to draw from. A catalogue is lazy, so a large number costs nothing."""
@@ -70,6 +81,10 @@ class Settings:
         if self.opponent is not None and self.mode == "move":
             raise UserError("opponent needs mode=episode, because a single answer has no other seat")
 
+    def values(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        return {**asdict(self), "config": dict(self.config)}
+
     def catalogue(
         self, split: str, per_case: int = PER_CASE, mode: str | None = None, **changes: Any
     ) -> Sequence[Task]:
@@ -94,27 +109,6 @@ class Settings:
         )
 
 
-@dataclass(frozen=True)
-class Demonstration:
-    """An expert's answer to one question.
-
-    Attributes:
-        task: The task.
-        said: The earlier replies of the task's session, from which the question can be rebuilt; none in mode "move".
-        messages: The prompt.
-        response: The answer.
-        value: The score's value.
-        group: The equivalence class of the question.
-    """
-
-    task: Task
-    said: tuple[str, ...]
-    messages: tuple[Message, ...]
-    response: str
-    value: float
-    group: str
-
-
 @dataclass
 class Counts:
     """The numbers of drawn questions by outcome; `drawn` is the sum of the others.
@@ -125,7 +119,6 @@ class Counts:
         duplicates: Questions that were asked before.
         mistakes: Unreadable and illegal answers, by reason.
         rejected_by_quality: Answers with a value below `min_value`.
-        surplus: Good answers beyond the requested number.
         kept: Demonstrations.
     """
 
@@ -134,57 +127,72 @@ class Counts:
     duplicates: int = 0
     mistakes: dict[str, int] = field(default_factory=dict)
     rejected_by_quality: int = 0
-    surplus: int = 0
     kept: int = 0
 
 
 class _Sieve:
-    """Filters questions and answers, and counts the outcomes."""
+    """Counts the questions in their order, and says which are kept.
 
-    def __init__(self, settings: Settings) -> None:
+    Attributes:
+        counts: What became of them.
+        made: The demonstrations.
+        asked: The digests of the questions.
+        exhausted: The cases that bring nothing new any more.
+    """
+
+    def __init__(self, settings: Settings, cases: Iterable[str]) -> None:
         self.settings = settings
-        self.environment: Environment = get_environment(settings.env)
         self.counts = Counts()
-        self._asked: set[str] = set()
+        self.made: list[Demonstration] = []
+        self.asked: set[str] = set()
+        self.exhausted: set[str] = set()
+        self._stale = dict.fromkeys(cases, 0)
 
-    def is_new(self, task: Task, turn: Turn) -> bool:
-        """Whether a question is neither held out nor asked before. The call records the question."""
-        self.counts.drawn += 1
-        if self.environment.held_out(task, turn):
-            self.counts.in_evaluation_set += 1
-            return False
-        question = str(turn.messages)
-        if question in self._asked:
-            self.counts.duplicates += 1
-            return False
-        self._asked.add(question)
-        return True
+    def take(self, case: str, questions: Sequence[Question]) -> None:
+        """Take the questions of a block, up to the last demonstration that is wanted."""
+        for question in questions:
+            self._stale[case] = 0 if self._is_new(question) else self._stale[case] + 1
+            if len(self.made) == self.settings.number:
+                return
+        if self._stale[case] >= STALE_DRAWS:
+            self.exhausted.add(case)
 
-    def judged(self, task: Task, said: Sequence[str], turn: Turn, reply: str, score: Score) -> Demonstration | None:
-        """The demonstration; None if its answer is a mistake or below `min_value`."""
-        if score.reason.is_mistake:
-            self.counts.mistakes[score.reason] = self.counts.mistakes.get(score.reason, 0) + 1
-        elif score.value < self.settings.min_value:
-            self.counts.rejected_by_quality += 1
+    def _is_new(self, question: Question) -> bool:
+        """Whether a question is neither held out nor asked before; then its answer is judged."""
+        counts = self.counts
+        counts.drawn += 1
+        if question.held_out:
+            counts.in_evaluation_set += 1
+            return False
+        if question.digest in self.asked or question.answer is None:
+            counts.duplicates += 1
+            return False
+        self.asked.add(question.digest)
+        demonstration, reason = question.answer
+        if reason.is_mistake:
+            counts.mistakes[reason] = counts.mistakes.get(reason, 0) + 1
+        elif demonstration.value < self.settings.min_value:
+            counts.rejected_by_quality += 1
         else:
-            return self.kept(task, said, turn, reply, score.value)
-        return None
-
-    def kept(self, task: Task, said: Sequence[str], turn: Turn, reply: str, value: float) -> Demonstration:
-        """Count a demonstration as kept, and return it."""
-        self.counts.kept += 1
-        group = self.environment.turn_class(task, turn)
-        return Demonstration(task, tuple(said), turn.messages, reply, value, group)
+            counts.kept += 1
+            self.made.append(demonstration)
+        return True
 
 
 def generate(
-    settings: Settings, on_progress: Callable[[int], None] = lambda kept: None
+    settings: Settings,
+    on_progress: Callable[[int], None] = lambda kept: None,
+    workers: Workers | None = None,
+    folder: Path | None = None,
 ) -> tuple[list[Demonstration], Counts]:
     """Draw questions until there are as many demonstrations as wanted, or no new questions.
 
     Args:
-        settings: The settings of the demonstrations.
-        on_progress: Called after each batch with the number of demonstrations so far.
+        settings: What is wanted.
+        on_progress: Called after each block of tasks with the number of demonstrations so far.
+        workers: Who share the tasks where bots answer; None for this process. A model answers in this process. The
+            demonstrations are the same.
+        folder: Where the answered questions are kept, so that an interrupted command goes on; None for nowhere.
 
     Returns:
         The demonstrations, of all cases in turn, and the counts of all questions.
@@ -192,21 +200,33 @@ def generate(
     Raises:
         UserError: A name or a value is invalid, or no demonstration is left.
     """
-    sieve = _Sieve(settings)
     cases = dict.fromkeys(task.case for task in settings.catalogue("train", per_case=1))
     env = settings.env
     opponent = expert = make_expert(settings.expert, env, str(settings.seed), cases)
     if settings.opponent is not None:
         opponent = make_expert(settings.opponent, env, f"{settings.seed}/opponent", cases)
-    made: list[Demonstration] = []
-    for tasks in _batches(settings, cases, sieve.counts):
-        sieve.environment.prepare(tasks)
-        found = _labelled(tasks, sieve, expert) if settings.mode == "move" else _played(tasks, sieve, expert, opponent)
-        made += found
-        on_progress(min(len(made), settings.number))
-        if len(made) >= settings.number:
-            break
-    counts = sieve.counts
+    bots = all(is_bot(name, env) for name in (settings.expert, settings.opponent) if name is not None)
+    single = settings.mode == "move"
+    size = (BLOCK if single else 1) * len(cases) if bots else BATCH if single else GAMES_AT_ONCE
+    sieve = _Sieve(settings, cases)
+    ask = partial(_labelled, expert, sieve.asked) if single else partial(_played, expert, opponent)
+    sharing = workers if workers is not None and bots else Workers(1)
+    blocks = _blocks(settings, cases, min(size, settings.number), sieve.exhausted)
+    with ExitStack() as stack:
+        kept = stack.enter_context(closing(KeptBlocks(folder, settings.values()))) if folder else None
+        for case, questions in kept.blocks if kept else ():
+            next(blocks)
+            sieve.take(case, questions)
+        asked = stack.enter_context(closing(sharing.map(ask, blocks)))
+        while len(sieve.made) < settings.number and (found := next(asked, None)) is not None:
+            case, questions = found
+            if case in sieve.exhausted:
+                continue
+            if kept:
+                kept.add(case, questions)
+            sieve.take(case, questions)
+            on_progress(len(sieve.made))
+    made, counts = sieve.made, sieve.counts
     if not made:
         if counts.in_evaluation_set == counts.drawn:
             raise UserError(
@@ -217,59 +237,86 @@ def generate(
             f"none of {counts.drawn} questions gave a demonstration ({counts.rejected_by_quality} below min_value, "
             f"{sum(counts.mistakes.values())} mistakes); lower min_value or choose another expert"
         )
-    counts.surplus = max(0, counts.kept - settings.number)
-    counts.kept -= counts.surplus
-    return made[: settings.number], counts
+    return made, counts
 
 
-def _batches(settings: Settings, cases: Iterable[str], counts: Counts) -> Iterator[Sequence[Task]]:
-    """Batches of tasks of all cases in turn, without exhausted cases."""
+def _blocks(settings: Settings, cases: Collection[str], size: int, exhausted: Collection[str]) -> Iterator[Block]:
+    """Blocks of all cases in turn, without those of cases that are exhausted when they are drawn.
+
+    Workers may read ahead, and then find out later that a case is exhausted: what they found beyond does not count. So
+    the size of a block depends on the command alone.
+    """
     names = {get_environment(settings.env).cases_key: (), "cases": ()}
     left = {case: settings.catalogue("train", **{**names, "cases": case}) for case in cases}
-    size = min(BATCH if settings.mode == "move" else GAMES_AT_ONCE, settings.number)
-    places, stale = dict.fromkeys(left, 0), dict.fromkeys(left, 0)
+    # A little of every case, so that the first few demonstrations are of all of them.
+    share, place = max(1, size // len(left)), 0
     while left:
         for case, tasks in list(left.items()):
-            # Each batch has tasks of every case, so that even a few demonstrations cover all cases.
-            share = max(1, size // len(left))
-            before = counts.drawn, counts.drawn - counts.duplicates - counts.in_evaluation_set
-            batch = tasks[places[case] : places[case] + share]
-            if batch:
-                yield batch
-            places[case] += share
-            new = counts.drawn - counts.duplicates - counts.in_evaluation_set - before[1]
-            stale[case] = 0 if new else stale[case] + counts.drawn - before[0]
-            if stale[case] >= STALE_DRAWS or len(batch) < share:
+            if case in exhausted:
                 del left[case]
+                continue
+            block = Block(case, tasks[place : place + share])
+            if block.tasks:
+                yield block
+            if len(block.tasks) < share:
+                del left[case]
+        place += share
 
 
-def _labelled(tasks: Sequence[Task], sieve: _Sieve, expert: Player) -> list[Demonstration]:
-    """The expert's answers to single questions."""
-    asked: list[tuple[Session, Turn]] = []
-    for task in tasks:
-        session = sieve.environment.start(task)
+def _labelled(expert: Player, known: Collection[str], block: Block) -> tuple[str, list[Question]]:
+    """What the expert answers to single questions that are not known yet; runs in any process."""
+    environment = get_environment(block.tasks[0].env)
+    environment.prepare(block.tasks)
+    found: list[Question] = []
+    asked: dict[int, tuple[Session, Turn]] = {}
+    here: set[str] = set()
+    for task in block.tasks:
+        session = environment.start(task)
         turn = session.turns()[0]
-        if sieve.is_new(task, turn):
-            asked.append((session, turn))
-    found = []
-    for (session, turn), reply in zip(asked, expert.act([turn for _, turn in asked]), strict=True):
+        question = _digest(turn)
+        held_out = environment.held_out(task, turn)
+        if not held_out and question not in known and question not in here:
+            here.add(question)
+            asked[len(found)] = session, turn
+        found.append(Question(question, held_out))
+    for (index, (session, turn)), reply in zip(
+        asked.items(), expert.act([turn for _, turn in asked.values()]), strict=True
+    ):
         session.step({turn.seat: reply})
-        found.append(sieve.judged(session.task, (), turn, reply.text, session.scores()[turn.seat]))
-    return [demonstration for demonstration in found if demonstration is not None]
+        answer = _judged(environment, session.task, (), turn, reply, session.scores()[turn.seat])
+        found[index] = replace(found[index], answer=answer)
+    return block.case, found
 
 
-def _played(tasks: Sequence[Task], sieve: _Sieve, expert: Player, opponent: Player) -> list[Demonstration]:
-    """The expert's moves in whole games. The value of a move is the mover's result of the game."""
+def _played(expert: Player, opponent: Player, block: Block) -> tuple[str, list[Question]]:
+    """The expert's moves in whole games, each worth what the game ended with for the mover; runs in any process."""
+    environment = get_environment(block.tasks[0].env)
+    environment.prepare(block.tasks)
     alone = opponent is expert
-    games = [_Game(task, sieve.environment.start(task)) for task in tasks]
+    games = [_Game(task, environment.start(task)) for task in block.tasks]
     _play(games, expert, opponent)
     found = []
     for game in games:
         scores = game.session.scores()
         for said, turn, reply in game.moves:
-            if (alone or turn.seat == game.task.manner.seat) and sieve.is_new(game.task, turn):
-                found.append(sieve.judged(game.task, said, turn, reply.text, scores[turn.seat]))
-    return [demonstration for demonstration in found if demonstration is not None]
+            if alone or turn.seat == game.task.manner.seat:
+                held_out = environment.held_out(game.task, turn)
+                answer = None
+                if not held_out:
+                    answer = _judged(environment, game.task, said, turn, reply, scores[turn.seat])
+                found.append(Question(_digest(turn), held_out, answer))
+    return block.case, found
+
+
+def _digest(turn: Turn) -> str:
+    return f"{digest(turn.messages):016x}"
+
+
+def _judged(
+    environment: Environment, task: Task, said: tuple[str, ...], turn: Turn, reply: Reply, score: Score
+) -> tuple[Demonstration, Reason]:
+    group = environment.turn_class(task, turn)
+    return Demonstration(task, said, turn.messages, reply.text, score.value, group), score.reason
 
 
 @dataclass

@@ -17,12 +17,16 @@ from veritas_rl.checkpoints.layout import step_of, whole_checkpoints
 from veritas_rl.configs import split_list
 from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, select
 from veritas_rl.errors import UserError
+from veritas_rl.exact.answers import AnswerLedger
 from veritas_rl.exact.policies import ExactReport, questions_of, score_policy, score_reference
 from veritas_rl.judging.evaluation import folder_of
 from veritas_rl.judging.progress import progress
+from veritas_rl.parallel import Workers
 from veritas_rl.players.cost import Purse
 from veritas_rl.players.loading import NamedPlayer, ReplySettings, check_player, open_player
 from veritas_rl.players.registry import check_bot, is_bot
+from veritas_rl.players.shared import share
+from veritas_rl.seeding import digest
 
 DEFAULT_GAMES = ("kuhn_poker", "leduc_poker", "tic_tac_toe")
 
@@ -106,15 +110,20 @@ class ExactEvaluation:
 
 
 def evaluate_exactly(
-    settings: ExactSettings, folder: Path, console: Console, purse: Purse | None = None
+    settings: ExactSettings,
+    folder: Path,
+    console: Console,
+    purse: Purse | None = None,
+    workers: Workers | None = None,
 ) -> ExactEvaluation:
     """Judge each player in each case.
 
     Args:
         settings: The settings of the evaluation.
-        folder: The folder of merged models; models of `every_step` are not kept.
+        folder: Where answers are kept, and models that are merged for it, but those of `every_step`.
         console: Where to print.
         purse: The counter of servers' costs, with or without a budget.
+        workers: Who share a bot's answers; None for this process alone.
 
     Raises:
         UserError: A player does not exist, the budget is spent, or a game is unknown, too large or without exact
@@ -133,6 +142,7 @@ def evaluate_exactly(
     evaluation = ExactEvaluation(settings, {}, steps, {case: {} for case in cases}, dict.fromkeys(cases, 0.0))
     asked = [name for name in names if name not in REFERENCES]
     with ExitStack() as stack, progress(console, len(asked) * states, 0, "state") as advance:
+        ledger = stack.enter_context(closing(AnswerLedger(folder)))
         # These players are opened first, so that an error appears before any is judged. The checkpoints of an
         # experiment are opened one at a time, which bounds the memory.
         kept = {
@@ -144,13 +154,13 @@ def evaluate_exactly(
         }
         for name in names:
             if name in kept:
-                _judge(evaluation, kept[name], advance)
+                _judge(evaluation, kept[name], ledger, advance, workers or Workers(1))
                 continue
             with (
                 TemporaryDirectory(dir=folder) as merged,
                 closing(open_player(name, "openspiel", settings.replies, Path(merged), settings.base)) as player,
             ):
-                _judge(evaluation, player, advance)
+                _judge(evaluation, player, ledger, advance, Workers(1))
             del player
     for case, (name, which) in product(cases, REFERENCES.items()):
         started = time.monotonic()
@@ -171,16 +181,28 @@ def _checkpoints(settings: ExactSettings) -> list[Path]:
     return found
 
 
-def _judge(evaluation: ExactEvaluation, player: NamedPlayer, advance: Callable[[int], None]) -> None:
-    """Add the reports of a player to an evaluation."""
+def _judge(
+    evaluation: ExactEvaluation,
+    player: NamedPlayer,
+    ledger: AnswerLedger,
+    advance: Callable[[int], None],
+    workers: Workers,
+) -> None:
+    """Put the reports of a player into an evaluation."""
     settings = evaluation.settings
     evaluation.players[player.name] = player.identity
     if player.name in REFERENCES:
         return
     for case, found in evaluation.reports.items():
-        started = time.monotonic()
+        started, samples = time.monotonic(), _samples(settings, player)
+        asked = (player.identity, case, settings.prompt, samples)
         found[player.name] = score_policy(
-            player.player, case, prompt=settings.prompt, samples=_samples(settings, player), advance=advance
+            share(player, workers),
+            case,
+            prompt=settings.prompt,
+            samples=samples,
+            advance=advance,
+            keep=lambda start, ask, asked=asked: ledger.ask(f"{digest(*asked, start):016x}", ask),
         )
         evaluation.seconds[case] += time.monotonic() - started
 

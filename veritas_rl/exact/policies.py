@@ -19,7 +19,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol, runtime_checkable
 
 from veritas_rl.envs.base import Player, Reason, Turn
@@ -29,6 +29,7 @@ from veritas_rl.envs.openspiel.policy_values import Decision, Worth, decisions_o
 from veritas_rl.envs.openspiel.session import OpenSpielSession
 from veritas_rl.envs.openspiel.task import OpenSpielManner, OpenSpielPay, OpenSpielTask
 from veritas_rl.envs.openspiel.view import View
+from veritas_rl.exact.answers import Answers
 from veritas_rl.seeding import generator
 
 SAMPLES = 32
@@ -172,6 +173,7 @@ def score_policy(
     prompt: str = "full",
     samples: int | None = None,
     advance: Callable[[int], None] = lambda states: None,
+    keep: Callable[[int, Callable[[], Answers]], Answers] = lambda start, asked: asked(),
 ) -> ExactReport:
     """Measure a player's policy in every information state of a game, and score it.
 
@@ -179,9 +181,10 @@ def score_policy(
         player: The player, on both seats.
         case: The game, in any accepted spelling.
         prompt: "full", "unlisted" or "brief".
-        samples: The number of answers in each state. None uses the probabilities of the answers if the player gives
-            them, else `SAMPLES` answers.
-        advance: Called with the number of states since the last call.
+        samples: How many answers are drawn in each state. None: the probabilities of the answers where the player
+            gives them, else `SAMPLES`.
+        advance: Called with how many states were asked since the last call.
+        keep: Called with where a batch of states starts, and with what asks it; returns the answers to it.
 
     Raises:
         UserError: The game is too large or has no exact values.
@@ -196,10 +199,9 @@ def score_policy(
     mistakes: Counter[str] = Counter()
     for start in range(0, len(questions), STATES_AT_ONCE):
         batch = questions[start : start + STATES_AT_ONCE]
-        if samples is not None:
-            rows += _sampled(player, batch, samples, mistakes)
-        elif isinstance(player, GivesProbabilities):
-            rows += map(tuple, player.answer_probabilities([question.turn for question in batch]))
+        found, missed = keep(start, partial(_asked, player, batch, samples))
+        rows += found
+        mistakes.update(missed)
         advance(len(batch))
     return _scored(questions, rows, prompt, samples or 0, mistakes)
 
@@ -264,17 +266,21 @@ def questions_of(case: str, prompt: str) -> tuple[Question, ...]:
     return tuple(questions)
 
 
-def _sampled(
-    player: Player, questions: Sequence[Question], samples: int, mistakes: Counter[str]
-) -> list[tuple[float, ...]]:
-    """The share of each action among all answers. Other answers are counted in `mistakes`."""
+def _asked(player: Player, questions: Sequence[Question], samples: int | None) -> Answers:
+    """What a player answers in some states: drawn so often, or by the probabilities that it gives."""
+    if samples is None and isinstance(player, GivesProbabilities):
+        return list(map(tuple, player.answer_probabilities([question.turn for question in questions]))), {}
+    return _sampled(player, questions, samples or SAMPLES)
+
+
+def _sampled(player: Player, questions: Sequence[Question], samples: int) -> Answers:
     turns = [
         dataclasses.replace(question.turn, dice=(*question.turn.dice, draw))
         for question in questions
         for draw in range(samples)
     ]
     replies = iter(player.act(turns))
-    rows = []
+    rows, mistakes = [], Counter[str]()
     for question in questions:
         view: View = question.turn.view
         game, state, seat = load(view.case), view.state, question.turn.seat
@@ -282,7 +288,7 @@ def _sampled(
         answers = Counter(read_action(next(replies), game, state, seat, listed) for _ in range(samples))
         mistakes.update({str(reason): count for reason, count in answers.items() if isinstance(reason, Reason)})
         rows.append(tuple(answers[action] / samples for action in question.names))
-    return rows
+    return rows, mistakes
 
 
 def _given_legal(question: Question, row: Sequence[float]) -> dict[int, float]:

@@ -32,10 +32,12 @@ from veritas_rl.judging.perturbed import PerturbedCheck, check_perturbed
 from veritas_rl.judging.progress import progress
 from veritas_rl.judging.shown import Shown
 from veritas_rl.judging.summary import ALL, VOID, Milestone, Row, Versus, compare, milestones_of, rows_of
+from veritas_rl.parallel import Workers
 from veritas_rl.players.cost import Purse
 from veritas_rl.players.loading import NamedPlayer, ReplySettings, open_player
 from veritas_rl.players.registry import check_bot, forms_of, is_bot, notes_of
 from veritas_rl.seeding import digest
+from veritas_rl.viewing.recording import PlayedGame
 
 EVALUATIONS = Path(__file__).resolve().parents[2] / "train/outputs/evaluations"
 """The default folder of evaluations."""
@@ -146,7 +148,12 @@ class Evaluation:
 
 
 def evaluate(
-    settings: Settings, folder: Path, console: Console, games_to_show: int = 0, purse: Purse | None = None
+    settings: Settings,
+    folder: Path,
+    console: Console,
+    games_to_show: int = 0,
+    purse: Purse | None = None,
+    workers: Workers | None = None,
 ) -> Evaluation:
     """Play the games that are not in the ledger, and compute the statistics of all.
 
@@ -154,8 +161,9 @@ def evaluate(
         settings: The settings of the evaluation.
         folder: The folder of the finished games, and of models that are merged for the evaluation.
         console: Where to print.
-        games_to_show: How many games are recorded move by move, see `shown`.
+        games_to_show: How many games are kept move by move, see `shown`.
         purse: The counter of servers' costs, with or without a budget.
+        workers: Who share the work, see `play_all`.
 
     Raises:
         UserError: A player or a game does not exist or cannot be played, or the budget is spent. Finished games are
@@ -190,7 +198,7 @@ def evaluate(
         ledger = Ledger(folder / LEDGER)
         stack.callback(ledger.close)
         shown = Shown(folder, f"Games of {settings.checkpoint}", pairings, games_to_show, ledger)
-        seconds, played = _play(pairings, ledger, shown, console, at_once(settings.replies, purse))
+        seconds, played = _play(pairings, ledger, shown, console, at_once(settings.replies, purse), workers)
         games = ledger.of(pairings)
         perturbed: list[PerturbedCheck] = []
         if settings.relabelled:
@@ -225,7 +233,12 @@ def _opening(settings: Settings, opponent: NamedPlayer, seats: int) -> int:
 
 
 def _play(
-    pairings: Sequence[Pairing], ledger: Ledger, shown: Shown, console: Console, together: int
+    pairings: Sequence[Pairing],
+    ledger: Ledger,
+    shown: Shown,
+    console: Console,
+    together: int,
+    workers: Workers | None,
 ) -> tuple[float, int]:
     """Play the games that the ledger lacks; return the seconds and the number of games."""
     missing = [pairing for pairing in pairings if pairing.key not in ledger.games]
@@ -235,12 +248,12 @@ def _play(
     started = time.monotonic()
     with progress(console, total, done, "game" if pairings[0].task.mode == "episode" else "task") as advance:
 
-        def ended(pairing: Pairing, game: FinishedGame) -> None:
-            shown.ended(pairing)
+        def ended(pairing: Pairing, game: FinishedGame, record: PlayedGame | None) -> None:
+            shown.ended(pairing, record)
             ledger.add(game)
             advance()
 
-        play_all(missing, together, ended, shown.watch)
+        play_all(missing, together, ended, shown.recorded, workers)
     return time.monotonic() - started, len(missing)
 
 

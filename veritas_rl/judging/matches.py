@@ -4,17 +4,16 @@ A deal is everything that chance decides: cards, dice, the random opening, and t
 played from each seat and by each of the compared players, with the same chance seed. So two results of a deal differ
 only by the player. A task of a single answer is treated as a game without other seats.
 
-All games run at once, and each call of a model answers the waiting turns of all of them. Each finished game is a line
-of the ledger, from which an interrupted evaluation resumes. The result of a game depends on its task and players alone,
-not on the time when it was played or on the other games of the batch.
+Games with models run at once: each call of a model answers the waiting turns of all of them, and workers share those
+of a search. Games between bots are shared by the workers whole. Each finished game is a line in the ledger, so that an
+interrupted evaluation continues where it was. The result of a game depends on its own task and players alone, so it
+does not matter when and where it was played, or beside which others.
 """
 
 import dataclasses
-import fcntl
 import hashlib
 import json
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,13 @@ from veritas_rl.envs.base import Player, Reason, Reply, Score, Session, Turn, pl
 from veritas_rl.envs.registry import get_environment, named_settings, prepare
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
+from veritas_rl.kept import KeptLines
+from veritas_rl.parallel import Workers
 from veritas_rl.players.loading import NamedPlayer
 from veritas_rl.players.random import RandomPlayer
+from veritas_rl.players.shared import share
 from veritas_rl.seeding import digest
+from veritas_rl.viewing.recording import PlayedGame, RecordedSession
 
 ALONE = "nobody"
 """The opponent's name in a game without opponent."""
@@ -145,10 +148,16 @@ class Pairing:
     def seating(self) -> Mapping[int, Player]:
         """The player of each seat."""
         seats = range(get_environment(self.task.env).players_of(self.task))
-        return {
-            seat: self.player.player if self.judges(seat) or not self.opponent else self.opponent.player
-            for seat in seats
-        }
+        return {seat: (self.player if self.judges(seat) else self.opponent or self.player).player for seat in seats}
+
+    @property
+    def asks_models(self) -> bool:
+        """Whether a model or a server plays."""
+        return self.player.is_model or (self.opponent is not None and self.opponent.is_model)
+
+    def name_of(self, seat: int) -> str:
+        """Who sits there, as a person named it."""
+        return self.player.name if self.judges(seat) or not self.opponent else self.opponent.name
 
     def judges(self, seat: int) -> bool:
         """Whether the judged player plays this seat."""
@@ -268,37 +277,62 @@ def _placed(task: Task, seats: int, opponent: NamedPlayer) -> list[Task]:
     return [task.replace(opponent=name, seat=seat) for seat in range(seats)]
 
 
+OnEnd = Callable[[Pairing, FinishedGame, PlayedGame | None], None]
+"""Receives each game as it ends, and its record where one was wanted."""
+
+
 def play_all(
     pairings: Sequence[Pairing],
     at_once: int,
-    on_end: Callable[[Pairing, FinishedGame], None],
-    watch: Callable[[Pairing, Session], Session] = lambda pairing, session: session,
+    on_end: OnEnd,
+    recorded: Collection[str] = (),
+    workers: Workers | None = None,
 ) -> None:
-    """Play games, up to `at_once` at a time.
+    """Play games: those between bots in their order, and those with models so many at a time.
 
     Args:
         pairings: The games.
-        at_once: The most games that run together; it bounds the memory.
-        on_end: Called with each game that ends.
-        watch: Wraps a game's session in a session that sees its messages.
+        at_once: The most games with models that run together, which bounds the memory.
+        on_end: See `OnEnd`.
+        recorded: The keys of games that are recorded.
+        workers: Who share the work; None for this process alone. What they change is the time alone.
     """
-    for start in range(0, len(pairings), at_once):
-        chunk = pairings[start : start + at_once]
+    workers = workers or Workers(1)
+    alone = [pairing for pairing in pairings if not pairing.asks_models]
+    if not workers.several:
+        prepare(pairing.task for pairing in alone)
+    asked = ((pairing, pairing.key in recorded) for pairing in alone)
+    for pairing, (game, record) in zip(alone, workers.map(_play_alone, asked), strict=True):
+        on_end(pairing, game, record)
+    rest = [pairing for pairing in pairings if pairing.asks_models]
+    named = [each for pairing in rest for each in (pairing.player, pairing.opponent) if each]
+    players = {id(each.player): share(each, workers) for each in named}
+    for start in range(0, len(rest), at_once):
+        chunk = rest[start : start + at_once]
         prepare(pairing.task for pairing in chunk)
-        sessions = [_Watched(pairing, on_end, watch) for pairing in chunk]
-        play(sessions, [session.pairing.seating() for session in sessions])
+        sessions = [_Watched(pairing, on_end, pairing.key in recorded) for pairing in chunk]
+        seated = (pairing.seating().items() for pairing in chunk)
+        play(sessions, [{seat: players[id(player)] for seat, player in seats} for seats in seated])
+
+
+def _play_alone(asked: tuple[Pairing, bool]) -> tuple[FinishedGame, PlayedGame | None]:
+    """One game, and its record if it is wanted; runs in any process."""
+    pairing, recorded = asked
+    ended: list[tuple[FinishedGame, PlayedGame | None]] = []
+    session = _Watched(pairing, lambda _, *found: ended.append(found), recorded)
+    play([session], [pairing.seating()])
+    return ended[0]
 
 
 class _Watched(Session):
-    def __init__(
-        self,
-        pairing: Pairing,
-        on_end: Callable[[Pairing, FinishedGame], None],
-        watch: Callable[[Pairing, Session], Session],
-    ) -> None:
+    """A game that is counted, and reports its end."""
+
+    def __init__(self, pairing: Pairing, on_end: OnEnd, recorded: bool) -> None:
         self.pairing = pairing
         self.task = pairing.task
-        self._inner = watch(pairing, pairing.session())
+        inner = pairing.session()
+        self._recorder = RecordedSession(inner, pairing.name_of) if recorded else None
+        self._inner = self._recorder or inner
         self._on_end = on_end
         self._moves = self._prompt_tokens = self._tokens = 0
         self._shown = hashlib.sha256()
@@ -308,7 +342,7 @@ class _Watched(Session):
         turns = self._inner.turns()
         if not turns and not self._over:
             self._over = True
-            self._on_end(self.pairing, self._record())
+            self._on_end(self.pairing, self._finished(), self._recorder and self._recorder.game())
         return turns
 
     def step(self, replies: Mapping[int, Reply]) -> None:
@@ -324,7 +358,7 @@ class _Watched(Session):
     def scores(self) -> dict[int, Score]:
         return self._inner.scores()
 
-    def _record(self) -> FinishedGame:
+    def _finished(self) -> FinishedGame:
         task, scores, environment = self.task, self.scores(), get_environment(self.task.env)
         score = scores[task.manner.seat if task.manner.seat in scores else min(scores)]
         self._shown.update(repr((score.value, score.reason)).encode())
@@ -353,7 +387,7 @@ class _Watched(Session):
 class Ledger:
     """The finished games of an output folder, one JSON object a line.
 
-    An incomplete last line is dropped, and its game is played again.
+    A line that was cut off is dropped, see `KeptLines`: its game is played again.
 
     Args:
         path: The file. It is created with its folder if it does not exist.
@@ -364,37 +398,24 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.games: dict[str, FinishedGame] = {}
+        self._kept = KeptLines(path)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-            whole = [line for line in lines if line.endswith(b"\n")]
-            for line in whole:
-                game = FinishedGame.from_json(line.decode())
-                self.games[game.key] = game
-            self._file = path.open("ab")
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._file.truncate(sum(map(len, whole)))
-        except BlockingIOError as error:
-            raise UserError(
-                f"another evaluation writes to {path.parent}; wait for its end, or give another --output"
-            ) from error
-        except (OSError, ValueError) as error:
+            games = [FinishedGame.from_json(line) for line in self._kept.lines]
+        except ValueError as error:
             raise UserError(
                 f"{path} cannot be read as the finished games of an evaluation ({error}); "
                 "remove the file, or give another --output"
             ) from error
+        self.games = {game.key: game for game in games}
 
     def add(self, game: FinishedGame) -> None:
         """Keep a finished game."""
         self.games[game.key] = game
-        self._file.write(game.to_json().encode() + b"\n")
-        self._file.flush()
+        self._kept.add(game.to_json())
 
     def close(self) -> None:
-        """Flush the file to the disk and close it."""
-        os.fsync(self._file.fileno())
-        self._file.close()
+        """Put everything on the disk."""
+        self._kept.close()
 
     def of(self, pairings: Iterable[Pairing]) -> list[FinishedGame]:
         """The finished games of these pairings, in their order, with the pairings' names of the players.

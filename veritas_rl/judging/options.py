@@ -80,7 +80,8 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
     """Add the option for those who share the work, see `parallel.read_workers`."""
     help = (
         "how many share the work, on Ray; 1: this process alone. The results are the same. Default: auto, one for each "
-        f"core once the work has lasted {PATIENCE:g} seconds, or for each CPU of the Ray cluster at RAY_ADDRESS"
+        f"core once the work has lasted {PATIENCE:g} seconds, or for each CPU of the Ray cluster at RAY_ADDRESS. Only "
+        "this process asks models and servers: a local model uses all cores by itself"
     )
     parser.add_argument("--workers", default=AUTO, metavar="auto|N", help=help)
 

@@ -5,15 +5,14 @@ no recorded game.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from veritas_rl.envs.base import Session
 from veritas_rl.errors import UserError
 from veritas_rl.judging.matches import Ledger, Pairing
 from veritas_rl.judging.summary import grouped
 from veritas_rl.viewing.games_page import read_games, write_games
-from veritas_rl.viewing.recording import PlayedGame, RecordedSession
+from veritas_rl.viewing.recording import PlayedGame
 
 NAME = "shown"
 
@@ -38,7 +37,6 @@ class Shown:
         self.path = folder / f"{NAME}.html"
         self._title = title
         self._chosen = {pairing.key: pairing for pairing in _spread(pairings, count)}
-        self._recorded: dict[str, RecordedSession] = {}
         kept = _kept(folder / f"{NAME}.jsonl")
         # The record of a game that is not finished is dropped: the game is played again, perhaps by other weights.
         self._games = {
@@ -47,21 +45,15 @@ class Shown:
             if key in ledger.games and _names(pairing) in kept
         }
 
-    def watch(self, pairing: Pairing, session: Session) -> Session:
-        """The session to play: a recording one if the game was chosen, else the given one."""
-        if pairing.key not in self._chosen:
-            return session
-        others = pairing.opponent.name if pairing.opponent else ""
-        self._recorded[pairing.key] = RecordedSession(
-            session, lambda seat: pairing.player.name if pairing.judges(seat) else others
-        )
-        return self._recorded[pairing.key]
+    @property
+    def recorded(self) -> Collection[str]:
+        """The keys of the games that are to be recorded."""
+        return self._chosen.keys()
 
-    def ended(self, pairing: Pairing) -> None:
-        """Keep a game that ended, if it was chosen."""
-        recorded = self._recorded.pop(pairing.key, None)
-        if recorded is not None:
-            self._games[pairing.key] = recorded.game()
+    def ended(self, pairing: Pairing, record: PlayedGame | None) -> None:
+        """A game is over: keep its record, if there is one."""
+        if record is not None:
+            self._games[pairing.key] = record
             games = [self._games[key] for key in self._chosen if key in self._games]
             write_games(self.path.parent, NAME, games, self._title)
 

@@ -77,6 +77,10 @@ class ReplySettings:
         return f"max_tokens={self.max_tokens},{drawn}{thinking}{limit}"
 
 
+def _nothing_to_close() -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class NamedPlayer:
     """A player with its name and identity.
@@ -93,7 +97,7 @@ class NamedPlayer:
     identity: str
     player: Player
     is_model: bool
-    close: Callable[[], None] = lambda: None
+    close: Callable[[], None] = _nothing_to_close
 
 
 def open_player(

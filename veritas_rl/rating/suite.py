@@ -26,6 +26,7 @@ from veritas_rl.judging.evaluation import Evaluation, Settings, evaluate
 from veritas_rl.judging.matches import FinishedGame, Rules, pair, play_all, tasks_of
 from veritas_rl.judging.statistics import Estimate, mean_score, rate
 from veritas_rl.judging.summary import grouped
+from veritas_rl.parallel import Workers
 from veritas_rl.players.cost import Purse
 from veritas_rl.players.loading import ReplySettings, open_player
 from veritas_rl.players.registry import is_bot
@@ -128,7 +129,7 @@ def played_of(suite: Suite) -> str:
     first, last = (open_player(name, GAMES, ReplySettings(seed=suite.seed), Path()) for name in _ends(suite))
     found: list[tuple[str, int, str]] = []
     pairings = [game for game in pair(suite.cases, 1, [first], [last], rules) if game.task.manner.seat == 0]
-    play_all(pairings, len(pairings), lambda _, game: found.append((game.case, game.seat, game.trajectory_hash)))
+    play_all(pairings, len(pairings), lambda _, game, __: found.append((game.case, game.seat, game.trajectory_hash)))
     return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()[:16]
 
 
@@ -299,6 +300,7 @@ def run_suite(
     folder: Path,
     console: Console,
     purse: Purse | None = None,
+    workers: Workers | None = None,
 ) -> SuiteResult:
     """Play the games that are not finished yet, and compute the result.
 
@@ -311,6 +313,7 @@ def run_suite(
         folder: The folder of the finished games.
         console: Where to print.
         purse: The counter of servers' costs, with or without a budget.
+        workers: Who share the work, see `play_all`.
 
     Raises:
         UserError: The player does not exist or cannot play, or the suite has changed. Finished games are kept.
@@ -323,7 +326,7 @@ def run_suite(
         inside = folder / env
         inside.mkdir(parents=True, exist_ok=True)
         console.print(f"{suite.name}: {env}", highlight=False)
-        found[env] = evaluate(settings, inside, console, purse=purse)
+        found[env] = evaluate(settings, inside, console, purse=purse, workers=workers)
     (identity,) = found[GAMES].players.values()
     games = found[GAMES].games
     return SuiteResult(

@@ -21,6 +21,7 @@ from veritas_rl.errors import UserError
 from veritas_rl.judging.evaluation import MODEL_OPENING, at_once
 from veritas_rl.judging.matches import LEDGER, FinishedGame, Ledger, Pairing, Rules, pair, play_all, seats_of, tasks_of
 from veritas_rl.judging.progress import progress
+from veritas_rl.parallel import Workers
 from veritas_rl.players.cost import Purse
 from veritas_rl.players.loading import NamedPlayer, ReplySettings, open_player
 from veritas_rl.players.registry import check_bot, notes_of
@@ -131,14 +132,17 @@ def cases_of(settings: Settings) -> tuple[str, ...]:
     return cases
 
 
-def hold(settings: Settings, folder: Path, console: Console, purse: Purse | None = None) -> Tournament:
-    """Play the games that are not finished yet, and compute the ratings.
+def hold(
+    settings: Settings, folder: Path, console: Console, purse: Purse | None = None, workers: Workers | None = None
+) -> Tournament:
+    """Play what is not played yet, and rate.
 
     Args:
         settings: The settings of the tournament.
         folder: The folder of the finished games, and of models that are merged for the tournament.
         console: Where to print.
         purse: The counter of servers' costs, with or without a budget.
+        workers: Who share the work, see `play_all`.
 
     Raises:
         UserError: A player or a game does not exist or cannot be played, the folder holds another tournament, or the
@@ -165,7 +169,7 @@ def hold(settings: Settings, folder: Path, console: Console, purse: Purse | None
         matches = [
             _games_between(first, second, cases, settings) for first, second in itertools.combinations(players, 2)
         ]
-        seconds, played = _play(matches, ledger, console, at_once(settings.replies, purse))
+        seconds, played = _play(matches, ledger, console, at_once(settings.replies, purse), workers)
         games = ledger.of(itertools.chain(*matches))
     tables = tables_of(games)
     return Tournament(
@@ -214,8 +218,10 @@ def _games_between(first: NamedPlayer, second: NamedPlayer, cases: Sequence[str]
     return pair(cases, settings.games, [first], [second], settings.rules(opening))
 
 
-def _play(matches: Sequence[Sequence[Pairing]], ledger: Ledger, console: Console, together: int) -> tuple[float, int]:
-    """Play the games that the ledger lacks; return the seconds and the number of games."""
+def _play(
+    matches: Sequence[Sequence[Pairing]], ledger: Ledger, console: Console, together: int, workers: Workers | None
+) -> tuple[float, int]:
+    """Play what the ledger lacks; the seconds that it took, and how many games it was."""
     total = sum(map(len, matches))
     missing = [[game for game in match if game.key not in ledger.games] for match in matches]
     done = total - sum(map(len, missing))
@@ -230,13 +236,15 @@ def _play(matches: Sequence[Sequence[Pairing]], ledger: Ledger, console: Console
     try:
         with progress(console, total, done, "game") as advance:
 
-            def ended(_: Pairing, game: FinishedGame) -> None:
+            def ended(_: Pairing, game: FinishedGame, __: object) -> None:
                 ledger.add(game)
                 advance()
 
-            # Matches are played one after the other, so that an interruption loses unfinished games of one match only.
-            for games in missing:
-                play_all(games, together, ended)
+            # Workers share the bots' games of all matches. Those with models are played one match after the other: an
+            # interruption loses the unfinished games of one, not of all.
+            bots = [game for match in missing for game in match if not game.asks_models]
+            for games in (bots, *([game for game in match if game.asks_models] for match in missing)):
+                play_all(games, together, ended, workers=workers)
     except KeyboardInterrupt:
         console.print(kept(), soft_wrap=True, highlight=False)
         raise

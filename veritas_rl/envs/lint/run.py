@@ -38,6 +38,9 @@ SAME, SETTINGS = "same in any process", "settings read"
 MOST_SEARCHED = 10_000
 """The number of tasks that are searched for cases if the configuration has no `cases`."""
 
+CASES_TOGETHER = 3
+"""How many cases one worker lints: they share the processes in which the same is played again."""
+
 Progress = Callable[[int, int, str], None]
 """A function that gets the number of finished steps, the number of all steps, and the name of the next step."""
 
@@ -58,8 +61,7 @@ def lint(
         count: The number of tasks of each case.
         prompt: The kind of prompt, if the environment has several.
         progress: See `Progress`.
-        workers: The workers that share the cases; None for this process alone. They do not change the rows. Several
-            workers help for many cases on many cores, because every case then starts its own processes for comparison.
+        workers: Who share the cases, so many together; None for this process alone. They change no row.
 
     Returns:
         A row for each case and check, case by case, then one for the settings.
@@ -71,12 +73,13 @@ def lint(
         raise UserError(f"--tasks must be at least 1, {count} was given")
     environment = open_environment(name)
     found = _cases(environment, cases, count, prompt)
-    if workers is not None and workers.several and len(found) > 1:
+    if workers is not None and workers.several and len(found) > CASES_TOGETHER:
+        names = [case.name for case in found]
+        groups = [names[start : start + CASES_TOGETHER] for start in range(0, len(names), CASES_TOGETHER)]
         shared: list[Row] = []
-        parts = workers.map(partial(_lint_case, name=name, count=count, prompt=prompt), [case.name for case in found])
-        for done, part in enumerate(parts, 1):
+        for done, part in enumerate(workers.map(partial(_lint_cases, name, count, prompt), groups), 1):
             shared += part
-            progress(done, len(found), "cases")
+            progress(done, len(groups), f"{CASES_TOGETHER} cases at a time")
         return [*shared, _settings(environment, found)]
     own = environment.audit().checks
     steps = (len(CHECKS) + len(own) + 2) * len(found) + 1
@@ -101,9 +104,9 @@ def lint(
     return [*sorted(rows, key=lambda row: order[row.case]), settings]
 
 
-def _lint_case(case: str, name: str, count: int, prompt: str) -> list[Row]:
-    """The rows of one case."""
-    return lint(name, [case], count, prompt)[:-1]
+def _lint_cases(name: str, count: int, prompt: str, cases: Sequence[str]) -> list[Row]:
+    """The rows of some cases; runs in any process."""
+    return lint(name, cases, count, prompt)[:-1]
 
 
 def _settings(environment: Environment, cases: Sequence[Case]) -> Row:

@@ -1,0 +1,120 @@
+"""Questions that were put to an expert, in blocks; those of an interrupted command are kept in a file."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from veritas_rl.envs.base import Message, Reason
+from veritas_rl.envs.registry import task_of
+from veritas_rl.envs.task import Task
+from veritas_rl.errors import UserError
+from veritas_rl.kept import KeptLines
+
+PARTIAL = "asked.jsonl"
+"""It goes once the demonstrations are written."""
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """What an expert answered to one question.
+
+    Attributes:
+        task: The task that was played.
+        said: The replies of that task's session before the question, with which it can be asked again; none in mode
+            "move".
+        messages: What was shown.
+        response: The answer.
+        value: The score's value.
+        group: The equivalence class of the question.
+    """
+
+    task: Task
+    said: tuple[str, ...]
+    messages: tuple[Message, ...]
+    response: str
+    value: float
+    group: str
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive tasks of a case, as one worker gets them.
+
+    Attributes:
+        case: The case.
+        tasks: Its tasks.
+    """
+
+    case: str
+    tasks: Sequence[Task]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question that was drawn.
+
+    Attributes:
+        digest: Of all that it shows.
+        held_out: Whether validation asks it.
+        answer: The expert's answer, and the reason of its score; None where the question was held out or asked before.
+    """
+
+    digest: str
+    held_out: bool
+    answer: tuple[Demonstration, Reason] | None = None
+
+    def to_json(self) -> list[Any]:
+        """The question as plain values."""
+        if self.answer is None:
+            return [self.digest, self.held_out]
+        said, reason = self.answer
+        answer = [said.task.to_dict(), said.said, said.messages, said.response, said.value, said.group]
+        return [self.digest, self.held_out, answer, reason]
+
+    @classmethod
+    def from_json(cls, values: Sequence[Any]) -> "Question":
+        """The opposite of `to_json`."""
+        digest, held_out, *rest = values
+        if not rest:
+            return cls(digest, held_out)
+        (task, said, messages, *others), reason = rest
+        return cls(
+            digest, held_out, (Demonstration(task_of(task), tuple(said), tuple(messages), *others), Reason(reason))
+        )
+
+
+class KeptBlocks:
+    """The blocks that were asked so far, in `PARTIAL`, whose first line holds the settings.
+
+    Args:
+        folder: Where it is.
+        settings: Those of the command, as plain values; what was kept under others is dropped.
+
+    Attributes:
+        blocks: For each block its case and its questions.
+
+    Raises:
+        UserError: The file cannot be read or written, or is of something else.
+    """
+
+    def __init__(self, folder: Path, settings: Any) -> None:
+        self._kept = KeptLines(folder / PARTIAL)
+        header = json.dumps(settings)
+        if self._kept.lines[:1] != [header]:
+            self._kept.clear()
+            self._kept.add(header)
+        try:
+            rows = [json.loads(line) for line in self._kept.lines[1:]]
+            self.blocks = [(case, [Question.from_json(values) for values in questions]) for case, questions in rows]
+        except (ValueError, TypeError, KeyError) as error:
+            raise UserError(f"{self._kept.path} cannot be read as demonstrations ({error}): remove it") from error
+
+    def add(self, case: str, questions: Sequence[Question]) -> None:
+        """Keep a block."""
+        self._kept.add(json.dumps([case, [question.to_json() for question in questions]]))
+
+    def close(self) -> None:
+        """Put everything on the disk."""
+        self._kept.close()
