@@ -140,7 +140,7 @@ def test_every_checkpoint_of_an_experiment_is_judged(
         (["--games", "pig"], "pig cannot be judged exactly"),
         (["--games", "nonsense"], "nonsense"),
         (["--games", "kuhn_poker", "--opponent", "mcts"], "--opponent has no effect with --exact"),
-        (["--games", "kuhn_poker", "--relabelled"], "leave out --relabelled"),
+        (["--games", "kuhn_poker", "--relabelled"], "--relabelled has no effect with --exact"),
         (["--games", "kuhn_poker", "--samples", "0"], "--samples must be at least 1"),
         (["--games", "kuhn_poker", "--compare", "random"], "--compare random is judged by --checkpoint already"),
         (
