@@ -160,11 +160,11 @@ def test_a_smaller_buffer_takes_the_latest_of_a_state() -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"probability": 1.5}, "failure_replay.probability must be a probability from 0 to 1, such as 0.3; 1.5"),
-        ({"probability": "often"}, "'often' was given"),
+        ({"probability": 1.5}, "failure_replay.probability must be a probability from 0 to 1, such as 0.3, not 1.5"),
+        ({"probability": "often"}, "not 'often'"),
         ({"failure_threshold": -1}, "failure_replay.failure_threshold must be"),
-        ({"capacity": 0}, "failure_replay.capacity must be a whole number of at least 1, 0 was given"),
-        ({"capacity": True}, "True was given"),
+        ({"capacity": 0}, "failure_replay.capacity must be a whole number of at least 1, not 0"),
+        ({"capacity": True}, "not True"),
         ({"capacities": 3}, "unknown failure_replay key 'capacities': did you mean capacity?"),
     ],
 )

@@ -101,7 +101,7 @@ def test_each_stage_begins_with_no_games() -> None:
     assert [line for line in lines if line] == [
         "curriculum: stage easy passed with 100% of the last 10 games; now medium (2 of 3)",
         "curriculum: stage medium passed with 50% of the last 10 games; now hard (3 of 3)",
-        "curriculum: stage hard passed with 100% of the last 10 games; it was the last",
+        "curriculum: stage hard passed with 100% of the last 10 games; it was the last stage",
     ]
     assert stages.stage.name == "hard"
 
@@ -167,7 +167,7 @@ def test_a_state_of_other_stages_is_refused(other: Curriculum, said: str) -> Non
     ("values", "said"),
     [
         ({"stages": []}, "curriculum.stages is empty"),
-        ({"stages": "easy"}, "must be a list of stages, 'easy' was given"),
+        ({"stages": "easy"}, "must be a list of stages, not 'easy'"),
         ({"stages": ["easy"]}, "must contain mappings"),
         ({"stages": [{"cases": ["hex"]}]}, "stage 1 of the curriculum needs a name"),
         ({"stages": [{"name": "a"}, {"name": "a/b"}]}, "stage 2 of the curriculum needs a name"),
@@ -181,10 +181,10 @@ def test_a_state_of_other_stages_is_refused(other: Curriculum, said: str) -> Non
         ({"stages": [{"name": "a", "threshold": 0}]}, "the threshold of stage a must be a number between 0 and 1"),
         ({"stages": [{"name": "a", "threshold": 1.0}]}, "the threshold of stage a must be a number between 0 and 1"),
         ({"stages": [{"name": "a", "threshold": float("nan")}]}, "the threshold of stage a must be a number between"),
-        ({"stages": [{"name": "a", "threshold": "high"}]}, "'high' was given"),
+        ({"stages": [{"name": "a", "threshold": "high"}]}, "not 'high'"),
         ({"threshold": 60}, "curriculum.threshold must be a number between 0 and 1, such as 0.6, not 60"),
         ({"past_share": -0.1}, "curriculum.past_share must be a probability from 0 to 1"),
-        ({"window": 0}, "curriculum.window must be a whole number of at least 1, 0 was given"),
+        ({"window": 0}, "curriculum.window must be a whole number of at least 1, not 0"),
         ({"min_games": 2.5}, "curriculum.min_games must be a whole number"),
         ({"windows": 10}, "unknown curriculum key 'windows': did you mean window?"),
     ],

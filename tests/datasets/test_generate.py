@@ -159,7 +159,7 @@ def test_the_same_command_finds_its_data_set_and_another_is_refused(tmp_path: Pa
     report = make(tmp_path, settings)
     before = bytes_of(tmp_path)
     assert generate(tmp_path, settings, Workers(1), Console(quiet=True)) == (report, 0)
-    with pytest.raises(UserError, match=r"another command \(number is 60 there, 61 here\)"):
+    with pytest.raises(UserError, match=r"other settings \(number is 60 there, 61 here\)"):
         make(tmp_path, Settings("lgc-v2", 61))
     assert bytes_of(tmp_path) == before
     (tmp_path / "val.jsonl").write_text("changed")
@@ -198,7 +198,7 @@ def test_a_partial_file_of_another_command_or_of_other_code_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = interrupted(tmp_path / "part", SMALL["lgc-v2"], 30, monkeypatch)
-    with pytest.raises(UserError, match=r"another command \(seed is 42 there, 43 here\)"):
+    with pytest.raises(UserError, match=r"other settings \(seed is 42 there, 43 here\)"):
         make(folder, Settings("lgc-v2", 60, seed=43))
     partial = folder / "partial.jsonl"
     lines = partial.read_text().splitlines(keepends=True)
@@ -252,7 +252,7 @@ def test_without_a_share_for_validation_there_is_one_part(tmp_path: Path) -> Non
         ({"prompt": "long"}, "unknown prompt 'long'"),
         ({"start_task_id": -1}, "--start-task-id must be at least 0, not -1"),
         ({"start_task_id": 99 * SEEDS}, "is of type 99, which does not exist"),
-        ({"start_task_id": task_id_of(KIND, SEEDS - 5)}, "leaves 5, not 10"),
+        ({"start_task_id": task_id_of(KIND, SEEDS - 5)}, "there are 5, not 10"),
         ({"start_task_id": task_id_of(KIND, 0), "val_ratio": 0.1}, "leave --val-ratio out"),
         ({"start_task_id": task_id_of(KIND, 0), "levels": "1"}, "leave --levels out"),
         (
@@ -262,7 +262,7 @@ def test_without_a_share_for_validation_there_is_one_part(tmp_path: Path) -> Non
         ({"env": "trace", "start_task_id": 0}, "tasks of trace have no numbers; leave out --start-task-id"),
         ({"env": "trace", "language": "en"}, "unknown trace setting 'language'"),
         ({"env": "openspiel", "levels": "1"}, "unknown openspiel setting 'levels'"),
-        ({"env": "openspiel", "config": (("mode", "episode"),)}, "leave out mode=episode"),
+        ({"env": "openspiel", "config": (("mode", "episode"),)}, "leave mode=episode out"),
         ({"env": "openspiel", "task_types": "tic_tac_toe,kuhn_poker"}, "kuhn_poker is too small"),
     ],
 )

@@ -68,7 +68,7 @@ def test_a_log_is_searched(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert (done.returncode, found["faults"], found["warnings"]) == (1, 1, 0)
     assert found["findings"][0]["check"] == "weight names"
-    assert found["findings"][0]["mend"].startswith("rollout=transformers")
+    assert found["findings"][0]["mend"].startswith("set rollout=transformers")
     missing = doctor("--log", str(tmp_path / "none"))
     assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
 

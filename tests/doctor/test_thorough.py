@@ -99,7 +99,7 @@ def test_a_probe_that_does_not_end_is_a_fault(
 def test_openspiel_that_is_not_there_is_found(fake: Callable[[str, str], None]) -> None:
     fake("pyspiel", "raise ModuleNotFoundError(\"No module named 'pyspiel'\")")
     (found,) = examined("OpenSpiel")
-    assert (found.state, found.mend) == ("fault", "bash train/scripts/setup.sh")
+    assert (found.state, found.mend) == ("fault", "run bash train/scripts/setup.sh")
 
 
 def test_weights_with_other_names_are_found(tiny_model: Path, tmp_path: Path) -> None:

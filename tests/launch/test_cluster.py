@@ -94,7 +94,7 @@ def cluster() -> Iterator[Cluster]:
         made = Cluster(folder, probe.getsockname()[1])
     done = made.type("head", f"--port={made.port}", f"--temp-dir={folder}", "--num-cpus=32", "--num-gpus=1")
     assert done.returncode == 0, done.stderr
-    found = re.search(r"the head is (\S+:\d+)\.", done.stdout)
+    found = re.search(r"the head is at (\S+:\d+)\.", done.stdout)
     assert found is not None, done.stdout
     made.address = found[1]
     made.join("second")

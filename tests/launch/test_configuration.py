@@ -191,7 +191,7 @@ def test_attention_is_said_and_flash_attention_is_taken_where_it_can_be_imported
         assert used in said
         assert (fault is None) or fault in said
     assert implementations("veritas_rl.attention=sdpa") == {"sdpa"}
-    with pytest.raises(UserError, match=r"undefined symbol: _Zx.*veritas_rl.attention=sdpa needs none"):
+    with pytest.raises(UserError, match=r"undefined symbol: _Zx.*set veritas_rl.attention=sdpa"):
         implementations("veritas_rl.attention=flash_attention_2")
     with pytest.raises(UserError, match=r"unknown veritas_rl.attention 'flash': .*sdpa"):
         implementations("veritas_rl.attention=flash")
@@ -322,7 +322,7 @@ def test_a_flash_attn_that_was_built_for_another_torch_is_named(
         (24, "h200x1", "of the 24.0 of this GPU, most of it for .*; set hardware=rtx24g for this machine; train/tools"),
         (48, "h200x1", "of the 48.0 of this GPU.*; set hardware=rtx24g for this machine"),
         (8, "rtx16g", "of the 8.0 of this GPU.*; set hardware=cpu to train a small model"),
-        (141, "h200x1", "of the 141.0 of this GPU.*; with .*gpu_memory_utilization=0[.0-9]* it fits"),
+        (141, "h200x1", "of the 141.0 of this GPU.*; it fits with .*gpu_memory_utilization=0[.0-9]*"),
     ],
 )
 def test_a_gpu_that_is_too_small_is_named(gib: int, group: str, message: str) -> None:

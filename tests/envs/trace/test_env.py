@@ -144,7 +144,7 @@ def test_a_file_of_bad_programs_alone_is_one_clear_line(tmp_path: Path) -> None:
     ("config", "said"),
     [
         ({"cases": "level_11"}, "did you mean level_1"),
-        ({"cases": "programs:nowhere.jsonl"}, "nowhere.jsonl is not there"),
+        ({"cases": "programs:nowhere.jsonl"}, "nowhere.jsonl does not exist"),
         ({"debug_prints": 7}, "debug_prints must lie between 0 and 6"),
         ({"reward": "legal"}, "unknown reward 'legal'"),
         ({"prompt": "unlisted"}, "unknown prompt 'unlisted'"),
