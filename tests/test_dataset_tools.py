@@ -59,7 +59,7 @@ def test_a_data_set_is_made_and_answers_to_it_are_scored(tmp_path: Path) -> None
     answers.write_text("\n".join([*lines, '{"task_id": 1, "ans']))
     scored = tool(EVALUATE, "--data", str(out / "val.parquet"), "--answers", str(answers))
     assert scored.returncode == 0, scored.stderr
-    assert scored.stderr.startswith("line 6: no JSON")
+    assert scored.stderr.startswith("line 6: not JSON")
     assert "5 of 20" in scored.stdout
     assert "15 of 20 tasks have no answer" in scored.stdout
     found = tool(EVALUATE, "--data", str(out / "val.jsonl"), "--answers", str(answers), "--json")
@@ -106,4 +106,6 @@ def test_an_answer_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     assert tool(GENERATE, "--env", "lgc-v2", "--num-samples", "5", "--out-dir", str(out)).returncode == 0
     done = tool(EVALUATE, "--data", str(out / "train.jsonl"), "--answers", str(tmp_path / "none"))
     assert done.returncode == 2
-    assert done.stderr.startswith(f"error: {tmp_path / 'none'} cannot be read (No such file or directory): --answers")
+    assert done.stderr.startswith(
+        f"error: {tmp_path / 'none'} cannot be read (No such file or directory): set --answers"
+    )

@@ -77,13 +77,13 @@ def test_bad_lines_stop_a_conversion_or_are_left_out_by_name(tmp_path: Path) -> 
     given = [CONVERT, "--input", str(source), "--output", str(tmp_path / "out"), "--format", "sft", "--shuffle"]
     done = tool(*given)
     assert done.returncode == 2
-    assert done.stderr.startswith("line 21: no JSON")
+    assert done.stderr.startswith("line 21: not JSON")
     assert "1 bad lines" in done.stderr.splitlines()[-1]
     assert not (tmp_path / "out").exists()
 
     done = tool(*given, "--skip-bad")
     assert done.returncode == 0, done.stderr
-    assert "line 21: no JSON" in done.stderr
+    assert "line 21: not JSON" in done.stderr
     (left_out,) = json.loads((tmp_path / "out/demonstrations.json").read_text())["left_out"]
     assert left_out.startswith("line 21")
     files = [pd.read_parquet(tmp_path / "out" / name) for name in ("train.parquet", "val.parquet")]
@@ -98,7 +98,8 @@ def test_a_mistake_in_a_conversion_ends_with_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {tmp_path / 'none'} cannot be read")
     done = tool(CONVERT, "--input", "x", "--output", "out/train.parquet", "--format", "rl")
-    assert (done.returncode, done.stderr.strip()[:34]) == (2, "error: --output must be a folder for t")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: --output must be a folder")
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if "train/tools/" in command])

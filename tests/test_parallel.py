@@ -377,5 +377,5 @@ def test_a_policy_is_the_same_and_no_state_is_asked_twice(
 
 def test_a_mistake_that_a_worker_meets_is_the_persons(three: Workers) -> None:
     settings = demonstrating.Settings("tic_tac_toe", "solution", 30)
-    with pytest.raises(UserError, match="the player solution cannot play this: its tasks have no solution at hand"):
+    with pytest.raises(UserError, match="the player solution cannot play here"):
         demonstrating.generate(settings, workers=three)

@@ -63,7 +63,7 @@ def setup(tools: Path, tmp_path: Path, maker: Path, **variables: str) -> str:
 
 def test_a_machine_that_has_it_all_goes_on(machine: Path, tmp_path: Path) -> None:
     (tmp_path / "Python.h").touch()
-    assert "could not make a virtual environment" in setup(
+    assert "could not create a virtual environment" in setup(
         machine, tmp_path, python(tmp_path / "python", str(tmp_path))
     )
 

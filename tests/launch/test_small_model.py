@@ -57,7 +57,7 @@ def test_games_too_large_for_the_small_model_are_refused_by_name() -> None:
     small_model.check_size(tasks, words, tokens=160, answers=600)
     with pytest.raises(UserError, match=r"othello is too large .*prompts of \d+ tokens.*AGENT_MODEL_REPO_ID"):
         small_model.check_size(tasks, words, tokens=25, answers=600)
-    with pytest.raises(UserError, match=r"tic_tac_toe is too large .*\(9 answers; it learns .* and 5 answers\)"):
+    with pytest.raises(UserError, match=r"tic_tac_toe is too large .*\(9 answers; the limits are .* and 5 answers\)"):
         small_model.check_size(tasks, words, tokens=160, answers=5)
 
 

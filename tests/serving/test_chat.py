@@ -190,7 +190,7 @@ def test_wrong_options_are_one_line(tiny_model: Path, tmp_path: Path) -> None:
         (["--model", str(tmp_path)], "is no checkpoint"),
         (["--adapter", "a=b"], "need --model"),
         (["--model", str(tiny_model), "--adapter", "a"], "NAME=FOLDER"),
-        (["--model", str(tiny_model), "--games", "hex"], "of one environment"),
+        (["--model", str(tiny_model), "--games", "hex"], "need one environment"),
     ):
         done = tool(*arguments)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr

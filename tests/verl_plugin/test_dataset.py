@@ -101,8 +101,8 @@ def test_the_same_bytes_in_any_process() -> None:
 @pytest.mark.parametrize(
     ("split", "adapter", "message"),
     [
-        ("data/train.json.gz", {}, "train_files=train"),
-        ("test", {}, "train_files=train"),
+        ("data/train.json.gz", {}, "data.train_files must be train"),
+        ("test", {}, "data.train_files must be train"),
         ("train", {"num_task_per_case": 3}, "num_tasks_per_case"),
         ("train", {"cases": "hexx"}, "hex"),
         ("train", {"game_types": "checkerz"}, "checkers"),

@@ -37,9 +37,9 @@ def test_the_critic_takes_the_attention_that_is_configured(tmp_path) -> None:
 
 def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patches, "required_version", lambda package: "9.9.9")
-    with pytest.raises(patches.PatchRefused, match=r"for verl 9\.9\.9"):
+    with pytest.raises(patches.PatchRefused, match=r"needs verl 9\.9\.9"):
         patches.critic_head.apply(model)
-    with pytest.raises(patches.PatchRefused, match=r"for TransferQueue 9\.9\.9"):
+    with pytest.raises(patches.PatchRefused, match=r"needs TransferQueue 9\.9\.9"):
         cpu_patches.small_cells.apply(simple_storage_manager)
 
 

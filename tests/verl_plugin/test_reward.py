@@ -65,7 +65,7 @@ def test_some_move_of_every_position_is_worth_the_most() -> None:
     ("info", "message"),
     [
         ({"env": "chess-engine", "case": "x", "k": 0}, "known: lgc-v2, openspiel"),
-        ({"env": "openspiel"}, "case, k missing"),
+        ({"env": "openspiel"}, "case, k is missing"),
     ],
 )
 def test_a_row_that_names_no_task(info: dict[str, Any], message: str) -> None:

@@ -50,8 +50,9 @@ def main() -> None:
 
     environment = get_environment(given.env)
     cases = environment.read_config({environment.cases_key: given.game, "mode": "episode"}).cases
-    if len({case.partition("(")[0] for case in cases}) != 1:
-        raise UserError(f"--game {given.game} names {len(cases)} games: name one")
+    games = {case.partition("(")[0] for case in cases}
+    if len(games) != 1:
+        raise UserError(f"--game {given.game} names {len(games)} games: name one")
     values = {"mode": "episode", "seed": given.seed, "prompt": given.prompt, "retries": given.retries}
     task = make_task(given.env, cases[0], 0, **values)
     player = None
