@@ -101,7 +101,7 @@ def cluster() -> Iterator[None]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--include-dashboard=false"]
-    given = [f"--port={port}", f"--num-cpus={SLEEPERS}", "--node-ip-address=127.0.0.1", "--disable-usage-stats"]
+    given = [f"--port={port}", f"--num-cpus={SLEEPERS}", "--disable-usage-stats"]
     process = subprocess.Popen([*command, *given], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     os.environ[parallel.ADDRESS] = f"127.0.0.1:{port}"
     try:

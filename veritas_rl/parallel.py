@@ -19,6 +19,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any, TypeVar
 
 from veritas_rl.errors import UserError
@@ -28,6 +29,9 @@ Result = TypeVar("Result")
 
 AUTO = "auto"
 ADDRESS = "RAY_ADDRESS"
+
+TOKEN = Path("~/.ray/auth_token")
+"""The file of the token that `ray start` makes, and that each node of a cluster needs."""
 
 PATIENCE = 10.0
 """Seconds that `auto` works in this process before it starts Ray, whose start also takes time."""
@@ -146,9 +150,12 @@ class Workers:
                 yield result
 
     def _start(self) -> None:
+        address = os.environ.get(ADDRESS) or "local"
+        if address != "local" and TOKEN.expanduser().exists():
+            # A head requires its token by default, and a driver sends none by default.
+            os.environ.setdefault("RAY_AUTH_MODE", "token")
         import ray
 
-        address = os.environ.get(ADDRESS) or "local"
         own: dict[str, Any] = {}
         if address == "local":
             self._count = self._count or available_cores()
