@@ -188,6 +188,29 @@ def child(driver: Driver, name: str) -> psutil.Process:
     return next(process for process in family if name in process.name() or name in " ".join(process.cmdline()[:1]))
 
 
+def test_a_worker_that_the_raylet_has_just_forked_is_no_raylet_that_died(tmp_path: Path) -> None:
+    raylet = tmp_path / "raylet"
+    raylet.write_bytes(Path("/bin/bash").read_bytes())
+    raylet.chmod(0o755)
+    # Each child has the name of its parent for a while, and ends.
+    process = subprocess.Popen([raylet, "-c", "while :; do (sleep 0.3; :); done"])
+    try:
+        watchdog = DeathWatchdog(os.getpid(), {}, patience=PATIENCE, poll=0.0)
+        deadline, forked = time.monotonic() + 2 * PATIENCE, set()
+        while time.monotonic() < deadline:
+            assert watchdog() is None
+            forked |= {child.pid for child in psutil.Process(process.pid).children() if child.name() == "raylet"}
+        assert len(forked) > 1
+    finally:
+        process.kill()
+        process.wait()
+    for child in forked:
+        assert str(child) not in (watchdog.named() or "")
+    while (died := watchdog()) is None:
+        time.sleep(0.1)
+    assert f"Ray's raylet (process {process.pid})" in died
+
+
 def test_an_actor_that_is_killed_is_named_and_one_that_the_driver_ends_is_not(mortal: Driver) -> None:
     watchdog = DeathWatchdog(mortal.process.pid, {}, patience=PATIENCE, poll=0.2)
     mortal.do("kept['ended'] = Actor.remote()")

@@ -75,9 +75,13 @@ class DeathWatchdog(Deaths):
         for process in family:
             with suppress(psutil.NoSuchProcess):
                 child = psutil.Process(process)
-                if child.name() in DAEMONS and child.status() != psutil.STATUS_ZOMBIE:
-                    running.add(process)
-                    self._daemons[process] = child.name()
+                name = child.name()
+                if name not in DAEMONS or child.status() == psutil.STATUS_ZOMBIE:
+                    continue
+                running.add(process)
+                # A worker has the name of the raylet between its fork and its exec.
+                if psutil.Process(child.ppid()).name() != name:
+                    self._daemons[process] = name
         for process, name in self._daemons.items():
             if process not in running:
                 yield f"Ray's {name} (process {process})"

@@ -4,7 +4,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import psutil
 import pytest
@@ -88,8 +88,8 @@ def test_a_fork_has_engines_of_its_own(name: str, case: str, installed: Installe
     assert all_end([int(mine), int(own)])
 
 
-def engines_running() -> list[psutil.Process]:
-    """The engines of this process.
+def engines_running(others: Collection[psutil.Process] = ()) -> list[psutil.Process]:
+    """The engines of this process, but `others`.
 
     Other tests may have left helpers of Python's multiprocessing beside them, and a chess engine that was killed is a
     zombie until a thread of python-chess has waited for it.
@@ -97,7 +97,7 @@ def engines_running() -> list[psutil.Process]:
     return [
         child
         for child in psutil.Process().children()
-        if not child.name().startswith("python") and child.status() != psutil.STATUS_ZOMBIE
+        if child not in others and not child.name().startswith("python") and child.status() != psutil.STATUS_ZOMBIE
     ]
 
 
@@ -108,11 +108,12 @@ def test_a_killed_engine_is_started_again(name: str, case: str, installed: Insta
     state = game.spiel.new_initial_state()
     while state.is_chance_node():
         state.apply_action(state.legal_actions()[0])
+    others = engines_running()  # that other tests have started
     before = engine_values(game, state, state.current_player(), name)
-    first = engines_running()
+    first = engines_running(others)
     assert len(first) == 1, "one process for each engine"
     assert engine_values(game, state, state.current_player(), name) == before
-    assert engines_running() == first, "started once"
+    assert engines_running(others) == first, "started once"
     first[0].kill()
     assert engine_values(game, state, state.current_player(), name) == before
-    assert engines_running() != first
+    assert engines_running(others) != first
