@@ -13,6 +13,7 @@ import pytest
 from veritas_rl.envs.base import Reply
 from veritas_rl.envs.registry import get_environment, open_catalogue
 from veritas_rl.envs.task import Task
+from veritas_rl.envs.trace import questions
 from veritas_rl.envs.trace.questions import LEVELS, _candidates, question_of
 from veritas_rl.errors import UserError
 
@@ -80,6 +81,22 @@ def test_a_task_is_the_same_in_any_process() -> None:
         printed.add(subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True).stdout)
     assert len(printed) == 1
     assert printed.pop().count(b"\n") == 10
+
+
+def test_a_task_that_failed_to_be_made_once_is_made_by_the_next_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    (task,) = tasks(cases="level_3", num_tasks_per_case=1)
+    wanted = ENV.start(task).turns()[0].messages
+    question_of.cache_clear()
+    _candidates.cache_clear()
+
+    def broken(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(questions, "generate", broken)
+        with pytest.raises(MemoryError):
+            ENV.start(task)
+    assert ENV.start(task).turns()[0].messages == wanted
 
 
 def test_tasks_named_ahead_are_the_same_and_a_fork_meanwhile_does_no_harm() -> None:

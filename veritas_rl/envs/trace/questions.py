@@ -103,6 +103,7 @@ class _Candidates:
     form, and its text with debug prints. Each is made once, when it is first needed."""
 
     def __init__(self, asked: Identity) -> None:
+        self._asked = asked
         self._rest = _drawn(asked)
         self._made: list[tuple[Program, str, str]] = []
         self._lock = threading.Lock()
@@ -111,7 +112,12 @@ class _Candidates:
         """One of them by its number; None after the last."""
         with self._lock:
             while len(self._made) <= number:
-                following = next(self._rest, None)
+                try:
+                    following = next(self._rest, None)
+                except BaseException:
+                    # An exception ends a generator. The next caller tries again, and does not take it for the end.
+                    self._rest = itertools.islice(_drawn(self._asked), len(self._made), None)
+                    raise
                 if following is None:
                     return None
                 self._made.append(following)
