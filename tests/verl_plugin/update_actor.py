@@ -6,40 +6,22 @@ Its argument is a JSON list of lists of overrides; for each, rank 0 prints what 
 import json
 import os
 import sys
-from functools import partial
 from typing import Any
 
 import torch
 from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
-from verl.utils.config import omega_conf_to_dataclass
-from verl.workers.config import TrainingWorkerConfig
 from verl.workers.engine_workers import TrainingWorker
-from verl.workers.utils.losses import ppo_loss
 
 from veritas_rl.launch.configuration import compose_configuration
+from veritas_rl.verl_plugin.alone import worker_of
 
 SAMPLES, EPOCHS = 32, 2
 
 
 def actor(overrides: list[str]) -> TrainingWorker:
     """verl's worker for the actor, as our configuration makes it."""
-    node = compose_configuration(overrides).actor_rollout_ref
-    model, config = omega_conf_to_dataclass(node.model), omega_conf_to_dataclass(node.actor)
-    config.model_config = model
-    made = TrainingWorkerConfig(
-        model_type="language_model",
-        model_config=model,
-        engine_config=config.engine,
-        optimizer_config=config.optim,
-        checkpoint_config=config.checkpoint,
-    )
-    made.engine_config.use_dynamic_bsz = True
-    made.engine_config.max_token_len_per_gpu = node.actor.ppo_max_token_len_per_gpu
-    worker = TrainingWorker(made)
-    worker.reset()
-    worker.set_loss_fn(partial(ppo_loss, config=config))
-    return worker
+    return worker_of("actor", compose_configuration(overrides))
 
 
 def batch(rank: int, ranks: int) -> TensorDict:
