@@ -57,6 +57,17 @@ def test_all_rows_in_their_order_are_handed_out_as_they_are() -> None:
         assert [row.tolist() for row in rows.unbind()] == [batch["rows"][index].tolist() for index in indices]
 
 
+def test_rows_are_selected_as_verl_selects_them() -> None:
+    columns = {"rows": nested(3, 1, 2, 5), "plain": torch.arange(8).view(4, 2), "words": ["a", "b", "c", "d"], "n": 7}
+    batch: Any = tensordict_utils.get_tensordict(columns)
+    plain = inspect.unwrap(tensordict_utils.index_select_tensor_dict)
+    for indices in ([3, 0, 2], [torch.tensor(1), torch.tensor(3)], torch.tensor([2])):
+        found, expected = tensordict_utils.index_select_tensor_dict(batch, indices), plain(batch, indices)
+        assert set(found.keys()) == set(expected.keys())
+        tensordict_utils.assert_tensordict_eq(found.exclude("n"), expected.exclude("n"))
+        assert found["n"] == expected["n"] == 7
+
+
 def test_one_part_is_all_and_two_are_balanced() -> None:
     balanced: Any = seqlen_balancing.get_seqlen_balanced_partitions
     assert balanced([5, 1, 4], 1, equal_size=False) == [[0, 1, 2]]

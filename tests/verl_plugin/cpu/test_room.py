@@ -20,7 +20,7 @@ import importlib, inspect, json, sys
 import verl
 
 TARGETS = {
-    "whole_batches": ("verl.utils.tensordict_utils", "index_select_tensor_dict"),
+    "selected_rows": ("verl.utils.tensordict_utils", "index_select_tensor_dict"),
     "one_part": ("verl.utils.seqlen_balancing", "get_seqlen_balanced_partitions"),
     "padded_responses": ("verl.workers.utils.padding", "no_padding_2_padding"),
     "nested_responses": ("verl.workers.utils.padding", "response_from_nested"),

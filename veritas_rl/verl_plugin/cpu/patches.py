@@ -13,19 +13,33 @@ from veritas_rl.verl_plugin.patches import patch_of, require_fault
 
 
 @patch_of("verl.utils.tensordict_utils")
-def whole_batches(module: Any) -> None:
-    """Selecting all rows in their order takes nested tensors apart and joins them again: return the batch itself.
+def selected_rows(module: Any) -> None:
+    """Each mini-batch is selected by taking the nested tensors of the whole batch apart: index all its rows at once.
 
-    verl selects rows twice per epoch, and a small batch is one mini-batch and one micro-batch.
+    With 32 mini-batches of 64 rows this takes a third of an update. All rows in their order are the batch itself.
     """
+    from veritas_rl.verl_plugin.columns import jagged
+
     original = module.index_select_tensor_dict
     require_fault(original, "selected_tensors = [tensor_lst[idx] for idx in indices]")
+    torch = module.torch
 
     @functools.wraps(original)
     def select(batch: Any, indices: Any) -> Any:
-        if batch is not None and [int(index) for index in indices] == list(range(len(batch))):
+        chosen = torch.as_tensor(indices)
+        if batch is None or not len(chosen):
+            return original(batch, chosen)
+        if torch.equal(chosen, torch.arange(len(batch))):
             return batch.copy()
-        return original(batch, indices)
+        cut = {}
+        for name, column in batch.items():
+            if isinstance(column, torch.Tensor) and column.is_nested and column.lengths() is None and column.dim() == 2:
+                starts, lengths = column.offsets()[:-1][chosen], column.offsets().diff()[chosen]
+                offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+                shifts = (starts - offsets[:-1]).repeat_interleave(lengths)
+                places = torch.arange(len(shifts), device=shifts.device) + shifts
+                cut[name] = jagged(column.values()[places], offsets)
+        return original(batch.exclude(*cut), chosen).update(cut)
 
     module.index_select_tensor_dict = select
 
