@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from rich.table import Table
 from transformers import AutoConfig, AutoModelForTokenClassification
 
 from veritas_rl.chat_template import prompt_ids
-from veritas_rl.launch.configuration import compose_configuration
+from veritas_rl.launch.configuration import compose_configuration, mini_batch_overrides
 from veritas_rl.paths import ROOT
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.language_model import load_language_model
@@ -147,21 +147,28 @@ class Plain:
         def values() -> None:
             self.critic(input_ids=ids, use_cache=False)
 
+        def parts(learner: Any) -> Iterator[tuple[torch.Tensor, ...]]:
+            copies = self.settings.actor_rollout_ref.rollout.n
+            for _ in range(learner.ppo_epochs):
+                yield from zip(
+                    *(column.split(learner.ppo_mini_batch_size * copies) for column in (ids, learned, old, advantages)),
+                    strict=True,
+                )
+
         def update_critic() -> None:
-            for _ in range(self.settings.critic.ppo_epochs):
-                predicted = self.critic(input_ids=ids, use_cache=False).logits[:, :, 0]
-                loss = ((predicted - advantages) ** 2 * learned).sum() / learned.sum()
+            for tokens, mask, _, target in parts(self.settings.critic):
+                predicted = self.critic(input_ids=tokens, use_cache=False).logits[:, :, 0]
+                loss = ((predicted - target) ** 2 * mask).sum() / mask.sum()
                 self._step(loss, self.critic, self.critic_optimizer)
 
         def update_actor() -> None:
-            for _ in range(self.settings.actor_rollout_ref.actor.ppo_epochs):
-                logits = self.actor(input_ids=ids, use_cache=False).logits[:, :-1]
-                every = logits.log_softmax(dim=-1)
-                new = every.gather(-1, ids[:, 1:, None])[:, :, 0]
-                ratio = ((new - old[:, :-1]) * learned[:, :-1]).exp()
-                gain = torch.minimum(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages)
+            for tokens, mask, before, advantage in parts(self.settings.actor_rollout_ref.actor):
+                every = self.actor(input_ids=tokens, use_cache=False).logits[:, :-1].log_softmax(dim=-1)
+                new = every.gather(-1, tokens[:, 1:, None])[:, :, 0]
+                ratio = ((new - before[:, :-1]) * mask[:, :-1]).exp()
+                gain = torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage)
                 entropy = -(every.exp() * every).sum(dim=-1)
-                loss = -((gain + 0.01 * entropy) * learned[:, :-1]).sum() / learned.sum()
+                loss = -((gain + 0.01 * entropy) * mask[:, :-1]).sum() / mask.sum()
                 self._step(loss, self.actor, self.actor_optimizer)
 
         for name, work in (("values", values), ("update_critic", update_critic), ("update_actor", update_actor)):
@@ -195,7 +202,9 @@ def main() -> None:
         name: min(record[f"timing_s/{name}"] for record in records[1:])
         for name in ("step", "gen", "values", "update_critic", "update_actor")
     }
-    configuration = compose_configuration(["hardware=cpu", "lora=off", "rollout=transformers"])
+    settings = ["hardware=cpu", "lora=off", "rollout=transformers", "data.custom_cls.raw_prompts=true"]
+    settings += mini_batch_overrides(compose_configuration(settings), settings)
+    configuration = compose_configuration(settings)
     plain = Plain(model, configuration)
     plain.measure()
     rounds = [plain.measure() for _ in range(10)]

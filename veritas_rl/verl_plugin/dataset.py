@@ -39,23 +39,24 @@ def split_of(data_files: str | Sequence[str]) -> str:
     return stems.pop()
 
 
-def row_of(task: Task, index: int, **drawn: str) -> dict[str, Any]:
+def row_of(task: Task, index: int, prompt: bool = True, **drawn: str) -> dict[str, Any]:
     """The row of one task.
 
     Args:
         task: The task.
         index: In training the number of the draw, under which the outcome is recorded; else the position.
+        prompt: Whether `raw_prompt` holds the first prompt; otherwise it is empty, and the task is not started.
         drawn: More plain values for `extra_info`, such as the task's origin.
 
     `data_source` is the environment. `extra_info` is a dict, because verl writes into it. A row holds no value twice,
     because verl sends every column through each stage of a step, which on a small machine costs more than the
     arithmetic.
     """
-    (turn, *_) = get_environment(task.env).start(task).turns()
+    messages = get_environment(task.env).start(task).turns()[0].messages if prompt else ()
     name = task.id
     return {
         "data_source": task.env,
-        "raw_prompt": [dict(message) for message in turn.messages],
+        "raw_prompt": [dict(message) for message in messages],
         "reward_model": {"style": "rule", "ground_truth": name},
         "extra_info": {**task.to_dict(), "task_id": name, "index": index, **drawn},
         "index": index,
@@ -71,7 +72,8 @@ class DynamicEnvDataset(Dataset):
     Args:
         data_files: "train" or "val".
         tokenizer: Not used, because the agent loop tokenizes.
-        config: verl's `data` node. `custom_cls.config` goes to `parts_of`, and `seed` seeds the order.
+        config: verl's `data` node. `custom_cls.config` goes to `parts_of`, `custom_cls.raw_prompts` (default: true) to
+            `row_of`, and `seed` seeds the order.
         processor: Not used.
         max_samples: The maximum number of different tasks, in training of each stage; -1 for all.
 
@@ -88,6 +90,7 @@ class DynamicEnvDataset(Dataset):
         max_samples: int = -1,
     ) -> None:
         split = split_of(data_files)
+        self.prompts = bool(config["custom_cls"].get("raw_prompts", True))
         settings, seed = _plain(config["custom_cls"]["config"]), config.get("seed")
         self.source = open_sources(settings, seed, max_samples) if split == "train" else None
         if self.source is not None:
@@ -105,13 +108,13 @@ class DynamicEnvDataset(Dataset):
         if not 0 <= index < self.length:
             raise IndexError(index)
         if self.source is None:
-            return row_of(self.tasks[index], index)
+            return row_of(self.tasks[index], index, self.prompts)
         if self.until_prepared <= 0:
             self.source.prepare(self.ahead)
             self.until_prepared = self.ahead // PREPARED_BATCHES
         self.until_prepared -= 1
         draw = self.source.next()
-        return row_of(draw.task, draw.number, origin=draw.origin, stage=draw.stage)
+        return row_of(draw.task, draw.number, self.prompts, origin=draw.origin, stage=draw.stage)
 
     def record(self, outcomes: Mapping[int, tuple[float, float]]) -> list[str]:
         """Record the outcomes of tasks, in the order of their draws.
