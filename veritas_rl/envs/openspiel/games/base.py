@@ -69,8 +69,9 @@ class Game:
     """The return that has the value 3/4 in a game of stakes, and 1/2 in a game for one player, on the scale "auto";
     None for values proportional to the return."""
     loss_unit: ClassVar[float | None] = None
-    """The loss of expected return at equilibrium for which the reward "optimal" pays 1/2; None for pay proportional to
-    the range of returns."""
+    """The loss of estimated value, which lies in [0, 1], for which the reward "optimal" pays 1/2; None for pay that
+    falls by the loss itself. It needs one if the moves of most positions differ by little: an illegal reply would then
+    cost so much more than the worst move that a model learned to be legal and nothing else."""
     solver_nodes: ClassVar[int] = 8_000
     """The most states that are visited to solve a late position; fewer for slow games, 0 for no search."""
     written: ClassVar[str] = ""

@@ -22,8 +22,8 @@ class LeducPoker(Game):
     default_cases: ClassVar = ("leduc_poker",)
     budget: ClassVar = (3000, 200)
     unit: ClassVar = "chips"
-    # Returns range over 26 chips, and half of the decisions are about less than three.
-    loss_unit: ClassVar = 1.0
+    # One chip: returns range over 26 chips, and half of the decisions are about less than three.
+    loss_unit: ClassVar = 1 / 26
     limits: ClassVar = {"players": (2, 10)}
 
     @property

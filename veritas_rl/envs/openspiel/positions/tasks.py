@@ -49,7 +49,7 @@ def decision_of(case: str, k: int, seed: int, split: str, depth: int = -1) -> De
     return state.clone(), seat
 
 
-@lru_cache(maxsize=1024)  # a task is started several times: for the prompt, for the play and for the judgement
+@lru_cache(maxsize=8192)  # a task is started for its prompt, its play and its judgement, in each epoch
 def _decision(case: str, k: int, seed: int, split: str, depth: int) -> Decision:
     if _positions(case, depth) is not None:
         pool = _pool(case, seed, split, depth)

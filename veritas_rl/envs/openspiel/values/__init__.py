@@ -14,9 +14,10 @@ The sources form a ladder. `ladder.py` uses the first rung that can value a posi
    estimate of the value against random play, with its standard error. With hidden information each playout starts from
    a state drawn from what the mover knows: the value does not peek.
 
-The reward "outcome" pays the value of a move, and "optimal" pays 1 minus its loss against the best move. By the first
-five rungs a move succeeds if it is as good as the best move. By playouts it succeeds if it is better than the average
-legal move by two standard errors of the difference. So success depends on the move, not only on the position.
+The reward "outcome" pays the value of a move, and "optimal" pays 1 minus its loss against the best move, on the scale
+of `Game.loss_unit` for equilibria and playouts. By the first five rungs a move succeeds if it is as good as the best
+move. By playouts it succeeds if it is better than the average legal move by two standard errors of the difference. So
+success depends on the move, not only on the position.
 
 Means of playouts improve over visits: visit v of a task, counted from 0, is paid by the playouts of the visits 0 to v,
 and all samples of a group belong to one visit. So the pay depends only on the position and the visit, not on the caches

@@ -116,11 +116,10 @@ class EquilibriumValues(KnownValues):
         least, greatest = game.spiel.min_utility(), game.spiel.max_utility()
         values = {action: (mean - least) / (greatest - least) for action, mean in returns.items()}
         super().__init__("equilibrium", values, equilibrium.TOLERANCE / (greatest - least))
-        self.unit = game.loss_unit / (greatest - least) if game.loss_unit else None
+        self.unit = game.loss_unit
 
     def lost(self, action: int) -> float:
-        lost = super().lost(action)
-        return lost if self.unit is None else share(lost, self.unit)
+        return _scaled(super().lost(action), self.unit)
 
 
 class PlayoutValues(MoveValues):
@@ -137,6 +136,7 @@ class PlayoutValues(MoveValues):
         self.question = question
         self.count = pay.playouts or playouts.usual_count(question.case)
         self.scale = pay.scale
+        self.unit = question.game.loss_unit
         self.visits = min(visit + 1, MAX_VISITS)
 
     def of(self, action: int) -> Estimate:
@@ -148,7 +148,7 @@ class PlayoutValues(MoveValues):
         return self._sample(None).mean
 
     def lost(self, action: int) -> float:
-        return max(0.0, self._sample(self._best).mean - self._sample(action).mean)
+        return _scaled(max(0.0, self._sample(self._best).mean - self._sample(action).mean), self.unit)
 
     def is_good(self, action: int) -> bool:
         difference, error = self._sample(action).less(self._sample(None))
@@ -167,6 +167,10 @@ class PlayoutValues(MoveValues):
         return max(actions, key=lambda action: playouts.sample_of(self.question, action, few, self.scale).mean)
 
 
+def _scaled(lost: float, unit: float | None) -> float:
+    return lost if unit is None else share(lost, unit)
+
+
 def move_values(game: Game, state: State, player: int, pay: OpenSpielPay, visit: int = 0) -> MoveValues:
     """The values of a player's legal actions.
 
@@ -181,7 +185,7 @@ def move_values(game: Game, state: State, player: int, pay: OpenSpielPay, visit:
     return _known(question, pay.engine, pay.scale) or PlayoutValues(question, pay, visit)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=8192)
 def _known(question: Question, engine: str, scale: str) -> KnownValues | None:
     """The values from the first rung that knows all of them; None if none does."""
     game = question.game
@@ -199,7 +203,7 @@ def _known(question: Question, engine: str, scale: str) -> KnownValues | None:
     return None if found is None else KnownValues("search", found, search.TOLERANCE)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=8192)
 def solved(question: Question) -> Mapping[int, float] | None:
     """The minimax value of each legal action in units of return; None if a search of limited size does not finish."""
     game = question.game

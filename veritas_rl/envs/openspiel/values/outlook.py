@@ -14,7 +14,7 @@ MANY = 1e12
 """The largest counted number of lines of play."""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=8192)
 def outlook(question: Question) -> tuple[float, float]:
     """The mean number of further moves and chance outcomes in random games, and an estimate of the number of lines of
     play (Knuth 1975), the median product of branching factors."""

@@ -103,7 +103,7 @@ def usual_count(case: str) -> int:
     return int(min(MOST, max(LEAST, count)))
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=65_536)  # at most some 100 MB; a position has about ten
 def sample_of(question: Question, action: int | None, count: int, scale: str, visits: int = 1) -> Sample:
     """Playouts after a legal action of the player.
 

@@ -22,7 +22,7 @@ EXPLORATION = 2.0
 """The constant of UCT (Kocsis and Szepesvari 2006), for returns in [-1, 1]."""
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=8192)
 def searched(question: Question) -> Mapping[int, float] | None:
     """The value of each legal action in [0, 1], by one tree search of equal size for each action. A single search of
     the position would visit bad moves rarely and estimate them poorly. None if search does not apply, or if the
