@@ -214,11 +214,11 @@ def test_a_run_has_a_ray_of_its_own_unless_it_is_for_several_nodes() -> None:
 @pytest.mark.parametrize(
     ("typed", "sizes"),
     [
-        ([], [16, 16]),
-        (["data.train_batch_size=9"], [3, 3]),
-        (["data.train_batch_size=7"], [7, 7]),
-        (["veritas_rl.mini_batches.move=2"], [32, 32]),
-        (["critic.ppo_mini_batch_size=8"], [16, 8]),
+        ([], [64, 64]),
+        (["data.train_batch_size=36"], [3, 3]),
+        (["data.train_batch_size=34"], [17, 17]),
+        (["veritas_rl.mini_batches.move=2"], [512, 512]),
+        (["critic.ppo_mini_batch_size=8"], [64, 8]),
         (["play=episode"], [128, 128]),
     ],
 )
@@ -367,7 +367,7 @@ def test_the_cpu_settings_can_be_chosen_on_a_machine_with_gpus() -> None:
 def test_a_step_asks_as_many_prompts_as_suits_the_algorithm(algorithm: str) -> None:
     made = configured(ALGORITHM=algorithm)
     asked = made.data.train_batch_size, made.actor_rollout_ref.rollout.n
-    assert asked == {"ppo": (64, 4), "grpo": (32, 8)}[algorithm]
+    assert asked == {"ppo": (1024, 1), "grpo": (128, 8)}[algorithm]
 
 
 # Environments and recipes.
@@ -478,6 +478,8 @@ def test_the_names_of_older_recipes_are_understood(plus: str) -> None:
     dataset: Any = load_extern_object(made.data.custom_cls.path, made.data.custom_cls.name)
     reward = made.reward.custom_reward_function
     function: Any = load_extern_object(reward.path, reward.name)
+    assert dataset("val", None, made.data)[0]["raw_prompt"] == []
+    made.data.custom_cls.raw_prompts = True
     row = dataset("val", None, made.data)[0]
     (turn,) = get_environment("lgc-v2").start(task_of(row["extra_info"])).turns()
     assert row["raw_prompt"] == [dict(message) for message in turn.messages]

@@ -145,8 +145,8 @@ def _starting_model(run: Run, judging: Judging, console: Console) -> Path:
         made = settings.get("small_model") or {}
         if tasks:
             small_model.check_size(tasks, words, tokens=made["tokens"], answers=made["answers"])
-        first = {name: made[name] for name in ("weights", "embeddings") if name in made}
-        build_tiny_model(model, settings.seed, run.context, words, **first)
+        shape = {name: value for name, value in made.items() if name not in ("tokens", "answers")}
+        build_tiny_model(model, settings.seed, run.context, words, **shape)
     judging.judge(RAW, model)
     if tasks:
         model = _warmed_up(model, tasks, run, console)

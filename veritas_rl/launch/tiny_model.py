@@ -1,8 +1,9 @@
 """Generate a model that trains on two CPU cores in minutes. Nothing is downloaded.
 
-The result is a Hugging Face folder with a Qwen3 of about 0.9 million random weights and a tokenizer of the 256 bytes
-with Qwen's chat format. Every tool that accepts Qwen3-4B accepts it, so a run on a CPU exercises the same code.
-Frequent words ("user", "assistant", "\\boxed{") are one token each, because the cost grows with the number of tokens.
+The result is a Hugging Face folder with a Qwen3 of four layers, 0.3 to 0.9 million random weights, and a tokenizer of
+the 256 bytes with Qwen's chat format. Every tool that accepts Qwen3-4B accepts it, so a run on a CPU exercises the same
+code. Frequent words ("user", "assistant", "\\boxed{") are one token each, because the cost grows with the number of
+tokens.
 """
 
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ from veritas_rl.checkpoints.folder import save_model_folder
 PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 CONTEXT = 2048
 """The minimum context in tokens."""
+HEADS_SIZE = 128
+"""The width of all attention heads of a layer together."""
 
 WORDS = ("user", "assistant", "system", "\\boxed{")
 CHAT_TEMPLATE = (
@@ -38,6 +41,8 @@ def build_tiny_model(
     words: Sequence[str] = (),
     weights: float = 0.02,
     embeddings: float = 0.02,
+    hidden_size: int = 128,
+    heads: int = 4,
 ) -> Path:
     """Make the small model and its tokenizer.
 
@@ -48,6 +53,8 @@ def build_tiny_model(
         words: Further words that are one token each.
         weights: The standard deviation of the weights.
         embeddings: The standard deviation of the token embeddings.
+        hidden_size: The width of the layers.
+        heads: The attention heads, `HEADS_SIZE` numbers wide together.
 
     Returns:
         `folder`.
@@ -59,12 +66,12 @@ def build_tiny_model(
     tokenizer.model_max_length = max(context, CONTEXT)
     config = Qwen3Config(
         vocab_size=len(tokenizer),
-        hidden_size=128,
-        intermediate_size=384,
+        hidden_size=hidden_size,
+        intermediate_size=3 * hidden_size,
         num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=32,
+        num_attention_heads=heads,
+        num_key_value_heads=heads // 2,
+        head_dim=HEADS_SIZE // heads,
         max_position_embeddings=max(context, CONTEXT),
         # With tied embeddings, the same warm-up ends several points lower.
         tie_word_embeddings=False,
