@@ -206,7 +206,10 @@ def _unset_variables() -> Iterator[None]:
 def defaults_of(machine: Hardware, *typed: str) -> DictConfig:
     """The configuration of a run on a machine with only the overrides `typed`."""
     with _unset_variables():
-        return conf.compose_configuration(conf.overrides_for(typed, {}, machine))
+        wanted = conf.overrides_for(typed, {}, machine)
+        return conf.compose_configuration(
+            [*wanted, *conf.mini_batch_overrides(conf.compose_configuration(wanted), wanted)]
+        )
 
 
 def value_at(configuration: DictConfig, key: str) -> str:

@@ -16,6 +16,7 @@ from tensordict import TensorDict
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
 from verl.utils import tensordict_utils as tu
 
+from veritas_rl.seeding import digest
 from veritas_rl.verl_plugin import loop_worker
 
 
@@ -51,6 +52,8 @@ class TaskLoopManager(AgentLoopManagerTQ):
         columns = (tu.get(prompts, name) for name in loop_worker.NEEDED)
         rows = [dict(zip(loop_worker.NEEDED, values, strict=True)) for values in zip(*columns, strict=True)]
         step, validate = int(tu.get(prompts, "global_steps")), bool(tu.get(prompts, "validate", default=False))
+        # In every epoch a task goes to about the same worker, which has its position and its values in memory.
+        rows.sort(key=lambda row: digest(row["extra_info"]["task_id"]))
         share = math.ceil(len(rows) / len(self.agent_loop_workers))
         shares = (rows[first : first + share] for first in range(0, len(rows), share))
         dealt = zip(self.agent_loop_workers, shares, strict=False)
