@@ -61,7 +61,8 @@ def test_rows_are_selected_as_verl_selects_them() -> None:
     columns = {"rows": nested(3, 1, 2, 5), "plain": torch.arange(8).view(4, 2), "words": ["a", "b", "c", "d"], "n": 7}
     batch: Any = tensordict_utils.get_tensordict(columns)
     plain = inspect.unwrap(tensordict_utils.index_select_tensor_dict)
-    for indices in ([3, 0, 2], [torch.tensor(1), torch.tensor(3)], torch.tensor([2])):
+    chosen: list[Any] = [[3, 0, 2], [torch.tensor(1), torch.tensor(3)], torch.tensor([2])]
+    for indices in chosen:
         found, expected = tensordict_utils.index_select_tensor_dict(batch, indices), plain(batch, indices)
         assert set(found.keys()) == set(expected.keys())
         tensordict_utils.assert_tensordict_eq(found.exclude("n"), expected.exclude("n"))
