@@ -58,8 +58,8 @@ def test_all_rows_in_their_order_are_handed_out_as_they_are() -> None:
 
 
 def test_rows_are_selected_as_verl_selects_them() -> None:
-    columns = {"rows": nested(3, 1, 2, 5), "plain": torch.arange(8).view(4, 2), "words": ["a", "b", "c", "d"], "n": 7}
-    batch: Any = tensordict_utils.get_tensordict(columns)
+    columns = {"rows": nested(3, 1, 2, 5), "plain": torch.arange(8).view(4, 2), "words": ["a", "b", "c", "d"]}
+    batch: Any = tensordict_utils.get_tensordict(columns, {"n": 7})
     plain = inspect.unwrap(tensordict_utils.index_select_tensor_dict)
     chosen: list[Any] = [[3, 0, 2], [torch.tensor(1), torch.tensor(3)], torch.tensor([2])]
     for indices in chosen:
