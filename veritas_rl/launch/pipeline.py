@@ -145,7 +145,7 @@ def _starting_model(run: Run, judging: Judging, console: Console) -> Path:
         made = settings.get("small_model") or {}
         if tasks:
             small_model.check_size(tasks, words, tokens=made["tokens"], answers=made["answers"])
-        shape = {name: value for name, value in made.items() if name not in ("tokens", "answers")}
+        shape = {name: value for name, value in made.items() if name not in ("tokens", "answers", "threads")}
         build_tiny_model(model, settings.seed, run.context, words, **shape)
     judging.judge(RAW, model)
     if tasks:

@@ -130,7 +130,6 @@ class Run(ABC):
 
     def environment(self) -> dict[str, str]:
         """The additional environment variables of verl's processes."""
-        ranks = self.configuration.trainer.n_gpus_per_node
         cpu = self.configuration.trainer.device == "cpu"
         return {
             "VERL_FILE_LOGGER_PATH": str(self.metrics),
@@ -143,9 +142,14 @@ class Run(ABC):
             "WANDB_FINISH_TIMEOUT": os.environ.get("WANDB_FINISH_TIMEOUT", "300"),
             "HYDRA_FULL_ERROR": "1",
             "RAY_USAGE_STATS_ENABLED": "0",
-            # Ray's default is one thread per worker.
-            **({"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": str(max(1, self.hardware.cores // ranks))} if cpu else {}),
+            **({"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": str(self._threads)} if cpu else {}),
         }
+
+    @property
+    def _threads(self) -> int:
+        """The threads of each process on a CPU, where Ray's default is 1."""
+        chosen = OmegaConf.select(self.configuration, "veritas_rl.small_model.threads") if self.model is None else None
+        return chosen or max(1, self.hardware.cores // self.configuration.trainer.n_gpus_per_node)
 
     @abstractmethod
     def command(self) -> list[str]:
