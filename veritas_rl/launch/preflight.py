@@ -135,6 +135,17 @@ def check_switches(configuration: DictConfig, overrides: Sequence[str]) -> None:
             f"set it to {fitting}"
         )
     algorithm = configuration.algorithm
+    if (reference := configuration.veritas_rl.reference) != "start":
+        if reference != "checkpoint":
+            raise UserError(f"veritas_rl.reference={reference} must be start or checkpoint")
+        if not configuration.actor_rollout_ref.actor.use_kl_loss and not algorithm.use_kl_in_reward:
+            raise UserError(
+                "veritas_rl.reference=checkpoint needs a KL term: set actor_rollout_ref.actor.use_kl_loss=true"
+            )
+        if lora:
+            raise UserError(
+                "veritas_rl.reference=checkpoint needs ENABLE_LORA=0: with adapters the reference is the base model"
+            )
     if algorithm.adv_estimator == "grpo" and rollout.n < 2:
         raise UserError(
             "ALGORITHM=grpo compares several samples of one task: set actor_rollout_ref.rollout.n to 2 or more"

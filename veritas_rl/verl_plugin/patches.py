@@ -21,6 +21,7 @@ from wrapt import when_imported
 from veritas_rl.errors import UserError
 from veritas_rl.pins import required_version
 from veritas_rl.verl_plugin import not_finite
+from veritas_rl.verl_plugin.reference import REFRESH, copy_weights
 
 
 class PatchRefused(RuntimeError):
@@ -300,6 +301,25 @@ def adapter_delivery(module: Any) -> None:
         return sent
 
     worker.update_weights = update_weights
+
+
+@patch_of("verl.workers.engine_workers")
+def refreshed_reference(module: Any) -> None:
+    """The reference of the KL term always stays at the first weights: copy the actor's into it where a batch asks.
+
+    The trainer asks by `REFRESH` in the batch, see `veritas_rl.reference`.
+    """
+    worker = module.ActorRolloutRefWorker
+    original = worker.compute_ref_log_prob
+    require_fault(original, "output = self.ref.infer_batch(data=data)")
+
+    @functools.wraps(original)
+    def compute_ref_log_prob(self: Any, data: Any) -> Any:
+        if module.tu.pop(data, key=REFRESH, default=False):
+            copy_weights(self.actor.engine.module, self.ref.engine.module)
+        return original(self, data)
+
+    worker.compute_ref_log_prob = compute_ref_log_prob
 
 
 @patch_of("verl.workers.rollout.vllm_rollout.vllm_async_server")

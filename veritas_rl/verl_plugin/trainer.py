@@ -19,6 +19,7 @@ for the longest. They add:
 - Some validation games are written to a page, see `viewing.games_page`.
 - The replies of a step are divided evenly into mini-batches. Whole games give varying numbers of replies. verl would
   fill the last mini-batch with padding, and make a whole update of a few remaining replies.
+- The reference of the KL term follows the checkpoints if `veritas_rl.reference` asks for it, see `reference`.
 - The critic's values do not depend on the reference pass. verl leaves the flag "without the adapter" on the batch,
   which would affect the critic.
 """
@@ -60,6 +61,7 @@ from veritas_rl.verl_plugin.advantages import ESTIMATORS, RoleBaselines, group_r
 from veritas_rl.verl_plugin.agreement import METRIC, AgreementWatch
 from veritas_rl.verl_plugin.batches import even_mini_batches, moves_of, outcomes
 from veritas_rl.verl_plugin.cpu import room
+from veritas_rl.verl_plugin.reference import REFRESH
 from veritas_rl.verl_plugin.sample_key import SampleKey
 from veritas_rl.verl_plugin.truncation import TruncationWatch
 from veritas_rl.viewing.games_page import GAMES_FOLDER, write_games
@@ -102,7 +104,9 @@ class TaskTraining(PPOTrainer):
         self._disk = DiskWatch(self._folder, (not_finite.logs_folder(),), int(config.veritas_rl.spare_disk_gib * 2**30))
         self._too_full: str | None = None
         self._saved: int | None = None
+        self._refresh = False
         self._baselines = RoleBaselines()
+        self._follows = config.veritas_rl.reference == "checkpoint"
         self._barren_steps = 0
         self._truncation = TruncationWatch(config.data.max_response_length)
         self._agreement = AgreementWatch(four_bit=config.veritas_rl.get("quantization") is not None)
@@ -258,9 +262,15 @@ class TaskTraining(PPOTrainer):
         return super()._update_actor(_with_tensors(batch), metrics)
 
     def _compute_ref_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        batch = super()._compute_ref_log_prob(_with_tensors(batch), metrics)
+        batch = _with_tensors(batch)
+        assert batch.extra_info is not None
+        if self._refresh:
+            batch.extra_info[REFRESH] = True
+            self._refresh = False
+        batch = super()._compute_ref_log_prob(batch, metrics)
         assert batch.extra_info is not None
         batch.extra_info.pop("no_lora_adapter", None)
+        batch.extra_info.pop(REFRESH, None)
         return batch
 
     def _save_checkpoint(self) -> None:
@@ -277,6 +287,7 @@ class TaskTraining(PPOTrainer):
                     os.fsync(written.fileno())
         write_info(folder, self._info())
         self._saved = self.global_steps
+        self._refresh = self._follows
         if self._keep:
             keep_newest(self._folder, self._keep)
 
@@ -288,6 +299,7 @@ class TaskTraining(PPOTrainer):
         saved = (named or step_folder(self._folder, self.global_steps)) / BASELINES
         if self.global_steps and saved.exists():
             self._baselines.means = json.loads(saved.read_text())
+        self._refresh = self._follows and self.global_steps > 0
 
     def _info(self) -> CheckpointInfo:
         model, trainer = self.config.actor_rollout_ref.model, self.config.trainer
