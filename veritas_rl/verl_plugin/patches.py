@@ -315,7 +315,8 @@ def refreshed_reference(module: Any) -> None:
 
     @functools.wraps(original)
     def compute_ref_log_prob(self: Any, data: Any) -> Any:
-        if module.tu.pop(data, key=REFRESH, default=False):
+        # The keys of a batch, whose columns the original fetches.
+        if data.extra_info.pop(REFRESH, False):
             copy_weights(self.actor.engine.module, self.ref.engine.module)
         return original(self, data)
 

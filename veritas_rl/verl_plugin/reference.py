@@ -1,8 +1,8 @@
 """Refresh the reference model of the KL term with the actor's weights.
 
-With a fixed reference, self-play ends near an equilibrium of the game with the KL term. If the reference follows the
-policy in large steps, it converges to an equilibrium of the game itself (the moving magnet of Sokota et al. 2023; NashPG,
-arXiv 2510.18183).
+With a fixed reference, self-play ends near an equilibrium of the game with the KL term. With a reference that follows
+the policy in large steps, it approaches an equilibrium of the game itself (the moving magnet of Sokota et al. 2023;
+NashPG, arXiv 2510.18183).
 """
 
 from typing import TYPE_CHECKING
