@@ -98,9 +98,12 @@ def test_the_command_and_its_environment_hold_what_verl_needs(run: RlRun) -> Non
     assert run.command()[1:3] == ["-m", "verl.trainer.main_ppo"]
     environment = run.environment()
     assert environment["VERL_PLATFORM"] == "cpu"
-    assert environment["OMP_NUM_THREADS"] == "2"
+    assert environment["OMP_NUM_THREADS"] == "1"
     assert environment["VERL_FILE_LOGGER_PATH"].endswith("metrics.jsonl")
     assert environment[GAMES_FOLDER] == str(run.games)
+    with open_dict(run.configuration):
+        run.configuration.actor_rollout_ref.model.path = "a model that was not generated"
+    assert run.environment()["OMP_NUM_THREADS"] == "2"
 
 
 def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,6 +158,13 @@ def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monke
         ({}, ["critic.ppo_max_token_len_per_gpu=9"], "critic.ppo_max_token_len_per_gpu=9 is too small for one prompt"),
         ({}, ["trainer.total_training_steps=null"], "trainer.total_training_steps=None must be a positive integer"),
         ({"ALGORITHM": "grpo"}, ["actor_rollout_ref.rollout.n=1"], "ALGORITHM=grpo compares several samples"),
+        ({}, ["veritas_rl.reference=last"], "veritas_rl.reference=last must be start or checkpoint"),
+        ({}, ["veritas_rl.reference=checkpoint"], "veritas_rl.reference=checkpoint needs a KL term"),
+        (
+            {"ENABLE_LORA": "1"},
+            ["veritas_rl.reference=checkpoint", "actor_rollout_ref.actor.use_kl_loss=true"],
+            "veritas_rl.reference=checkpoint needs ENABLE_LORA=0",
+        ),
         ({"ALGORITHM": "rae"}, ["algorithm.use_kl_in_reward=true"], "use_kl_in_reward needs ALGORITHM=ppo"),
         (
             {},

@@ -266,7 +266,9 @@ class TaskTraining(PPOTrainer):
         assert batch.extra_info is not None
         if self._refresh:
             batch.extra_info[REFRESH] = True
-            self._refresh = False
+            self._refresh, self._reference_step = False, self.global_steps - 1
+        if self._follows:
+            metrics["actor/reference_step"] = float(self._reference_step)
         batch = super()._compute_ref_log_prob(batch, metrics)
         assert batch.extra_info is not None
         batch.extra_info.pop("no_lora_adapter", None)
