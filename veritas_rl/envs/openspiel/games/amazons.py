@@ -1,7 +1,7 @@
 """Amazons. Rules checked against OpenSpiel's `games/amazons/amazons.cc`.
 
-A turn is three decisions of one player: which amazon, where it goes, where it shoots. While the second is made the
-amazon is taken off OpenSpiel's board.
+A turn consists of three decisions of one player: which amazon to move, where to, and where to shoot. During the second
+decision the amazon is missing on OpenSpiel's board.
 """
 
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ class Amazons(Game):
         return _NOTATION
 
     def margin(self, state: State, player: int) -> float:
-        """Mobility: how many cells a player's amazons can reach in one move each, counted for each amazon."""
+        """Mobility: the sum over a player's amazons of the cells that each can reach in one move."""
         rays, cells = _rays(self.parameters["board_size"]), "".join(self._rows(state))
         moves = {"X": 0, "O": 0}
         for cell, piece in enumerate(cells):
@@ -93,7 +93,7 @@ class Amazons(Game):
         return self.information_key(state, state.current_player())
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """Left and right are alike. The other symmetries of the square lead nowhere that play leads."""
+        """Mirrored positions are equivalent. The other symmetries of the square lead to unreachable positions."""
         size = self.parameters["board_size"]
         mirrored = "".join([row[::-1] for row in self._rows(state)])
         chosen = [cell // size * size + size - 1 - cell % size for cell in self._chosen(state)[-1:]]
@@ -108,7 +108,7 @@ class Amazons(Game):
 
     @staticmethod
     def _chosen(state: State) -> list[int]:
-        """What was decided in this turn: nothing, where the amazon comes from, and where it went."""
+        """The decisions of this turn so far: none, the amazon's start, or its start and destination."""
         history = state.history()
         return history[len(history) - len(history) % 3 :]
 
@@ -119,7 +119,7 @@ class Amazons(Game):
 
 @cache
 def _rays(size: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """Of each cell the cells that a queen passes, nearest first, for each of the eight directions."""
+    """For each cell and each of the eight directions, the cells on a queen's path, nearest first."""
     found = []
     for cell in range(size * size):
         row, column = divmod(cell, size)

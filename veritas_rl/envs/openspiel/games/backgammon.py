@@ -14,7 +14,7 @@ from veritas_rl.envs.openspiel.notation import Notation, Points
 
 _BAR, _PASS = 100, -1
 _DOUBLES = 30
-"""The first of the outcomes of chance that are doubles; the ones before it have two different dice in either order."""
+"""The first chance outcome that is a double. Those before it have two different dice, in either order."""
 _SCORES = {
     "winloss_scoring": "Whoever has borne off all 15 checkers first wins.",
     "enable_gammons": "Whoever has borne off all 15 checkers first wins 1 point, or 2 (a gammon) if the other has "
@@ -24,7 +24,7 @@ _SCORES = {
 }
 _NOTATION = Points()
 _PIPS = np.stack([np.arange(24, 0, -1), np.arange(1, 25)])
-"""How far a checker of player 0 and one of player 1 has to go from each point."""
+"""The distance of a checker of player 0, and of player 1, from each point to the end."""
 
 
 class Backgammon(Game):
@@ -135,7 +135,7 @@ class Backgammon(Game):
         return _NOTATION
 
     def margin(self, state: State, player: int) -> float:
-        """Pips: how much further the other's checkers still have to go, a checker on the bar 25."""
+        """The lead in pips; a checker on the bar has 25 pips to go."""
         seen = np.array(state.observation_tensor(player))
         # Each point has four numbers: whether it holds 1, 2 or 3 checkers, and how many more than 3.
         one, two, three, more = seen[:192].reshape(2, 24, 4).transpose(2, 0, 1)
@@ -148,7 +148,7 @@ class Backgammon(Game):
         return f"{player} {self._turns(state)}\n{self.brief(state, player)}"
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """Both sides have the same problem. The turns played are left out: the limit is far off in nearly all games."""
+        """Both sides have the same problem. The number of turns is left out, because few games reach the limit."""
         return self.brief(state, player)
 
     def state_key(self, state: State) -> str:

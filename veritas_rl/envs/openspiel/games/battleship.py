@@ -17,7 +17,7 @@ from veritas_rl.envs.openspiel.games.base import Game, State, letters
 from veritas_rl.envs.openspiel.notation import Notation, Placed
 
 PARTICLES = 16
-"""Fleets that are drawn for each one that is kept."""
+"""The number of fleets drawn for each one that is used."""
 
 _ANSWERS = {"W": "water", "H": "hit", "S": "sunk"}
 _SHOT = re.compile(r"/shot_(\d+)_(\d+):([WHS])")
@@ -127,7 +127,7 @@ class Battleship(Game):
         return f"{player}|{min(own)}|{min(theirs)}"
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
-        """The other's fleet, resampled among those that give the answers which the player got.
+        """Resample the other's fleet among the fleets that match the answers to the player's shots.
 
         `PARTICLES` fleets are drawn ship by ship, first what covers the hits, and one of them is taken with a chance
         proportional to the inverse of the chance that it was drawn with (sampling-importance-resampling, Rubin 1987):
@@ -149,7 +149,7 @@ class Battleship(Game):
 
     @property
     def _area(self) -> int:
-        """Actions up to here are shots; then follow the places of ships that lie, then of those that stand."""
+        """The number of shot actions. The placements of horizontal ships follow, then those of vertical ships."""
         return self.parameters["board_width"] * self.parameters["board_height"]
 
     @property
@@ -170,7 +170,7 @@ class Battleship(Game):
         return [step.action for step in first if step.player == player]
 
     def _shots(self, state: State, player: int) -> list[int]:
-        """The cells of a player's board that the other shot at, in order."""
+        """The cells of a player's board at which the other has shot, in order."""
         later = state.full_history()[2 * len(self._lengths) :]
         return [step.action for step in later if step.player != player]
 
@@ -203,7 +203,7 @@ class Battleship(Game):
 
 
 class _Berth(NamedTuple):
-    """A place for a ship: which ship, the action that places it there, and its cells, a bit each."""
+    """A placement of a ship: the ship, the action, and its cells as a bit mask."""
 
     ship: int
     action: int
@@ -233,7 +233,7 @@ def _images(width: int, height: int) -> tuple[tuple[int, ...], ...]:
 
 @lru_cache(maxsize=8)
 def _berths(width: int, height: int, lengths: tuple[int, ...]) -> tuple[tuple[_Berth, ...], ...]:
-    """For each ship all its places on an empty board."""
+    """For each ship, all placements on an empty board."""
     area, found = width * height, []
     for ship, length in enumerate(lengths):
         lying = [area + row * width + col for row in range(height) for col in range(width - length + 1)]
@@ -279,7 +279,7 @@ class _Fleets:
         return [berth.action for berth in sorted(fleet)]
 
     def _fits(self, cells: int) -> bool:
-        """Whether a ship there is sunk by the shot at the last of its cells and by no other before."""
+        """Whether a ship there is sunk exactly by the shot at the last of its cells."""
         shot = 0
         for bit, sunk in self.answers:
             if bit & cells:
@@ -289,8 +289,8 @@ class _Fleets:
         return True
 
     def _options(self, fleet: tuple[_Berth, ...]) -> list[_Berth]:
-        """What may come next: all that covers the hit which the fewest cover; once every hit is covered, all places of
-        the first ship that has none. So there is one way to each fleet."""
+        """The placements that may extend a fleet: those that cover the hit with the fewest placements, or, if all hits
+        are covered, those of the first ship without one. So each fleet is reached in exactly one way."""
         taken, placed = 0, set()
         for berth in fleet:
             taken |= berth.cells
@@ -311,7 +311,7 @@ class _Fleets:
         return len(fleet) == len(self.berths) and not self.hits & ~sum(berth.cells for berth in fleet)
 
     def _draw(self, uniform: Callable[[], float]) -> tuple[tuple[_Berth, ...], int] | None:
-        """A fleet drawn step by step, and the inverse of the chance that it had; None at a dead end."""
+        """A fleet drawn step by step, and the inverse of its probability; None at a dead end."""
         fleet: tuple[_Berth, ...] = ()
         weight = 1
         while not self._complete(fleet):
@@ -323,7 +323,7 @@ class _Fleets:
         return fleet, weight
 
     def _search(self, fleet: tuple[_Berth, ...], uniform: Callable[[], float]) -> Iterator[tuple[_Berth, ...]]:
-        """All fleets that fit and go on from this one, in random order."""
+        """All matching fleets that extend this one, in random order."""
         if self._complete(fleet):
             yield fleet
             return

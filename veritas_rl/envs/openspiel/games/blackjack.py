@@ -14,7 +14,7 @@ from veritas_rl.envs.openspiel.notation import Notation, Words
 _MOVES = ("hit", "stand")
 _RANKS = "A23456789TJQK"
 _HIDDEN = 2
-"""The place of the dealer's face-down card in the deal: two cards of the player, then it, then the open one."""
+"""The index of the dealer's face-down card in the deal, after two cards of the player and before the open card."""
 _NOTATION = Words(
     {
         **dict.fromkeys(("hit me", "take a card", "draw a card", "take one more card"), "hit"),
@@ -63,7 +63,7 @@ class Blackjack(Game):
         return f"{' '.join(map(_name, mine))} {_name(open_card)}"
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """What the cards count, in any order: suits decide nothing, and T, J, Q and K are alike."""
+        """The values of the cards, in any order. Suits have no effect, and T, J, Q and K are equal."""
         mine, open_card = self._cards(state)
         return "".join(sorted(_RANKS[min(9, card % 13)] for card in mine)) + f" {_RANKS[min(9, open_card % 13)]}"
 

@@ -1,4 +1,4 @@
-"""What several board games share: how a grid of cells is drawn, and which cells are each other's mirror images."""
+"""Shared by several board games: drawing a grid of cells, and its symmetries."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -21,7 +21,7 @@ def symmetries(rows: int, columns: int) -> tuple[tuple[int, ...], ...]:
 
 @cache
 def neighbours(rows: int, columns: int) -> tuple[tuple[int, ...], ...]:
-    """Of each cell of a board, numbered row by row, the cells that share an edge with it."""
+    """For each cell of a board, numbered row by row, the cells that share an edge with it."""
     found = []
     for cell in range(rows * columns):
         row, column = divmod(cell, columns)
@@ -38,8 +38,8 @@ def least_image(cells: Sequence[str], rows: int, columns: int) -> str:
 def marks(rows: Sequence[str], mine: str) -> str:
     """The occupied cells of a board as signs: "+12" for an own piece on cell 12, "-12" for another's, as in " +3 -12".
 
-    Cells are numbered row by row. A small model reads such signs long before it reads places: each says by itself what
-    stands where, whatever stands before it.
+    Cells are numbered row by row. A small model learns to read such signs long before it learns to read grids, because
+    each sign contains piece and cell.
 
     Args:
         rows: From top to bottom; an empty cell is a dot.

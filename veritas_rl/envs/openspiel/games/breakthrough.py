@@ -8,7 +8,7 @@ from veritas_rl.envs.openspiel.notation import Notation, Steps
 
 
 class Breakthrough(Game):
-    """A move is named by its two cells, such as "a7b6"; the star that OpenSpiel adds to a capture is dropped."""
+    """A move is named by its two cells, such as "a7b6", without the star that OpenSpiel adds to a capture."""
 
     default_cases: ClassVar = ("breakthrough(columns=6,rows=6)", "breakthrough(columns=8,rows=8)")
     written: ClassVar = "A move is written as its two cells, such as a4b5, a capture too."

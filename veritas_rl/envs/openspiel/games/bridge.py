@@ -1,8 +1,7 @@
 """Contract bridge, one deal. Rules checked against OpenSpiel's `games/bridge/bridge.cc` and `bridge_scoring.cc`.
 
 By OpenSpiel's default there is no card play: the declarer's tricks are those under perfect play with all cards seen.
-To compute them costs a third of a second for each deal, and for each state that is replayed. So the case that is played
-when nothing else is named has the card play.
+Computing them takes a third of a second for each deal and each replayed state, so the default case has card play.
 """
 
 from collections.abc import Callable
@@ -26,19 +25,19 @@ _SEAT_NAMES = ("North", "East", "South", "West")
 _SEATS = range(4)
 _NO_TRUMP_TRICKS = 6.5
 _TRICKS_DEVIATION = 1.2
-"""The standard deviation of the tricks around what is expected."""
+"""The standard deviation of the tricks around the expectation."""
 _BIDS, _CARDS = Bids(), Cards({"play": "", "lead": ""})
 
 
 @dataclass(frozen=True)
 class _Deal:
-    """A deal as far as it has gone, read from a history.
+    """A deal so far, read from a history.
 
     Attributes:
         dealt: The 13 cards of each seat.
         calls: The seat and the action of each call.
-        contract: Level, denomination (0 to 4), 1, 2 or 4 for undoubled, doubled or redoubled, and declarer, as they
-            stand after the calls; None before the first bid.
+        contract: Level, denomination (0 to 4), 1, 2 or 4 for undoubled, doubled or redoubled, and declarer after the
+            calls so far; None before the first bid.
         tricks: Each trick as its leader and its cards; the last one may be unfinished or empty. () before the play.
     """
 
@@ -49,7 +48,7 @@ class _Deal:
 
     @property
     def dummy(self) -> int | None:
-        """The declarer's partner once the opening lead is made: that hand lies open."""
+        """The declarer's partner, whose hand lies open after the opening lead; None before it."""
         lead = self.tricks and self.tricks[0][1]
         return (self.contract[3] + 2) % 4 if self.contract and lead else None
 
@@ -170,7 +169,7 @@ class Bridge(Game):
         return _BIDS if state.legal_actions(player)[0] >= PASS else _CARDS
 
     def sensible_action(self, state: State, random: Random) -> int:
-        """A call by simple natural bidding; a card by what wins tricks."""
+        """A call by simple natural bidding, or a card that wins tricks."""
         seen = _read(tuple(state.history()), self.parameters.get("dealer", 0))
         legal = state.legal_actions()
         if not seen.tricks or not seen.contract:
@@ -191,16 +190,15 @@ class Bridge(Game):
 
     @property
     def stakes(self) -> bool:
-        """A deal is played for points."""
+        """True, because a deal is played for points."""
         return True
 
     def playout_limit(self, state: State) -> int | None:
-        """A call is valued by the contract that it makes, because random calls go on up to 7NT; a card by random play
-        of the others."""
+        """0 for a call, which is valued by its contract because random calls end at 7NT; None for a card."""
         return 0 if state.legal_actions()[0] >= PASS else None
 
     def margin(self, state: State, player: int) -> float:
-        """The points that the contract is expected to bring, if nothing more is bid.
+        """The expected points of the contract, if nothing more is bid.
 
         The declarer's side is expected to take as many tricks as it has trumps ("law of total tricks", Vernes 1969; 6.5
         without trumps), and one more for each 3 high-card points (A 4, K 3, Q 2, J 1) above half of them. While cards
@@ -225,7 +223,7 @@ class Bridge(Game):
         return points if (declarer - player) % 2 == 0 else -points
 
     def gained(self, start: State, end: State, player: int) -> float:
-        """All of the margin: what the player knew of it at the start depends on hidden cards."""
+        """The whole margin at the end, because the margin at the start depends on hidden cards."""
         return self.margin(end, player)
 
     def information_key(self, state: State, player: int) -> str:
@@ -241,8 +239,8 @@ class Bridge(Game):
         return "/".join(parts)
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
-        """The hands that the player does not see, resampled uniformly over what leaves every play legal, whatever the
-        calls may mean."""
+        """Resample the hands that the player does not see, uniformly over the deals in which every play was legal.
+        Calls are not interpreted."""
         seen = _read(tuple(state.history()), self.parameters.get("dealer", 0))
         known = {player, *([] if seen.dummy is None else [seen.dummy])}
         hidden = [seat for seat in _SEATS if seat not in known]
@@ -269,7 +267,7 @@ class Bridge(Game):
         return copy
 
     def deal_of(self, state: State, *actions: int) -> _Deal:
-        """The deal as far as it has gone, and as it would go on with these actions."""
+        """The deal after a state's history and these further actions."""
         return _read((*state.history(), *actions), self.parameters.get("dealer", 0))
 
     def is_vulnerable(self, seat: int) -> bool:
@@ -308,7 +306,7 @@ def _read(history: tuple[int, ...], dealer: int) -> _Deal:
 
 
 def _score(level: int, denomination: int, doubled: int, tricks: int, *, vulnerable: bool) -> int:
-    """The points of the declarer's side for a contract with which it takes so many tricks."""
+    """The points of the declarer's side for a contract and its number of tricks."""
     over = tricks - 6 - level
     if over < 0:
         if doubled == 1:
@@ -324,7 +322,7 @@ def _score(level: int, denomination: int, doubled: int, tricks: int, *, vulnerab
 
 
 def _winner(leader: int, cards: tuple[int, ...], trump: int) -> int:
-    """The seat that takes a trick, or would as far as it has gone; `trump` is a suit, or 4 for no trump."""
+    """The seat that wins a trick, or leads an unfinished one; `trump` is a suit, or 4 for no trump."""
     led = cards[0] % 4
     best = max(cards, key=lambda card: (card % 4 == trump, card % 4 == led, card))
     return (leader + cards.index(best)) % 4

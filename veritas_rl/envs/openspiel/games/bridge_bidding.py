@@ -1,7 +1,7 @@
-"""Calls that a bridge player with some sense would make: few rules of natural bidding, no conventions.
+"""The calls of a sensible bridge player: a few rules of natural bidding, no conventions.
 
-High-card points count 4, 3, 2, 1 for ace to jack. What the partner has is guessed from the partner's first call. A pair
-bids no higher than its points together allow, so auctions end where contracts can be made.
+High-card points count 4, 3, 2, 1 for ace to jack. The partner's points are estimated from the partner's first call. A
+pair bids no higher than its points together allow, so most contracts can be made.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ PASS, DOUBLE, FIRST_BID = 52, 53, 55
 NO_TRUMP = 4
 MAJORS = (2, 3)
 LEVELS = ((37, 7), (33, 6), (29, 5), (25, 4), (23, 3), (20, 2))
-"""With so many points together a pair may bid so high; with fewer, one."""
+"""The points that a pair needs for each level, highest first; with fewer points it may bid level 1."""
 OPENING, OVERCALL, STRONG = 12, 9, 15
 """The points that a first bid needs, a bid over the other side's, and a bid without a long suit or a partner."""
 UNKNOWN = 8
-"""What a partner is taken for who has not called, or not bid where the other side did."""
+"""The estimated points of a partner who has not called, and of one who has passed after the other side's bid."""
 
 
 def sensible_call(hand: Sequence[int], calls: Sequence[tuple[int, int]], seat: int, random: Random) -> int:
@@ -25,7 +25,7 @@ def sensible_call(hand: Sequence[int], calls: Sequence[tuple[int, int]], seat: i
         hand: The seat's 13 cards, by action.
         calls: The seat and the action of each call so far.
         seat: Who calls.
-        random: Makes the points look up to one more or one fewer than they are, as players judge hands differently.
+        random: Changes the points by up to one, because players judge hands differently.
     """
     points = sum(max(0, card // 4 - 8) for card in hand) + random.choice((-1, 0, 0, 1))
     lengths = [sum(card % 4 == suit for card in hand) for suit in range(4)]
@@ -71,7 +71,7 @@ def _opening(points: int, lengths: Sequence[int], *, balanced: bool) -> int:
 
 
 def _shown(bids: Sequence[int], calls: Sequence[int], all_bids: Sequence[tuple[int, int]]) -> int:
-    """The points that a partner has shown."""
+    """The points that a partner's calls promise."""
     if not bids:
         return 5 if calls and calls[0] == PASS and not all_bids else 6 if calls else UNKNOWN
     level, denomination = divmod(bids[0] - FIRST_BID, 5)
@@ -83,14 +83,15 @@ def _shown(bids: Sequence[int], calls: Sequence[int], all_bids: Sequence[tuple[i
 
 
 def _is_enough(bid: int, together: int, bids: int) -> bool:
-    """Whether a side's own bid may stay the contract: it is a game, no game can be made, or enough was said."""
+    """Whether a side's own bid may become the contract: it is a game, no game can be made, or the side has bid
+    enough."""
     level, denomination = divmod(bid - FIRST_BID, 5)
     is_game = level >= (2 if denomination == NO_TRUMP else 3 if denomination in MAJORS else 4)
     return (is_game and together < 33) or (together < 25 and bids >= 2) or bids >= 6
 
 
 def _denominations(lengths: Sequence[int], partners: Sequence[int], *, balanced: bool) -> list[int]:
-    """What the hand is best played in, best first."""
+    """The best denominations for a hand, best first."""
     shown = {(bid - FIRST_BID) % 5 for bid in partners}
     fits = [suit for suit in (3, 2, 1, 0) if suit in shown and lengths[suit] >= 3]
     own = sorted((suit for suit in range(4) if lengths[suit] >= 5), key=lambda suit: -lengths[suit])

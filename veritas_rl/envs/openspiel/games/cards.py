@@ -1,4 +1,4 @@
-"""What card games share: names of cards, renaming of suits, and resampling the unseen cards."""
+"""Shared by card games: names of cards, renaming of suits, and resampling of unseen cards."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -16,7 +16,7 @@ def sorted_cards(cards: Sequence[str], ranks: str, suits: str = SUIT_SYMBOLS) ->
 
 
 def suit_renamings(suits: str = SUIT_SYMBOLS) -> tuple[dict[int, int], ...]:
-    """Every renaming of the suits, as tables for `str.translate`."""
+    """All renamings of the suits, as tables for `str.translate`."""
     return tuple(str.maketrans(suits, "".join(renamed)) for renamed in permutations(suits))
 
 
@@ -26,16 +26,16 @@ def deal(
     may_hold: Callable[[str, int], bool],
     uniform: Callable[[], float],
 ) -> dict[str, list[int]]:
-    """Cards dealt to holders, uniformly among all deals that are allowed.
+    """Deal cards to holders, uniformly among all allowed deals.
 
-    Cards that may go to the same holders are dealt in one lot: how many of it each holder gets is drawn with the number
-    of deals that it leaves as weight, and then which.
+    Cards that may go to the same holders form a lot. For each lot, first the number of cards per holder is drawn,
+    weighted by the number of deals that remain possible, and then the cards.
 
     Args:
-        cards: The cards; as many as there is room.
+        cards: The cards; as many as `room` in total.
         room: How many cards each holder takes.
         may_hold: Whether a holder may have a card.
-        uniform: Numbers in [0, 1), the only source of chance.
+        uniform: Returns numbers in [0, 1), the only source of randomness.
 
     Raises:
         pyspiel.SpielError: No deal is allowed.
@@ -77,7 +77,7 @@ def shuffle(cards: Sequence[int], uniform: Callable[[], float]) -> list[int]:
 
 @lru_cache(maxsize=200_000)
 def _deals(lots: tuple[tuple[tuple[bool, ...], int], ...], left: tuple[int, ...]) -> int:
-    """In how many ways lots of cards, each with who may hold it, fill what room is left."""
+    """The number of ways to deal lots of cards, each with its allowed holders, into the remaining room."""
     if not lots:
         return int(not any(left))
     (allowed, size), *others = lots
@@ -87,14 +87,14 @@ def _deals(lots: tuple[tuple[tuple[bool, ...], int], ...], left: tuple[int, ...]
 
 @lru_cache(maxsize=50_000)
 def _splits(allowed: tuple[bool, ...], size: int, left: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """How many cards of a lot each holder may get."""
+    """The possible numbers of cards of a lot per holder."""
     ranges = [range(min(size, room) + 1) if may else range(1) for may, room in zip(allowed, left, strict=True)]
     return [split for split in product(*ranges) if sum(split) == size]
 
 
 @lru_cache(maxsize=50_000)
 def _ways(split: tuple[int, ...]) -> int:
-    """In how many ways a lot is split into these numbers."""
+    """The number of ways to split a lot into these numbers."""
     ways, cards = 1, sum(split)
     for number in split:
         ways *= comb(cards, number)

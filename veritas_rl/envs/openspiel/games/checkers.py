@@ -1,4 +1,4 @@
-"""Checkers. Rules checked against OpenSpiel's `games/checkers/checkers.cc`: every jump is a move of its own.
+"""Checkers. Rules checked against OpenSpiel's `games/checkers/checkers.cc`: each jump is a separate move.
 
 Oddities of OpenSpiel: 40 moves without a capture are a draw, even if the last one leaves the opponent without a move.
 A second jump is looked up wrongly on a board with more columns than rows, which ends the game with an error;
@@ -77,7 +77,7 @@ class Checkers(Game):
         return _NOTATION
 
     def margin(self, state: State, player: int) -> float:
-        """Pieces, a king counted as two men."""
+        """The lead in pieces; a king counts as two men."""
         cells = "".join(self._rows(state))
         ahead = cells.count("o") - cells.count("x") + 2 * (cells.count("O") - cells.count("X"))
         return -ahead if player else ahead
@@ -86,8 +86,8 @@ class Checkers(Game):
         return self.brief(state, player)
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """The board or its mirror image, whose turn it is and which piece must jump on; the moves since the last
-        capture are left out, so that boards that look alike are of one class."""
+        """The board or its mirror image, whose turn it is, and the piece that must continue to jump. The moves since
+        the last capture are left out, so that equal boards belong to one class."""
         columns = letters(self._shape[1])
         jumper, rows = self._jumper(state), self._rows(state)
         mirrored = jumper.translate(str.maketrans(columns, columns[::-1]))
@@ -103,7 +103,7 @@ class Checkers(Game):
         return [line[-columns:].translate(_MARKS) for line in state.observation_string(0).split("\n")[:rows]]
 
     def _clock(self, state: State) -> int:
-        """The moves since the last capture: the actions from the end that are even numbers."""
+        """The number of moves since the last capture, whose actions are the even numbers at the end of the history."""
         clock = 0
         for action in reversed(state.history()):
             if action % 2:
@@ -112,7 +112,7 @@ class Checkers(Game):
         return clock
 
     def _jumper(self, state: State) -> str:
-        """The cell of a piece that has to go on jumping; empty where there is none."""
+        """The cell of a piece that must continue to jump; empty if there is none."""
         last = state.full_history()[-1:]
         if not last or last[0].player != state.current_player():
             return ""

@@ -99,7 +99,7 @@ class Chess(Game):
         }
 
     def cells(self, state: State, player: int, action: int, name: str) -> tuple[str, ...]:
-        """From and to, also in castling."""
+        """The king's or piece's start and destination, for castling too."""
         long = pyspiel.chess.action_to_move(action, state.board()).to_lan()
         return long[:2], long[2:4]
 
@@ -110,8 +110,8 @@ class Chess(Game):
         return ahead if player else -ahead
 
     def information_key(self, state: State, player: int) -> str:
-        """The position, the moves since the last capture or pawn's move, and the positions since then, because each
-        may come again."""
+        """The position, the moves since the last capture or pawn move, and the positions since then, because each may
+        be repeated."""
         *position, clock, _ = self._fen(state)
         history = state.history()
         first, earlier = len(history) - int(clock), []
@@ -124,8 +124,8 @@ class Chess(Game):
         return " ".join([*position, clock, str(digest(*sorted(earlier)))])
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """The position alone, so that positions that look alike are of one class; without rights to castle its mirror
-        image, file a for file h, is of that class too."""
+        """The position without its history, so that equal positions belong to one class. Without castling rights, the
+        mirror image (file a for file h) belongs to it too."""
         placement, turn, castling, passant, *_ = self._fen(state)
         keys = [f"{placement} {turn} {castling} {passant}"]
         if castling == "-":
@@ -140,7 +140,7 @@ class Chess(Game):
         return state.observation_string(0).split()
 
     def _repeats(self, state: State) -> dict[int, list[int]]:
-        """The legal moves that bring a position for the second time, and those for the third."""
+        """The legal moves that repeat a position for the second time, and for the third time."""
         found: dict[int, list[int]] = {}
         if int(self._fen(state)[4]) >= 3:  # the nearest repetition is four moves from the position
             for action in state.legal_actions():

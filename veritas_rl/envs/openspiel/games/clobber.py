@@ -1,4 +1,4 @@
-"""Clobber. Rules checked against OpenSpiel's `games/clobber/clobber.cc`: o begins, whatever the board's size."""
+"""Clobber. Rules checked against OpenSpiel's `games/clobber/clobber.cc`: o begins on boards of all sizes."""
 
 from typing import ClassVar
 

@@ -11,7 +11,7 @@ _NOTATION = Numbered(r"(?:drop )?(?:in |into )?(?:the )?col(?:umn|\.)?")
 
 
 class ConnectFour(Game):
-    """An action is a column, counted from 0 at the left; its name says so in words."""
+    """An action is a column, counted from 0 at the left, and its name is "column" with this number."""
 
     default_cases: ClassVar = ("connect_four",)
     limits: ClassVar = {"rows": (1, 26), "columns": (1, 26), "x_in_row": (2, 26)}

@@ -1,9 +1,9 @@
 """Cribbage for two. Rules checked against OpenSpiel's `games/cribbage/cribbage.cc`.
 
-Two things differ from the usual rules. Everything that a deal's end counts is counted before anybody wins, and if both
-players then have 121 points, player 0 has won. A flush of four cards counts in the crib as it does in a hand. OpenSpiel
+Two things differ from the usual rules. All points at the end of a deal are counted before a player can win, and if both
+players then have 121 points, player 0 wins. A flush of four cards counts in the crib as it does in a hand. OpenSpiel
 cannot resample a state; this file does it from the history: 12 cards dealt, two put into the crib by each player, the
-starter, and the play. Earlier deals are left as they were, because nothing of them but the scores matters any more.
+starter, and the play. Earlier deals stay unchanged, because only their scores still matter.
 """
 
 from collections.abc import Callable
@@ -18,9 +18,9 @@ from veritas_rl.envs.openspiel.notation import Cards, Notation
 _RANKS = "A23456789TJQK"
 _SUITS = "cdhs"
 _PAIRS, _PASS = 52, 2756
-"""The first action that puts two cards into the crib, 52 + 52 * card + card; and to pass."""
+"""The first action that puts two cards into the crib, 52 + 52 * card + card; and the action to pass."""
 _DEAL_MOVES = 12
-"""As many moves nearly always end a deal from the choice for the crib on."""
+"""The number of moves, from the choice for the crib on, in which a deal nearly always ends."""
 _RENAMINGS = suit_renamings()
 _NOTATION = Cards({"play": "", "crib": "", "discard": "", "to the crib": ""}, {"go": "pass"})
 
@@ -30,14 +30,14 @@ class _Deal:
     """The deal that is being played, read from a history.
 
     Attributes:
-        number: Which deal it is, from 1.
-        start: Where it begins in the history.
+        number: The number of the deal, from 1.
+        start: The index in the history at which it begins.
         dealer: The dealer's seat.
         dealt: The six cards of each seat.
         crib: The two cards that each seat has put into the crib; () before.
         starter: The starter; None before it is turned up.
         plays: The seat and the action, a card or a pass, of each play.
-        counted: How many of the plays belong to counts that are over.
+        counted: The number of plays that belong to finished counts.
     """
 
     number: int
@@ -58,7 +58,7 @@ class _Deal:
 
     @property
     def count(self) -> list[int]:
-        """The cards of the count that is under way."""
+        """The cards of the current count."""
         return [card for _, card in self.plays[self.counted :] if card != _PASS]
 
 
@@ -198,7 +198,7 @@ class Cribbage(Game):
 
     @staticmethod
     def _barred(seen: _Deal, seat: int) -> int:
-        """The highest value that no card in a seat's hand can have, because it passed; 0 if it did not."""
+        """The value that all cards in a seat's hand exceed, because the seat has passed; 0 if it has not."""
         most, count = 0, 0
         for turn, (player, card) in enumerate(seen.plays):
             if turn == seen.counted:
@@ -236,7 +236,7 @@ def _read(history: tuple[int, ...]) -> _Deal:
 
 
 def _read_deal(history: tuple[int, ...], start: int, number: int) -> tuple[_Deal, int | None]:
-    """The deal that begins at a place of the history, and where the next one begins if it is over."""
+    """The deal that begins at an index of the history, and the index of the next deal if this one is over."""
     dealer = (number - 1) % 2
     dealt = (history[start : start + 6], history[start + 6 : start + 12])
     crib = tuple(divmod(action - _PAIRS, 52) for action in history[start + 12 : start + 14])

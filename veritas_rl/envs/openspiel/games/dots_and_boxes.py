@@ -1,7 +1,7 @@
 """Dots and Boxes. Rules checked against OpenSpiel's `games/dots_and_boxes/dots_and_boxes.cc`.
 
-The size counts boxes: 3 x 3 boxes have 4 x 4 dots. Who drew a line, or owns a box, matters to the score alone, so the
-board shows lines only.
+The size counts boxes: 3 x 3 boxes have 4 x 4 dots. The owners of lines and boxes affect only the score, so the
+board shows only lines.
 """
 
 from functools import cached_property
@@ -82,7 +82,7 @@ class DotsAndBoxes(Game):
         return self.information_key(state, state.current_player())
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """The lines turned and mirrored, and the mover's boxes: who of both is the mover changes nothing."""
+        """The lines, rotated and reflected, and the mover's boxes. Which player is the mover has no effect."""
         drawn = state.dbn_string()
         image = min("".join([drawn[line] for line in symmetry]) for symmetry in self._symmetries)
         return f"{self._boxes(state, player)} {image}"
@@ -105,7 +105,7 @@ class DotsAndBoxes(Game):
 
     @cached_property
     def _symmetries(self) -> tuple[tuple[int, ...], ...]:
-        """The symmetries of the board, each as the line that lands on every line."""
+        """The symmetries of the board, each as the list of lines that are mapped to lines 0, 1, and so on."""
         rows, columns = self._shape
         joined = [frozenset(row * (columns + 1) + column for row, column in dots) for dots in self._dots]
         action = {dots: number for number, dots in enumerate(joined)}
@@ -121,6 +121,7 @@ class DotsAndBoxes(Game):
         return horizontal, [drawn[start : start + columns + 1] for start in range(down, len(drawn), columns + 1)]
 
     def _boxes(self, state: State, player: int) -> tuple[int, int]:
-        """The boxes of a player and of the other: OpenSpiel prints their owner's number, 1 or 2, and no other digit."""
+        """The boxes of a player and of the other. In OpenSpiel's text each is its owner's number, 1 or 2, and there are
+        no other digits."""
         shown = state.observation_string(0)
         return shown.count("12"[player]), shown.count("21"[player])

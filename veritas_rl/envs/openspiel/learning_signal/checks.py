@@ -1,8 +1,8 @@
 """Linter checks of the learning signal of OpenSpiel tasks: a small measurement of each case, with findings at a
 significance of 5%.
 
-With 8 tasks a check finds faults of most tasks; with more tasks it finds rarer faults. For figures to publish, measure
-more tasks with `train/tools/learning_signal.py`.
+8 tasks suffice to find faults that most tasks have. Rarer faults need more tasks, and so do published figures, see
+`train/tools/learning_signal.py`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,13 +25,13 @@ PLAYOUTS = 128
 MOST_MOVES, LEAST_MOVES = 32, 4
 MOST_STEPS = 50_000
 NODES = 4_000
-"""How each task is measured: fresh playouts of a move; legal moves at most, or fewer, to keep the steps of all playouts
-within a limit; states that a search for true values may visit."""
+"""How each task is measured: the fresh playouts of a move, the maximum of measured moves (fewer if playouts are long),
+and the maximum of states in a search for true values."""
 GAMES = 20
 CUT_GAMES = 3
-"""How many random whole games are played, and how many of them are cut half-way."""
+"""The number of random whole games, and how many of them are stopped half-way."""
 MOST_CUT = 0.01
-"""The share of random games that may be longer than the most moves."""
+"""The largest share of random games that may exceed `max_moves`."""
 FEWEST_TASKS = 5
 """The fewest tasks for which the shares below are checked."""
 SIGNIFICANT = 0.05
@@ -40,9 +40,9 @@ LEAST_DIFFER = 0.4
 MOST_MISTAKES = 0.05
 """The largest share of tasks with known values whose best-paid move is a mistake."""
 MOST_FIXED = 0.5
-"""The share of tasks whose moves differ in which success may all the same be decided by the position."""
+"""The largest share of the tasks with different moves in which only the position may decide success."""
 LEAST_HALVES = 0.5
-"""The correlation of two halves of the playouts where the values' spread is as large as their noise."""
+"""The correlation of two halves of the playouts if the values' spread equals their noise."""
 
 
 class SignalChecks:
@@ -67,7 +67,7 @@ class SignalChecks:
         }
 
     def games_end(self, tasks: Sequence[Task], found: Found) -> str:
-        """Random whole games end by the rules within the most moves; a game that is cut pays somebody."""
+        """Random whole games end by the rules within `max_moves`, and a stopped game pays some player."""
         task = OpenSpielTask.of(tasks[0])
         game = load(task.case)
         most = task.manner.max_moves or game.max_moves
@@ -86,7 +86,7 @@ class SignalChecks:
         return f"{GAMES - cut} of {GAMES} random games end within {most} moves; {len(unfinished)} games were cut"
 
     def _cut(self, task: OpenSpielTask) -> list[Score]:
-        """The scores of a random game, if it is not over after the most moves of the task."""
+        """The scores of a random game that is not over after `max_moves`; None for a game that is."""
         session, random = self._start(task), generator("lint", "cut", task.id)
         while turns := session.turns():
             session.step({turn.seat: Reply(random.choice(turn.answers)) for turn in turns})
@@ -151,7 +151,7 @@ class SignalChecks:
 
 
 def _most_moves(game: Game) -> int:
-    """How many moves of each task are measured, by how long its playouts are."""
+    """The number of measured moves per task, which falls with the length of its playouts."""
     if game.solvable and not game.is_graded:
         return MOST_MOVES  # OpenSpiel plays them itself, which takes little time
     length = game.playout_moves or _length(game, 0, game.max_moves) or game.max_moves
@@ -159,7 +159,7 @@ def _most_moves(game: Game) -> int:
 
 
 def _length(game: Game, index: int, most: int) -> int | None:
-    """How many moves of all seats a random game takes; None if it is not over after so many."""
+    """The length of a random game in moves of all seats; None if it is not over after the limit."""
     random = generator("lint", "length", game.case, index)
     state, moves = game.spiel.new_initial_state(), 0
     while not state.is_terminal():

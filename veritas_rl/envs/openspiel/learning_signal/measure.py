@@ -23,15 +23,15 @@ from veritas_rl.errors import UserError
 from veritas_rl.seeding import digest, generator
 
 BATCHES = 16
-"""The playouts of a move are measured in so many batches of the same size, half of them in each half."""
+"""The number of equal batches into which the playouts of a move are divided, half of them in each half."""
 LEAST_SPREAD = 0.02
-"""Moves of a smaller spread do not differ, however surely: values lie in [0, 1]."""
+"""The smallest spread at which moves count as different, on the scale of values in [0, 1]."""
 EXACT_SOURCES = ("exact", "solved", "equilibrium")
-"""What a reward calls values that are no estimates."""
+"""The sources of values that are not estimates."""
 LENGTH_GAMES = 8
-"""How many games show how long a game goes on."""
+"""The number of games that estimate how long a game continues."""
 FAR = 1_000_000
-"""The number of a task that is not measured."""
+"""The number of a task that only fills the caches."""
 SAME = 1e-9
 """Values that differ by less are equal."""
 
@@ -41,7 +41,7 @@ Start = Callable[[OpenSpielTask], Session]
 
 
 def start_session(task: OpenSpielTask) -> Session:
-    """The session that a task is played in."""
+    """Start the session of a task."""
     return OpenSpielSession(task, load(task.case))
 
 
@@ -132,7 +132,7 @@ class TaskSignal:
 
 
 def measure_task(job: Job, start: Start = start_session) -> TaskSignal:
-    """Measure one task: the same in any process, but for `seconds`."""
+    """Measure one task. Only `seconds` differs between processes."""
     task = job.task
     game = load(task.case)
     _warm_up(task.replace(k=FAR), start)
@@ -195,7 +195,7 @@ def measure_task(job: Job, start: Start = start_session) -> TaskSignal:
 
 
 def _spread(count: int, most: int | None) -> list[int]:
-    """At most so many of the places from 0 to `count` - 1, evenly spread, the first and the last among them."""
+    """At most this many of the indices 0 to `count` - 1, evenly spread, including the first and the last."""
     if most is None or count <= most:
         return list(range(count))
     return [round(index * (count - 1) / (most - 1)) for index in range(most)]
@@ -203,7 +203,7 @@ def _spread(count: int, most: int | None) -> list[int]:
 
 @lru_cache(maxsize=256)
 def _warm_up(task: OpenSpielTask, start: Start) -> None:
-    """Let a process make what it makes once for a case, so that no task's time has it, by a task of the case."""
+    """Fill the caches of a case with an unmeasured task, so that no measured time includes them."""
     _asked(task, start)
     if is_exact(task.case):
         solver_of(task.case).values(load(task.case).spiel.new_initial_state())
@@ -230,7 +230,7 @@ def _asked(task: OpenSpielTask, start: Start) -> tuple[Turn, float]:
 
 
 def _paid(task: OpenSpielTask, seat: int, answers: Sequence[str], start: Start) -> list[Score]:
-    """What each of these legal answers of a single move is paid, by the session itself."""
+    """The session's reward for each of these legal answers of a single move."""
     scores = []
     for answer in answers:
         session = start(task)
@@ -254,7 +254,7 @@ def _solved(game: Game, state: State, actions: Sequence[int]) -> list[float]:
 def _fresh(
     game: Game, state: State, seat: int, actions: Sequence[int], playouts: int, task: OpenSpielTask
 ) -> statistics.Samples:
-    """Means of fresh playouts, of shape (actions, `BATCHES`), all with dice of their own."""
+    """Means of fresh playouts with independent random numbers, of shape (actions, `BATCHES`)."""
     size, question = playouts // BATCHES, Question.of(game, state, seat)
     rows = [
         [
@@ -267,7 +267,7 @@ def _fresh(
 
 
 def true_values(game: Game, state: State, nodes: int) -> Truth | None:
-    """The true values of the legal actions of whom a state asks; None where they are not known.
+    """The true values of the legal actions of the player to move; None if they are unknown.
 
     Args:
         game: The game.

@@ -30,11 +30,11 @@ COLUMNS: Mapping[str, str] = {
 }
 """The columns after the case, and what each shows."""
 FIRST_TABLE = 6
-"""How many of them stand in the first of two tables on a terminal."""
+"""The number of columns in the first of two tables on a terminal."""
 THIRDS_COLUMNS = ("forced", "differ", "false", "spread", "halves", "known", "mistakes", "fixed")
-"""What the table by thirds shows."""
+"""The columns of the table by thirds."""
 PRINTED_WIDTH = 130
-"""The least width of the tables where they are not printed to a terminal."""
+"""The minimum width of the tables if the output is not a terminal."""
 
 
 def cells_of(row: CaseSignal) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ def _number(value: float | None, digits: int) -> str:
 
 
 def overall(rows: Sequence[CaseSignal]) -> str:
-    """All cases together, in one line: each task counts once."""
+    """One line on all cases together, in which each task counts once."""
     tasks, differ = sum(row.whole.tasks for row in rows), sum(row.whole.differ for row in rows)
     forced = sum(row.whole.forced for row in rows)
     least = min(rows, key=lambda row: row.whole.share)
@@ -120,7 +120,7 @@ def _table(title: str, columns: Sequence[str]) -> Table:
 
 
 def text_of(rows: Sequence[CaseSignal], settings: Settings) -> str:
-    """What was measured, as JSON with a line break at the end."""
+    """The results as JSON with a line break at the end."""
     content = {"settings": asdict(settings), "cases": [row.to_dict() for row in rows]}
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
@@ -140,7 +140,7 @@ def read(path: Path) -> tuple[Settings, tuple[CaseSignal, ...]]:
 
 
 def measured_before(path: Path, settings: Settings) -> dict[str, CaseSignal]:
-    """The cases that a file has already, measured with the same settings; none where there is no file.
+    """The cases in a file, measured with the same settings; empty if there is no file.
 
     Raises:
         UserError: The file is no learning signal, or of other settings; the message says which.

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 FALSE_POSITIVE_RATE = 0.05
-"""How often the test may find a difference where there is none."""
+"""The largest false-positive rate of the test."""
 PERMUTATIONS = 999
 PERMUTED_AT_ONCE = 2_000_000
-"""How many numbers are held at a time, so that hundreds of moves fit into memory."""
+"""The number of values in memory at once, so that hundreds of moves fit."""
 ONE_SIDED = 1.645
 """The normal deviate that is exceeded with a probability of 5%."""
 ROUNDING = 1e-9
-"""Sums that differ by less, relative to their size, are equal: they were added in another order."""
+"""The relative difference below which sums are equal, because they may be added in another order."""
 
 Samples = NDArray[np.float64]
 """Independent measurements of the moves of a task, of shape (moves, batches)."""
