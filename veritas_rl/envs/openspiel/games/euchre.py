@@ -1,8 +1,8 @@
 """Euchre. Rules checked against OpenSpiel's `games/euchre/euchre.cc`.
 
-It is one deal. OpenSpiel's own resampling leaves the three cards that nobody holds, and the dealer's discard,
-where they are: it gives a search what its player cannot know. So that is done here, from the history: dealer, 20 cards
-dealt in turn, the upcard, and what the players did.
+The game is one deal. OpenSpiel's own resampling keeps the three cards that no player holds and the dealer's discard, so
+it reveals hidden information to a search. This file resamples from the history instead: the dealer, 20 cards dealt in
+turn, the upcard, and the actions of the players.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _SUIT_WORDS = ("clubs", "diamonds", "hearts", "spades")
 _PASS, _FIRST_SUIT, _ALONE, _PARTNER = 24, 25, 29, 30
 _JACK = 2
 _FIRST_MOVE = 22
-"""Where the bidding begins in a history: after the dealer, 20 cards and the upcard."""
+"""The index in a history at which the bidding begins: after the dealer, 20 cards and the upcard."""
 _SEATS = range(4)
 _RENAMINGS = tuple(
     table
@@ -47,7 +47,7 @@ _PLAYED = Cards(
 
 @dataclass(frozen=True)
 class _Deal:
-    """A deal as far as it has gone, read from a history.
+    """A deal so far, read from a history.
 
     Attributes:
         dealer: The dealer's seat.
@@ -55,7 +55,7 @@ class _Deal:
         upcard: The card turned up.
         bids: The seat and the action of each bid.
         trump: The trump suit, once it is named.
-        discard: The card that the dealer put away for the upcard.
+        discard: The card that the dealer discarded for the upcard.
         alone: The seat and the action of each answer to whether to play alone.
         tricks: Each trick as its seats and cards in order; the last one may be unfinished or empty.
         out: The seats that do not play, because their partners play alone.
@@ -201,7 +201,8 @@ class Euchre(Game):
         return _DISCARDED if seen.ordered and seen.discard is None else _PLAYED
 
     def sensible_action(self, state: State, random: Random) -> int:
-        """Names trump with three of them, discards the weakest card, seldom plays alone, and plays what wins tricks."""
+        """A bid with three trumps in hand, the weakest card as discard, rarely playing alone, and cards that win
+        tricks."""
         seen, legal, player = _read(tuple(state.history())), state.legal_actions(), state.current_player()
         if _ALONE in legal:
             return _ALONE if random.random() < 0.15 else _PARTNER
@@ -226,12 +227,12 @@ class Euchre(Game):
 
     @staticmethod
     def _trumps(seen: _Deal, player: int, suit: int) -> int:
-        """How many trumps a player would have in a suit; the upcard is the dealer's own in the first round."""
+        """The number of trumps a player would have in a suit; in the first round the upcard counts for the dealer."""
         cards = [*seen.dealt[player], *([seen.upcard] if player == seen.dealer and len(seen.bids) < 4 else [])]
         return sum(_suit(card, suit) == suit for card in cards)
 
     def margin(self, state: State, player: int) -> float:
-        """Tricks."""
+        """The lead in tricks."""
         if state.is_chance_node():  # the cards are not dealt yet
             return 0
         seen = _read(tuple(state.history()))
@@ -250,8 +251,8 @@ class Euchre(Game):
         return min(f"{' '.join(sorted(cards))}|{others}" for cards, others in renamed)
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
-        """The unseen cards, resampled uniformly over what leaves every play legal: the other hands, the dealer's
-        discard and the three left over."""
+        """Resample the unseen cards uniformly over the deals in which every play was legal: the other hands, the
+        dealer's discard and the three undealt cards."""
         seen = _read(tuple(state.history()))
         others = [seat for seat in _SEATS if seat != player]
         played = {seat: [card for trick in seen.tricks for who, card in trick if who == seat] for seat in _SEATS}
@@ -290,7 +291,7 @@ class Euchre(Game):
         return copy
 
     def _key(self, state: State, player: int) -> str:
-        """What a player knows, with the others named by their distance from the player."""
+        """The player's information, with the others named by their distance from the player."""
         seen = _read(tuple(state.history()))
         own = _name(seen.discard) if player == seen.dealer and seen.discard is not None else ""
         plays = [card for trick in seen.tricks for _, card in trick]
@@ -350,7 +351,7 @@ def _next(seat: int, out: tuple[int, ...]) -> int:
 
 
 def _suit(card: int, trump: int | None) -> int:
-    """The suit that a card counts as: the jack of the trumps' colour is a trump."""
+    """The effective suit of a card: the jack of the trumps' colour is a trump."""
     suit = card % 4
     return 3 - suit if card // 4 == _JACK and 3 - suit == trump else suit
 
@@ -361,7 +362,7 @@ def _winner(trick: tuple[tuple[int, int], ...], trump: int | None) -> int:
 
 
 def _strength(card: int, trump: int | None, led: int | None) -> tuple[bool, bool, int]:
-    """Which of two cards takes a trick in which a suit was led."""
+    """The rank of a card in a trick in which a suit was led; the highest takes it."""
     suit, rank = _suit(card, trump), card // 4
     if suit == trump and rank == _JACK:
         rank = 7 if card % 4 == trump else 6
@@ -369,7 +370,7 @@ def _strength(card: int, trump: int | None, led: int | None) -> tuple[bool, bool
 
 
 def _missing(seen: _Deal, seat: int) -> set[int]:
-    """The suits that a seat has shown to have none of."""
+    """The suits of which a seat has shown to have no card."""
     found = set()
     for trick in seen.tricks:
         for who, card in trick[1:]:

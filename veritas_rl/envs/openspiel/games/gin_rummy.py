@@ -1,8 +1,8 @@
 """Gin rummy. Rules checked against OpenSpiel's `games/gin_rummy/gin_rummy.cc` and `gin_rummy_utils.cc`.
 
-It is one hand. J, Q and K count 10. A knock, the laying down of melds and the laying off are single actions in a row.
-Melds have at most five cards: a longer run is laid as two. OpenSpiel's own resampling depends on the true hand,
-and leaves it in the history: neither that nor the search that uses it is used here.
+The game is one hand. J, Q and K count 10. Knocking, laying down melds and laying off are consecutive single actions.
+Melds have at most five cards, so a longer run is laid down as two. OpenSpiel's own resampling depends on the true hand
+and leaves it in the history, so neither it nor the search that uses it is used here.
 """
 
 from collections.abc import Callable, Sequence
@@ -133,7 +133,7 @@ class GinRummy(Game):
         return "\n".join(lines)
 
     def brief(self, state: State, player: int) -> str:
-        """Own cards; upcard and discard pile; what is known of the opponent's hand; stock, phase and melds laid."""
+        """Own cards; upcard and discard pile; known cards of the opponent; stock, phase and melds laid down."""
         seen = state.to_observation_struct(player)
         melds = [" ".join(meld) for seat in (player, 1 - player) for meld in seen.layed_melds[seat]]
         parts = [
@@ -159,11 +159,11 @@ class GinRummy(Game):
 
     @property
     def stakes(self) -> bool:
-        """A hand is played for points."""
+        """True, because a hand is played for points."""
         return True
 
     def margin(self, state: State, player: int) -> float:
-        """The own deadwood, less is better: the other's is hidden."""
+        """Minus the player's own deadwood, because the other's is hidden."""
         return -state.deadwood()[player]
 
     def information_key(self, state: State, player: int) -> str:
@@ -171,15 +171,15 @@ class GinRummy(Game):
         return f"{player} {self._cards(hand)} {events}"
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """Suits may be renamed: none is better than another."""
+        """Suits may be renamed, because they are equal."""
         hand, events = self._recall(state, player)
         cards = " ".join(hand)
         renamed = ((cards.translate(table).split(), _sorted_melds(events.translate(table))) for table in _RENAMINGS)
         return f"{player} {min(' '.join([*sorted(one), two]) for one, two in renamed)}"
 
     def sensible_action(self, state: State, random: Random) -> int:
-        """Takes the upcard if that leaves less deadwood, discards what leaves least, mostly knocks as soon as allowed,
-        lays down all melds and lays off what fits."""
+        """The upcard if it leaves less deadwood, the discard that leaves the least, usually a knock as soon as it is
+        allowed, all melds, and all cards that can be laid off."""
         legal, phase = state.legal_actions(), state.current_phase().name
         utils, hand = self._utils, state.hands()[state.current_player()]
         if phase in ("KNOCK", "LAYOFF"):
@@ -196,7 +196,7 @@ class GinRummy(Game):
         discards = [action for action in legal if action < _UPCARD]
         if not discards:
             return random.choice(legal)
-        # Of equal ones the dearest card.
+        # Among equal ones, the card with the most points.
         return min(
             discards,
             key=lambda card: (utils.min_deadwood([other for other in hand if other != card]), -min(card % 13, 9)),
@@ -233,8 +233,8 @@ class GinRummy(Game):
         return pyspiel.gin_rummy.GinRummyUtils(13, 4, self.parameters["hand_size"])
 
     def _recall(self, state: State, player: int) -> tuple[list[str], str]:
-        """The cards dealt to a player, and all that the player saw after that, in the order in which it happened: cards
-        by name, draws of a hidden card as X, other actions by letter."""
+        """The cards dealt to a player, and all later events that the player saw, in order: cards by name, draws of a
+        hidden card as X, other actions by letter."""
         size = self.parameters["hand_size"]
         steps: list[Any] = state.full_history()
         hand = [_card(step.action) for step in steps[player * size : (player + 1) * size]]
@@ -248,7 +248,7 @@ class GinRummy(Game):
                 events.append("USPK"[step.action - _UPCARD] if step.action < _MELDS else f"M{step.action}")
             drawer = step.player
         if any(event[0] == "M" for event in events):
-            # A meld's number says nothing of its suits: its cards do.
+            # The number of a meld does not show its suits, but its cards do.
             events = [_meld(state, event) if event[0] == "M" else event for event in events]
         return hand, " ".join(events)
 
@@ -262,7 +262,7 @@ class GinRummy(Game):
         return ", ".join(f"{card} ({names.get(last[card], 'first upcard')})" for card in pile)
 
     def _drawn(self, state: State) -> int:
-        """Upcards drawn after the first turn."""
+        """The upcards drawn after the first turn."""
         size = self.parameters["hand_size"]
         moves = [step.action for step in state.full_history()[2 * size + 1 :] if step.player >= 0]
         first = moves[:1] == [_UPCARD] or moves[:2] == [_PASS, _UPCARD]
@@ -289,7 +289,7 @@ def _card(action: int) -> str:
 
 
 def _sorted_melds(events: str) -> str:
-    """The events with the cards of each meld in one order, whatever their suits are called."""
+    """The events with the cards of each meld in an order that does not depend on the names of suits."""
     if "M" not in events:
         return events
     parts = events.split()

@@ -2,7 +2,7 @@
 
 Oddities of OpenSpiel: a simple ko is forbidden, but any other repetition of an earlier position is allowed and ends the
 game as a draw; every game ends after `max_game_length` moves, by default twice the number of points; handicap stones
-have places on the 19 x 19 board alone, so games with them are not described here.
+have places only on the 19 x 19 board, so games with them are not described here.
 """
 
 from typing import ClassVar
@@ -102,8 +102,8 @@ class Go(Game):
         return -black if player else black
 
     def information_key(self, state: State, player: int) -> str:
-        """The board with the points closed to the mover, the moves so far, and the set of earlier positions, which
-        may not come again without ending the game."""
+        """The board with the points closed to the mover, the number of moves, and the set of earlier positions, because
+        repeating one ends the game."""
         earlier, replayed = set(), self.spiel.new_initial_state()
         for action in state.history():
             earlier.add(replayed.observation_string(0).split("\n", 1)[1])  # the first line counts the moves
@@ -115,8 +115,8 @@ class Go(Game):
         return self.information_key(state, state.current_player())
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """The board and the points closed to the mover. How the board came about is left out, so that boards that
-        look alike are of one class."""
+        """The board and the points closed to the mover. The history is left out, so that equal boards belong to one
+        class."""
         return "xo"[player] + least_image(self._marked(state), self._size, self._size)
 
     @property
@@ -131,11 +131,11 @@ class Go(Game):
         return [line[-self._size :].translate(_MARKS) for line in lines]
 
     def _cells(self, state: State) -> str:
-        """One sign for each action but the pass."""
+        """One sign for each point, in the order of actions."""
         return "".join(reversed(self._rows(state)))
 
     def _closed(self, state: State) -> list[int]:
-        """The empty points where the mover may not play, for lack of liberties or because of a ko."""
+        """The empty points where the mover may not play, because of suicide or a ko."""
         legal = set(state.legal_actions())
         return [action for action, cell in enumerate(self._cells(state)) if cell == "." and action not in legal]
 
@@ -149,8 +149,8 @@ class Go(Game):
         return state.history()[-1:] == [self._size**2]
 
     def _repeats(self, state: State, player: int) -> list[int]:
-        """The legal moves that bring back an earlier position. Only a point where the mover had a stone before, which
-        was captured since, can do that."""
+        """The legal moves that repeat an earlier position. They are on points where the mover had a stone that was
+        captured since."""
         played = {step.action for step in state.full_history() if step.player == player} - {self._size**2}
         found = []
         for action in sorted(played.intersection(state.legal_actions())):

@@ -1,7 +1,7 @@
 """Goofspiel. Rules checked against OpenSpiel's `games/goofspiel/goofspiel.cc`.
 
-All players bid at once. The last round is no decision: OpenSpiel plays the last cards itself. With `imp_info` a player
-learns who won a round, and never with which card.
+All players bid at once. OpenSpiel plays the last round itself, because no choice is left. With `imp_info` a player
+learns the winner of a round but not the winning card.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -108,7 +108,7 @@ class Goofspiel(Game):
         return f"card {action + 1}"
 
     def number(self, action: int) -> int:
-        """A card's value, so that a bare number can mean nothing but that card."""
+        """The value of a card, so that a bare number always means that card."""
         return action + 1
 
     def action(self, number: int) -> int:
@@ -121,7 +121,7 @@ class Goofspiel(Game):
         return _NOTATION
 
     def margin(self, state: State, player: int) -> float:
-        """Points of the prizes won, per card of the game."""
+        """The lead in points of the prizes won, divided by the number of cards."""
         prizes, (mine, theirs), cards = *self._actions(state, player), self.parameters["num_cards"]
         lead = sum([((a > b) - (a < b)) * (prize + 1) for prize, a, b in zip(prizes, mine, theirs, strict=False)])
         if state.is_terminal() and len(mine) == cards - 1:  # the last round is in no history: what is left is played
@@ -143,7 +143,7 @@ class Goofspiel(Game):
         return str(state) if self.parameters["imp_info"] else self._open_key(state)
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
-        """The other player's bids drawn uniformly among all that win, lose and tie the same rounds.
+        """Resample the other player's bids uniformly among those that win, lose and tie the same rounds.
 
         Raises:
             pyspiel.SpielError: No bids fit, which the rules exclude.
@@ -179,8 +179,8 @@ class Goofspiel(Game):
         return turned, [(a + 1, b + 1) for a, b in zip(*bids, strict=True)]
 
     def _actions(self, state: State, player: int) -> tuple[Sequence[int], tuple[Sequence[int], Sequence[int]]]:
-        """The prizes and the bids of a player and of the other one, counted from 0: the prizes turned up so far, or all
-        of them where their order is fixed."""
+        """The prizes and the bids of a player and of the other one, counted from 0. Prizes are those turned up so far,
+        or all if their order is fixed."""
         history, order = state.history(), self.parameters["points_order"]
         if order == "random":
             return history[0::3], (history[1 + player :: 3], history[2 - player :: 3])
@@ -205,15 +205,15 @@ class Goofspiel(Game):
 
 
 Results = tuple[tuple[int, int], ...]
-"""Of each round the own bid, and 1 if the other's was higher, 0 if it was equal, -1 if it was lower."""
+"""For each round the own bid, and 1 if the other's was higher, 0 if it was equal, -1 if it was lower."""
 
 
 def _draw_bids(cards: int, results: Results, uniform: Callable[[], float]) -> list[int]:
-    """The other's bid of each round, uniformly among all that fit.
+    """The other's bid of each round, uniformly among all consistent bids.
 
-    The cards are dealt out from 1 upwards. `pool` are those that no round has taken yet, `above` the rounds that wait
-    for a card higher than the own bid; a round for a card lower than the own bid takes it from the pool when that bid's
-    value is reached. Each choice has the weight of the completions that it leaves.
+    Cards are assigned in ascending order from 1. `pool` holds the cards without a round, and `above` counts the rounds
+    that need a card higher than the own bid. A round that needs a lower card takes it from the pool when the value of
+    the own bid is reached. Each choice is weighted by the number of completions that remain.
 
     Raises:
         pyspiel.SpielError: Nothing fits.
@@ -245,7 +245,7 @@ def _draw_bids(cards: int, results: Results, uniform: Callable[[], float]) -> li
 
 @lru_cache(maxsize=100_000)
 def _completions(signs: tuple[int | None, ...], card: int, pool: int, above: int) -> int:
-    """In how many ways the cards from `card` on can be dealt out."""
+    """The number of ways to assign the cards from `card` on."""
     if card > len(signs):
         return int(above == 0)
     sign = signs[card - 1]

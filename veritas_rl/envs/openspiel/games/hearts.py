@@ -1,9 +1,9 @@
 """Hearts. Rules checked against OpenSpiel's `games/hearts/hearts.cc`.
 
-It is one deal. With `pass_cards=False` OpenSpiel still draws among all four directions, and cards are passed all the
-same: its chance outcomes do not look at that parameter. Its observation struct shows a player who has not yet passed
-what is being passed to him, and its own resampling forgets who has shown which suits to be missing; so both are
-done here, from the history: pass direction, 52 cards dealt in turn, three cards passed by each, and the play.
+The game is one deal. With `pass_cards=False` OpenSpiel still draws one of all four directions, and cards are passed,
+because its chance outcomes ignore that parameter. Its observation struct shows a player the incoming cards before the
+player has passed, and its own resampling ignores which suits players lack. So this file does both from the history:
+pass direction, 52 cards dealt in turn, three cards passed by each player, and the play.
 """
 
 from collections.abc import Callable
@@ -28,10 +28,10 @@ _PLAYED = Cards({"play": "", "lead": ""})
 
 @dataclass(frozen=True)
 class _Deal:
-    """A deal as far as it has gone, read from a history.
+    """A deal so far, read from a history.
 
     Attributes:
-        direction: How many seats further cards are passed; 0 where none are.
+        direction: The number of seats by which cards are passed on; 0 for no passing.
         dealt: The cards that each seat was dealt.
         passed: The cards that each seat has passed on so far.
         tricks: Each trick as its leader and its cards in order; the last one may be unfinished or empty.
@@ -47,7 +47,7 @@ class _Deal:
         return not self.direction or all(len(cards) == 3 for cards in self.passed)
 
     def received(self, seat: int) -> tuple[int, ...]:
-        """What a seat got from the other side of the pass, once all have passed."""
+        """The cards that a seat receives, once all have passed."""
         return self.passed[(seat - self.direction) % 4] if self.direction and self.playing else ()
 
     def plays(self) -> list[tuple[int, int]]:
@@ -164,9 +164,9 @@ class Hearts(Game):
         return _PLAYED if _read(tuple(state.history())).playing else _PASSED
 
     def sensible_action(self, state: State, random: Random) -> int:
-        """Passes high cards, ducks, and throws away what costs points."""
+        """High cards to pass; in tricks, cards that lose, and cards that cost points where another suit was led."""
         seen, legal = _read(tuple(state.history())), state.legal_actions()
-        if random.random() < 0.1:  # not everybody sees it alike
+        if random.random() < 0.1:  # players judge cards differently
             return random.choice(legal)
         if not seen.playing:
             return max(legal, key=_danger)
@@ -184,7 +184,7 @@ class Hearts(Game):
         return max(safe) if len(cards) == 3 else min(safe)
 
     def margin(self, state: State, player: int) -> float:
-        """How many points fewer a player has taken than the others have on average."""
+        """The mean points of the others minus the player's points."""
         over, returns = state.is_terminal(), state.returns()
         points = [-returns[seat] if over else state.points(seat) for seat in _SEATS]
         return (sum(points) - 4 * points[player]) / 3
@@ -193,7 +193,7 @@ class Hearts(Game):
         return f"{player} {self.symmetry_key(state, player)}"
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """All seats have the same problem: players are named by how far to the left they sit."""
+        """All seats have the same problem, so players are named by their distance to the left."""
         seen = _read(tuple(state.history()))
         first = (seen.tricks[0][0] - player) % 4 if seen.tricks else "-"
         parts = [
@@ -206,10 +206,11 @@ class Hearts(Game):
         return "/".join(parts)
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
-        """What is not known, resampled: uniformly over the hands that fit the play, and over what others passed.
+        """Resample the hidden cards: uniformly over the hands that are consistent with the play, and over the cards
+        that others passed.
 
-        A hand fits if each of its plays was legal: it has no card of a suit that was not followed, and none that a
-        player must have lacked who led a heart too early or gave points to the first trick.
+        A hand is consistent if each of its plays was legal: it has no card of a suit that was not followed, and no card
+        that would have forbidden leading a heart early or playing points in the first trick.
         """
         seen = _read(tuple(state.history()))
         others = [seat for seat in _SEATS if seat != player]
@@ -237,7 +238,7 @@ class Hearts(Game):
     def _redeal(
         self, seen: _Deal, player: int, uniform: Callable[[], float]
     ) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-        """The cards dealt to each seat and passed by it, drawn for the play that was seen."""
+        """The cards dealt to each seat and passed by it, drawn consistent with the play."""
         others = [seat for seat in _SEATS if seat != player]
         played = {seat: [card for who, card in seen.plays() if who == seat] for seat in _SEATS}
         own = {*seen.dealt[player], *seen.received(player)}
@@ -262,7 +263,7 @@ class Hearts(Game):
         return dealt, passed
 
     def _barred(self, seen: _Deal) -> list[set[int]]:
-        """The cards that each seat cannot hold any more, because a play of its would have been illegal."""
+        """The cards that each seat cannot hold, because one of its plays would have been illegal."""
         barred: list[set[int]] = [set() for _ in _SEATS]
         on = self.parameters
         points = {card for card in range(52) if card % 4 == _HEARTS} | {_QUEEN_OF_SPADES}
@@ -316,7 +317,7 @@ def _winner(leader: int, cards: tuple[int, ...]) -> int:
 
 
 def _danger(card: int) -> tuple[int, int]:
-    """Which of two cards one would rather be rid of."""
+    """How much a player wants to get rid of a card."""
     if card == _QUEEN_OF_SPADES:
         return 3, 0
     return (2 if card % 4 == _SPADES and card > _QUEEN_OF_SPADES else 1 if card % 4 == _HEARTS else 0), card // 4

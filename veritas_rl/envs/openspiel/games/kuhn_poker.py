@@ -11,7 +11,7 @@ _UNOPENED = Words({"check": "pass", **{f"bet{chip}": "bet" for chip in _CHIP}})
 _CALLED = Words(
     {"fold": "pass", "call": "bet", **{f"{word}{chip}": "bet" for word in ("bet", "call") for chip in _CHIP}}
 )
-"""What passing and betting are usually called before and after the first bet."""
+"""The usual words for passing and betting, before and after the first bet."""
 
 
 class KuhnPoker(Game):
@@ -23,7 +23,7 @@ class KuhnPoker(Game):
 
     @property
     def stakes(self) -> bool:
-        """Chips are played for: to lose one by folding is better than to lose two."""
+        """True, because the game is played for chips: losing one by folding is better than losing two."""
         return True
 
     def rules(self) -> str:
@@ -59,6 +59,6 @@ class KuhnPoker(Game):
         return self.brief(state, player)
 
     def _seen(self, state: State, player: int) -> tuple[str, list[int]]:
-        """The player's card, and everybody's actions."""
+        """The player's card, and the actions of all players."""
         history = state.history()
         return card_rank(history[player], self.players + 1), history[self.players :]

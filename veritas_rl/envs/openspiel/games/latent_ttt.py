@@ -1,7 +1,7 @@
 """Latent tic-tac-toe. Rules checked against OpenSpiel's `games/latent_ttt/latent_ttt.cc`.
 
-A choice is hidden from the opponent until the opponent has made the next one, so exactly one choice is unknown to who
-is asked. OpenSpiel cannot resample it; this file resamples that choice.
+A choice is hidden from the opponent until the opponent's next choice, so the player to move does not know exactly one
+choice. OpenSpiel cannot resample it; this file resamples that choice.
 """
 
 from collections.abc import Callable
@@ -82,7 +82,7 @@ class LatentTicTacToe(Game):
 
     @staticmethod
     def _choices(state: State) -> list[tuple[str, int]]:
-        """All choices but the last, which who is asked does not know: the mark and the cell."""
+        """The mark and the cell of all choices except the last, which the player to move does not know."""
         return [("xo"[step.player], step.action) for step in state.full_history()[:-1]]
 
     @staticmethod

@@ -1,7 +1,7 @@
 """Leduc poker. Rules checked against OpenSpiel's `games/leduc_poker/leduc_poker.cc`.
 
-The game is Southey et al., "Bayes' Bluff: Opponent Modelling in Poker" (UAI 2005). Only ranks are compared, so
-renaming the two suits of any rank leaves a player's problem as it is.
+The game is Southey et al., "Bayes' Bluff: Opponent Modelling in Poker" (UAI 2005). Only ranks are compared, so renaming
+the two suits of a rank does not change a player's problem.
 """
 
 from typing import ClassVar
@@ -13,7 +13,7 @@ _MOVES = ("fold", "call", "raise")
 _FOLD = 0
 _NOTHING_TO_MATCH = Words({"check": "call", "bet": "raise"})
 _TO_MATCH = Words({"reraise": "raise", "re raise": "raise"})
-"""What calling and raising are usually called where there is no stake to match, and where there is."""
+"""The usual words for calling and raising, without and with a stake to match."""
 
 
 class LeducPoker(Game):
@@ -28,7 +28,7 @@ class LeducPoker(Game):
 
     @property
     def stakes(self) -> bool:
-        """Chips are played for: to lose one by folding is better than to lose two."""
+        """True, because the game is played for chips: losing one by folding is better than losing two."""
         return True
 
     def rules(self) -> str:

@@ -1,6 +1,6 @@
 """Liar's dice. Rules checked against OpenSpiel's `games/liars_dice/liars_dice.cc`.
 
-It is a single round for two: nobody loses dice, and the highest face is wild, for bids of itself as of any other.
+The game is a single round for two players. No dice are lost, and the highest face is wild, also in bids of that face.
 """
 
 from collections.abc import Callable
@@ -48,7 +48,7 @@ class LiarsDice(Game):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """And the bids."""
+        """The bids, in addition."""
         bids = range(self.spiel.num_distinct_actions())
         return (*super().words, *[f" {self._name(action)}" for action in bids])
 
@@ -62,12 +62,12 @@ class LiarsDice(Game):
         return f"{player} {self.brief(state, player)}"
 
     def sensible_action(self, state: State, random: Random) -> int:
-        """Doubts a bid that the own dice make unlikely, else raises it a little, mostly in a face that it has."""
+        """ "liar" to a bid that the own dice make unlikely, else a slightly higher bid, usually of a face in hand."""
         legal, dice = state.legal_actions(), self._dice(state, state.current_player())
         sides, liar = self.parameters["dice_sides"], self.parameters["numdice"] * 2 * self.parameters["dice_sides"]
 
         def missing(action: int) -> int:
-            """How many dice of the other player a bid needs."""
+            """The number of the other player's dice that a bid needs."""
             quantity, face = map(int, self._name(action).split("x"))
             return quantity - sum(die in (face, sides) for die in dice)
 
@@ -78,7 +78,7 @@ class LiarsDice(Game):
         return liar if liar in legal else min(bids)
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
-        """The other player's dice, resampled uniformly: bids may be lies, so none of them excludes a roll."""
+        """Resample the other player's dice uniformly. Bids may be lies, so they exclude no roll."""
         dice, sides = self.parameters["numdice"], self.parameters["dice_sides"]
         copy = self.spiel.new_initial_state()
         for step, action in enumerate(state.history()):

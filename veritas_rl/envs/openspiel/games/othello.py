@@ -15,8 +15,8 @@ _NOTATION = Cells(words={"i pass": "pass", "pass turn": "pass"})
 
 
 class Othello(Game):
-    """Cells are named by column letter and row number from the top left: action 8 * row + column. Passing is an
-    action of its own, legal only where it is the only one."""
+    """Cells are named by column letter and row number from the top left: action 8 * row + column. Passing is an action,
+    legal only if no other action is."""
 
     default_cases: ClassVar = ("othello",)
     screening_moves: ClassVar = 800
@@ -54,7 +54,7 @@ class Othello(Game):
         return _NOTATION
 
     def margin(self, state: State, player: int) -> float:
-        """Discs by the worth of their cells: before the end the number of discs alone says little, corners much."""
+        """The lead in discs, weighted by cell. Before the end corners matter more than the number of discs."""
         cells = "".join(self._rows(state))
         ahead = sum(worth * ((cell == "x") - (cell == "o")) for cell, worth in zip(cells, _WORTHS, strict=True))
         return -ahead if player else ahead

@@ -1,6 +1,6 @@
 """Oware. Rules checked against OpenSpiel's `games/oware/oware.cc`.
 
-The game ends when a position comes again, so what a player decides on holds all positions since the last capture.
+A repeated position ends the game, so the information state contains all positions since the last capture.
 OpenSpiel raises an error at move 1000; random games of these sizes end before move 500.
 """
 
@@ -65,7 +65,7 @@ class Oware(Game):
         return "\n".join(lines)
 
     def brief(self, state: State, player: int) -> str:
-        """The seeds in the order of sowing from the player's own first house, and the own captures first."""
+        """The seeds in the order of sowing from the player's own first house; the captures, the player's own first."""
         seeds, score = self._board(state)
         if player:
             seeds, score = seeds[self._houses :] + seeds[: self._houses], score[::-1]
@@ -83,7 +83,7 @@ class Oware(Game):
         return _NOTATION
 
     def margin(self, state: State, player: int) -> float:
-        """Captured seeds."""
+        """The lead in captured seeds."""
         score = self._board(state)[1]
         return score[player] - score[1 - player]
 
@@ -100,13 +100,12 @@ class Oware(Game):
 
     @staticmethod
     def _board(state: State) -> tuple[list[int], list[int]]:
-        """The seeds of all houses in the order of sowing, and what the players have captured."""
+        """The seeds of all houses in the order of sowing, and the captures of the players."""
         _, score, seeds = state.observation_string(0).split("|")
         return list(map(int, seeds.split())), list(map(int, score.split()))
 
     def _repeating(self, state: State, boards: Sequence[str]) -> list[int]:
-        """The legal actions after which one of the boards since the last capture comes again, with the same player to
-        move."""
+        """The legal actions that repeat a board since the last capture with the same player to move."""
         if state.is_terminal():
             return []
         seen = {(board.split(" | ")[0], board.split(" | ")[2]) for board in boards}
@@ -129,7 +128,7 @@ class Oware(Game):
         while place in theirs and board[place] in (2, 3):
             captured += board[place]
             place -= 1
-        # To take all seeds of the opponent is no capture.
+        # A move that would take all seeds of the opponent captures nothing.
         return "" if captured and captured < sum(board[other] for other in theirs) else " ".join(map(str, board))
 
     def _since_capture(self, state: State) -> tuple[list[int], list[str]]:

@@ -1,7 +1,8 @@
 """Phantom tic-tac-toe. Rules checked against OpenSpiel's `games/phantom_ttt/phantom_ttt.cc`.
 
-Nobody sees the opponent's marks but those that an own try has met. OpenSpiel cannot resample it: this file goes through
-the opponent's lines of play that fit what a player knows, and draws one of them by how likely random play makes it.
+A player sees only those marks of the opponent that an own try has met. OpenSpiel cannot resample it, so this file
+enumerates the opponent's lines of play that are consistent with a player's information, and draws one by its
+probability under random play.
 """
 
 from bisect import bisect_right
@@ -18,7 +19,7 @@ from veritas_rl.envs.openspiel.games.tic_tac_toe import cell_name, draw
 from veritas_rl.envs.openspiel.notation import Cells, Notation
 
 _LINES = (0o7, 0o70, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124)
-"""The winning lines, as sets of cells: a bit each."""
+"""The winning lines, as bit masks of cells."""
 _FULL = 0o777
 
 Known = tuple[tuple[int, bool] | None, ...]
@@ -81,8 +82,8 @@ class PhantomTicTacToe(Game):
         return min(_key(player, known, image) for image in symmetries(3, 3))
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
-        """A line of play that fits what the player knows, the opponent's failed tries and their order included, drawn
-        with its probability where the opponent tries cells uniformly at random."""
+        """Draw a consistent line of play, with the opponent's failed tries and their order, by its probability if the
+        opponent tries cells uniformly at random."""
         line = _Lines(self._known(state, player), self._counted, self._again, player)
         copy = self.spiel.new_initial_state()
         for action in line.draw(uniform):
@@ -111,15 +112,15 @@ class PhantomTicTacToe(Game):
 
 
 def _key(player: int, known: Known, image: tuple[int, ...] | range) -> str:
-    """What a player knows, with every cell replaced by its image."""
+    """The player's information, with every cell replaced by its image."""
     return str(player) + "".join(
         ["?" if step is None else f"{image[step[0]]}{'+' if step[1] else '-'}" for step in known]
     )
 
 
 class _Node(NamedTuple):
-    """A moment of a line of play: the next entry of what is known, the cells with the player's and the opponent's
-    marks, those where the opponent met a mark, and whose turn it is."""
+    """A point in a line of play: the next entry of the player's information, the cells with the player's and the
+    opponent's marks, the cells where the opponent met a mark, and whose turn it is."""
 
     place: int = 0
     mine: int = 0
@@ -130,13 +131,13 @@ class _Node(NamedTuple):
 
 @lru_cache(maxsize=64)  # a search draws many lines for one decision
 class _Lines:
-    """The lines of play that fit what a player knows who is asked.
+    """The lines of play that are consistent with the information of the player to move.
 
     Args:
-        known: What the player knows.
+        known: The player's information.
         counted: Whether `known` holds the opponent's tries.
-        again: Whether a player who met a mark goes on.
-        player: Who knows it.
+        again: Whether a player who met a mark tries again.
+        player: The player.
     """
 
     def __init__(self, known: Known, counted: bool, again: bool, player: int) -> None:
@@ -150,7 +151,7 @@ class _Lines:
         """The actions of one line, by the line's probability.
 
         Raises:
-            pyspiel.SpielError: No line fits.
+            pyspiel.SpielError: No line is consistent.
         """
         node, line = self.root, []
         while node.their_turn or node.place < len(self.known):
@@ -164,15 +165,15 @@ class _Lines:
         return line
 
     def _weight(self, node: _Node) -> float:
-        """The probability that the opponent's random tries from here on fit what the player knows. The player's own
-        choices count for nothing: they are the same in every line."""
+        """The probability that the opponent's further random tries are consistent with the player's information. The
+        player's own choices are the same in every line, so they do not count."""
         if not node.their_turn and node.place == len(self.known):
             return 1.0
         fitting = sum(self.weight(child) for _, child in self._steps(node))
         return fitting / (9 - (node.theirs | node.met).bit_count()) if node.their_turn else fitting
 
     def _steps(self, node: _Node) -> Iterator[tuple[int, _Node]]:
-        """The tries that may come next, in the actions' order, and what they lead to."""
+        """The possible next tries, in the order of actions, and the points they lead to."""
         place, mine, theirs, met, their_turn = node
         step = self.known[place] if place < len(self.known) else None
         if not their_turn:

@@ -58,7 +58,7 @@ class Pig(Game):
         return _NOTATION
 
     def margin(self, state: State, player: int) -> float:
-        """Points more than the best other player has, those of a turn that goes on counted in full."""
+        """The lead in points over the best other player; points of an unfinished turn count in full."""
         scores, turn = self._points(state)
         if state.current_player() >= 0:
             scores[state.current_player()] += turn
@@ -68,7 +68,7 @@ class Pig(Game):
         return f"{player} {self._moves(state)} {self.brief(state, player)}"
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """All seats have the same problem. The moves made are left out: the horizon is far away in nearly all games."""
+        """All seats have the same problem. The number of moves is left out, because few games reach the horizon."""
         return self.brief(state, player)
 
     def state_key(self, state: State) -> str:
@@ -83,7 +83,7 @@ class Pig(Game):
 
     @staticmethod
     def _moves(state: State) -> int:
-        """Decisions so far: each roll is followed by what chance rolled."""
+        """The number of decisions so far, without the chance outcome after each roll."""
         history, moves, step = state.history(), 0, 0
         while step < len(history):
             moves, step = moves + 1, step + (2 if history[step] == 0 else 1)

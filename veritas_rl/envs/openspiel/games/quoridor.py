@@ -23,13 +23,13 @@ _NOTATION = Placed(
     alone="to|move to|go to|pawn|pawn to|move pawn to|cell",
 )
 _PAWN_SHARE = 0.7
-"""How often a player with some sense moves the pawn."""
+"""The probability that `sensible_action` moves the pawn."""
 
 
 @dataclass(frozen=True)
 class _Board:
-    """What stands on a board: each player's cell (column, row) from the top left, walls in hand, and the walls built,
-    as (column, row, kind), sorted."""
+    """A position: each player's cell (column, row) from the top left, the walls in hand, and the walls on the board as
+    (column, row, kind), sorted."""
 
     pawns: tuple[tuple[int, int], tuple[int, int]]
     hand: tuple[int, int]
@@ -107,7 +107,7 @@ class Quoridor(Game):
         return _NOTATION
 
     def margin(self, state: State, player: int) -> float:
-        """Distance: how many more moves the other's shortest way has, pawns not counted as obstacles."""
+        """The lead in moves on the shortest way to the goal, without pawns as obstacles."""
         board, size = self._board(state), self._size
         blocked = set()
         for column, row, kind in board.walls:
@@ -129,7 +129,7 @@ class Quoridor(Game):
         return distances[1 - player] - distances[player]
 
     def sensible_action(self, state: State, random: Random) -> int:
-        """Mostly the pawn's move that shortens its way most, else the best of a few walls."""
+        """Usually the pawn move that shortens the own way most, else the best of a few walls."""
         actions, player = state.legal_actions(), state.current_player()
         pawn = [action for action in actions if not self._is_wall(action)]
         walls = [action for action in actions if self._is_wall(action)]
@@ -149,8 +149,7 @@ class Quoridor(Game):
         return self.information_key(state, state.current_player())
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """The board or its mirror image, column a for the last one. The number of moves is left out, so that boards
-        that look alike are of one class."""
+        """The board or its mirror image. The number of moves is left out, so that equal boards belong to one class."""
         board, end = self._board(state), self._size - 1
         mirrored = _Board(
             ((end - board.pawns[0][0], board.pawns[0][1]), (end - board.pawns[1][0], board.pawns[1][1])),

@@ -1,8 +1,8 @@
 """Klondike solitaire, for one player. Rules checked against OpenSpiel's `games/solitaire/solitaire.cc`.
 
-The waste lies open, and every third card of it can be played. A card that lies face down has no face until it is turned
-up, when chance gives it one, so nothing is hidden from the player that OpenSpiel's state holds. OpenSpiel means to bar
-moves that lead back to an earlier position, but 2.0.2 never does.
+The waste lies open, and every third card of it can be played. OpenSpiel's state does not contain the face-down cards:
+chance chooses a card when it is turned up. So nothing in the state is hidden from the player. OpenSpiel intends to
+forbid moves back to an earlier position, but 2.0.2 never does.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,16 +13,16 @@ from veritas_rl.envs.openspiel.notation import Notation, Piles
 
 _SUITS = str.maketrans("♠♥♣♦", "shcd")
 _IMAGES = ("shcd", "chsd", "sdch", "cdsh", "hsdc", "hcds", "dshc", "dchs")
-"""The renamings of suits that keep alike what is of one colour: the images of s, h, c and d."""
+"""The renamings of suits that preserve which suits share a colour: the images of s, h, c and d."""
 _POINTS = "A 100, 2 90, 3 80, 4 70, 5 60, 6 50, 7 40, 8 30, 9 20, T, J, Q and K 10 each"
 _DEALT = 31
-"""Cards that are turned up, each a step, before the first decision."""
+"""The number of chance steps, one per card turned up, before the first decision."""
 _NOTATION = Piles()
 
 
 class _Table(NamedTuple):
-    """What lies on the table: the waste, the top card of each suit's foundation, and in each column that is not empty
-    the number of cards that lie face down and the cards that lie face up."""
+    """A position: the waste, the top card of each suit's foundation, and for each non-empty column the number of
+    face-down cards and the face-up cards."""
 
     waste: list[str]
     foundations: dict[str, str]
@@ -94,8 +94,7 @@ class Solitaire(Game):
         return f"{self.brief(state, player)} {self._points(state)}"
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """What lies on the table and the steps that are left, up to names of suits; the points so far change no
-        decision."""
+        """The position and the remaining steps, up to names of suits. The points so far do not affect decisions."""
         table = self._table(state)
         cards = "\n".join([" ".join(table.waste), *self._columns(table)])
         tops = {suit: top[:-1] for suit, top in table.foundations.items()}
@@ -107,7 +106,7 @@ class Solitaire(Game):
         return f"{self._left(state)} {min(found)}"
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
-        """The state itself: what lies face down is not decided yet."""
+        """The state itself, because face-down cards are not drawn yet."""
         return state.clone()
 
     def _left(self, state: State) -> int:

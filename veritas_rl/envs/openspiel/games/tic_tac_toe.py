@@ -45,8 +45,8 @@ class TicTacToe(Game):
         return draw(self._cells(state))
 
     def brief(self, state: State, player: int) -> str:
-        """The board with an own sign in each cell: a to i for the player's marks, A to I for the other's, and the
-        action's number where it is empty. A small model reads signs long before it reads places."""
+        """The board with a different sign in each cell: a to i for the player's marks, A to I for the other's, and the
+        action's number in empty cells. A small model learns to read signs long before it learns to read grids."""
         cells = enumerate(self._cells(state).replace("\n", ""))
         mine = self.role(player)
         signs = [str(i) if cell == "." else "abcdefghi"[i] if cell == mine else "ABCDEFGHI"[i] for i, cell in cells]

@@ -1,4 +1,4 @@
-"""Cards that a player with some sense would choose in a game of tricks."""
+"""The cards of a sensible player in trick-taking games."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -14,15 +14,15 @@ def choose_card(
     last: bool,
     random: Random,
 ) -> int:
-    """A card for a player who wants tricks: the weakest unless it can win the trick from the other side.
+    """The card of a player who wants tricks: the weakest, unless a card can win the trick from the other side.
 
     Args:
         cards: The legal cards.
-        strength: Which of two cards takes the trick.
-        best: The card that takes the trick so far; None for the lead.
+        strength: The rank of a card in the trick; the highest takes it.
+        best: The winning card so far; None for the lead.
         partner_wins: Whether the partner played it.
-        last: Whether nobody plays after this player.
-        random: Chooses between what is about as good.
+        last: Whether this player plays last in the trick.
+        random: Chooses among nearly equal cards.
     """
     ordered = sorted(cards, key=strength)
     if best is None:

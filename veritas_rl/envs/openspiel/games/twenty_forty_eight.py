@@ -1,8 +1,8 @@
 """2048, for one player. Rules checked against OpenSpiel's `games/twenty_forty_eight/2048.cc`.
 
-Only moves that change the board are legal, and the game ends with the first tile of 2048. A bug of OpenSpiel 2.0.2 is
-stated as a rule: what was joined in the last move still counts as joined when the next legal moves are looked for, so a
-move that would do nothing but join something to it is missing.
+Only moves that change the board are legal, and the game ends with the first tile of 2048. The prompt states a bug of
+OpenSpiel 2.0.2 as a rule: tiles that were merged in the last move still count as merged when the next legal moves are
+computed, so a move that would only merge another tile with one of them is missing.
 """
 
 from collections.abc import Sequence
@@ -59,18 +59,19 @@ class TwentyFortyEight(Game):
         return _MOVES[action]
 
     def measures(self, state: State, player: int) -> dict[str, float]:
-        """The sum of what was scored, and the highest tile."""
+        """The score, and the highest tile."""
         return {"points": float(self._score(state)), "highest_tile": float(max(map(max, self._rows(state))))}
 
     def notation(self, state: State, player: int) -> Notation:
         return _NOTATION
 
     def information_key(self, state: State, player: int) -> str:
-        legal = "".join(map(str, state.legal_actions()))  # the board alone does not show which moves are barred
+        legal = "".join(map(str, state.legal_actions()))  # the board does not show which moves are missing
         return f"{self.brief(state, player)} {legal} {self._score(state)}"
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """The board and the legal moves up to turns and mirror images; the score so far changes no decision."""
+        """The board and the legal moves, up to rotations and reflections. The score so far does not affect
+        decisions."""
         rows = tuple(self.brief(state, player).split("\n"))
         legal = state.legal_actions()
         found = []
@@ -91,7 +92,7 @@ class TwentyFortyEight(Game):
 
 
 def _changes(rows: Sequence[Sequence[int]], move: int) -> bool:
-    """Whether a move changes the board: whether a tile has an empty cell or an equal tile before it."""
+    """Whether a move changes the board, because some tile has an empty cell or an equal tile ahead."""
     lines = rows if _MOVES[move] in ("left", "right") else list(zip(*rows, strict=True))
     forwards = _MOVES[move] in ("right", "down")
     pairs = [pair[::-1] if forwards else pair for line in lines for pair in pairwise(line)]

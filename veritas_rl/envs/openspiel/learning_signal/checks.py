@@ -86,7 +86,7 @@ class SignalChecks:
         return f"{GAMES - cut} of {GAMES} random games end within {most} moves; {len(unfinished)} games were cut"
 
     def _cut(self, task: OpenSpielTask) -> list[Score]:
-        """The scores of a random game that is not over after `max_moves`; None for a game that is."""
+        """The scores of a random game that is not over after `max_moves`; empty for a game that is."""
         session, random = self._start(task), generator("lint", "cut", task.id)
         while turns := session.turns():
             session.step({turn.seat: Reply(random.choice(turn.answers)) for turn in turns})
