@@ -1,8 +1,8 @@
-"""GNU Backgammon, asked by position ids, one for each position that a move leads to.
+"""GNU Backgammon, which values each resulting position by its position id.
 
-The value of a move is the probability that its player wins, by GNU Backgammon's evaluation of so many plies beyond the
-roll: 0 is its neural network alone. There is no cube, and gammons count as plain wins. Where a double is played as two
-moves, the first is worth the best second one.
+The value of a move is the player's probability of winning by GNU Backgammon's evaluation at a number of plies; 0 plies
+use only its neural network. There is no cube, and gammons count as plain wins. The first of the two moves of a double
+has the value of the best second one.
 """
 
 import base64
@@ -16,10 +16,10 @@ from veritas_rl.envs.openspiel.games import Game, State
 BAR = 100
 """OpenSpiel's number of the bar."""
 SECONDS_OF_PLIES = (0.01, 0.5, 20.0, 600.0)
-"""Seconds for one position on the slowest machine, by plies: a hundred times those of one core of 2020."""
+"""The most seconds for one position, by plies: a hundred times the time on one core of 2020."""
 
 Checkers = tuple[int, ...]
-"""How many checkers of one side stand on its points 1 to 24, counted from its own side, and on the bar: 25 numbers."""
+"""25 numbers: the checkers of one side on its points 1 to 24, counted from its own side, and on the bar."""
 
 
 class GnuBackgammon:
@@ -83,7 +83,7 @@ class GnuBackgammon:
 
 
 def is_plain(game: Game) -> bool:
-    """Whether a case is backgammon with 15 checkers, in which a win is a win."""
+    """Whether a case is backgammon with 15 checkers in which all wins count the same."""
     parameters = game.parameters
     return (
         game.short_name == "backgammon"
@@ -93,7 +93,7 @@ def is_plain(game: Game) -> bool:
 
 
 def checkers_of(state: State, player: int) -> Checkers:
-    """Where a player's checkers stand."""
+    """The positions of a player's checkers."""
     order = range(23, -1, -1) if player == 0 else range(24)
     return (*(state.board(player, place) for place in order), state.board(player, BAR))
 
@@ -120,8 +120,7 @@ def read_position_id(text: str) -> tuple[Checkers, Checkers]:
 
 
 def _leaves(state: State, player: int) -> list[str | float]:
-    """The positions, before the other player's roll, that a player may choose from: ids, or the values of finished
-    games."""
+    """The positions before the other player's roll that a player can reach: ids, or the values of finished games."""
     if state.is_terminal():
         return [(1 + state.returns()[player]) / 2]
     if state.current_player() == player:

@@ -1,9 +1,9 @@
 """The double dummy solver for bridge, DDS by Bo Haglund, through endplay.
 
-What the player does not see is dealt again so many times by `Bridge.resample`, with dice that follow from what the
-player knows, and each deal is solved with all cards open. The value of a card is the mean value of the scores that it
-leads to. The value of a call is that of the contract that stands after it, if everybody passes from then on. So no
-value depends on hidden cards, but from the next card on everybody plays as if all cards were seen.
+`Bridge.resample` deals the hidden cards again several times, with random numbers that depend on the player's
+information, and the solver solves each deal with all cards open. The value of a card is the mean value of the resulting
+scores. The value of a call is that of the contract after it, if all players pass from then on. So no value depends on
+the true hidden cards, but the solver plays the later cards as if all cards were visible.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ class DoubleDummy:
     """The solver as an engine.
 
     Args:
-        spec: Its name and in how many deals a card is tried.
+        spec: Its name and the number of deals per decision.
 
     Raises:
         UserError: endplay is not installed.
@@ -57,7 +57,7 @@ class DoubleDummy:
 
     def move(self, game: Game, state: State, player: int) -> int:
         values = self.values(game, state, player, "utility")
-        return max(values, key=lambda action: values[action])  # of equal ones the lowest: pass, or a low card
+        return max(values, key=lambda action: values[action])  # among equal ones the lowest action: pass, or a low card
 
     def close(self) -> None:
         """Nothing runs."""
@@ -88,7 +88,7 @@ class World:
         return self._game.deal_of(self._state)
 
     def scores_of_cards(self) -> dict[int, int]:
-        """For each legal card the score of North and South, where all play the best cards from then on."""
+        """For each legal card the score of North and South, if all players play the best cards from then on."""
         deal = self._deal
         *_, (leader, trick) = deal.tricks
         _, denomination, _, declarer = deal.contract
@@ -106,7 +106,7 @@ class World:
         }
 
     def scores_of_calls(self, actions: list[int]) -> dict[int, int]:
-        """For each call the score of North and South, where everybody passes after it."""
+        """For each call the score of North and South, if all players pass after it."""
         contracts = {action: self._game.deal_of(self._state, action).contract for action in actions}
         return {
             action: self._score(contract, self._made(contract[1], contract[3])) if contract else 0
@@ -114,12 +114,12 @@ class World:
         }
 
     def _solved(self, deal: Any) -> Iterator[tuple[int, int]]:
-        """Each card that may be played, as an action, with the tricks from there on of the side that plays it."""
+        """Each legal card, as an action, with the further tricks of the side that plays it."""
         for card, tricks in self._dds.solve_board(deal):
             yield 4 * RANKS.index(card.rank.abbr) + 3 - int(card.suit), tricks
 
     def _made(self, denomination: int, declarer: int) -> int:
-        """The tricks of a declarer."""
+        """The number of tricks of a declarer."""
         if (denomination, declarer) not in self._tricks:
             leader = (declarer + 1) % 4
             deal = self._types.Deal(
@@ -130,7 +130,7 @@ class World:
         return self._tricks[denomination, declarer]
 
     def _score(self, contract: Contract, tricks: int) -> int:
-        """What North and South score."""
+        """The score of North and South."""
         level, denomination, doubled, declarer = contract
         found = self._types.Contract(
             level=level,
@@ -144,7 +144,7 @@ class World:
         return score if declarer % 2 == 0 else -score
 
     def pbn(self, trick: tuple[int, ...], leader: int) -> str:
-        """The hands as they were when the trick began, in Portable Bridge Notation."""
+        """The hands at the start of the trick, in Portable Bridge Notation."""
         on_table = {(leader + turn) % 4: card for turn, card in enumerate(trick)}
         hands = []
         for seat in range(4):

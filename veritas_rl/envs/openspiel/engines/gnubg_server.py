@@ -1,6 +1,6 @@
 """Runs inside GNU Backgammon (gnubg -t -p FILE), whose Python offers the module `gnubg`.
 
-Answers "ready", and to a line "win PLIES ID ..." the probabilities to win of the players on roll.
+It answers "ready", and to a line "win PLIES ID ..." the winning probabilities of the players on roll.
 """
 
 import os
@@ -11,7 +11,7 @@ def serve() -> None:
     """Answer lines until there are no more."""
     import gnubg  # pyright: ignore[reportMissingImports]
 
-    # The last point of a match: gammons and the cube count for nothing.
+    # The last point of a match, in which gammons and the cube do not count.
     cube = gnubg.cubeinfo(1, -1, 0, 1, (0, 0), 0)
     for line in sys.stdin:
         word, *arguments = line.split()
@@ -21,7 +21,7 @@ def serve() -> None:
         context = {"cubeful": 0, "plies": int(arguments[0]), "deterministic": 1, "noise": 0.0}
         boards = map(gnubg.positionfromid, arguments[1:])
         print("win", *(f"{gnubg.evaluate(board, cube, context)[0]:.6f}" for board in boards), flush=True)
-    # Without this GNU Backgammon would go on to read commands.
+    # Without this, GNU Backgammon would continue to read commands.
     os._exit(0)
 
 

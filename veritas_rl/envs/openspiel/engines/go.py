@@ -1,10 +1,10 @@
 """GNU Go, a source of values and a player, and Pachi, a player, through the Go Text Protocol.
 
-GNU Go estimates the score by which a position will be won, and the points that each move gains over a pass. A logistic
-curve makes a probability to win of the two. A move that GNU Go does not consider is worth a pass.
+GNU Go estimates the final score of a position, and the points that each move gains over a pass. A logistic curve maps
+their sum to a probability of winning. A move that GNU Go does not consider has the value of a pass.
 
-Pachi's threads search until a clock, looked at now and then, finds that enough playouts were made. So the number of
-playouts is never quite the same, nor is its play, and Pachi is no source of values.
+Pachi's threads search until a periodic check finds enough playouts. So the number of playouts and the moves vary
+between calls, and Pachi is not a source of values.
 """
 
 import math
@@ -20,18 +20,18 @@ from veritas_rl.envs.openspiel.games import Game, State
 SIZES = range(5, 20)
 """The boards that both engines play on."""
 POINTS_PER_SIZE = 2.0
-"""The scale of the logistic curve: so many points for each column of the board. In 33 games of GNU Go against
-itself, from random positions on 9 x 9, 2 to 3 is the likeliest."""
+"""The scale of the logistic curve, in points per column of the board. In 33 games of GNU Go against itself, from random
+positions on 9 x 9, values of 2 to 3 are the most likely."""
 SECONDS_OF_A_MOVE = 120.0
-"""For GNU Go on the largest board at its highest level, on the slowest machine: a hundred times those of one core of
+"""The most seconds for GNU Go on the largest board at its highest level: a hundred times the time on one core of
 2020."""
 SLOWEST_PLAYOUTS = 10
-"""Playouts a second of Pachi on the slowest machine."""
+"""The fewest playouts per second of Pachi, on the slowest machine."""
 _BOUNDS = re.compile(r"\(upper bound: (-?[0-9.]+), lower: (-?[0-9.]+)\)")
 
 
 class GoEngine(ABC):
-    """A running program that plays Go.
+    """A running Go program.
 
     Args:
         spec: Its name and its bound.
@@ -61,7 +61,7 @@ class GoEngine(ABC):
         return COLOURS[state.current_player()]
 
     def move(self, game: Game, state: State, player: int) -> int:
-        """The action that it plays."""
+        """The action that the program plays."""
         return action_of(game, self.process.ask(f"genmove {self.set_up(game, state)}", self.work))
 
     def close(self) -> None:
@@ -90,13 +90,13 @@ class GnuGo(GoEngine):
         return colour
 
     def values(self, game: Game, state: State, player: int, scale: str) -> Mapping[int, float]:
-        """The probability to win after each action, see the module."""
+        """The probability of winning after each action, see the module."""
         colour = self.set_up(game, state)
         estimate = self.process.ask("estimate_score", self.work)
         bounds = _BOUNDS.search(estimate)
         if not bounds:
             raise EngineError(f"gtp:gnugo estimates the score as {estimate!r}")
-        # White's score less black's, if white or black moves first: a pass leaves the first move to the other one.
+        # White's score minus black's, if white or black moves first; a pass gives the first move to the other.
         white_first, black_first = map(float, bounds.groups())
         passed = -white_first if player == 0 else black_first
         self.process.ask(f"reg_genmove {colour}", self.work)
@@ -112,7 +112,7 @@ class GnuGo(GoEngine):
         return values
 
     def _gains(self, game: Game) -> dict[int, float]:
-        """The points that the moves of the last search gain over a pass."""
+        """The points that each move of the last search gains over a pass."""
         gains = {}
         for line in self.process.ask_rows("all_move_values"):
             point, *numbers = line.split()

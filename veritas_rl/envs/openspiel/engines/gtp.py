@@ -1,4 +1,4 @@
-"""The Go Text Protocol (Lefkovitz, "GTP version 2, draft 2"): one program that is asked one command at a time."""
+"""The Go Text Protocol (Lefkovitz, "GTP version 2, draft 2"): a program answers one command at a time."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ COLOURS = ("black", "white")
 
 
 class RefusedError(EngineError):
-    """The program understood a command and refuses it."""
+    """The program understood a command and refused it."""
 
 
 class GtpProcess:
@@ -36,7 +36,7 @@ class GtpProcess:
             raise
 
     def ask(self, command: str, work: float = 0.0) -> str:
-        """What the program answers to a command, without the sign before it.
+        """The program's answer to a command, without the leading sign.
 
         Args:
             command: One line.
@@ -63,8 +63,8 @@ class GtpProcess:
         return text
 
     def ask_rows(self, command: str) -> list[str]:
-        """The rows of an answer that may lack the empty line at its end, as that of GNU Go's `all_move_values` does
-        where there are none: another command is sent with it, whose answer ends the reading.
+        """The rows of an answer that may lack the empty line at its end, as GNU Go's answer to `all_move_values` does
+        if there are no rows. A second command is sent with it, whose answer marks the end.
 
         Raises:
             RefusedError: It refuses the command.
@@ -99,7 +99,7 @@ class GtpProcess:
         self._process.close()
 
     def abandon(self) -> None:
-        """Let go of the program, which belongs to the parent of this forked process."""
+        """Release the program, which belongs to the parent of this forked process."""
         self._process.abandon()
 
 
@@ -109,7 +109,7 @@ def is_go(game: Game) -> bool:
 
 
 def vertex(game: Game, action: int) -> str:
-    """How the protocol writes an action: "A1" is the point at the bottom left, "pass" to pass."""
+    """The protocol's name of an action: "A1" for the point at the bottom left, "pass" for a pass."""
     size = game.parameters["board_size"]
     return "pass" if action == size * size else f"{COLUMNS[action % size]}{action // size + 1}"
 
@@ -118,7 +118,7 @@ def action_of(game: Game, text: str) -> int:
     """The action of a vertex, in capital or small letters; the inverse of `vertex`.
 
     Raises:
-        EngineError: It is no point of the board.
+        EngineError: It is not a point of the board.
     """
     size = game.parameters["board_size"]
     text = text.strip().upper()

@@ -1,9 +1,9 @@
 """Stockfish for chess, through python-chess.
 
-The value of a move is Stockfish's own expected score, P(win) + P(draw) / 2, from the win-draw-loss model that it shows
-with the option UCI_ShowWDL. All moves are valued by one search (MultiPV) of so many nodes with one thread. A new game
-before each search clears the hash, and the position is sent without its history, so that equal positions have equal
-values; a move that ends the game, by repetition too, has the value of that end.
+The value of a move is Stockfish's expected score, P(win) + P(draw) / 2, from its win-draw-loss model (option
+UCI_ShowWDL). One search (MultiPV) with a number of nodes and one thread values all moves. A new game before each search
+clears the hash, and the position is sent without its history, so equal positions have equal values. A move that ends
+the game, also by repetition, has the value of that end.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from veritas_rl.envs.openspiel.engines.spec import EngineSpec
 from veritas_rl.envs.openspiel.games import Game, State
 
 SLOWEST_NODES = 1_000
-"""Nodes a second that the slowest machine searches: a hundredth of one core of 2020."""
+"""The fewest nodes per second: a hundredth of the rate on one core of 2020."""
 OPTIONS = {"Threads": 1, "Hash": 16, "UCI_ShowWDL": True}
 
 T = TypeVar("T")
@@ -36,14 +36,14 @@ class Stockfish:
 
     Raises:
         UserError: Stockfish or python-chess is not installed.
-        EngineError: It does not start, or is no Stockfish of version 12 or later.
+        EngineError: It does not start, or is not Stockfish 12 or later.
     """
 
     def __init__(self, spec: EngineSpec) -> None:
         chess_engine = find_library(spec, "chess.engine")
         program = find_program(spec)
         self._chess = find_library(spec, "chess")
-        # python-chess raises an error of its own, a RuntimeError, and cancels what waits for an engine that ended.
+        # python-chess raises its own error or a RuntimeError, and cancels the calls that wait for an engine that ended.
         self._failures = (RuntimeError, OSError, TimeoutError, CancelledError)
         self._limit = chess_engine.Limit(nodes=spec.limit)
         self._seconds = process.PATIENCE + spec.limit / SLOWEST_NODES
@@ -105,7 +105,7 @@ class Stockfish:
                 pipe.get_extra_info("pipe").close()
 
     def _search(self, state: State, moves: list[str]) -> dict[str, float]:
-        """The values of those of the moves that the search had nodes for: the first ones at least."""
+        """The values of the moves that the search reached with its nodes, at least the first ones."""
         board = self._chess.Board(fen(state))
         asked = [self._chess.Move.from_uci(move) for move in moves]
         infos = self._run(
@@ -145,8 +145,8 @@ def moves_of(state: State) -> dict[str, int]:
 
 
 def _in_daemon(start: Callable[[], T]) -> T:
-    """What a function returns that starts threads, which become daemons: the thread of python-chess would otherwise
-    keep this process from ending, and the engine with it."""
+    """Call a function and make the threads that it starts daemons. Otherwise the thread of python-chess would prevent
+    this process, and the engine, from ending."""
     started: Future[T] = Future()
 
     def run() -> None:

@@ -210,10 +210,10 @@ def _warm_up(task: OpenSpielTask, start: Start) -> None:
 
 
 def _asked(task: OpenSpielTask, start: Start) -> tuple[Turn, float]:
-    """The turn that is measured, and the CPU time of the whole task.
+    """The measured turn, and the CPU time of the whole task.
 
-    A single move is the task's own turn. Of a whole game, which is played by random legal answers of all seats, it is
-    one of the turns, each as likely.
+    For a single move it is the task's turn. A whole game is played with random legal answers of all seats, and one of
+    its turns is drawn uniformly.
     """
     random = generator("learning signal", "answers", task.id)
     if task.k:

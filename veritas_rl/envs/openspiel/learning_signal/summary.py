@@ -1,4 +1,4 @@
-"""Sum up the tasks of a case, and measure the cases of a configuration one after the other."""
+"""Aggregate the tasks of a case, and measure the cases of a configuration in order."""
 
 import math
 from collections import Counter
@@ -24,20 +24,20 @@ REWARDS = ("outcome", "optimal")
 
 @dataclass(frozen=True)
 class Settings:
-    """What is measured, but for the cases.
+    """The settings of a measurement, without the cases.
 
     Attributes:
         tasks: Tasks of each case.
         playouts: Fresh playouts of each move; a multiple of `BATCHES`.
-        moves: How many legal moves of a task are measured at most, evenly spread; None measures all.
+        moves: The most legal moves of a task that are measured, evenly spread; None for all.
         reward: "outcome" or "optimal".
         mode: "move", or "episode" for decisions of whole games between random players.
         seed: The seed of the set of tasks.
-        nodes: How many states a search for the true values of a position may visit.
+        nodes: The most states that a search for the true values of a position may visit.
         config: Other settings of the environment, by name.
 
     Raises:
-        UserError: A value cannot work; the message says which, and what would.
+        UserError: A value is invalid; the message names it and a valid one.
     """
 
     tasks: int = 200
@@ -60,7 +60,7 @@ class Settings:
             raise UserError(f"playouts must be a multiple of {BATCHES}, {self.playouts} was given; 128 is usual")
 
     def catalogue(self, cases: Sequence[str]) -> Catalogue:
-        """The training tasks of these cases, named as in GAME_TYPES; of all default cases where none is named.
+        """The training tasks of these cases, named as in GAME_TYPES; of all default cases if none is named.
 
         Raises:
             UserError: A case or a setting is wrong.
@@ -86,22 +86,22 @@ class Settings:
 
 @dataclass(frozen=True)
 class Measures:
-    """What was measured of some tasks, at least one. Package `learning_signal` defines the words.
+    """The measurements of at least one task. Package `learning_signal` defines the terms.
 
     Attributes:
-        tasks: How many tasks were measured.
-        forced: How many have one legal move.
-        tested: How many were decided by the test; the other unforced ones have exact values.
-        differ: How many have moves that really differ.
-        tested_differ: How many of these were decided by the test.
+        tasks: The number of measured tasks.
+        forced: The number of tasks with one legal move.
+        tested: The number of tasks decided by the test; the other unforced ones have exact values.
+        differ: The number of tasks whose moves really differ.
+        tested_differ: The number of these that the test decided.
         spread: The mean spread of the unforced tasks; None without any.
-        halves: The correlation of two halves; None without tested tasks, or where a half never differs.
-        known: How many unforced tasks have known true values.
+        halves: The correlation of two halves; None without tested tasks, or if a half never differs.
+        known: The number of unforced tasks with known true values.
         mistakes: The share of best-paid moves that are mistakes, over the tasks with known values; None without any.
-        regret: What the best-paid move loses on average, in units of return; None as `mistakes`.
-        fixed: In how many tasks no move changes `success`; None for whole games.
-        always: In how many of these every move succeeds; None for whole games.
-        sources: How many tasks were paid by which source.
+        regret: The mean loss of the best-paid move, in units of return; None as `mistakes`.
+        fixed: The number of tasks in which all moves have the same `success`; None for whole games.
+        always: The number of these in which every move succeeds; None for whole games.
+        sources: The number of tasks by the source of their values.
         seconds: The mean CPU time of a task.
         worst: The longest CPU time of a task.
     """
@@ -124,7 +124,7 @@ class Measures:
 
     @property
     def share(self) -> float:
-        """The share of all tasks, forced ones included, whose moves really differ."""
+        """The share of all tasks, including forced ones, whose moves really differ."""
         return self.differ / self.tasks
 
     @property
@@ -134,16 +134,16 @@ class Measures:
 
     @property
     def false(self) -> float:
-        """How many of the tasks that differ are expected to be false positives."""
+        """The expected number of false positives among the tasks that differ."""
         return statistics.expected_false(self.tested_differ, self.tested)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, with what follows from them."""
+        """Plain values, including derived ones."""
         return asdict(self) | {"share": self.share, "error": self.error, "false": self.false}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Measures":
-        """What `to_dict` wrote."""
+        """The inverse of `to_dict`."""
         own: dict[str, Any] = {name: values[name] for name in cls.__dataclass_fields__}
         return cls(**own)
 
@@ -174,12 +174,12 @@ class Measures:
 
 @dataclass(frozen=True)
 class CaseSignal:
-    """What was measured of a case.
+    """The measurements of a case.
 
     Attributes:
         case: The case.
         whole: The measures of all its tasks.
-        thirds: Those of the tasks in the first, second and last third of the game; None where no task lies in it.
+        thirds: Those of the tasks in the first, second and last third of the game; None for a third without tasks.
     """
 
     case: str
@@ -199,19 +199,19 @@ class CaseSignal:
 
 
 def sum_up(case: str, signals: Sequence[TaskSignal]) -> CaseSignal:
-    """The tasks of a case, at least one, as one row."""
+    """The measurements of a case from at least one task."""
     parts = [[signal for signal in signals if signal.third == third] for third in range(3)]
     return CaseSignal(case, Measures.of(signals), tuple(Measures.of(part) if part else None for part in parts))
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """The mean of those that are there; None without any."""
+    """The mean of the values that are not None; None without any."""
     there = [value for value in values if value is not None]
     return math.fsum(there) / len(there) if there else None
 
 
 def jobs_of(settings: Settings, cases: Sequence[str]) -> dict[str, list[Job]]:
-    """The tasks to be measured, by case.
+    """The tasks to measure, by case.
 
     Raises:
         UserError: As `Settings.catalogue`.
@@ -227,12 +227,12 @@ def jobs_of(settings: Settings, cases: Sequence[str]) -> dict[str, list[Job]]:
 def measure(
     jobs: Mapping[str, Sequence[Job]], workers: Workers, advance: Callable[[], None] = lambda: None
 ) -> Iterator[CaseSignal]:
-    """Measure cases one after the other: the same with any number of workers, but for the seconds.
+    """Measure cases in order. Only the seconds depend on the number of workers.
 
     Args:
         jobs: The tasks of each case.
-        workers: Who share all tasks.
-        advance: Called with each task that is done.
+        workers: The workers that share all tasks.
+        advance: Called with each finished task.
     """
     signals = workers.map(measure_task, chain.from_iterable(jobs.values()))
     for case, of in jobs.items():
