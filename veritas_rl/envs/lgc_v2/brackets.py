@@ -1,4 +1,4 @@
-"""Sequences of brackets: which are closed, and how many there are. Three types of puzzles are about them."""
+"""Sequences of brackets, which three types of puzzles use: whether they are closed, and how many exist."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -8,7 +8,7 @@ from random import Random
 from veritas_rl.envs.lgc_v2.puzzle import indexed
 
 OF_A_SIZE = 1 << 20
-"""When a size is chosen, each counts with at most this many puzzles: else nearly all would have the largest size."""
+"""The largest weight of a size when a size is drawn. Without a limit nearly all puzzles would have the largest size."""
 
 PAIRS = ("()", "[]", "{}", "<>", "⟨⟩", "⟦⟧", "⟪⟫", "⦃⦄")
 """Kinds of brackets, the opening one first."""
@@ -21,7 +21,7 @@ CLOSERS = {pair[1]: pair[0] for pair in PAIRS}
 
 
 def open_after(sequence: str) -> list[str] | None:
-    """The brackets that are open after a sequence, the outermost first; None if one closes what is not open."""
+    """The brackets that are open after a sequence, the outermost first; None if a closing bracket does not match."""
     stack: list[str] = []
     for bracket in sequence:
         if bracket in OPENERS:
@@ -37,19 +37,19 @@ def closers_of(opened: Sequence[str]) -> str:
 
 
 def only_brackets(said: str) -> str | None:
-    """A text without white space, if it holds brackets alone and at least one."""
+    """A text without white space if it consists of one or more brackets, else None."""
     sequence = "".join(said.split())
     return sequence if sequence and all(bracket in OPENERS or bracket in CLOSERS for bracket in sequence) else None
 
 
 def mirrored(sequence: str) -> str:
-    """A sequence as a mirror shows it: from its end to its beginning, each bracket turned around."""
+    """The mirror image of a sequence: in reverse order, with each bracket reversed."""
     return "".join(OPENERS.get(bracket) or CLOSERS[bracket] for bracket in reversed(sequence))
 
 
 @cache
 def paths(length: int, depth: int) -> int:
-    """How many walks of `length` steps up and down go from 0 to `depth` and never below 0.
+    """The number of walks of `length` steps up and down from 0 to `depth` that never go below 0.
 
     By reflection (Bertrand's ballot theorem): C(n, u) - C(n, u + 1) with u = (n + depth) / 2 steps up.
     """
@@ -90,16 +90,16 @@ def written(path: str, kinds: Sequence[int]) -> str:
 
 
 def place_of(number: int, spaces: Sequence[int], random: Random, *words: object) -> tuple[int, int]:
-    """A size and one of its puzzles: consecutive numbers give different ones, as `indexed` does for one size.
+    """A size and one of its puzzles. Consecutive numbers give different puzzles, as `indexed` does for one size.
 
     Args:
-        number: Which of the level.
-        spaces: How many puzzles of each size there are.
-        random: Draws where a space is so large that draws do not repeat.
-        words: What the order depends on: the kind and the level.
+        number: The number of the puzzle within its level.
+        spaces: The number of puzzles of each size.
+        random: Draws the index if a space is so large that draws do not repeat.
+        words: The seed of the order: the kind and the level.
 
     Returns:
-        Which size, and the index of a puzzle in its space.
+        The size, and the index of a puzzle in its space.
     """
     counted = [min(space, OF_A_SIZE) for space in spaces]
     which, index = located(indexed(number, sum(counted), random, *words), counted)
@@ -107,7 +107,7 @@ def place_of(number: int, spaces: Sequence[int], random: Random, *words: object)
 
 
 def located(index: int, spaces: Sequence[int]) -> tuple[int, int]:
-    """In which of several spaces, laid end to end, an index lies, and its index there."""
+    """The space that contains an index in the concatenation of several spaces, and the index in that space."""
     which = 0
     while index >= spaces[which]:
         index -= spaces[which]
@@ -125,8 +125,8 @@ def sizes_of(shortest: int, longest: int, kinds: int) -> tuple[list[tuple[int, i
         kinds: Kinds of brackets.
 
     Returns:
-        Each length with each number of missing brackets, how many puzzles there are of each, walks times kinds, and how
-        many of all.
+        Each pair of a length and a number of missing brackets, the number of puzzles of each pair (walks times kinds),
+        and their total.
     """
     sizes = [(length, missing) for length in range(shortest, longest + 1, 2) for missing in range(1, length // 2 + 1)]
     spaces = [paths(length - missing, missing) * kinds ** (length // 2) for length, missing in sizes]
@@ -134,7 +134,7 @@ def sizes_of(shortest: int, longest: int, kinds: int) -> tuple[list[tuple[int, i
 
 
 def beginning_of(length: int, missing: int, kinds: int, index: int) -> str:
-    """One of the sequences of a size by its index: it lacks `missing` closing brackets of the completed `length`."""
+    """A sequence of a size by its index, which lacks `missing` closing brackets of the completed `length`."""
     walk, chosen = divmod(index, kinds ** (length // 2))
     return written(
         path_of(length - missing, missing, walk), [chosen // kinds**place % kinds for place in range(length // 2)]

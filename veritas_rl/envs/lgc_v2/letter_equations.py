@@ -1,8 +1,8 @@
-"""Equations between words, in which each letter stands for another digit: all their solutions, column by column.
+"""Solve equations between words, in which each letter stands for a different digit, column by column.
 
-The last k digits of a result depend on the last k digits of the numbers alone, for +, - and *. So a table of partial
-solutions grows from the right-hand column to the left, and rows that do not fit are dropped at once. The search is
-complete: what it does not find does not exist.
+For +, - and *, the last k digits of a result depend only on the last k digits of the numbers. So a table of partial
+solutions grows from the rightmost column to the left, and inconsistent rows are dropped at once. The search is
+complete: it finds all solutions.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class LetterEquation:
 
     Attributes:
         words: The words, the result last.
-        operations: What stands between the others: +, - or *, which binds first.
+        operations: The operations between the other words: +, - or *, which binds first.
     """
 
     words: tuple[str, ...]
@@ -38,11 +38,11 @@ class LetterEquation:
 
 @dataclass(frozen=True)
 class Solutions:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
         digits: The digits of the letters, in the order of `LetterEquation.letters`: one tuple for each solution.
-        rows: How many partial solutions fitted after each column, the right-hand one first.
+        rows: The number of partial solutions after each column, the rightmost first.
     """
 
     digits: tuple[tuple[int, ...], ...]
@@ -50,13 +50,13 @@ class Solutions:
 
 
 def written(words: Sequence[str], operations: Sequence[str]) -> str:
-    """Words or numbers as an equation, the last of them alone on the right."""
+    """Words or numbers as an equation, with the last one on the right."""
     sides = [words[0], *(f"{operation} {word}" for operation, word in zip(operations, words[1:-1], strict=True))]
     return f"{' '.join(sides)} = {words[-1]}"
 
 
 def worth(numbers: Sequence[Any], operations: Sequence[str]) -> Any:
-    """What operations make of numbers, or of arrays of numbers; * binds before + and -."""
+    """The value of operations on numbers or arrays of numbers; * binds before + and -."""
     total: Any = 0
     sign, term = 1, numbers[0]
     for operation, number in zip(operations, numbers[1:], strict=True):
@@ -118,7 +118,7 @@ def solve(equation: LetterEquation) -> Solutions | None:
         rows.append(len(table))
         if not len(table):
             break
-    # What is left over or borrowed beyond the last column must be nothing.
+    # The carry beyond the last column must be 0.
     exact = worth(values[:-1], equation.operations) == values[-1]
     rows[-1] = int(exact.sum())
     return Solutions(tuple(map(tuple, table[exact].tolist())), tuple(rows))

@@ -1,7 +1,7 @@
 """Sudoku grids: an exact solver, random full grids, and puzzles of one solution with a chosen number of givens.
 
-A set of cells is a whole number of 81 bits, the first row in the lowest ones. What is still possible is a list of nine
-such sets, one a digit: the cells that can hold it. So one operation works on all cells at once.
+A set of cells is an integer of 81 bits, with the first row in the lowest bits. The candidates are a list of nine such
+sets, one per digit: the cells that can hold it. So one operation works on all cells at once.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -31,14 +31,14 @@ FREE = {
     | 1 << cell
     for cell in range(CELLS)
 }
-"""By the bit of a cell: where else its digit may stand, and the cell itself."""
+"""By the bit of a cell: the cells that may have the same digit, and the cell itself."""
 
 Possible = list[int]
 """The cells that each digit can still take; index 0 belongs to the digit 1."""
 
 
 def possible_of(grid: str) -> Possible | None:
-    """What a grid leaves possible by the rule alone; None if two of its digits are in each other's way.
+    """The candidates of a grid by the rules alone; None if two of its digits conflict.
 
     Args:
         grid: 81 characters, row by row: a digit, or "." for an empty cell.
@@ -59,7 +59,7 @@ def possible_of(grid: str) -> Possible | None:
 
 
 def naked_singles(possible: Possible) -> int | None:
-    """The cells that one digit alone can take, filled ones included; None if some cell can take none."""
+    """The cells with exactly one candidate, including filled ones; None if a cell has none."""
     once = twice = 0
     for cells in possible:
         twice |= once & cells
@@ -68,10 +68,10 @@ def naked_singles(possible: Possible) -> int | None:
 
 
 def propagate(possible: Possible) -> int | None:
-    """Fill in place what follows by singles: one digit for a cell, or one cell for a digit in a row, column or box.
+    """Fill singles in place: one digit for a cell, or one cell for a digit in a row, column or box.
 
     Args:
-        possible: What is possible. After a contradiction it is worthless.
+        possible: The candidates, which are invalid after a contradiction.
 
     Returns:
         The cells that are filled, or None after a contradiction.
@@ -115,11 +115,11 @@ def propagate(possible: Possible) -> int | None:
 
 
 def solutions(possible: Possible, random: Random | None = None) -> Iterator[str]:
-    """Every full grid that is possible, as 81 digits.
+    """All full grids of the candidates, as 81 digits.
 
     Args:
-        possible: What is possible. It is changed.
-        random: Chooses which digit is tried first; without it, the smallest is.
+        possible: The candidates, which are changed.
+        random: Chooses the first digit to try; None tries the smallest.
     """
     done = propagate(possible)
     if done is None:
@@ -138,7 +138,7 @@ def solutions(possible: Possible, random: Random | None = None) -> Iterator[str]
 
 
 def most_constrained(possible: Possible) -> int:
-    """The bit of the first cell among those that fewest digits, but at least two, can take."""
+    """The bit of the first cell with the fewest candidates, but at least two."""
     at_least = [ALL] + [0] * SIZE
     for cells in possible:
         for count in range(SIZE, 0, -1):
@@ -173,11 +173,11 @@ def random_grid(random: Random) -> str:
 
 
 def thinned(solution: str, givens: int, random: Random) -> str:
-    """A puzzle with this one solution: givens are taken out in random order while it stays the only one.
+    """A puzzle with this unique solution: givens are removed in random order while it stays unique.
 
     Args:
         solution: A full grid.
-        givens: How many to stop at. Where each of more givens is needed, all of these stay.
+        givens: The number at which to stop. More givens stay if each of them is needed.
         random: Chooses the order.
     """
     cells = [1 << cell for cell in range(CELLS)]
@@ -200,7 +200,7 @@ def thinned(solution: str, givens: int, random: Random) -> str:
 
 
 def _another(given: Sequence[int], digit: int, bit: int) -> bool:
-    """Whether another digit than this one at this empty cell is part of a solution."""
+    """Whether a solution has another digit in this empty cell."""
     possible: Possible = []
     empty = ALL & ~sum(given)
     for cells in given:

@@ -1,4 +1,4 @@
-"""How a person solves a sudoku: by single candidates where there are any, otherwise by trying a digit that fails."""
+"""Solve a sudoku as a person does: by single candidates if there are any, else by trying a digit that fails."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Filled:
     """A cell that can be filled.
 
     Attributes:
-        cell: Which, from 0 to 80, row by row.
+        cell: The index of the cell, from 0 to 80, row by row.
         digit: Its digit, 1 to 9.
         unit: The index in `UNITS` of the box, row or column in which no other cell can take the digit; -1 where no
             other digit fits the cell.
@@ -40,7 +40,7 @@ class Filled:
 
 @dataclass(frozen=True)
 class Refuted:
-    """A digit that cannot stand in a cell, because with it the singles that follow end in a contradiction.
+    """A digit that a cell cannot have, because the singles that follow from it end in a contradiction.
 
     Attributes:
         cell: Which cell.

@@ -9,21 +9,21 @@ WORDS = ("not", "and", "xor", "or")
 """The words between expressions, the one that binds tightest first."""
 
 LIGHT = 2
-"""How deep at most the side of an expression is that does not make it as deep as it is."""
+"""The maximum depth of the shallower side of an expression."""
 
 MOST_STATED = 60
-"""Statements are about numbers from 1 to this."""
+"""The largest number in statements; the smallest is 1."""
 
 Tree: TypeAlias = "Leaf | Node"
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """What has no expression in it.
+    """An expression without parts.
 
     Attributes:
-        english: How it is written.
-        chinese: The same.
+        english: Its English text.
+        chinese: Its Chinese text.
         true: Its truth value.
     """
 
@@ -34,7 +34,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Node:
-    """Expressions under a word.
+    """A word with its expressions.
 
     Attributes:
         word: One of `WORDS`.
@@ -71,7 +71,7 @@ _STATED: Mapping[tuple[int, bool], tuple[tuple[str, str], ...]] = {
     for number in range(1, MOST_STATED + 1)
     for true in (False, True)
 }
-"""What can be stated of a number, by the number and by whether it is true. Even and odd leave none empty."""
+"""The statements about a number, by the number and by whether they are true. With even and odd, no entry is empty."""
 
 
 def truth(tree: Tree) -> bool:
@@ -106,7 +106,7 @@ def written(tree: Tree, language: str) -> str:
 
 
 def _rank(tree: Tree) -> int:
-    """How loosely an expression hangs together; -1 for a leaf."""
+    """The index in `WORDS` of an expression's word; -1 for a leaf."""
     return WORDS.index(tree.word) if isinstance(tree, Node) else -1
 
 
@@ -121,28 +121,28 @@ def reduced(tree: Tree) -> Iterator[Tree]:
 
 
 def _without_leaves(tree: Tree) -> Tree:
-    """An expression with True or False in the place of each leaf."""
+    """An expression with each leaf replaced by True or False."""
     if isinstance(tree, Leaf):
         return CONSTANTS[tree.true]
     return Node(tree.word, tuple(map(_without_leaves, tree.parts)))
 
 
 def _without_innermost(tree: Tree) -> Tree:
-    """An expression with True or False in the place of each word that stands between constants alone."""
+    """An expression with each word between constants replaced by True or False."""
     if isinstance(tree, Leaf) or all(isinstance(part, Leaf) for part in tree.parts):
         return CONSTANTS[truth(tree)]
     return Node(tree.word, tuple(map(_without_innermost, tree.parts)))
 
 
 def drawn(depth: int, true: bool, random: Random, first: int = 0, words: Sequence[str] = WORDS) -> Tree:
-    """An expression at random.
+    """A random expression.
 
     Args:
-        depth: How many words are inside one another.
+        depth: The depth of nested words.
         true: Its truth value.
-        random: What draws.
-        first: The number with which it begins; 0 for any beginning.
-        words: Which words it may have at the root.
+        random: The random generator.
+        first: The number at its beginning; 0 for any.
+        words: The words allowed at the root.
     """
     if not depth:
         return _leaf(true, random, first)

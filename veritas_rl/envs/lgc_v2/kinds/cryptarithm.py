@@ -20,10 +20,10 @@ LETTERS = "".join(letter for letter in ascii_uppercase if letter not in "IO")
 """I and O look like 1 and 0."""
 
 CANDIDATES = 4096
-"""Candidates that belong to one number alone. At the worst one in 200 becomes a puzzle."""
+"""The number of candidates that belong to one puzzle number. In the worst case one in 200 becomes a puzzle."""
 
 MAX_CHARACTERS = 200
-"""A longer answer is none."""
+"""The maximum length of an answer."""
 
 _EQUATION = re.compile(r"[0-9]+(?:\s*[-+*]\s*[0-9]+)*\s*=\s*[0-9]+")
 _ASSIGNED = re.compile(r"([A-Z])=([0-9])")
@@ -33,12 +33,12 @@ _SEPARATORS = str.maketrans(dict.fromkeys(",;\uff0c\u3001{}", " "))
 
 @dataclass(frozen=True)
 class Shape:
-    """What an equation looks like.
+    """The shape of an equation.
 
     Attributes:
-        operations: The operations, each one of +, - and *; products stand first, then what is added.
-        lengths: Digits of the numbers on the left; those that are added do not become longer.
-        letters: Different letters in the whole equation: so many, or one less.
+        operations: The operations, each one of +, - and *; products come before sums.
+        lengths: The number of digits of each number on the left; the lengths of summands do not increase.
+        letters: The number of different letters in the whole equation, or one more than it.
     """
 
     operations: str
@@ -53,7 +53,7 @@ class Shape:
 
     @property
     def space(self) -> int:
-        """How many candidates there are."""
+        """The number of candidates."""
         return len(_digit_sets(self.letters - 1)) * (self.letters - 1) ** sum(self.lengths)
 
 
@@ -82,7 +82,7 @@ class CryptarithmPuzzle(Puzzle):
 
     def question(self, language: str) -> str:
         product_ = "*" in self.equation.operations and len(self.equation.operations) > 1
-        # No digits, so that a copied question answers nothing.
+        # Letters instead of digits, so that a copied question is no answer.
         blank = written(["?"] * len(self.equation.words), self.equation.operations)
         if language == "zh":
             asked = (
@@ -136,7 +136,7 @@ class CryptarithmPuzzle(Puzzle):
 
     @property
     def form(self) -> str:
-        # Letters are named in the order in which they appear, and summands and factors stand in any order.
+        # Letters are named in order of appearance, and the order of summands and factors does not matter.
         return min(_renamed(words, operations) for words, operations in _orders(self.equation))
 
     def read(self, said: str) -> str | None:
@@ -179,7 +179,7 @@ class CryptarithmPuzzle(Puzzle):
         return [word.translate(table) for word in self.equation.words]
 
     def _columns(self, chinese: bool) -> Iterator[str]:
-        """Each column with its carry; where numbers are multiplied, the last digits of the numbers instead."""
+        """Each column with its carry; for products, the last digits of the numbers instead."""
         numbers, operations = self._numbers(self.digits), self.equation.operations
         if "*" in operations:
             for column in range(1, len(numbers[-1]) + 1):
@@ -268,9 +268,9 @@ class Cryptarithm(PuzzleKind):
 
 
 def candidate(shape: Shape, index: int) -> list[int] | None:
-    """The numbers on the left by their index; None if they make no equation of the shape.
+    """The numbers on the left by their index; None if they do not form an equation of the shape.
 
-    They use all digits of a set that has one digit less than there are letters. The result may bring the last one.
+    They use all digits of a set with one digit less than there are letters. The result may add the last digit.
     """
     index, which = divmod(index, len(_digit_sets(shape.letters - 1)))
     digits = _digit_sets(shape.letters - 1)[which]
@@ -285,7 +285,7 @@ def candidate(shape: Shape, index: int) -> list[int] | None:
         if number < 10 ** (length - 1):
             return None
         numbers.append(number)
-    # What is added stands in descending order, so that a sum has one index.
+    # Summands are in descending order, so that a sum has one index.
     if len(used) < len(digits) or any(numbers[one] < numbers[other] for one, other in _added(shape.operations)):
         return None
     result = worth(numbers, shape.operations)
@@ -294,14 +294,14 @@ def candidate(shape: Shape, index: int) -> list[int] | None:
 
 @cache
 def small_sums() -> list[tuple[int, int]]:
-    """All a >= b of up to three digits whose sum, with up to four letters, no other two numbers have in that form.
+    """All a >= b of up to three digits whose sum has up to four letters and a unique form.
 
-    The form names letters in the order in which they appear, so a form that one pair alone has is a puzzle with one
-    solution: a search among all pairs at once.
+    The form names letters in order of appearance, so a form of exactly one pair is a puzzle with one solution. All
+    pairs are searched at once.
     """
     numbers = np.arange(2 * 1000)
     powers = 10 ** np.arange(3, -1, -1)
-    # A row of digits for each number, right-aligned; 10 stands where it has none.
+    # A row of digits for each number, right-aligned and padded with 10.
     digits = np.where(numbers[:, None] >= powers, numbers[:, None] // powers % 10, 10)
     lengths = (digits < 10).sum(axis=1)
     masks: NDArray[np.int64] = np.bitwise_or.reduce((1 << digits) & 1023, axis=1)
@@ -325,7 +325,7 @@ def _digit_sets(letters: int) -> list[tuple[int, ...]]:
 
 @cache
 def _added(operations: str) -> list[tuple[int, int]]:
-    """Places of numbers that are added one after the other, neither of them a factor."""
+    """Indices of consecutive summands that are not factors."""
     signs = f"+{operations}+"
     added = [place for place, pair in enumerate(pairwise(signs)) if "*" not in pair and pair[0] == "+"]
     return list(pairwise(added))
@@ -333,15 +333,15 @@ def _added(operations: str) -> list[tuple[int, int]]:
 
 @cache
 def _order(space: int, *words: object) -> Permutation | None:
-    """The order of candidates; None where there are so many that draws do not repeat."""
+    """The order of candidates; None if there are so many that draws do not repeat."""
     return Permutation(space, *words) if space <= LARGEST_ORDERED else None
 
 
 def _ambiguous(numbers: Sequence[int], operations: str) -> bool:
-    """Whether a sum surely, or very likely, has another solution: a quick test that spares most searches.
+    """Whether a sum certainly or very likely has another solution: a quick test that avoids most searches.
 
-    A sum is a linear equation of its letters. Where two coefficients are equal their digits can be swapped, and where
-    one is 0 its digit is free, unless a number would then begin with 0.
+    A sum is a linear equation in its letters. Letters with equal coefficients can be swapped, and a letter with
+    coefficient 0 is free, unless a number would then begin with 0.
     """
     if "*" in operations:
         return False
@@ -354,7 +354,7 @@ def _ambiguous(numbers: Sequence[int], operations: str) -> bool:
 
 
 def _lettered(numbers: Sequence[int], operations: str, letters: Sequence[str]) -> LetterEquation:
-    """Numbers and their result with letters instead of digits, the letters in the order in which they appear."""
+    """Numbers and their result with letters instead of digits, and the letters in order of appearance."""
     texts = [*map(str, numbers), str(worth(numbers, operations))]
     names = dict(zip(dict.fromkeys("".join(texts)), letters, strict=False))
     return LetterEquation(tuple("".join(names[digit] for digit in text) for text in texts), tuple(operations))
@@ -370,7 +370,7 @@ def _puzzle(numbers: list[int], operations: str, random: Random) -> CryptarithmP
 
 
 def _orders(equation: LetterEquation) -> Iterator[tuple[list[str], str]]:
-    """An equation with its summands and its factors in every order, what is added first."""
+    """An equation with its summands and factors in every order, positive summands first."""
     terms: dict[str, list[list[str]]] = {"+": [], "-": []}
     sign = "+"
     term = [equation.words[0]]
@@ -389,7 +389,7 @@ def _orders(equation: LetterEquation) -> Iterator[tuple[list[str], str]]:
 
 
 def _renamed(words: Sequence[str], operations: str) -> str:
-    """An equation with its letters, or its digits, named a, b, c in the order in which they appear."""
+    """An equation with its letters or digits renamed a, b, c in order of appearance."""
     text = written(words, operations)
     names: dict[str, str] = {}
     return "".join(names.setdefault(sign, chr(ord("a") + len(names))) if sign.isalnum() else sign for sign in text)

@@ -1,4 +1,4 @@
-"""Type 0, dyck_language: a sequence of brackets is to be completed with as few brackets as possible."""
+"""Type 0, dyck_language: complete a sequence of brackets with as few brackets as possible."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,11 +23,11 @@ KINDS = 3
 
 @dataclass(frozen=True)
 class DyckLanguageConfig:
-    """How long the sequences of a level are.
+    """The lengths of a level's sequences.
 
     Attributes:
-        shortest: Brackets of the shortest completed sequence; even, at least 4.
-        longest: Brackets of the longest one; even.
+        shortest: The length of the shortest completed sequence; even, at least 4.
+        longest: The length of the longest one; even.
     """
 
     shortest: int
@@ -40,10 +40,10 @@ class DyckLanguageConfig:
 
 @dataclass(frozen=True)
 class DyckLanguagePuzzle(Puzzle):
-    """A beginning of a sequence, which at least one bracket completes.
+    """The beginning of a sequence, which lacks at least one bracket.
 
     Attributes:
-        beginning: What is shown.
+        beginning: The shown part.
     """
 
     beginning: str
@@ -95,7 +95,7 @@ class DyckLanguagePuzzle(Puzzle):
 
     @property
     def form(self) -> str:
-        # The kinds of brackets are alike: they are named in the order in which they appear.
+        # The kinds of brackets are interchangeable, so they are named in order of appearance.
         names: dict[str, int] = {}
         return "".join(
             f"+{names.setdefault(bracket, len(names))}" if bracket in OPENERS else "-" for bracket in self.beginning
@@ -136,7 +136,7 @@ class DyckLanguage(PuzzleKind):
 
     def make(self, level: int, number: int, random: Random) -> DyckLanguagePuzzle:
         config = self.levels[level]
-        # One of all that there are, by number: the length, then how many brackets are missing, the walk, the kinds.
+        # A puzzle by its number: the length, the number of missing brackets, the walk, the kinds.
         sizes, spaces, space = sizes_of(config.shortest, config.longest, KINDS)
         which, index = located(indexed(number, space, random, self.name, level), spaces)
         return DyckLanguagePuzzle(beginning_of(*sizes[which], KINDS, index))

@@ -1,4 +1,4 @@
-"""Types 4 and 5, dyck_language2: the fewest opening brackets are to be put in front of a given ending.
+"""Types 4 and 5, dyck_language2: put as few opening brackets as possible in front of a given ending.
 
 The two types are one kind of puzzle in two sizes. Their lengths do not overlap, so no puzzle belongs to both.
 """
@@ -23,12 +23,12 @@ from veritas_rl.envs.lgc_v2.puzzle import Puzzle, PuzzleKind
 
 @dataclass(frozen=True)
 class DyckLanguage2Config:
-    """How long the sequences of a level are, and of how many kinds of brackets.
+    """The lengths of a level's sequences, and their kinds of brackets.
 
     Attributes:
-        shortest: Brackets of the shortest completed sequence; even, at least 4.
-        longest: Brackets of the longest one; even.
-        kinds: Kinds of brackets, 2 to 8.
+        shortest: The length of the shortest completed sequence; even, at least 4.
+        longest: The length of the longest one; even.
+        kinds: The number of kinds of brackets, 2 to 8.
     """
 
     shortest: int
@@ -47,8 +47,8 @@ class DyckLanguage2Puzzle(Puzzle):
     """The end of a sequence, which lacks at least one opening bracket.
 
     Attributes:
-        ending: What is shown.
-        kinds: How many kinds of brackets the question names.
+        ending: The shown part.
+        kinds: The number of kinds of brackets in the question.
     """
 
     ending: str
@@ -78,7 +78,7 @@ class DyckLanguage2Puzzle(Puzzle):
     @property
     def missing(self) -> str:
         """The opening brackets to add, the outermost first."""
-        # In a mirror the end is a beginning, and what closes it there opens it here.
+        # The mirror image of the ending is a beginning, whose closing brackets are the opening ones here.
         return "".join(open_after(mirrored(self.ending)) or [])
 
     @property
@@ -109,7 +109,7 @@ class DyckLanguage2Puzzle(Puzzle):
 
     @property
     def form(self) -> str:
-        # The kinds of brackets are alike: they are named in the order in which they appear from the end on.
+        # The kinds of brackets are interchangeable, so they are named in order of appearance from the end.
         names: dict[str, int] = {}
         return "".join(
             f"-{names.setdefault(bracket, len(names))}" if bracket in CLOSERS else "+"
@@ -117,7 +117,7 @@ class DyckLanguage2Puzzle(Puzzle):
         )
 
     def read(self, said: str) -> str | None:
-        # A whole sequence is longer than the end: what is not may be a bracket, or the end, that a model quotes.
+        # A whole sequence is longer than the ending. Shorter text may be a bracket or the ending that a model quotes.
         sequence = only_brackets(said)
         return sequence if sequence and len(sequence) > len(self.ending) else None
 

@@ -1,7 +1,7 @@
-"""Type 8, dyck_language_reasoning_errors: the wrong steps of a worked reading of brackets are to be found.
+"""Type 8, dyck_language_reasoning_errors: find the wrong steps in a worked reading of brackets.
 
-Each step states the brackets that are open after it. It is judged by the sequence alone, whatever the steps before it
-state, so exactly one set of steps is wrong.
+Each step states the brackets that are open after it. Only the sequence decides whether a step is right, not the steps
+before it, so exactly one set of steps is wrong.
 """
 
 import re
@@ -16,7 +16,7 @@ from veritas_rl.envs.lgc_v2.brackets import OPENERS, PAIRS, path_of, paths, plac
 from veritas_rl.envs.lgc_v2.puzzle import Puzzle, PuzzleKind, places_of
 
 EMPTY = "∅"
-"""What a step states where nothing is open."""
+"""The statement of a step after which no bracket is open."""
 
 _PART = re.compile(r"[0-9]+|[a-z]+|\S")
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
@@ -26,21 +26,21 @@ _SIGNS: Mapping[str, str] = {
     **dict.fromkeys("{[(", "("),
     **dict.fromkeys("}])", ")"),
 }
-"""What may stand around step numbers: words that mean nothing, separators and brackets."""
+"""The allowed text around step numbers: filler words, separators and brackets."""
 
 _LIST = re.compile(r"n(?:,{0,2}n)*|\(n(?:,{0,2}n)*\)")
 
 
 @dataclass(frozen=True)
 class ReasoningErrorsConfig:
-    """How long the sequences of a level are, and how many steps are wrong.
+    """The lengths of a level's sequences, and their numbers of wrong steps.
 
     Attributes:
-        shortest: Brackets of the shortest sequence; even, at least 4.
-        longest: Brackets of the longest one; even.
-        kinds: Kinds of brackets, 2 to 8.
-        fewest: Wrong steps at least, from 1 on.
-        most: Wrong steps at most: fewer than there are steps.
+        shortest: The length of the shortest sequence; even, at least 4.
+        longest: The length of the longest one; even.
+        kinds: The number of kinds of brackets, 2 to 8.
+        fewest: The least number of wrong steps, at least 1.
+        most: The largest number of wrong steps, less than the number of steps.
     """
 
     shortest: int
@@ -60,10 +60,10 @@ class ReasoningErrorsConfig:
 
 @dataclass(frozen=True)
 class ReasoningErrorsPuzzle(Puzzle):
-    """A closed sequence of brackets, and what is stated of it.
+    """A closed sequence of brackets, and the statements about it.
 
     Attributes:
-        sequence: The brackets that are read.
+        sequence: The sequence.
         stated: For each step the brackets that are open after it, as the step states them, the outermost first.
     """
 
@@ -134,7 +134,7 @@ class ReasoningErrorsPuzzle(Puzzle):
 
     @property
     def form(self) -> str:
-        # The kinds of brackets are alike: they are named in the order in which they appear.
+        # The kinds of brackets are interchangeable, so they are named in order of appearance.
         names: dict[str, int] = {}
         return "|".join(
             "".join(f"{names.setdefault(opener, len(names))}" for opener in stack)
@@ -200,7 +200,7 @@ class ReasoningErrors(PuzzleKind):
 
 
 def stacks_of(sequence: str) -> list[str]:
-    """The brackets that are open after each bracket of a sequence that closes nothing that is not open."""
+    """The brackets that are open after each bracket of a valid sequence."""
     stacks: list[str] = []
     stack = ""
     for bracket in sequence:
@@ -210,9 +210,9 @@ def stacks_of(sequence: str) -> list[str]:
 
 
 def _mistaken(before: str, bracket: str, true: str, kinds: int, random: Random) -> list[str]:
-    """What a careless reader may state instead of the true brackets: one for each way to be careless."""
+    """The statements of careless readers instead of the true brackets, one for each kind of mistake."""
     openers = [pair[0] for pair in PAIRS[:kinds]]
-    stated = [before]  # the bracket was not looked at
+    stated = [before]  # the bracket was overlooked
     if bracket in OPENERS:
         stated += [before + random.choice(openers), true + bracket]
     else:
@@ -229,7 +229,8 @@ def _mistaken(before: str, bracket: str, true: str, kinds: int, random: Random) 
 
 @cache
 def _sizes(config: ReasoningErrorsConfig) -> tuple[list[tuple[int, int]], list[int]]:
-    """Each length with how many steps are wrong, and how many there are: walks times kinds times sets of steps."""
+    """Each pair of a length and a number of wrong steps, and its number of puzzles: walks times kinds times sets of
+    steps."""
     sizes = [
         (length, errors)
         for length in range(config.shortest, config.longest + 1, 2)

@@ -1,4 +1,4 @@
-"""Type 1, game_of_24: numbers are to be combined into a target, each used exactly once."""
+"""Type 1, game_of_24: combine numbers into a target, using each exactly once."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,25 +14,26 @@ from veritas_rl.envs.lgc_v2.expressions import Expression, parsed
 from veritas_rl.envs.lgc_v2.puzzle import Puzzle, PuzzleKind, indexed
 
 NONE = "None"
-"""The answer where there is no solution."""
+"""The answer if there is no solution."""
 
 _AROUND_NONE = " \t\r\n.。\"'"
 
 TARGETS = (24, 36, 48, 60, 72, 100)
 SEARCHED = 4
-"""Up to this many numbers are searched through completely. More are combined at random until so many are left."""
+"""The largest number of numbers that is searched completely. More numbers are combined at random until this many
+remain."""
 
 CONSECUTIVE = 2000
-"""This many consecutive numbers of a level ask different questions."""
+"""The number of consecutive puzzle numbers of a level with different questions."""
 
 PATIENCE = 30
-"""How often five numbers and more are combined, in search of a target that + and - alone do not make."""
+"""The number of attempts to combine five or more numbers into a target that needs more than + and -."""
 
 Rational = tuple[int, int]
 """A numerator and a denominator, not reduced and of any sign; no denominator is 0."""
 
 Step = tuple[int, str, int]
-"""Two places in the list of numbers and the operation between them. What it makes goes to the end of the list."""
+"""Two indices in the list of numbers and the operation between them. The result is appended to the list."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,10 @@ class GameOf24Config:
     """The puzzles of a level.
 
     Attributes:
-        count: How many numbers are given, 3 to 6.
-        largest: The largest number; the smallest is 1.
-        targets: One of these is to be made.
-        above: One number at least is larger than this, so that levels of as many numbers share no puzzle.
-        trivial: Whether + and - alone may be enough.
-        unsolvable: The share of puzzles that have no solution although another target would have one. Others have
-            none because no target has one. Four numbers only.
+        count: The number of given numbers, 3 to 6. largest: The largest number; the smallest is 1. targets: The
+        possible targets. above: At least one number is larger than this, so that levels with the same `count` share no
+        puzzle. trivial: Whether + and - may suffice. unsolvable: The share of puzzles without a solution for which
+        another target has one. More puzzles have none because no target has one. Only for four numbers.
     """
 
     count: int
@@ -69,8 +67,8 @@ class GameOf24Puzzle(Puzzle):
 
     Attributes:
         numbers: The numbers, in the order in which they are shown.
-        target: What they are to make.
-        solution: Steps that make it, None if no steps do.
+        target: The target.
+        solution: Steps to the target; None if there are none.
     """
 
     numbers: tuple[int, ...]
@@ -138,7 +136,7 @@ class GameOf24Puzzle(Puzzle):
         if equals and claimed.strip() != str(self.target):
             return None
         found = parsed(expression)
-        # A number alone combines nothing.
+        # A single number is not a combination.
         return found if found and len(found.numbers) > 1 else None
 
     def is_right(self, said: Expression | str) -> bool:
@@ -198,7 +196,7 @@ class GameOf24(PuzzleKind):
             missing = [target for target in config.targets if target not in found]
             if config.count == SEARCHED and missing and (not found or random.random() < config.unsolvable):
                 return GameOf24Puzzle(numbers, random.choice(missing), None)
-            # What is trivial is better than nothing, and four numbers were searched through at once.
+            # A trivial puzzle is better than none, and four numbers were searched completely.
             good = sorted(found.keys() & wanted) or (sorted(found) if tried >= PATIENCE or not first else [])
             if good:
                 target = random.choice(good)
@@ -208,12 +206,12 @@ class GameOf24(PuzzleKind):
 
 @cache
 def hands(count: int, largest: int, above: int = 0) -> tuple[list[tuple[int, ...]], bool]:
-    """All choices of numbers from 1 to `largest`, the greatest of them above `above`.
+    """All choices of numbers from 1 to `largest` whose maximum is above `above`.
 
-    Choices of five numbers and more with the same number three times are left out.
+    Choices of five or more numbers with the same number three times are left out.
 
     Returns:
-        The choices, and whether each is listed in all its orders, which is done where there are few choices.
+        The choices, and whether each is listed in all orders, as it is if there are few.
     """
     found = [
         numbers
@@ -240,11 +238,11 @@ def solvable_triples(largest: int, target: int) -> list[tuple[int, ...]]:
 
 
 def solutions(numbers: Sequence[int], targets: Collection[int]) -> dict[int, tuple[Step, ...]]:
-    """Steps to each target that can be made, by an exact and complete search; with whole numbers where that is enough.
+    """Steps to each reachable target, by an exact and complete search; with whole numbers if possible.
 
     Args:
         numbers: Up to four numbers.
-        targets: What may be made.
+        targets: The targets.
     """
     found: dict[int, tuple[Step, ...]] = {}
     for whole in (True, False):
@@ -254,7 +252,7 @@ def solutions(numbers: Sequence[int], targets: Collection[int]) -> dict[int, tup
 
 
 def combined(numbers: Sequence[int]) -> int:
-    """How many ways there are to combine numbers, two at a time, without a division by zero."""
+    """The number of ways to combine numbers, two at a time, without division by zero."""
 
     def count(values: list[Rational]) -> int:
         if len(values) == 1:
@@ -269,12 +267,13 @@ def combined(numbers: Sequence[int]) -> int:
 
 
 def signed_sums(numbers: Sequence[int]) -> set[int]:
-    """All that numbers make with + and - alone."""
+    """All values of the numbers under + and -."""
     return {sum(map(prod, zip(numbers, signs, strict=True))) for signs in product((1, -1), repeat=len(numbers))}
 
 
 def _combined_pair(a: Rational, b: Rational) -> Iterator[tuple[Rational, int, str, int]]:
-    """What two values make, each with the place of the left one (0 or 1), the operation and that of the right one."""
+    """All results of two values, each with the index of the left one (0 or 1), the operation and the index of the right
+    one."""
     (p, q), (r, s) = a, b
     yield (p * s + r * q, q * s), 0, "+", 1
     yield (p * r, q * s), 0, "*", 1
@@ -293,7 +292,7 @@ def _search(
     found: dict[int, tuple[Step, ...]],
     whole: bool,
 ) -> None:
-    """Add to `found` all targets that values make; `whole`: where every value on the way is whole and not negative."""
+    """Add all reachable targets to `found`; with `whole`, every intermediate value is whole and not negative."""
     last = len(values) == 2
     for i, j in combinations(range(len(values)), 2):
         others = _others(values, i, j)
@@ -313,7 +312,7 @@ def _others(values: list[Rational], i: int, j: int) -> list[Rational]:
 
 
 def _beginnings(numbers: tuple[int, ...], random: Random) -> Iterator[tuple[Step, ...]]:
-    """First steps that leave four numbers or fewer, all of them whole and above 0, in a random order."""
+    """First steps that leave at most four numbers, all of them positive integers, in random order."""
     if len(numbers) <= SEARCHED:
         yield ()
         return
@@ -332,7 +331,7 @@ def _beginnings(numbers: tuple[int, ...], random: Random) -> Iterator[tuple[Step
 
 
 def _after(numbers: tuple[int, ...], steps: tuple[Step, ...]) -> tuple[int, ...]:
-    """The whole numbers that are left after steps."""
+    """The integers that remain after steps."""
     for i, operation, j in steps:
         a, b = numbers[i], numbers[j]
         made = {"+": a + b, "-": a - b, "*": a * b, "/": a // (b or 1)}[operation]
@@ -341,9 +340,9 @@ def _after(numbers: tuple[int, ...], steps: tuple[Step, ...]) -> tuple[int, ...]
 
 
 def _played(numbers: Sequence[int], steps: Sequence[Step]) -> tuple[str, list[tuple[str, list[str]]]]:
-    """The expression that steps are, and each step as an equation with the numbers that are left after it."""
+    """The expression of steps, and each step as an equation with the remaining numbers."""
     rank = {"+": 1, "-": 1, "*": 2, "/": 2}
-    # Each value with its expression and the rank of that one's last operation.
+    # Each value with its expression and the rank of the expression's last operation.
     values = [(Fraction(number), str(number), 3) for number in numbers]
     lines: list[tuple[str, list[str]]] = []
     for i, operation, j in steps:

@@ -1,4 +1,4 @@
-"""Type 7, sudoku: a grid to be filled so that each row, column and box has the digits 1 to 9; there is one way."""
+"""Type 7, sudoku: fill a grid so that each row, column and box has the digits 1 to 9, in the only possible way."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from veritas_rl.envs.lgc_v2.sudoku_steps import solving_steps
 
 DIGITS = "123456789"
 TRIES = 50
-"""Full grids that are tried: one in about 1,000 leaves more givens than the hardest level has."""
+"""The most full grids to try. About one in 1,000 leaves more givens than the hardest level has."""
 
 _BETWEEN = str.maketrans("", "", " \t,|│┃║[]")
 _RULES = str.maketrans("", "", "-+=_:" + "".join(map(chr, range(0x2500, 0x2580))))
@@ -19,11 +19,11 @@ _RULES = str.maketrans("", "", "-+=_:" + "".join(map(chr, range(0x2500, 0x2580))
 
 @dataclass(frozen=True)
 class SudokuConfig:
-    """How many cells of a level's puzzles are given.
+    """The number of givens in a level's puzzles.
 
     Attributes:
-        fewest: Givens at least; 17 is the fewest that any puzzle of one solution has.
-        most: Givens at most.
+        fewest: The least number of givens; no puzzle with one solution has fewer than 17.
+        most: The largest number of givens.
     """
 
     fewest: int
@@ -36,7 +36,7 @@ class SudokuConfig:
 
 @dataclass(frozen=True)
 class SudokuPuzzle(Puzzle):
-    """A grid with empty cells, which can be filled in one way.
+    """A grid with empty cells and one solution.
 
     Attributes:
         givens: 81 characters, row by row, "." for an empty cell.
@@ -78,9 +78,9 @@ class SudokuPuzzle(Puzzle):
 
     @property
     def form(self) -> str:
-        # What stays the same when digits are renamed, rows or columns change places within a band or with it, and the
-        # grid is mirrored: how the digits of one line map to those of a parallel one in the same band. Puzzles that
-        # only share it, such as two with the same solution, are in one split too, which does no harm.
+        # The mappings between the digits of parallel lines in a band: invariant when digits are renamed, rows, columns
+        # or bands are permuted, and the grid is mirrored. Puzzles that only share this invariant, such as two with the
+        # same solution, are in the same split, which does no harm.
         return "/".join(sorted((_bands(self.solution, ROWS), _bands(self.solution, COLUMNS))))
 
     def read(self, said: str) -> str | None:
@@ -91,7 +91,7 @@ class SudokuPuzzle(Puzzle):
                 lines.append(row)
             elif row.translate(_RULES):
                 return None
-            # What is left are empty lines and drawn ones, which separate rows.
+            # The rest is empty lines and separators between rows.
         return "".join(lines) if len(lines) == SIZE else None
 
     def is_right(self, said: str) -> bool:
@@ -140,7 +140,7 @@ class Sudoku(PuzzleKind):
 
 
 def in_lines(grid: str) -> str:
-    """A grid as nine lines."""
+    """The nine lines of a grid."""
     return "\n".join(grid[row : row + 9] for row in range(0, len(grid), 9))
 
 
@@ -149,7 +149,7 @@ def _is_row(line: str) -> bool:
 
 
 def _bands(grid: str, lines: tuple[tuple[int, ...], ...]) -> str:
-    """Of each three parallel lines of a band: the lengths of the cycles in which one's digits map to another's."""
+    """For each three parallel lines of a band, the lengths of the cycles in the mappings between their digits."""
     words = ["".join([grid[cell] for cell in line]) for line in lines]
     bands = [sorted(_cycles(words[top + one], words[top + two]) for one, two in _PAIRS) for top in (0, 3, 6)]
     return ";".join(sorted(map(",".join, bands)))
@@ -159,7 +159,8 @@ _PAIRS = ((0, 1), (0, 2), (1, 2))
 
 
 def _cycles(one: str, two: str) -> str:
-    """The lengths of the cycles in which the digits of a line map to those at the same places of another."""
+    """The lengths of the cycles in the mapping from the digits of a line to the digits of another at the same
+    positions."""
     image = dict(zip(one, two, strict=True))
     lengths: list[int] = []
     while image:

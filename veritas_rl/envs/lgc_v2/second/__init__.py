@@ -1,8 +1,8 @@
-"""A second way to each answer, which shares no code with the puzzles: it reads the text of the English question alone.
+"""A second solver for each type, which shares no code with the puzzles and reads only the text of the English question.
 
-One file a type has a function `check(question, answer)`, which gives "" if the answer is right, and the only one where
-the question says so, and otherwise a sentence that says what is wrong. A type whose file needs a solver that is not
-installed raises `NotApplicable`.
+The file of each type has a function `check(question, answer)`. It returns "" if the answer is right and, where the
+question states it, unique. Otherwise it returns a sentence with the error. It raises `NotApplicable` if it needs a
+solver that is not installed.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,12 +23,12 @@ CHECKS: Mapping[str, str] = {
 
 
 def disagreement(name: str, question: str, answer: str) -> str:
-    """How a second solver disagrees with an answer; "" if it does not.
+    """The disagreement of the second solver with an answer; "" if there is none.
 
     Args:
         name: The type of the puzzle.
         question: The text of the question, in English.
-        answer: The answer, bare.
+        answer: The answer without markup.
 
     Raises:
         NotApplicable: The solver is not installed.

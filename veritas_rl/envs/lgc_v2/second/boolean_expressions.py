@@ -42,7 +42,7 @@ def check(question: str, answer: str) -> str:
 
 
 def truth(text: str) -> str:
-    """ "True" or "False"; what is left of the text where it is neither."""
+    """ "True" or "False", or the remaining text if it is neither."""
     text = _COMPARISON.sub(_compared, text)
     text = _STATEMENT.sub(_stated, text)
     while found := _INNERMOST.search(text):
@@ -51,7 +51,7 @@ def truth(text: str) -> str:
 
 
 def _flat(text: str) -> str:
-    """A text without parentheses, rewritten by the truth tables, one word after another."""
+    """Rewrite a text without parentheses by the truth tables, one word at a time."""
     for _, table in _RULES:
         pattern = re.compile("|".join(table))
         while found := pattern.search(text):

@@ -1,4 +1,4 @@
-"""cryptarithm by brute force: every way to give the letters different digits is tried in the equation."""
+"""cryptarithm by brute force: try every assignment of different digits to letters."""
 
 import re
 from functools import cache
@@ -19,7 +19,7 @@ def check(question: str, answer: str) -> str:
     words = re.findall("[A-Z]+", found[0])
     letters = sorted(set("".join(words)))
     ways = assignments(len(letters))
-    # Most ways fail in the last digit already, and most others in the last three.
+    # Most assignments fail in the last digit, and most others in the last three.
     fits = difference(found[1], found[2], letters, ways, 1) % 10 == 0
     for word in words:
         if len(word) > 1:
@@ -35,7 +35,7 @@ def check(question: str, answer: str) -> str:
 
 @cache
 def assignments(letters: int) -> NDArray[np.int16]:
-    """Every way to give letters different digits: a row for each letter, a column for each way."""
+    """All assignments of different digits: a row for each letter, a column for each assignment."""
     if letters > 8:
         raise ValueError(f"{letters} letters are too many to try every assignment")
     every = np.fromiter(chain.from_iterable(permutations(range(10), letters)), dtype=np.int16)
@@ -43,7 +43,7 @@ def assignments(letters: int) -> NDArray[np.int16]:
 
 
 def difference(left: str, right: str, letters: list[str], ways: NDArray[Any], digits: int) -> NDArray[Any]:
-    """The left side less the right side in every way, each word cut to its last digits."""
+    """The left side minus the right side for every assignment, with each word cut to its last digits."""
     total = -number(right[-digits:], letters, ways)
     for term in re.findall(r"(?:^|[-+] )[A-Z]+(?: \* [A-Z]+)*", left):
         first, *factors = (number(word[-digits:], letters, ways) for word in re.findall("[A-Z]+", term))
@@ -54,7 +54,7 @@ def difference(left: str, right: str, letters: list[str], ways: NDArray[Any], di
 
 
 def number(word: str, letters: list[str], ways: NDArray[Any]) -> NDArray[Any]:
-    """The number that a word is in every way."""
+    """The number of a word in every assignment."""
     first, *others = (ways[letters.index(letter)] for letter in word)
     for digit in others:
         first = 10 * first + digit

@@ -1,4 +1,4 @@
-"""dyck_language by rewriting: adjacent pairs are taken out until none is left."""
+"""dyck_language by rewriting: adjacent pairs are removed until none is left."""
 
 import re
 
@@ -22,7 +22,7 @@ def check(question: str, answer: str) -> str:
 
 
 def reduced(sequence: str) -> str:
-    """A sequence after all adjacent pairs have been taken out, again and again."""
+    """A sequence after repeated removal of all adjacent pairs."""
     pattern = re.compile("|".join(map(re.escape, PAIRS)))
     while True:
         shorter = pattern.sub("", sequence)

@@ -1,4 +1,4 @@
-"""dyck_language2 by rewriting: one bracket after another goes in front, and adjacent pairs are taken out."""
+"""dyck_language2 by rewriting: brackets are added in front one by one, and adjacent pairs are removed."""
 
 import re
 
@@ -33,7 +33,7 @@ def check(question: str, answer: str) -> str:
 
 
 def _reduced(sequence: str, pairs: list[str]) -> str:
-    """A sequence after all adjacent pairs have been taken out, again and again."""
+    """A sequence after repeated removal of all adjacent pairs."""
     before = None
     while before != sequence:
         before = sequence

@@ -1,4 +1,4 @@
-"""dyck_language_reasoning_errors by rewriting: what is open is what is left after all pairs have been taken out."""
+"""dyck_language_reasoning_errors by rewriting: the open brackets remain after the removal of all pairs."""
 
 import re
 
@@ -26,7 +26,7 @@ def check(question: str, answer: str) -> str:
 
 
 def _reduced(sequence: str) -> str:
-    """A sequence after all adjacent pairs have been taken out, again and again."""
+    """A sequence after repeated removal of all adjacent pairs."""
     while (shorter := _PAIR.sub("", sequence)) != sequence:
         sequence = shorter
     return sequence

@@ -1,6 +1,6 @@
 """operation by Python's own parser: the signs are replaced by Python's operators of the stated precedence.
 
-What is parsed is walked, never executed.
+The parsed tree is evaluated by this file and never executed.
 """
 
 import ast
