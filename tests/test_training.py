@@ -207,7 +207,7 @@ def test_whole_games_of_self_play_are_trained_on_validated_and_can_be_looked_at(
 
 def test_the_reference_follows_the_checkpoints(tmp_path: Path) -> None:
     command = (
-        *("recipe=kuhn_self_play", "veritas_rl.reference=checkpoint", "veritas_rl.warm_up=null"),
+        *("recipe=kuhn_self_play", "veritas_rl.warm_up=null"),
         *("data.train_batch_size=16", "trainer.save_freq=2", "veritas_rl.critic_warmup=0"),
         # One update in a step: its KL term is measured before the update.
         *("veritas_rl.mini_batches=1", "actor_rollout_ref.actor.ppo_epochs=1", "critic.ppo_epochs=1"),
