@@ -38,8 +38,8 @@ def test_a_recipe_alone_departs_from_itself_in_nothing_on_any_machine(hardware: 
 
 def test_settings_that_differ_from_the_recipe_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     run = planned("recipe=kuhn_self_play", "actor_rollout_ref.actor.kl_loss_coef=0.1", "veritas_rl.seed=3")
-    assert run.departures == ("actor_rollout_ref.actor.kl_loss_coef is 0.5 in the recipe and 0.1 here",)
-    same = planned("recipe=kuhn_self_play", "actor_rollout_ref.actor.kl_loss_coef=0.5")
+    assert run.departures == ("actor_rollout_ref.actor.kl_loss_coef is 0.3 in the recipe and 0.1 here",)
+    same = planned("recipe=kuhn_self_play", "actor_rollout_ref.actor.kl_loss_coef=0.3")
     assert same.departures == ()
     monkeypatch.setenv("GAME_TYPES", "leduc_poker")
     (game,) = planned("recipe=kuhn_self_play").departures

@@ -105,6 +105,7 @@ class TaskTraining(PPOTrainer):
         self._too_full: str | None = None
         self._saved: int | None = None
         self._refresh = False
+        self._reference_step = 0
         self._baselines = RoleBaselines()
         self._follows = config.veritas_rl.reference == "checkpoint"
         self._barren_steps = 0
