@@ -1,5 +1,6 @@
 """What a run waits for and will not get is named, and so is what has died; nothing else is."""
 
+import contextlib
 import os
 import re
 import signal
@@ -199,7 +200,10 @@ def test_a_worker_that_the_raylet_has_just_forked_is_no_raylet_that_died(tmp_pat
         deadline, forked = time.monotonic() + 2 * PATIENCE, set()
         while time.monotonic() < deadline:
             assert watchdog() is None
-            forked |= {child.pid for child in psutil.Process(process.pid).children() if child.name() == "raylet"}
+            for child in psutil.Process(process.pid).children():
+                with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+                    if child.name() == "raylet":
+                        forked.add(child.pid)
         assert len(forked) > 1
     finally:
         process.kill()
