@@ -207,20 +207,21 @@ def test_whole_games_of_self_play_are_trained_on_validated_and_can_be_looked_at(
 
 def test_the_reference_follows_the_checkpoints(tmp_path: Path) -> None:
     command = (
-        *("play=episode", f"{ADAPTER}.game_types=kuhn_poker", f"{ADAPTER}.opponent=self"),
-        *("data.custom_cls.config.curriculum=null", "data.custom_cls.config.failure_replay=null"),
         *("actor_rollout_ref.actor.use_kl_loss=true", "veritas_rl.reference=checkpoint", "trainer.save_freq=2"),
-        *("data.train_batch_size=16", "veritas_rl.critic_warmup=0", "veritas_rl.evaluation=null"),
-        *("actor_rollout_ref.actor.ppo_epochs=1", "critic.ppo_epochs=1", "veritas_rl.warm_up.steps=20"),
+        *("data.train_batch_size=32", "veritas_rl.critic_warmup=0", "veritas_rl.evaluation=null"),
+        # One update in a step, which measures the KL term before it changes the weights.
+        *("veritas_rl.mini_batches.move=1", "actor_rollout_ref.actor.ppo_epochs=1", "veritas_rl.warm_up.steps=20"),
+        "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=0",
     )
     _, steps = train(tmp_path, *command, "trainer.total_training_steps=4")
     assert [step["actor/reference_step"] for step in steps] == [0, 0, 2, 2]
-    # The distance of two steps, against that of a part of one.
-    far, near = steps[1]["actor/kl_loss"], steps[2]["actor/kl_loss"]
-    assert near < far / 10
+    kl = [step["actor/kl_loss"] for step in steps]
+    assert kl[0] == pytest.approx(0, abs=1e-9)
+    assert kl[2] == pytest.approx(0, abs=1e-9)
+    assert min(kl[1], kl[3]) > 1e-7
     _, steps = train(tmp_path, *command, "trainer.total_training_steps=5")
     assert steps[-1]["actor/reference_step"] == 4
-    assert steps[-1]["actor/kl_loss"] < far / 10
+    assert steps[-1]["actor/kl_loss"] == pytest.approx(0, abs=1e-9)
 
 
 def test_games_of_one_task_are_compared_and_a_conversation_is_one_trajectory(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from wrapt import when_imported
 from veritas_rl.errors import UserError
 from veritas_rl.pins import required_version
 from veritas_rl.verl_plugin import not_finite
-from veritas_rl.verl_plugin.reference import REFRESH, copy_weights
 
 
 class PatchRefused(RuntimeError):
@@ -315,6 +314,8 @@ def refreshed_reference(module: Any) -> None:
 
     @functools.wraps(original)
     def compute_ref_log_prob(self: Any, data: Any) -> Any:
+        from veritas_rl.verl_plugin.reference import REFRESH, copy_weights
+
         # The keys of a batch, whose columns the original fetches.
         if data.extra_info.pop(REFRESH, False):
             copy_weights(self.actor.engine.module, self.ref.engine.module)

@@ -5,16 +5,15 @@ the policy in large steps, it approaches an equilibrium of the game itself (the 
 NashPG, arXiv 2510.18183).
 """
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from torch.nn import Module
+import torch
+from torch.distributed.tensor import DTensor
+from torch.nn import Module
 
 REFRESH = "refresh_reference"
 """The key of a batch whose reference pass starts with a refresh."""
 
 
-def copy_weights(actor: "Module", reference: "Module") -> None:
+def copy_weights(actor: Module, reference: Module) -> None:
     """Copy the shards of one rank.
 
     Args:
@@ -24,11 +23,9 @@ def copy_weights(actor: "Module", reference: "Module") -> None:
     Raises:
         ValueError: The modules have different parameters or shards.
     """
-    import torch
-
     with torch.no_grad():
         for (name, new), (other, old) in zip(actor.named_parameters(), reference.named_parameters(), strict=True):
-            source, target = (getattr(tensor, "_local_tensor", tensor) for tensor in (new, old))
+            source, target = (each.to_local() if isinstance(each, DTensor) else each for each in (new, old))
             if name != other or source.shape != target.shape:
                 raise ValueError(f"{name} {tuple(source.shape)} cannot be copied to {other} {tuple(target.shape)}")
             target.copy_(source)

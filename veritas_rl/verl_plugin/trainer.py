@@ -103,11 +103,10 @@ class TaskTraining(PPOTrainer):
         self._folder = Path(config.trainer.default_local_dir).absolute()
         self._disk = DiskWatch(self._folder, (not_finite.logs_folder(),), int(config.veritas_rl.spare_disk_gib * 2**30))
         self._too_full: str | None = None
-        self._saved: int | None = None
-        self._refresh = False
+        self._saved = 0
+        self._follows = config.veritas_rl.reference == "checkpoint"
         self._reference_step = 0
         self._baselines = RoleBaselines()
-        self._follows = config.veritas_rl.reference == "checkpoint"
         self._barren_steps = 0
         self._truncation = TruncationWatch(config.data.max_response_length)
         self._agreement = AgreementWatch(four_bit=config.veritas_rl.get("quantization") is not None)
@@ -265,11 +264,10 @@ class TaskTraining(PPOTrainer):
     def _compute_ref_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         batch = _with_tensors(batch)
         assert batch.extra_info is not None
-        if self._refresh:
-            batch.extra_info[REFRESH] = True
-            self._refresh, self._reference_step = False, self.global_steps - 1
         if self._follows:
-            metrics["actor/reference_step"] = float(self._reference_step)
+            batch.extra_info[REFRESH] = self._saved != self._reference_step
+            self._reference_step = self._saved
+            metrics["actor/reference_step"] = float(self._saved)
         batch = super()._compute_ref_log_prob(batch, metrics)
         assert batch.extra_info is not None
         batch.extra_info.pop("no_lora_adapter", None)
@@ -290,7 +288,6 @@ class TaskTraining(PPOTrainer):
                     os.fsync(written.fileno())
         write_info(folder, self._info())
         self._saved = self.global_steps
-        self._refresh = self._follows
         if self._keep:
             keep_newest(self._folder, self._keep)
 
@@ -302,7 +299,7 @@ class TaskTraining(PPOTrainer):
         saved = (named or step_folder(self._folder, self.global_steps)) / BASELINES
         if self.global_steps and saved.exists():
             self._baselines.means = json.loads(saved.read_text())
-        self._refresh = self._follows and self.global_steps > 0
+        self._saved = self.global_steps
 
     def _info(self) -> CheckpointInfo:
         model, trainer = self.config.actor_rollout_ref.model, self.config.trainer
