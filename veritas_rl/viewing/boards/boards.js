@@ -3,6 +3,7 @@ const Boards = (() => {
   const { EMPTY, kindOf, parts, words } = BoardText;
   const { UNIT, circle, html, legend, lookOf, nameOf, svg, text } = BoardForms;
   const SUITS = { c: ["♣", "clubs"], d: ["♦", "diamonds"], h: ["♥", "hearts"], s: ["♠", "spades"] };
+  const RIM = 4; // around a picture: the borders of hex are lines of width 6, half of it outside
   const RANKS = { T: "10", J: "jack", Q: "queen", K: "king", A: "ace" };
   const SUITED = /(?<![A-Za-z0-9])([2-9TJQKA])([cdhs])(?![A-Za-z0-9])/g;
   const CARD_GAMES = [
@@ -15,7 +16,8 @@ const Boards = (() => {
   function picture(kind, grid, before, touch) {
     const [look, form] = lookOf(kind);
     const [width, height] = form.size(grid);
-    const made = svg("svg", { viewBox: `-2 -2 ${width + 4} ${height + 4}`, class: `picture ${kind}`, role: touch ? "grid" : "img" });
+    const box = `${-RIM} ${-RIM} ${width + 2 * RIM} ${height + 2 * RIM}`;
+    const made = svg("svg", { viewBox: box, class: `picture ${kind}`, role: touch ? "grid" : "img" });
     made.style.setProperty("--columns", String(Math.max(width / UNIT, 4)));
     made.append(...form.under(grid));
     const [rows, columns] = [grid.rows.length, grid.columns.length];
