@@ -16,6 +16,8 @@ from veritas_rl.launch.run import Run
 
 SERVER = "https://api.wandb.ai"
 ANSWER_SECONDS = 10.0
+LOST_SERVER = "Some run data will not be synced"
+"""wandb prints this when it stops sending, after the retries."""
 
 
 def check_server(run: Run, console: Console) -> None:
@@ -43,8 +45,17 @@ def check_server(run: Run, console: Console) -> None:
 
 
 def sync_command(run: Run) -> str | None:
-    """The command that syncs a run's offline logs; None if there are none."""
+    """The command that syncs a run's remaining logs; None if there are none."""
     environment = run.environment()
     folder, name = Path(environment["WANDB_DIR"]) / "wandb", environment["WANDB_RUN_ID"]
-    left = sorted(path for path in folder.glob(f"offline-run-*-{name}") if not any(path.glob("*.wandb.synced")))
-    return shlex.join(["wandb", "sync", *map(str, left)]) if left else None
+    left = [*folder.glob(f"offline-run-*-{name}"), *(folder.glob(f"run-*-{name}") if _lost_server(run) else ())]
+    left = sorted(path for path in left if not any(path.glob("*.wandb.synced")))
+    # Without the option wandb skips runs that had a server.
+    return shlex.join(["wandb", "sync", "--include-online", *map(str, left)]) if left else None
+
+
+def _lost_server(run: Run) -> bool:
+    if not run.log.exists():
+        return False
+    with run.log.open(encoding="utf-8", errors="replace") as lines:
+        return any(LOST_SERVER in line for line in lines)
