@@ -1,7 +1,7 @@
-"""Check after each weight sync that the rollout holds the trainer's adapter.
+"""Check after each weight sync that the rollout has the trainer's adapter.
 
-Otherwise another model writes the replies, rewards look plausible, and nothing is learned. verl and vLLM do not report
-this. vLLM ignores weights of unknown modules, and uses the base model if no adapter is loaded.
+With another adapter, another model writes the replies, rewards look plausible, and nothing is learned. verl and vLLM do
+not report this. vLLM ignores weights of unknown modules, and uses the base model if no adapter is loaded.
 """
 
 import math
@@ -28,7 +28,7 @@ def scaling_of(config: Any) -> float:
 def served_by_vllm(worker: Any, adapter_id: int, dtype: str) -> dict[str, int]:
     """The digests of a vLLM worker's adapter; empty if it generates with the base only.
 
-    Reads the copy from which vLLM fills the slots of its layers, for all layers that exist.
+    The values are read from the copy from which vLLM fills the LoRA slots of its layers, for all layers that exist.
 
     Args:
         worker: vLLM's worker.
@@ -71,7 +71,7 @@ class AdapterWatch:
             return [await self._rollout.adapter_digests(self._dtype)]
         try:
             return await self._rollout._execute_method("adapter_digests", args=(self._rollout.config.dtype,)) or []
-        except Exception as error:  # internals of vLLM may change, and must not end a run
+        except Exception as error:  # a change of vLLM's internals must not end a run
             if not self._unread:
                 print(f"vLLM's adapter cannot be read, so it is not checked: {error!r:.300}", flush=True)
             self._unread = True

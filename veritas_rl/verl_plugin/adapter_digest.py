@@ -1,7 +1,7 @@
 """Digests of a LoRA adapter, to compare the trainer's adapter with the rollout's.
 
-A digest is a sum over all values of a tensor. Each term is the value's bits times a random number of its index, times
-one of the tensor's name. Ranks can therefore add the digests of their shards, without gathering tensors.
+A digest is a sum over all values of a tensor. Each term is the product of the value's bits, a hash of the value's index
+and a hash of the tensor's name. Ranks can therefore add the digests of their shards, without gathering tensors.
 """
 
 import functools
@@ -28,7 +28,7 @@ NAMED = 3
 def canonical(name: str) -> str:
     """The common name of an adapter's weight, which trainer, PEFT files, transformers and vLLM extend differently.
 
-    It starts at the layer, such as "layers.0.self_attn.q_proj.lora_A".
+    The common name starts at the layer, such as "layers.0.self_attn.q_proj.lora_A".
     """
     name = file_name(name).removeprefix("base_model.model.").removesuffix(".weight")
     before, found, after = name.partition("layers.")
@@ -72,7 +72,7 @@ def _signed(number: int) -> int:
 
 
 def digests_of(tensors: Iterable[tuple[str, torch.Tensor]], dtype: torch.dtype) -> dict[str, int]:
-    """The digest of each whole tensor of an adapter, by its canonical name.
+    """The digest of each tensor of an adapter, by its canonical name.
 
     Args:
         tensors: Names and tensors.
@@ -90,7 +90,7 @@ def digests_of_module(module: Any, mesh: Any, dtype: torch.dtype, b_scale: float
         dtype: The dtype to which values are rounded, as in the rollout.
         b_scale: The factor of the B matrices, if the rollout stores them scaled.
     """
-    # Each replica has all shards, so only the first replica counts.
+    # Each replica has all shards, so only the first replica is summed.
     counts = mesh is None or mesh.ndim == 1 or mesh.get_coordinate()[0] == 0
     found: dict[str, int] = {}
     for given, values, places in local_shares(module):
@@ -106,7 +106,7 @@ def digests_of_module(module: Any, mesh: Any, dtype: torch.dtype, b_scale: float
 
 
 def together(digests: Mapping[str, int]) -> str:
-    """One digest of a whole adapter, as 16 hexadecimal digits."""
+    """One digest of all tensors of an adapter, as 16 hexadecimal digits."""
     return f"{digest(*sorted(digests.items())):016x}"
 
 
@@ -116,7 +116,7 @@ class Comparison:
 
     Attributes:
         trained: The digest of each of the trainer's tensors, by canonical name.
-        held: The same for the rollout.
+        held: The digest of each of the rollout's tensors, by canonical name.
     """
 
     trained: Mapping[str, int]

@@ -31,8 +31,8 @@ def local_shares(module: Any) -> Iterator[tuple[str, torch.Tensor, torch.Tensor 
         module: A PEFT model that verl has wrapped, on any device.
 
     Yields:
-        The name in PEFT's files, the flat values, and their flat indices in the whole tensor, or None if the part is
-        the whole tensor.
+        The name in PEFT's files, the flat values, and their flat indices in the full tensor, or None if the part is
+        the full tensor.
     """
     flat = list(_flat_parameters(module))
     for name, values, start, shape, _ in flat:
@@ -55,7 +55,7 @@ def local_shares(module: Any) -> Iterator[tuple[str, torch.Tensor, torch.Tensor 
 
 
 def gathered(module: Any) -> dict[str, torch.Tensor]:
-    """The whole adapter on the CPU, by the names in PEFT's files. All ranks must call it together.
+    """The full adapter on the CPU, by the names in PEFT's files. All ranks must call this function together.
 
     Tensors are gathered one by one, and the base is not gathered.
 
@@ -83,8 +83,8 @@ def _parameters(module: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _flat_parameters(module: Any) -> Iterator[tuple[str, torch.Tensor, int, torch.Size, Any]]:
-    """Adapter parameters of FSDP 1: name, this rank's values, their start, the shape, and the group that shares the
-    tensor (or None)."""
+    """Adapter parameters of FSDP 1: name, this rank's values, their start, the shape, and the process group that shards
+    the tensor, or None."""
     for prefix, unit in module.named_modules():
         handle = getattr(unit, "_handle", None)
         if handle is None or not hasattr(handle, "flat_param"):

@@ -2,13 +2,13 @@
 
 `grpo` (Shao et al. 2024) compares the games of one task, seat by seat and turn by turn. The advantage of a seat's t-th
 reply is its reward minus the mean over the games that have a t-th reply, divided by their standard deviation. If only
-one game has one, the advantage is 0. Each seat of each game has the same total weight: an advantage is divided by the
-number of the seat's replies, and multiplied by the mean number in the batch.
+one game has a t-th reply, the advantage is 0. Each seat of each game has the same total weight: an advantage is divided
+by the number of the seat's replies, and multiplied by the mean number in the batch.
 
-`rae`, role-conditioned advantage estimation (Liu et al. 2025, "SPIRAL"), compares a seat's result with a running mean
-of that seat's results in that game against the same opponent, so that moving first is not rewarded. Every reply has the
-same weight. A weight by the game's length would depend on the reply itself, and self-play would reach another
-equilibrium.
+`rae`, role-conditioned advantage estimation (Liu et al. 2025, "SPIRAL"), compares a seat's result with a running
+mean of the seat's results in the same game against the same opponent, so that moving first is not rewarded. Every
+reply has the same weight. A weight by the length of the game would depend on the reply, and self-play would reach
+another equilibrium.
 """
 
 import math

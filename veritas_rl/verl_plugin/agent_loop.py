@@ -66,16 +66,16 @@ class TaskAgentLoop(AgentLoopBase):
 
         Args:
             sampling_params: temperature, top_p and top_k from verl's rollout configuration.
-            row: A row of `DynamicEnvDataset`; its `extra_info` holds the task.
+            row: A row of `DynamicEnvDataset`; its `extra_info` contains the task.
 
         Returns:
-            The trajectories, in order. `reward_score` is each one's shaped reward.
+            The trajectories, in order. `reward_score` is the shaped reward of a trajectory.
         """
         task = task_of(row["extra_info"])
         return await self.play(task, await asyncio.to_thread(start, task), sampling_params)
 
     async def play(self, task: Task, session: Session, sampling_params: dict[str, Any]) -> list[AgentLoopOutput]:
-        """Play a session of a task to its end; as `run`."""
+        """Play a session of a task to its end. Returns as `run`."""
         began, waited = self.loop.time(), 0.0
         opponent = self._opponent(stand_in(task.manner.opponent, task.env, task.case), task.env)
         samples: list[_Sample] = []
@@ -149,7 +149,7 @@ class TaskAgentLoop(AgentLoopBase):
         return next(sample for sample in reversed(samples) if sample.seat == seat)
 
     def _opponent(self, name: str, env: str) -> Opponent:
-        """The player of the seats that are not trained. In self-play it is never asked."""
+        """The player of the seats that are not trained. In self-play this player is never asked."""
         name = "random" if name in ALL_SEATS else name
         if (name, env) not in self._opponents:
             workers = math.ceil(self.rollout_config.agent.num_workers / self.config.trainer.nnodes)
@@ -169,7 +169,7 @@ class TaskAgentLoop(AgentLoopBase):
         )
 
     def _leave_unanswered(self, sample: _Sample, *, overlong: bool = False) -> Reply:
-        """End without a reply. An empty trajectory gets one end token without loss."""
+        """End the trajectory without a reply. An empty trajectory gets one end token without loss."""
         chat = sample.chat
         if not chat.response_ids:
             chat.prompt_ids = chat.prompt_ids[: self.rollout_config.prompt_length]

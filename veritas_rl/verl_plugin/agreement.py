@@ -1,7 +1,7 @@
 """Warn once on the console if rollout and trainer disagree about the probabilities of the same tokens.
 
-Both use the same weights, so they should differ by rounding only. A larger difference means that the rollout has other
-weights, a corrupt cache, or another template. Its games then teach the trainer little.
+Both use the same weights, so their probabilities should differ by rounding only. A larger difference means that the
+rollout has other weights, a corrupt cache, or another chat template. The model then learns little from the games.
 """
 
 ANNOUNCEMENT = "rollout and trainer disagree: "
@@ -13,8 +13,8 @@ METRIC = "training/rollout_probs_diff_mean"
 # Means measured on a CPU with replies of 12 tokens of three small models that RL had trained on Kuhn poker and Hex.
 # Trainer and rollout in fp32: 0.0000, 0.0000, 0.0000. Trainer with fp32 weights and bf16 arithmetic, rollout in bf16:
 # 0.0008, 0.0002, 0.0005. Trainer with an NF4 base: 0.018, 0.002, 0.003, and 0.008 to 0.011 during a training. Rollout
-# with the weights from before the training, as if weight sync had failed: 0.135, 0.107, 0.155. For vLLM's kernels
-# beside transformers with FSDP 2, 0.004 is reported (verl-project/verl-omni#637).
+# with the weights from before the training, as if weight sync had failed: 0.135, 0.107, 0.155.
+# verl-project/verl-omni#637 reports 0.004 between vLLM's kernels and transformers with FSDP 2.
 BOUND = 0.02
 """The bound for 16-bit rounding: five times the reported value."""
 
@@ -37,7 +37,7 @@ class AgreementWatch:
         self._steps = 0
 
     def message(self, difference: float | None) -> str | None:
-        """A line for the console at the last of `STEPS` such consecutive steps, else None.
+        """A line for the console when the bound is exceeded for the `STEPS`-th consecutive step, else None.
 
         Args:
             difference: The metric of a step; None if verl does not compute it.

@@ -60,7 +60,7 @@ def even_mini_batches(replies: int, sizes: Sequence[int], copies: int, ranks: in
 
 
 def outcomes(replies: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, tuple[float, float]]:
-    """Mean value and success over the games of each row, by its uid. A game's last reply has its outcome.
+    """Mean value and success over the games of each row, by the row's uid. A game's last reply has the outcome.
 
     Args:
         replies: Key and `reward_info` of each reply, in any order; see `SampleKey`.

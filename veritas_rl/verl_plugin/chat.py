@@ -40,7 +40,7 @@ class Chat:
 
     @property
     def ids(self) -> list[int]:
-        """All that the model reads before its next reply."""
+        """The token ids that the model reads before its next reply."""
         return self.prompt_ids + self.response_ids
 
     def say(self, token_ids: Sequence[int], log_probs: Sequence[float] | None) -> None:

@@ -1,7 +1,7 @@
 """The dataset that verl reads. Rows are made from tasks on demand, so opening it is cheap.
 
-verl creates one for training and one for validation from the same class and configuration. Only `data_files` differs:
-it is "train" or "val". The dataset draws its order itself, because verl's shuffle lists every index, and because the
+verl creates one dataset for training and one for validation, with the same class and configuration. Only `data_files`
+differs: "train" or "val". The dataset draws its order itself, because verl's shuffle lists every index, and because the
 next training tasks depend on earlier results. Use `data.shuffle=False` and `data.dataloader_num_workers=0`. verl saves
 the dataset's state in data.pt.
 """
@@ -44,13 +44,14 @@ def row_of(task: Task, index: int, prompt: bool = True, **drawn: str) -> dict[st
 
     Args:
         task: The task.
-        index: In training the number of the draw, under which the outcome is recorded; else the position.
-        prompt: Whether `raw_prompt` holds the first prompt; otherwise it is empty, and the task is not started.
-        drawn: More plain values for `extra_info`, such as the task's origin.
+        index: In training the number of the draw, under which the outcome is recorded. In validation the position.
+        prompt: Whether `raw_prompt` contains the first prompt. Without it `raw_prompt` is empty and the task
+            is not started.
+        drawn: Further plain values for `extra_info`, such as the task's origin.
 
-    `data_source` is the environment. `extra_info` is a dict, because verl writes into it. A row holds no value twice,
-    because verl sends every column through each stage of a step, which on a small machine costs more than the
-    arithmetic.
+    `data_source` is the environment. `extra_info` is a dict, because verl writes into it. A row contains no value
+    twice, because verl sends every column through each stage of a step. On a small machine this costs more than
+    the arithmetic.
     """
     messages = get_environment(task.env).start(task).turns()[0].messages if prompt else ()
     name = task.id
@@ -123,14 +124,14 @@ class DynamicEnvDataset(Dataset):
             outcomes: Mean value and mean success over the task's games, by the row's `index`.
 
         Returns:
-            Lines for the console, one for each stage that is passed.
+            Lines for the console, one for each curriculum stage that is passed.
         """
         assert self.source is not None
         said = [self.source.record(number, *outcomes[number]) for number in sorted(outcomes)]
         return [line for line in said if line]
 
     def go_on_with(self, numbers: Iterable[int]) -> None:
-        """Mark draws (a row's `index` each) as still being played, so that a loaded state does not draw them again.
+        """Mark draws as still being played, so that a loaded state does not draw them again. A draw is a row's `index`.
 
         The state may be loaded later, because torchdata's loader passes it on at its first iteration.
         """
@@ -138,7 +139,7 @@ class DynamicEnvDataset(Dataset):
         self.source.go_on_with(numbers)
 
     def metrics(self) -> dict[str, float]:
-        """The metrics of curriculum and failure replay; empty in validation, or without both."""
+        """The metrics of curriculum and failure replay. Empty in validation, or if neither is used."""
         return {} if self.source is None else self.source.metrics()
 
     def state_dict(self) -> dict[str, Any]:

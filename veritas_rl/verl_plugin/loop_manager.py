@@ -52,7 +52,7 @@ class TaskLoopManager(AgentLoopManagerTQ):
         columns = (tu.get(prompts, name) for name in loop_worker.NEEDED)
         rows = [dict(zip(loop_worker.NEEDED, values, strict=True)) for values in zip(*columns, strict=True)]
         step, validate = int(tu.get(prompts, "global_steps")), bool(tu.get(prompts, "validate", default=False))
-        # In every epoch a task goes to about the same worker, which has its position and its values in memory.
+        # In every epoch a task goes to about the same worker, which has the task's position and values in memory.
         rows.sort(key=lambda row: digest(row["extra_info"]["task_id"]))
         share = math.ceil(len(rows) / len(self.agent_loop_workers))
         shares = (rows[first : first + share] for first in range(0, len(rows), share))

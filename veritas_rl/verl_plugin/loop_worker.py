@@ -1,7 +1,7 @@
 """Plays batches of tasks in a Ray actor, and writes the replies of a batch to TransferQueue at once.
 
 verl's own worker writes and configures one sample at a time, stores each row's prompt and task beside the replies, and
-gives every reply of a game the reward of the last.
+gives every reply of a game the reward of the last reply.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ from veritas_rl.verl_plugin.sample_key import SampleKey
 from veritas_rl.viewing.recording import PlayedGame, RecordedSession
 
 KEPT = ("uid", "data_source", "reward_model")
-"""The columns of a row that verl reads after its sample was played."""
+"""The columns of a row that verl still reads after the game."""
 
 NEEDED = (*KEPT, "extra_info")
-"""The columns that are needed to play a row."""
+"""The columns that playing a row requires."""
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class TaskLoopWorker(AgentLoopWorker):
             step: The training step.
             validate: Whether the rows are validation rows.
         """
-        # Asynchronous training takes each game as it ends, so there no game waits for the others.
+        # Asynchronous training takes each game as soon as it ends, so no game waits for another.
         together = validate or self.config.trainer.v1.trainer_mode == "sync"
         for part in [rows] if together else [[row] for row in rows]:
             playing = asyncio.create_task(self._play_or_fail(part, step, validate))
@@ -144,7 +144,7 @@ def columns(replies: Sequence[tuple[dict[str, Any], AgentLoopOutput]]) -> Tensor
     """The columns that verl's trainer and engines read, one sample per reply. Tokens are (samples, jagged).
 
     Args:
-        replies: For each reply, the task's row with at least the columns `KEPT`, and the agent loop's output.
+        replies: For each reply, the row of its task with at least the columns `KEPT`, and the agent loop's output.
     """
     rows, outputs = zip(*replies, strict=True)
     whole = [[*output.prompt_ids, *output.response_ids] for output in outputs]

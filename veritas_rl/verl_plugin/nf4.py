@@ -5,7 +5,7 @@ scales as plain attributes, which FSDP2 neither shards, moves nor sends to other
 parameters, so FSDP2 treats them like all others.
 
 FSDP2 of torch 2.11 casts every gathered parameter to the compute dtype, including integers. Codes and scales are
-therefore stored as bits of that dtype, and never read as its numbers.
+therefore stored as the bits of tensors of that dtype, and those tensors are never read as numbers.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """Save and report a training batch whose loss, gradient or advantages are not finite.
 
-verl silently skips the update of a gradient that is not finite, and continues. The trainer instead ends the run before
-it saves anything of that step, so the last checkpoint is older than the step.
+verl silently skips the update of a gradient that is not finite, and continues. This package's trainer instead ends the
+run before it saves a checkpoint of that step, so the last checkpoint is from an earlier step.
 
     import torch
     batch = torch.load("train/outputs/<date>/<time>/not_finite/step_12.pt", weights_only=False)
@@ -53,8 +53,8 @@ def report(step: int, batch: Any, numbers: Mapping[str, float], ranks: set[int],
         step: The step of the batch.
         batch: verl's `KVBatchMeta`, in the order of the ranks.
         numbers: The metrics of the step that are not finite.
-        ranks: The ranks whose loss is not finite; empty if it is the common gradient.
-        of: The number of ranks.
+        ranks: The ranks whose loss is not finite; empty if only the common gradient is not finite.
+        of: The total number of ranks.
         tasks: The tasks of the batch.
     """
     import torch  # verl's patches import this module, in every process.
@@ -82,7 +82,7 @@ def report(step: int, batch: Any, numbers: Mapping[str, float], ranks: set[int],
 
 
 def report_of_fine_tuning(batch: Any, loss: float, rank: int) -> str:
-    """Save the batch of one rank's loss, and return a line about it.
+    """Save the batch of a loss that is not finite, and return a line with the error and the file.
 
     Args:
         batch: A `TensorDict`.
@@ -104,7 +104,7 @@ def logs_folder() -> Path:
 
 
 def rows_not_finite(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[int]]:
-    """The rows of each column with a value that is not finite. Columns without such rows are left out.
+    """The rows with a value that is not finite, by column. Columns without such rows are left out.
 
     Args:
         columns: A tensor or another value for each row.
@@ -132,7 +132,7 @@ def save(folder: Path, name: str, batch: Mapping[str, Any]) -> str:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         torch.save(dict(batch), file)
-    except (OSError, RuntimeError) as error:  # torch raises the latter on a full disk.
+    except (OSError, RuntimeError) as error:  # torch raises RuntimeError on a full disk.
         return f"the batch could not be saved ({str(error).splitlines()[0]})"
     keep_newest_beside(file, FILES)
     return f"the batch is in {file}"

@@ -1,4 +1,4 @@
-"""The other seats of a whole game: players in separate Ray actors, so that they do not block games.
+"""The opponents of a whole game: players in separate Ray actors, so that they do not block games.
 
 A search holds Python's global interpreter lock, so a thread is not enough. Simultaneous requests of several games are
 sent in one call.
@@ -18,12 +18,12 @@ from veritas_rl.players.loading import ReplySettings, open_player
 from veritas_rl.players.registry import CHECKPOINT, PAST, make_bot
 
 GATHER_SECONDS = 0.002
-"""Seconds that a first turn waits for others."""
+"""Seconds that a turn waits for turns of other games, to be sent with them."""
 CORES_PER_SERVER = 4
 
 
 def servers_of(cores: int, workers: int) -> int:
-    """The number of processes per player of each agent-loop worker on this machine."""
+    """The number of processes that each agent-loop worker on this machine starts for an opponent."""
     return max(1, cores // CORES_PER_SERVER // workers)
 
 
@@ -68,8 +68,8 @@ class Opponent:
     """A player that many games ask at once.
 
     Args:
-        name: Its name in `veritas_rl.players.registry`.
-        env: The environment that it plays.
+        name: The player's name in `veritas_rl.players.registry`.
+        env: The environment that the player plays.
         models: The settings of an opponent that is a model.
         workers: The number of agent-loop workers of this machine, each with its own opponent.
     """

@@ -117,7 +117,7 @@ def critic_head(module: Any) -> None:
     """The critic always loads flash attention and a random head: use the configured attention and a head of zeros.
 
     The first values of a random head are noise, and a checkpoint with adapters only could not restore it. A model that
-    lacks other weights is refused. The launcher refuses a model without a critic class.
+    lacks weights outside the head is refused. The launcher refuses a model without a critic class.
     """
     original = module.load_valuehead_model
     require_fault(original, 'attn_implementation="flash_attention_2"')
@@ -220,7 +220,8 @@ def padding_waste(module: Any) -> None:
 def losses_not_finite(module: Any) -> None:
     """A loss that is not finite is averaged over ranks, and training continues: report the rank, or end the run.
 
-    In RL the trainer finds the metric `not_finite/rank_R` among those of the update; fine-tuning has none of ours.
+    In RL this package's trainer reads the metric `not_finite/rank_R` and ends the run. Fine-tuning uses verl's own
+    trainer, so the patch itself ends the run.
     """
     engine = module.FSDPEngineWithLMHead
     original = engine.forward_step

@@ -53,13 +53,13 @@ class TaskReplayBuffer(ReplayBuffer):
 
 
 class AsyncTaskReplayBuffer(TaskReplayBuffer, ReplayBufferAsync):
-    """The same for games that continue from step to step."""
+    """`TaskReplayBuffer` for games that continue from step to step."""
 
 
 def task_metrics(
     keys: Sequence[str], fields: Sequence[Mapping[str, Any]], rewards: Sequence[float]
 ) -> dict[str, float]:
-    """Means over a batch. Each seat of each game counts once, for any number of replies.
+    """Means over a batch. Each seat of each game counts once, however many replies it has.
 
     Args:
         keys: The key of each sample, see `SampleKey`.
@@ -67,8 +67,8 @@ def task_metrics(
         rewards: The reward of each sample. A seat's reward is the mean over its replies.
 
     Returns:
-        `task/success` of all, the same by environment and group (`openspiel/success`, `openspiel/hex/success`), and in
-        whole games by opponent (`openspiel/vs_mcts:50/success`) and seat (`openspiel/seat_0/success`).
+        `task/success` over the batch, the same by environment and group (`openspiel/success`, `openspiel/hex/success`),
+        and in whole games by opponent (`openspiel/vs_mcts:50/success`) and seat (`openspiel/seat_0/success`).
     """
     seats: dict[tuple[tuple[str, int], int], list[tuple[int, int]]] = defaultdict(list)
     for index, key in enumerate(map(SampleKey.parse, keys)):

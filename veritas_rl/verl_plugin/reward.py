@@ -1,7 +1,7 @@
 """Rewards for verl, routed by environment name.
 
 `compute_score` is verl's reward function for single replies; the agent loop `game_agent` scores through the same
-session and the same `shape`, so a reward never differs from what evaluation measures.
+session and the same `shape`, so training rewards and evaluation scores agree.
 """
 
 from collections.abc import Mapping

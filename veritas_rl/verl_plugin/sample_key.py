@@ -38,5 +38,5 @@ class SampleKey(NamedTuple):
 
     @property
     def session(self) -> tuple[str, int]:
-        """Equal for the samples of one game."""
+        """The row and the game: equal for all samples of one game."""
         return self.uid, self.game

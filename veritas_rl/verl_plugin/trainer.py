@@ -1,16 +1,17 @@
 """The trainers `game` and `game_async`, which extend two of verl's PPO trainers.
 
-verl selects them by `trainer.v1.trainer_mode`. `game` extends its mode "sync", in which a step plays its games to the
-end. `game_async` extends its mode "colocate_async", in which games continue from step to step, so that no game waits
-for the longest. They add:
+verl selects them by `trainer.v1.trainer_mode`. `game` extends verl's mode "sync", in which a step plays its games to
+the end. `game_async` extends verl's mode "colocate_async", in which games continue from step to step, so that no game
+waits for the longest. They add:
 
-- A checkpoint is complete once it contains `checkpoint.json`, which is written last. Old ones are removed after a newer
-  one is complete. verl counts only checkpoints of its own process, and removes one before it writes the next.
+- A checkpoint is complete once it contains `checkpoint.json`, which is written last. Old checkpoints are removed after
+  a newer checkpoint is complete. verl counts only checkpoints of its own process, and removes an old checkpoint before
+  it writes the next.
 - A file named `stop` beside the checkpoints ends the run after the step, with a checkpoint.
 - A loss or gradient that is not a finite number ends the run, naming the step, the ranks, the tasks and the file of the
   batch, see `not_finite`.
-- A disk that is nearly full is said on the console; before it is too full for a checkpoint, one is saved and the run
-  ends, see `checkpoints.room`.
+- A warning on the console reports a disk that is nearly full. Before the disk is too full for a checkpoint, a
+  checkpoint is saved and the run ends, see `checkpoints.room`.
 - The estimators `grpo` and `rae` compare whole games, seat by seat, see `advantages`.
 - A warning is printed once if many replies are truncated for several steps.
 - A warning is printed once if rollout and trainer disagree about the probabilities of the same tokens.
@@ -79,7 +80,7 @@ BASELINES = "baselines.json"
 """The running means of `rae` in a checkpoint."""
 
 BARREN_STEPS = 5
-"""A run ends after this many steps without a legal answer."""
+"""A run ends after this many consecutive steps without a legal answer."""
 
 
 class TaskTraining(PPOTrainer):
@@ -121,7 +122,7 @@ class TaskTraining(PPOTrainer):
         super().__init__(config)
 
     def on_step_end(self) -> None:
-        """End the run where that was asked for or the disk is nearly full, and send the new weights to the rollout."""
+        """End the run if a stop was requested or the disk is nearly full, and send the new weights to the rollout."""
         # As verl, save before the rollout wakes and takes its memory.
         stop = self._folder / STOP
         if line := self._disk.warning():
@@ -135,7 +136,7 @@ class TaskTraining(PPOTrainer):
         super().on_step_end()
 
     def on_train_end(self) -> None:
-        """Say why the run has ended early, where the disk is the reason; the metrics of its last step are written.
+        """Raise an error if the disk has ended the run early. The metrics of the last step are already written.
 
         Raises:
             UserError: The disk is nearly full.
@@ -159,7 +160,7 @@ class TaskTraining(PPOTrainer):
         """One training step.
 
         Raises:
-            UserError: A loss or gradient is not finite. verl has skipped that update, and would continue. Or no reply
+            UserError: A loss or gradient is not finite. verl has skipped the update, and would continue. Or no reply
                 has been legal for some steps.
         """
         batch = super().step(metrics, timing_raw)
@@ -171,7 +172,7 @@ class TaskTraining(PPOTrainer):
         metrics |= self._record()
         if line := self._truncation.message(metrics.get("task/truncated", 0.0)):
             print(line, flush=True)
-        # Replies that older weights have started differ by the updates since.
+        # Replies that older weights have started also differ by the updates since then.
         if self.verl_mode == "sync" and (line := self._agreement.message(metrics.get(METRIC))):
             print(line, flush=True)
         self._barren_steps = 0 if metrics.get("task/legal", 1.0) else self._barren_steps + 1
@@ -234,7 +235,7 @@ class TaskTraining(PPOTrainer):
         """As verl's method, but by environment and group (`val-core/openspiel/hex/...`) instead of by data source
         only."""
         groups = reward_extra_infos_dict.get("group", data_sources)
-        # The counts belong to data sources and to a score named "acc", which is not used here.
+        # verl counts by data source and by a score named "acc", which this trainer does not use.
         return super()._val_metrics_update(groups, sample_uids, reward_extra_infos_dict, sample_turns)
 
     def _infos(self) -> list[tuple[str, dict[str, Any]]]:
@@ -276,7 +277,7 @@ class TaskTraining(PPOTrainer):
 
     def _save_checkpoint(self) -> None:
         if not self._disk.has_room():
-            # Something else has filled the disk during the step. The run ends after it.
+            # Something else has filled the disk during the step. The run ends after this step.
             return
         folder = step_folder(self._folder, self.global_steps)
         remove_info(folder)

@@ -4,7 +4,7 @@ ANNOUNCEMENT = "replies are cut: "
 """The start of the line, by which the launcher finds it in verl's log."""
 
 SHARE = 0.2
-"""The warning needs a larger share of truncated replies than this."""
+"""The warning requires a larger share of truncated replies than this."""
 
 STEPS = 10
 """How many consecutive steps must exceed the share."""
@@ -22,7 +22,7 @@ class TruncationWatch:
         self._steps = 0
 
     def message(self, share: float) -> str | None:
-        """A line for the console at the last of `STEPS` such consecutive steps, else None.
+        """A line for the console when the share is exceeded for the `STEPS`-th consecutive step, else None.
 
         Args:
             share: The share of truncated replies in a step.

@@ -8,7 +8,7 @@ import ray
 from verl.workers.rollout.replica import TokenOutput
 
 GATHER_SECONDS = 0.002
-"""Seconds that a first request waits for others."""
+"""Seconds that a request waits for other requests, to be sent with them."""
 
 
 def server_name(replica_rank: int) -> str:
@@ -33,7 +33,7 @@ class BatchingClient:
     """Sends simultaneous requests in one call to each server. verl would make three calls per reply.
 
     Args:
-        servers: The number of servers, which get requests in turn.
+        servers: The number of servers. Requests go to the servers in turn.
     """
 
     def __init__(self, servers: int) -> None:
@@ -47,7 +47,7 @@ class BatchingClient:
     async def generate(
         self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
     ) -> TokenOutput:
-        """As `GenerationServer.generate`. A reply that is aborted for new weights continues with them."""
+        """As `GenerationServer.generate`. A reply that is aborted for new weights continues with the new weights."""
         limit, parts = sampling_params["max_tokens"], list[TokenOutput]()
         while not parts or parts[-1].stop_reason == "aborted":
             said = [token for part in parts for token in part.token_ids]

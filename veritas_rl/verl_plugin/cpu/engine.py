@@ -2,8 +2,8 @@
 
 verl's engines split logits and values into one tensor per sample and join them again, forwards and backwards. For a
 small model that takes as long as the arithmetic. These engines select all needed places at once, and compute no logits
-for prompts if they are known. Inputs are padded on the right under a causal mask, so no needed place sees padding, and
-no mask is needed.
+for prompts if the batch has the column `prompts`. Inputs are padded on the right under a causal mask, so no needed
+place sees padding, and no mask is needed.
 """
 
 from typing import Any

@@ -3,7 +3,7 @@
     python -m veritas_rl.verl_plugin.cpu.forkserver -m verl.trainer.main_ppo ...       # the server, and its first child
     python -I -S veritas_rl/verl_plugin/cpu/forkserver.py default_worker.py ...       # what Ray calls instead of Python
 
-verl trains with about ten processes. Most wait for the previous one, and each imports the same modules for five
+verl trains with about ten processes. Most wait for the previous process, and each imports the same modules for five
 seconds. The server imports most of them once and then only forks: first the driver, then each Python worker of the
 driver's Ray. Ray calls this script as `ray_init.runtime_env.py_executable`, and this client requests a worker over a
 Unix socket. The worker gets the client's script, arguments, environment, folder and streams. The client stays alive,
@@ -11,8 +11,8 @@ because Ray knows its process id: it forwards signals, and exits with the worker
 
 All processes end together. The kernel kills the children with the server, the server kills a worker whose client has
 ended and ends with the driver, and a client ends with its server. The server is only for CPUs, because CUDA does not
-survive a fork, and it forks only while it has one thread. Otherwise processes start normally. So does a worker whose
-environment differs in variables that Python and libraries read at import (such as PYTHONHASHSEED).
+survive a fork, and it forks only while it has one thread. Otherwise processes start normally. A worker also starts
+normally if its environment differs in variables that Python and libraries read at import, such as PYTHONHASHSEED.
 """
 
 import contextlib
@@ -37,8 +37,8 @@ PRELOADED = (
     *("torch.distributed.fsdp", "tensordict", "transformers.models.qwen3.modeling_qwen3", "peft", "datasets", "pandas"),
     *("torchdata.stateful_dataloader", "hydra", "fastapi", "uvicorn", "requests", "pyspiel"),
 )
-"""The modules that take most of the time of `import verl`. verl itself is not included, because it imports Ray, which
-reads the job at its import."""
+"""The modules that take most of the time of `import verl`. verl is not included, because it imports Ray, which reads
+the job at import."""
 
 SOCKET = "VERITAS_RL_FORKSERVER"
 """The environment variable with the server's socket."""
@@ -47,8 +47,8 @@ WORKER_PYTHON = shlex.join([sys.executable, "-I", "-S", __file__])
 """The command that Ray calls instead of Python."""
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
-"""Prevents numpy, scipy and pyarrow from starting threads at import. On x86-64 torch uses MKL, so the limit for
-OpenBLAS does not slow it down."""
+"""Variables that prevent numpy, scipy and pyarrow from starting threads at import. On x86-64 torch uses MKL, so the
+limit for OpenBLAS does not slow it down."""
 
 READ_AT_START = (
     "PYTHON",
@@ -167,8 +167,8 @@ class Server:
                     return arguments
 
     def fork(self) -> int:
-        """Fork. Returns the child's id in the server, and 0 in the child, which dies with the server and closes its
-        files."""
+        """Fork. Returns the child's id in the server, and 0 in the child. The child dies with the server and closes the
+        server's files."""
         child = os.fork()
         if child == 0:
             ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
@@ -185,7 +185,7 @@ class Server:
         return child
 
     def _answer(self, asker: socket.socket) -> list[str] | None:
-        """Fork for a client, or refuse, so that it starts Python itself. Returns as `serve` in the child."""
+        """Fork for a client, or refuse, so that the client starts Python itself. In the child, returns as `serve`."""
         request, streams = self._read(asker)
         child = self.fork() if request else None
         if child == 0:
@@ -208,7 +208,7 @@ class Server:
         return None
 
     def _read(self, asker: socket.socket) -> tuple[dict[str, Any], list[int]]:
-        """Read a client's request and streams; both empty if it is refused."""
+        """Read a client's request and streams; both are empty if the request is refused."""
         streams: list[int] = []
         with contextlib.suppress(OSError, ValueError):
             if same_user(asker):

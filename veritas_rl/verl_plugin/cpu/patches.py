@@ -16,7 +16,8 @@ from veritas_rl.verl_plugin.patches import patch_of, require_fault
 def selected_rows(module: Any) -> None:
     """Each mini-batch is selected by taking the nested tensors of the whole batch apart: index all its rows at once.
 
-    With 32 mini-batches of 64 rows this takes a third of an update. All rows in their order are the batch itself.
+    With 32 mini-batches of 64 rows this takes a third of an update. A mini-batch that is all rows in their order
+    is not copied.
     """
     from veritas_rl.verl_plugin.columns import jagged
 
@@ -55,7 +56,7 @@ def short_padding(module: Any) -> None:
 
 @patch_of("verl.utils.seqlen_balancing")
 def one_part(module: Any) -> None:
-    """A slow search balances rows over parts even if there is only one part: give that part all rows."""
+    """A slow search balances rows over parts even if there is only one part: give all rows to the one part."""
     original = module.get_seqlen_balanced_partitions
     require_fault(original, "partitions = karmarkar_karp(")
 
@@ -93,7 +94,7 @@ def padded_responses(module: Any) -> None:
 
 @patch_of("verl.workers.utils.padding")
 def nested_responses(module: Any) -> None:
-    """The values of replies are cut out as nested tensors in two more such loops: index all samples at once."""
+    """The values of replies are cut out as nested tensors in two more loops over samples: index all samples at once."""
     from veritas_rl.verl_plugin.columns import jagged
 
     from_nested, to_nested = module.response_from_nested, module.response_to_nested
@@ -162,7 +163,7 @@ def small_cells(module: Any) -> None:
 
 @patch_of("transfer_queue.metadata")
 def whole_descriptions(module: Any) -> None:
-    """Dividing the metadata of rows copies it entry by entry even for one part: return it unchanged."""
+    """Splitting a batch's metadata copies every entry, even for one part: return the metadata unchanged."""
     among_ranks, among_partitions = module.BatchMeta.chunk, module.BatchMeta.chunk_by_partition
     require_fault(among_ranks, "chunk = self.select_samples(indices)", "TransferQueue")
     require_fault(among_partitions, "[self.select_samples(idx) for idx in", "TransferQueue")

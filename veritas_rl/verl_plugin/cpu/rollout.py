@@ -1,8 +1,8 @@
 """The rollout named `transformers`: generation by a plain transformers model in a Ray actor, on a CPU or on CUDA.
 
-verl needs two classes. `TransformersRollout` runs in the trainer's process and sends its weights after each update.
-`TransformersReplica` starts the actor `GenerationServer`, which answers `generate`. Many agent loops call it at once
-through `client.BatchingClient`, and its engine generates concurrent requests together.
+verl needs two classes. `TransformersRollout` runs in the trainer's process and sends the weights after each update.
+`TransformersReplica` starts the actor `GenerationServer`, which answers `generate`. Many agent loops call the server at
+once through `client.BatchingClient`, and the server's engine generates concurrent requests together.
 
 Weights are sent through Ray's object store, bucket by bucket. With LoRA only the adapter is sent. The server adds it to
 its own copy of the base and computes like the trainer. (verl's alternative, `model.lora.merge=True`, always rounds the
@@ -36,7 +36,7 @@ from veritas_rl.verl_plugin.adapter_shards import is_adapter
 from veritas_rl.verl_plugin.cpu.client import server_name
 
 CALLS = 100_000
-"""Concurrent calls of a server. While it is paused all calls wait, and the call to resume must still get through."""
+"""Concurrent calls of a server. A paused server must still accept the call to resume while all others wait."""
 
 STOP_REASONS = {"stop": "completed", "length": "completed", "aborted": "aborted"}
 
@@ -49,14 +49,14 @@ def served_name(name: str) -> str:
 class GenerationServer:
     """A Ray actor that owns one model and its generation engine. verl calls its methods by name.
 
-    It can be created before the model is known, because its imports take seconds.
+    The actor can be created before the model is known, because the imports take seconds.
     """
 
     def begin(self, config: RolloutConfig, model_config: Any, device: str) -> None:
         """Load the model."""
         from transformers import AutoModelForCausalLM
 
-        # The model config has no local_path, which the dataclass creates.
+        # The dataclass adds local_path, which the plain config lacks.
         model_config = omega_conf_to_dataclass(model_config, dataclass_type=HFModelConfig)
         model: Any = AutoModelForCausalLM.from_pretrained(
             model_config.local_path,
@@ -90,7 +90,7 @@ class GenerationServer:
         Args:
             request_id: Not used. verl passes it for sticky sessions.
             prompt_ids: The prompt's token ids.
-            sampling_params: temperature, top_p, top_k and max_tokens. Missing ones have the rollout's defaults.
+            sampling_params: temperature, top_p, top_k and max_tokens. Missing parameters have the rollout's defaults.
 
         Returns:
             The reply's token ids, the end token included, and their log-probabilities at this temperature.
@@ -113,14 +113,14 @@ class GenerationServer:
             log_probs=completion.logprobs,
             stop_reason=STOP_REASONS[completion.stop_reason],
             num_preempted=0,
-            # The step whose weights wrote all tokens of the reply.
+            # The weights of one step generate all tokens of a call.
             extra_fields=dict.fromkeys(("global_steps", "min_global_steps", "max_global_steps"), self.global_steps),
         )
 
     async def generate_batch(
         self, requests: list[tuple[list[int], dict[str, Any]]]
     ) -> AsyncGenerator[list[tuple[int, TokenOutput]], None]:
-        """Generate a reply to each prompt; as `generate`.
+        """Generate a reply to each prompt, as `generate` does.
 
         Args:
             requests: The prompt's token ids and the sampling parameters of each.
@@ -137,7 +137,7 @@ class GenerationServer:
             yield [(waiting.pop(task), task.result()) for task in done]
 
     async def add_adapter(self, peft_config: dict[str, Any]) -> None:
-        """Add a LoRA adapter to the base once. Later weights are the adapter's."""
+        """Add a LoRA adapter to the base, once. `load_weights` then loads weights of the adapter."""
         if self._adapted:
             return
         model: Any = self.engine.model
@@ -181,7 +181,7 @@ class GenerationServer:
         self.global_steps = global_steps
 
     async def abort_all_requests(self, reject_request: bool = False) -> None:
-        """Abort every running request with its tokens so far. New requests wait for `resume_generation`."""
+        """Abort every running request, which returns its tokens so far. New requests wait for `resume_generation`."""
         self.engine.pause()
         self.engine.abort_all()
 

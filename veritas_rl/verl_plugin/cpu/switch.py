@@ -4,7 +4,7 @@
     VERITAS_RL_CPU_PATCHES=-small_cells,-forkserver  all but these are used
     VERITAS_RL_CPU_PATCHES=1                         all are used, as without the variable
 
-The names are those of the functions in `patches`, and "forkserver". They change only the speed.
+The names are those of the functions in `patches`, and "forkserver". The patches change only the speed.
 """
 
 import os
