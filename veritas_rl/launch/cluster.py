@@ -355,7 +355,7 @@ def submit(address: str, command: Sequence[str], nodes: int, wait: float) -> Non
 
 
 def stop(address: str) -> int:
-    """End this machine's processes of the cluster, and no other Ray.
+    """End this machine's processes of the cluster. Other Ray instances continue.
 
     Returns:
         The number of ended processes.

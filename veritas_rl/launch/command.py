@@ -39,7 +39,7 @@ class Plan(Protocol):
 
 
 def prepare() -> tuple[list[str], Hardware, bool]:
-    """Read the environment and the command line, and go to the checkout's folder.
+    """Read the environment and the command line, and change to the checkout's folder.
 
     Returns:
         The command line's overrides, the machine, and whether this is a dry run.

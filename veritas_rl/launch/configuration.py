@@ -1,7 +1,7 @@
-"""Turn the command line and the environment variables into the configuration that verl will see.
+"""Turn the command line and the environment variables into the configuration that verl receives.
 
 The launcher composes the same configuration as `verl.trainer.main_ppo`, from the same files and overrides. A mistake is
-therefore one line here instead of a traceback from Ray.
+therefore reported in one line, instead of as a traceback from Ray.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ MINI_BATCHES = ("actor_rollout_ref.actor.ppo_mini_batch_size", "critic.ppo_mini_
 GROUPS = ("hardware", "algorithm", "lora", "rollout", "environment", "play")
 ENVIRONMENTS = r"data\.custom_cls\.config\.environments"
 OLD_REWARD = "custom_reward_function."
-"""A node that verl's main_ppo accepts and never reads. It has moved below `reward`."""
+"""A node that verl's main_ppo accepts and never reads. Its current place is below `reward`."""
 
 LOADED_BY_PATH = r"(\+*(?:data\.custom_cls|reward\.custom_reward_function)\.path=)(['\"]?)(tools/)"
 """A path in train/tools, relative to train/."""
@@ -109,7 +109,7 @@ def _as_hydra_means(override: str) -> str:
 def with_or_without_plus(override: str) -> str:
     """`+key.of=value` as Hydra's `++key.of=value`, which sets a key whether or not it exists.
 
-    An environment's settings get the two plus signs too. The environment itself refuses unknown settings.
+    An environment's settings get the two plus signs too. The environment refuses unknown settings.
     """
     if re.match(r"data\.custom_cls\.config\.[^=]*\.[^=]*=", override):
         return f"++{override}"
@@ -191,7 +191,7 @@ def dataset_settings(configuration: DictConfig) -> dict[str, Any]:
 
 
 def dump(configuration: DictConfig) -> str:
-    """The resolved configuration as YAML. It holds no secret: tokens stay in the environment."""
+    """The resolved configuration as YAML. It contains no secret: access tokens stay in the environment."""
     return OmegaConf.to_yaml(configuration, resolve=True)
 
 

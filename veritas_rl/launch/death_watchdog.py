@@ -31,8 +31,8 @@ class DeathWatchdog(Deaths):
     Args:
         driver: The process id of verl.
         ray_init: The arguments of its `ray.init`.
-        patience: Seconds that the run may go on after a death.
-        poll: Seconds between two looks.
+        patience: Seconds that the run may continue after a death.
+        poll: Seconds between two polls.
 
     Attributes:
         dead: The time of each first report in seconds of the monotonic clock, by process name.
@@ -48,7 +48,7 @@ class DeathWatchdog(Deaths):
         self._address: str | None = None
 
     def __call__(self) -> str | None:
-        """Look if it is time. Returns a process that died more than `patience` seconds ago in one line, or None."""
+        """Poll if a poll is due. Returns a process that died more than `patience` seconds ago in one line, or None."""
         now = time.monotonic()
         if now < self._next:
             return None

@@ -20,7 +20,7 @@ class Hardware:
     Attributes:
         cores: Processor cores that this process may use.
         gpus: CUDA devices that torch sees.
-        gpu_bytes: Memory of the smallest of them; 0 without one.
+        gpu_bytes: Memory of the smallest GPU in bytes; 0 without a GPU.
     """
 
     cores: int

@@ -16,8 +16,8 @@ class Fault:
     """A known error.
 
     Attributes:
-        name: Its name in the doctor's table.
-        pattern: A regular expression that matches its output in a log.
+        name: The error's name in the doctor's table.
+        pattern: A regular expression that matches the error's output in a log.
         cause: The cause, in one sentence.
         mend: What to type or to change.
     """

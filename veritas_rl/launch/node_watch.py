@@ -1,7 +1,7 @@
 """Report a lost node of a run.
 
-A run on several nodes cannot continue if one leaves. verl then reports a dead actor, a collective that timed out after
-minutes, or nothing. Ray knows the node within seconds.
+A run on several nodes cannot continue if a node leaves. verl then reports a dead actor, a collective that timed out
+after minutes, or nothing. Ray knows the node within seconds.
 """
 
 import logging
@@ -21,7 +21,7 @@ HEAD_SECONDS = 30.0
 
 
 LOOKS_AFTER_END = 30
-"""One look per second. Ray needs about 15 seconds of missed health checks to count a node as lost."""
+"""One poll per second. Ray needs about 15 seconds of missed health checks to count a node as lost."""
 
 
 class NodeWatch:
@@ -30,7 +30,7 @@ class NodeWatch:
     Args:
         driver: The process id of verl, or of its parent.
         ray_init: The arguments of its `ray.init`.
-        poll: Seconds between two looks.
+        poll: Seconds between two polls.
     """
 
     def __init__(self, driver: int, ray_init: Mapping[str, Any], poll: float = POLL_SECONDS) -> None:
@@ -42,14 +42,14 @@ class NodeWatch:
         self._answered: float | None = None
 
     def __call__(self) -> str | None:
-        """Look if it is time. Returns the lost node in one line, or None."""
+        """Poll if the next poll is due. Returns the lost node in one line, or None."""
         if time.monotonic() < self._next:
             return None
         self._next = time.monotonic() + self.poll
         return self.look()
 
     def look(self) -> str | None:
-        """Look now. Returns the lost node in one line, or None."""
+        """Poll now. Returns the lost node in one line, or None."""
         address = running_address(self.ray_init)
         if address is None:
             return None

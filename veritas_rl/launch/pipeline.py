@@ -1,6 +1,6 @@
 """The pipeline of a training: make a model, warm it up, judge it, train it, merge it, and judge it again.
 
-If no model is named, as is usual without a GPU, a small one is made and warmed up by imitation of the environment's
+If no model is named, as is usual without a GPU, a small model is made and warmed up by imitation of the environment's
 teacher. OpenSpiel's teacher plays random legal moves, so any better play after training comes from rewards.
 """
 
@@ -44,7 +44,7 @@ def run_pipeline(run: Run, console: Console) -> bool:
     """Make or load the model, judge it, train it, judge it again, and print the paths of all results.
 
     Args:
-        run: A planned run whose folder exists. Models that it made before an interruption are used again.
+        run: A planned run whose folder exists. Models from before an interruption are reused.
         console: Where to print.
 
     Returns:
@@ -155,7 +155,7 @@ def _starting_model(run: Run, judging: Judging, console: Console) -> Path:
 
 
 def _warmed_up(model: Path, tasks: Sequence[Task], run: Run, console: Console) -> Path:
-    """Warm the model up by imitation of each environment's teacher, and print how it went."""
+    """Warm the model up by imitation of each environment's teacher, and print the result."""
     settings = run.configuration.veritas_rl
     output = run.folder / "warmed-up-model"
     if output.exists():

@@ -1,4 +1,4 @@
-"""Checks before a run starts. Each error is one line that says what to type instead."""
+"""Checks before a run starts. Each error is one line that states what to type instead."""
 
 import dataclasses
 import importlib.metadata
@@ -50,7 +50,7 @@ def check_verl() -> None:
 
     Raises:
         UserError: verl is missing or has another version, or this package is not installed. verl finds the plugin by
-            its entry point, and does not report a missing one.
+            its entry point, and does not report a missing plugin.
     """
     plugins = importlib.metadata.entry_points(group="verl.plugins", name="veritas_rl")
     if not plugins:
@@ -104,7 +104,7 @@ def check_switches(configuration: DictConfig, overrides: Sequence[str]) -> None:
         overrides: The overrides of environment variables and command line.
 
     Raises:
-        UserError: A setting has no effect, or contradicts another one.
+        UserError: A setting has no effect, or contradicts another setting.
     """
     rollout, model = configuration.actor_rollout_ref.rollout, configuration.actor_rollout_ref.model
     lora = model.lora_rank > 0
@@ -332,10 +332,10 @@ def check_disk(configuration: DictConfig, plan: Forecast | None) -> None:
 
 
 def spare_bytes(configuration: DictConfig) -> int:
-    """What a run writes besides checkpoints: logs, metrics, curves.
+    """The bytes that a run needs besides checkpoints, for logs, metrics and curves.
 
     Raises:
-        UserError: The setting is no number.
+        UserError: `veritas_rl.spare_disk_gib` is not a valid size.
     """
     spare = configuration.veritas_rl.spare_disk_gib
     if isinstance(spare, bool) or not isinstance(spare, int | float) or not 0 <= spare < math.inf:
@@ -385,20 +385,21 @@ def check_outputs(configuration: DictConfig) -> None:
 
 
 def check_watches(configuration: DictConfig) -> None:
-    """What is watched during the run can be.
+    """Check the settings of the watches for stalled steps and disk space.
 
     Raises:
-        UserError: A setting is not understood.
+        UserError: A setting is invalid.
     """
     Bound.read(configuration.veritas_rl.stall)
     spare_bytes(configuration)
 
 
 def check_trainer(configuration: DictConfig) -> None:
-    """Check that the trainer is one of this package. verl's own have no curriculum, replay or atomic checkpoints.
+    """Check that the trainer is from this package. verl's own trainers have no curriculum, replay or atomic
+    checkpoints.
 
     Raises:
-        UserError: It is another trainer, or its settings would drop games.
+        UserError: The trainer is not from this package, or its settings would drop games.
     """
     mode, strategy = configuration.trainer.v1.trainer_mode, configuration.trainer.v1.sampler.max_off_policy_strategy
     if mode == "game_async" and strategy != "wait":
@@ -438,7 +439,7 @@ def check(configuration: DictConfig, overrides: Sequence[str]) -> None:
     check_batch(configuration)
     check_lengths(configuration)
     catalogues = [tasks_of(configuration, split) for split in SPLITS]
-    # Validation uses the configured opponent, training the opponent of each stage.
+    # Validation uses the configured opponent. Training uses the opponent of each stage.
     sources = open_sources(dataset_settings(configuration)).sources.values()
     stages = [stage for source in sources for stage in source.tasks.values()]
     check_opponents([*stages, *catalogues], configuration.trainer.device)

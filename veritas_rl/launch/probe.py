@@ -58,7 +58,8 @@ def sglang() -> dict[str, Any]:
 
 
 def sglang_patch() -> dict[str, Any]:
-    """The index of the device argument in torch's tensor transfer: as SGLang's patch expects it, and the real one."""
+    """The index of the device argument in torch's tensor transfer: the index that SGLang's patch expects, and the
+    real index."""
     from torch.multiprocessing import reductions
 
     arguments = list(inspect.signature(reductions.rebuild_cuda_tensor).parameters)
@@ -78,7 +79,7 @@ def _rollout(backend: str) -> dict[str, Any]:
     try:
         architectures = importlib.import_module(REGISTRIES[backend]).ModelRegistry.get_supported_archs()
     except (ImportError, AttributeError):
-        # The classes are then unknown.
+        # Without the import, the classes are unknown.
         architectures = ()
     return {"architectures": sorted(architectures)}
 

@@ -27,7 +27,7 @@ SEARCHED_LINES = 200
 """How many last lines of a log are searched for known errors. Resumed runs append to the same log."""
 
 CLOCK_SECONDS = 60.0
-"""By so much a clock jumps. One that is only adjusted drifts by less in the time between two looks."""
+"""A larger change between two polls counts as a jump of the clock. Gradual adjustments are smaller."""
 
 DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
@@ -96,7 +96,7 @@ def run_verl(run: Run, console: Console) -> bool:
 
             code = watch(process, run.log, run.metrics, run.steps, console, run.first_step, watchdog, render, lost)
         finally:
-            # A second Ctrl-C must not leave processes behind.
+            # A second Ctrl-C must not interrupt `end` and leave processes behind.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             end(process)
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -115,7 +115,7 @@ def run_verl(run: Run, console: Console) -> bool:
 
 
 def stall_watch(run: Run, process: int, show: Callable[[str], object]) -> StallWatch | None:
-    """Makes what names a step that does not end, as `veritas_rl.stall` says; None for none."""
+    """The watch for a step that does not end, as `veritas_rl.stall` sets it; None if it is turned off."""
     bound = Bound.read(run.configuration.veritas_rl.stall)
     if bound is None:
         return None
@@ -123,13 +123,13 @@ def stall_watch(run: Run, process: int, show: Callable[[str], object]) -> StallW
 
 
 class ClockWatch:
-    """Says that the clock of this machine was set during a run. Nothing waits by it; names and logs have its time."""
+    """Reports a jump of this machine's clock during a run. Timeouts do not use this clock, but names and logs do."""
 
     def __init__(self) -> None:
         self._ahead = self._offset()
 
     def __call__(self) -> str | None:
-        """A line for the console after each jump; None otherwise."""
+        """A line for the console after each jump, else None."""
         by = self._offset() - self._ahead
         if abs(by) < CLOCK_SECONDS:
             return None
@@ -142,7 +142,7 @@ class ClockWatch:
 
 
 def full_disk(run: Run) -> str | None:
-    """Why a run has to be ended whose trainer does not look at the disk itself; None while it may go on."""
+    """Why the disk must end the run; None while the run may continue, or if the trainer checks the disk itself."""
     if run.stop_file is not None:
         return None
     spare = preflight.spare_bytes(run.configuration)
@@ -192,7 +192,7 @@ def ended_with(code: int, died: str | None) -> str:
 
 
 def cause_of_end(log: Path, code: int, console: Console, died: str | None = None) -> str:
-    """Find why verl ended: a worker's `UserError`, or the errors at the end of the log. Also prints the end of the log.
+    """Find why verl ended: a worker's `UserError`, or the errors at the end of the log. Also print the end of the log.
 
     Args:
         log: The output of verl and its workers.

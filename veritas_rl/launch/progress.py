@@ -100,17 +100,18 @@ def watch(
     """Show a live bar until the process ends.
 
     Args:
-        process: verl.
-        log: Where its output goes. What the curriculum announces there is printed, that replies are cut, that
-            rollout and trainer disagree, and that the disk is nearly full.
-        metrics: Where its file logger writes.
-        steps: How many training steps there will be.
-        first: How many of them were trained before.
-        console: Where to draw. Where it is no terminal, a line is printed every tenth of the run instead.
-        watchdog: Names what the process waits for and will not get. It is asked until the first metrics are there.
-        render: Renders a step's metrics on one line; None for those of no step.
-        lost: Says why the run has to be ended: a machine or a process that it has lost, a step that does not end, a
-            disk that is full. It is asked all the time.
+        process: The process of verl.
+        log: The file with the process's output. Lines that match `ANNOUNCED` are printed: curriculum stages, and
+            warnings about truncated replies, disagreement of rollout and trainer, and a nearly full disk.
+        metrics: The file that verl's file logger writes.
+        steps: The total number of training steps.
+        first: The number of steps that are already trained.
+        console: Where to draw. If the console is no terminal, a line is printed every tenth of the run instead.
+        watchdog: Returns a resource for which the process would wait forever, or None. Called until the first
+            metrics are written.
+        render: Renders a step's metrics on one line; None for metrics of no step.
+        lost: Returns why the run must end, or None: a lost node, a dead process, a step that does not end, or a full
+            disk. Called at every poll.
 
     Returns:
         The exit code of the process.

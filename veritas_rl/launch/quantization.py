@@ -36,7 +36,7 @@ def check(configuration: DictConfig) -> None:
         configuration: The resolved configuration, with the overrides of `overrides`.
 
     Raises:
-        UserError: The setting is unknown, or contradicts another one.
+        UserError: The setting is unknown, or contradicts another setting.
     """
     asked = configuration.veritas_rl.quantization
     if asked is None:

@@ -59,14 +59,14 @@ class Control:
         return next((job.job_id for job in jobs if job.driver_pid in drivers and not job.is_dead), None)
 
     def actors(self, job: bytes, state: int | None = None) -> list[Any]:
-        """Ray's `ActorTableData` of a job's actors, in one state or in any."""
+        """Ray's `ActorTableData` of a job's actors in one state, or in any state."""
         services, asked = messages("gcs_service_pb2_grpc"), messages("gcs_service_pb2")
         filters = {"job_id": job} if state is None else {"job_id": job, "state": state}
         every = asked.GetAllActorInfoRequest(filters=filters)
         return list(services.ActorInfoGcsServiceStub(self.channel).GetAllActorInfo(every, **self.ask).actor_table_data)
 
     def get(self, key: str) -> bytes | None:
-        """The value that `put` has stored; None if there is none."""
+        """The value that `put` has stored; None if no value is stored."""
         asked = messages("gcs_service_pb2").InternalKVGetRequest(namespace=NAMESPACE, key=key.encode())
         return self._values().InternalKVGet(asked, **self.ask).value or None
 
@@ -124,7 +124,7 @@ def own_cluster(driver: int) -> str | None:
 
 
 def running_address(ray_init: Mapping[str, Any]) -> str | None:
-    """The address of the running Ray that `ray.init` would join, found in the same way; None if there is none."""
+    """The address of the running Ray that `ray.init` would join, found as by `ray.init`; None if there is none."""
     address = ray_init.get("address")
     if address in (None, "auto"):
         address = os.environ.get("RAY_ADDRESS") or "auto"
@@ -135,10 +135,10 @@ def running_address(ray_init: Mapping[str, Any]) -> str | None:
 
 
 def actors_here(driver: int, ray_init: Mapping[str, Any]) -> set[int]:
-    """The ids of the processes of a driver's actors on this machine, where it joins a Ray that runs; empty for none.
+    """The process ids of a driver's actors on this machine, if the driver has joined a running Ray; else empty.
 
     Args:
-        driver: The process id of verl, or of what has started it.
+        driver: The process id of verl or of its parent.
         ray_init: The arguments of its `ray.init`.
     """
     address = running_address(ray_init)

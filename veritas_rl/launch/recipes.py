@@ -1,4 +1,4 @@
-"""Recipes: `recipe=NAME` loads a folder's `config.yaml`. Only the user's own overrides win over it.
+"""Recipes: `recipe=NAME` loads a folder's `config.yaml`. Only the user's own overrides take precedence over it.
 
 A recipe's `config.yaml` sets what a run needs, and its Hydra defaults list may choose in groups:
 
@@ -7,7 +7,7 @@ A recipe's `config.yaml` sets what a run needs, and its Hydra defaults list may 
     data:
       max_response_length: 512
 
-`recipe=trace` is the folder of that name in train/recipes, and `recipe=path/to/folder` is any other.
+`recipe=trace` is the folder train/recipes/trace, and `recipe=path/to/folder` is a folder anywhere.
 """
 
 import re
@@ -39,12 +39,12 @@ class Recipe:
 
     @property
     def name(self) -> str:
-        """The recipe's name, which its runs get too."""
+        """The recipe's name, which is also the name of its runs."""
         return self.folder.name
 
     def overrides(self) -> list[str]:
-        """The Hydra overrides that load the recipe as a separate group, appended last. They work in verl's process
-        too."""
+        """The Hydra overrides that load the recipe as a separate group, which is appended last. They also work in
+        verl's process."""
         places = ("pkg://verl.trainer.config", f"file://{self.folder.parent}")
         return [f"hydra.searchpath=[{','.join(map(quoted, places))}]", f"+{self.name}@_global_={Path(FILE).stem}"]
 

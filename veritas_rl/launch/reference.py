@@ -68,7 +68,7 @@ class Setting:
     Attributes:
         key: The dotted key, such as `trainer.save_freq`.
         value: The value as the file writes it.
-        reason: The comment above the key, and above each mapping whose first key it is.
+        reason: The comment above the key, and above each mapping that begins with the key.
     """
 
     key: str
@@ -101,7 +101,7 @@ class Group:
         name: The group's name.
         chosen: The default choice before the machine is detected; "" if other groups decide.
         choices: The choices. The settings of each include inherited settings.
-        differing: Rows of a key and its value in each choice, None if a choice does not set it.
+        differing: Rows of a key and its value in each choice; None if the choice does not set the key.
         shared: The settings that several choices share, by the list of these choices.
     """
 

@@ -37,7 +37,7 @@ class Demand:
         name: A stable name: the placement group's id, or the resources of an actor.
         bundle: The resources that must be free at once.
         count: How many such demands wait.
-        one_node: Whether one node must have the whole bundle. If not, the sum over nodes counts.
+        one_node: Whether one node must have the entire bundle. If not, the sum over nodes counts.
     """
 
     name: str
@@ -53,7 +53,7 @@ class ResourceWatchdog:
         driver: The process id of verl.
         ray_init: The arguments of its `ray.init`.
         patience: Seconds that a demand may wait.
-        poll: Seconds between two looks.
+        poll: Seconds between two polls.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ResourceWatchdog:
         self._since: dict[str, float] = {}
 
     def __call__(self) -> str | None:
-        """Poll if it is time. Returns the missing resource in one line, or None."""
+        """Poll if the next poll is due. Returns the missing resource in one line, or None."""
         now = time.monotonic()
         if now < self._next:
             return None
@@ -160,7 +160,7 @@ def _sum(places: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _ask(address: str, driver: int | None) -> tuple[Any, list[Demand]]:
-    """Ray's `GetClusterStatusReply` and its pending demands, only of this driver if one is given.
+    """Ray's `GetClusterStatusReply` and its pending demands, restricted to `driver` if it is given.
 
     Raises:
         grpc.RpcError: Ray does not answer.

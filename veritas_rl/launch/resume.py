@@ -161,11 +161,12 @@ def checkpoint_to_go_on_from(configuration: DictConfig, checkpoints: Path, *, ag
         configuration: The resolved configuration. `auto` is the newest complete checkpoint in the run's folder,
             `resume_path` is `trainer.resume_from_path`, and `disable` is none.
         checkpoints: The run's checkpoint folder.
-        again: Whether the same command was typed before. Its own checkpoints are then newer than the named one.
+        again: Whether the same command was typed before. The run's own checkpoints are then newer than the
+            named checkpoint.
 
     Raises:
         UserError: The checkpoint is missing, lacks a shard, or does not fit the configuration; or the checkpoint folder
-            already holds checkpoints of another run.
+            already contains checkpoints of another run.
     """
     trainer, own = configuration.trainer, whole_checkpoints(checkpoints)
     if trainer.resume_mode == "disable":

@@ -1,4 +1,4 @@
-"""Reinforcement learning: from what was typed to a run of `python -m verl.trainer.main_ppo`."""
+"""Reinforcement learning: from the command line to a run of `python -m verl.trainer.main_ppo`."""
 
 import math
 import os
@@ -127,7 +127,7 @@ class RlRun(Run):
         return DeathWatchdog(process, self.configuration.ray_kwargs.ray_init)
 
     def processes(self, process: int) -> set[int]:
-        """Those of a Ray that runs without it too, as far as they are the run's."""
+        """As the base method, with the run's actors in a Ray that the run has joined."""
         own = super().processes(process)
         if self.configuration.ray_kwargs.ray_init.address == "local":
             return own
@@ -169,7 +169,7 @@ class RlRun(Run):
         ]
 
     def answering(self) -> Answering:
-        """As in the rollout."""
+        """The settings of the rollout."""
         rollout, evaluation = self.configuration.actor_rollout_ref.rollout, self.configuration.veritas_rl.evaluation
         return Answering(
             tokens=rollout.response_length,

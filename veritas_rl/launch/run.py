@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Answering:
-    """How the model generates answers when the run judges it.
+    """The settings with which the model generates answers when the run judges it.
 
     Attributes:
         tokens: The longest answer, in tokens.
         context: The longest prompt and answer together, in tokens.
-        at_once: How many answers are generated together.
+        at_once: The number of answers that are generated together.
         temperature: The sampling temperature.
         draws: The number of answers for each task.
         seed: The sampling seed.
@@ -69,7 +69,7 @@ class Run(ABC):
     """A run that is ready to start.
 
     Attributes:
-        folder: Where its logs, metrics and reports are written.
+        folder: The folder of the run's logs, metrics and reports.
         overrides: The Hydra overrides of verl's command.
         configuration: The resolved configuration.
         hardware: The machine.
@@ -138,7 +138,7 @@ class Run(ABC):
             # Weights & Biases resumes the run with this id, or creates it.
             "WANDB_RUN_ID": os.environ.get("WANDB_RUN_ID", self.record.wandb_run_id),
             "WANDB_RESUME": "allow",
-            # How long the end of a run waits for a server that is lost. All of the run stays in its folder.
+            # Seconds that the end of a run waits for a lost server. The run's folder keeps all logs.
             "WANDB_FINISH_TIMEOUT": os.environ.get("WANDB_FINISH_TIMEOUT", "300"),
             "HYDRA_FULL_ERROR": "1",
             "RAY_USAGE_STATS_ENABLED": "0",
@@ -231,7 +231,7 @@ class Run(ABC):
 
     @abstractmethod
     def answering(self) -> Answering:
-        """How the model generates answers to the tasks of `held_out`."""
+        """The settings with which the model generates answers to the tasks of `held_out`."""
 
     def lessons(self) -> Sequence[Task]:
         """The tasks for the warm-up of a generated model; empty for no warm-up."""

@@ -232,7 +232,7 @@ def checkpoint_to_go_on_from(configuration: DictConfig, checkpoints: Path) -> Pa
 
     Raises:
         UserError: The checkpoint is missing, or was written by another number of ranks; or the checkpoint folder
-            already holds checkpoints of another run.
+            already contains checkpoints of another run.
     """
     trainer, tracker = configuration.trainer, checkpoints / TRACKER
     own = step_folder(checkpoints, int(tracker.read_text())) if tracker.is_file() else None

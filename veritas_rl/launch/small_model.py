@@ -40,7 +40,7 @@ def words_of(tasks: Sequence[Task]) -> tuple[str, ...]:
 
 
 def warnings(tasks: Sequence[Task]) -> list[str]:
-    """A line for each case on which the small model is known to learn nothing."""
+    """A warning for each case on which the small model is known to learn nothing."""
     by_env: dict[str, set[str]] = {}
     for task in spread(tasks, 1000):
         by_env.setdefault(task.env, set()).add(task.case)
@@ -92,7 +92,7 @@ class Exam:
 
     Args:
         tasks: Held-out tasks with one answer each.
-        asked: How the model generates answers.
+        asked: The settings with which the model generates answers.
     """
 
     def __init__(self, tasks: Sequence[Task], asked: Answering) -> None:

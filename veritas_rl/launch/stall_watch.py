@@ -42,7 +42,7 @@ PYTHON = ("python", "ray::", "pt_main_thread")
 """The prefixes of the names of Python processes."""
 
 RIGHTS = "as root, or docker run --cap-add SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=0"
-"""How to give py-spy permission to read."""
+"""The command that gives py-spy permission to read stacks."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class StallWatch:
         metrics: The run's metrics file, which gets a line at each step's end.
         logs: The folder of the run's logs.
         steps: The number of steps of the run.
-        processes: Lists the run's processes.
+        processes: Returns the ids of the run's processes.
         show: Prints a line.
     """
 
@@ -122,7 +122,8 @@ class StallWatch:
         """Check the current step. Returns why the run must end in one line, or None."""
         now = time.monotonic()
         for step, data in self._metrics.new():
-            # The start comes before the first step, and a validation then has no step time.
+            # Metrics before the first step, such as those of a validation, include the start of the run and have
+            # no step time.
             if (took := data.get("timing_s/step", now - self._since if self._began else None)) is not None:
                 self._took.append(took)
             self._ended, self._since, self._began, self._named = step, now, True, False

@@ -3,7 +3,7 @@
     bash train/scripts/sweep.sh --name rates --seeds 1,2,3 actor_rollout_ref.actor.optim.lr=1e-3,3e-4 algorithm=grpo
 
 The overrides go to openspiel-ppo-trainer.sh, or to another script with --script. A value with commas is varied, as in
-Hydra's multirun. Several such overrides make every combination. Each run has its own folder in
+Hydra's multirun. Several such overrides are combined in every way. Each run has its own folder in
 train/artifacts/sweeps/NAME. The same command resumes a sweep: finished runs are skipped, and interrupted runs resume.
 
 The runs start one after another. --at_once N starts N runs at a time, for example on a shared Ray cluster:
@@ -77,7 +77,7 @@ class Trial:
 
 
 def settings_of(words: Sequence[str]) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Split overrides into the fixed ones, and every combination of the varied ones.
+    """Split overrides into the fixed overrides, and every combination of the varied overrides.
 
     Args:
         words: The trainer's overrides.
@@ -212,7 +212,7 @@ class Cell:
 
 
 def compare(trials: Sequence[Trial], metrics: Sequence[str], last: int) -> dict[tuple[str, ...], list[Cell]]:
-    """A cell for each setting and metric.
+    """The cells of each setting, one for each metric.
 
     Args:
         trials: The runs.

@@ -23,7 +23,7 @@ PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 CONTEXT = 2048
 """The minimum context in tokens."""
 HEADS_SIZE = 128
-"""The width of all attention heads of a layer together."""
+"""The sum of the widths of a layer's attention heads."""
 
 WORDS = ("user", "assistant", "system", "\\boxed{")
 CHAT_TEMPLATE = (
@@ -54,7 +54,7 @@ def build_tiny_model(
         weights: The standard deviation of the weights.
         embeddings: The standard deviation of the token embeddings.
         hidden_size: The width of the layers.
-        heads: The attention heads, `HEADS_SIZE` numbers wide together.
+        heads: The number of attention heads. The sum of their widths is `HEADS_SIZE`.
 
     Returns:
         `folder`.

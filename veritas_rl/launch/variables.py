@@ -1,6 +1,6 @@
 """The environment variables that users set, and the Hydra overrides that they become.
 
-Overrides on the command line win over them.
+Overrides on the command line take precedence over the variables.
 """
 
 import re
@@ -20,8 +20,8 @@ class Variable:
         name: The variable's name.
         meaning: One line for `.env.example` and the documentation.
         overrides: Turns a value into Hydra overrides; None if a program reads the variable itself.
-        sft: The same for supervised fine-tuning; None if it does not use the variable.
-        workers: Whether verl's processes on all nodes get it too. Never true for secrets.
+        sft: The overrides for supervised fine-tuning; None if fine-tuning does not use the variable.
+        workers: Whether verl's processes on all nodes also get the variable. Never true for secrets.
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 A model with random weights never writes a legal answer. Every reward would be 0, and reinforcement learning could not
 start. One or two minutes of imitation in plain torch are enough. A lesson is a question with all its correct replies.
-The model learns a uniform distribution over them, so that it prefers none.
+The model learns a uniform distribution over the correct replies, so that it prefers none.
 """
 
 import math
@@ -45,7 +45,7 @@ FALLING_MASS_WEIGHT = 32.0
 raises legal replies from 92% to 98%, and they end 0.08 nats per token from equally likely."""
 
 NEARLY = 0.05
-"""The decay starts when the measure is this close to the goal. The decay gains more than this."""
+"""The decay starts when the measure is this close to the goal. The decay raises the measure by more than this."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def warm_up(
         (reply tokens in all updates); "measured" (nan without `measure`); "seconds".
 
     Raises:
-        UserError: `model_folder` holds no model, `output` is not empty, or no lesson fits into the model's context.
+        UserError: `model_folder` contains no model, `output` is not empty, or no lesson fits into the model's context.
         ValueError: `lessons` is empty, or `steps` or `batch_size` is less than 1.
     """
     if not lessons or steps < 1 or batch_size < 1:
@@ -191,12 +191,12 @@ def _order(count: int, seed: int) -> Iterator[int]:
 
 
 def _schedule(step: int, falls_from: int, last: int) -> float:
-    """The share of the learning rate in an update, counted from 0: it rises, stays, and falls from a step to the last.
+    """The learning rate of an update as a share of the peak: it rises, stays constant, and decays.
 
     Args:
-        step: The update.
-        falls_from: Where the fall begins; 0 while that is not known.
-        last: The update before which it ends.
+        step: The update, from 0.
+        falls_from: The first update of the decay; 0 while it is unknown.
+        last: The number of updates: the decay ends before this update.
     """
     if falls_from and step >= falls_from:
         return max(0.1, (last - step) / (last - falls_from + 1))
@@ -204,11 +204,12 @@ def _schedule(step: int, falls_from: int, last: int) -> float:
 
 
 Encoded = tuple[list[int], list[int], list[dict[int, float]]]
-"""The tokens of a prompt and one of its replies, the places whose next token is learned, and what may follow each."""
+"""The token ids of a prompt and one reply, the positions whose next token is learned, and for each position the
+distribution of the next token."""
 
 
 def _encoder(tokenizer: Any) -> Callable[[Lesson, random.Random], Encoded]:
-    """What makes tokens of lessons. It remembers what it has seen: each lesson comes many times."""
+    """Make a function that tokenizes a lesson and draws one of its replies. It caches, because lessons are repeated."""
     end = tokenizer.convert_tokens_to_ids(END)
 
     @lru_cache(maxsize=100_000)
@@ -228,7 +229,7 @@ def _encoder(tokenizer: Any) -> Callable[[Lesson, random.Random], Encoded]:
             counts = Counter(reply[place] for reply in alike)
             follows.append({other: count / len(alike) for other, count in counts.items()})
             alike = [reply for reply in alike if reply[place] == token]
-        # A token is said by the place before it.
+        # The position before a token predicts the token.
         places = list(range(len(prompt) - 1, len(prompt) - 1 + len(shown)))
         return [*prompt, *shown], places, follows
 
@@ -257,7 +258,8 @@ def _fitting(
 
 
 def _pad(batch: Sequence[Encoded]) -> tuple[torch.Tensor, list[tuple[int, int]], list[dict[int, float]]]:
-    """Token ids [lessons, tokens], padded to the right; the places that are learned, and what may follow each."""
+    """Token ids (lessons, tokens), padded on the right; the (row, position) pairs that are learned; and for each pair
+    the distribution of the next token."""
     width = max(len(ids) for ids, _, _ in batch)
     ids = torch.zeros(len(batch), width, dtype=torch.long)
     rows: list[tuple[int, int]] = []
@@ -272,8 +274,8 @@ def _pad(batch: Sequence[Encoded]) -> tuple[torch.Tensor, list[tuple[int, int]],
 def _loss(
     model: Any, ids: torch.Tensor, rows: list[tuple[int, int]], allowed: list[dict[int, float]], mass_weight: float
 ) -> tuple[torch.Tensor, float, float]:
-    """The loss of the learned places, their cross-entropy, and the share whose likeliest token may stand there."""
-    # Padding is to the right, where causal attention never looks: no mask is needed, and its absence is faster.
+    """The loss over the learned positions, their cross-entropy, and the share whose likeliest token is correct."""
+    # Padding is on the right, which causal attention never sees. Without a mask the pass is faster.
     hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state
     lines, places = torch.tensor(rows).T
     logits = model.get_output_embeddings()(hidden[lines, places]).log_softmax(dim=-1)

@@ -86,7 +86,7 @@ def model_class(model: str) -> PreTrainedModel:
 def unknown_parts(names: Iterable[str], made: PreTrainedModel, *, exact: bool) -> list[str]:
     """The shortest unknown prefixes of weight names, such as ["block"] or ["model.layers.0.attn"].
 
-    All names below a module without submodules are accepted. Quantized weights have names of their own there, and
+    All names below a module without submodules are accepted: quantized weights have other names at this level, and
     experts that are stored one by one are merged into one weight.
 
     Args:
