@@ -48,7 +48,7 @@ def headers(folder: Path) -> dict[str, Header]:
     The format: https://huggingface.co/docs/safetensors/index#format
 
     Raises:
-        UserError: The folder has no safetensors file, or one cannot be read.
+        UserError: The folder has no safetensors file, or a file cannot be read.
     """
     index = folder / "model.safetensors.index.json"
     try:
@@ -106,7 +106,7 @@ def check_adapter(adapter: Path, base: Path) -> None:
         base: The folder of the base.
 
     Raises:
-        UserError: The adapter is for another base, or one of the two cannot be read.
+        UserError: The adapter is for another base, or the adapter or the base cannot be read.
     """
     settings = _read_json(adapter / SETTINGS, f"{adapter} is not an adapter")
     refused = f"{adapter} is an adapter for another base"

@@ -32,7 +32,7 @@ class Disagreement:
     Attributes:
         messages: The prompt's messages.
         reply: The recorded reply.
-        places: The number of places where it differs.
+        places: The number of places where the most likely token differs.
     """
 
     messages: tuple[dict[str, str], ...]

@@ -216,7 +216,8 @@ def _settings_of(checkpoint: Path, info: CheckpointInfo | None) -> Any:
 
 
 def _shortest(modules: set[str], base: Base) -> list[str]:
-    """Short names for exactly these modules: the last part if all modules of the base with it have an adapter."""
+    """Short names for exactly these modules. A name is shortened to its last part if every module of the base with this
+    last part has an adapter."""
     every = {name.rpartition(".")[0] for name in headers(base.folder)} - modules
     spared = {module.rpartition(".")[2] for module in every}
     return sorted({last if (last := module.rpartition(".")[2]) not in spared else module for module in modules})
@@ -293,7 +294,7 @@ def _write_state(
     copy_own_files(own, beside, dtype)
     equal = compare.compare_state(load_model(beside, beside, dtype).state_dict(), state)
     if any(own.glob("*.safetensors")) and compare.compare_weights(beside, own).differing:
-        # With the checkpoint contents "hf_model", verl has also saved the whole model.
+        # With the checkpoint contents "hf_model", verl has also saved the model's weights.
         raise UserError(f"the shards differ from the model that was saved beside them in {own}: use another step")
     weights = compare.compare_weights(beside, base.folder) if base else None
     if base and weights and not weights.differing:

@@ -100,7 +100,7 @@ class Proof:
 
     Attributes:
         source: The folder of the checkpoint or of the adapter.
-        base: The base's name; None if unknown, so that nothing was compared with it.
+        base: The base's name; None if it is unknown and nothing was compared with it.
         base_fingerprint: `adapter.weights_fingerprint` of the base.
         dtype: The dtype of the merged weights, as config.json names it.
         weights: The comparison with the base's weights.
@@ -214,7 +214,7 @@ def compare_weights(merged: Path, base: Path) -> WeightDifference:
 
 
 def compare_state(model: Mapping[str, torch.Tensor], shards: Mapping[str, torch.Tensor]) -> int:
-    """Check that a model's tensors are bitwise equal to the shards' in the model's dtype, and return their number.
+    """Check that a model's tensors are bitwise equal to the shards' tensors in the model's dtype, and count them.
 
     Raises:
         UserError: A tensor differs, or exists only on one side.

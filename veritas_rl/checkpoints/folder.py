@@ -68,7 +68,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def keep_newest_beside(written: Path, most: int) -> None:
-    """Remove the oldest files of the folder of one that was just written, until no more than `most` are left."""
+    """Remove the oldest files beside a newly written file, until at most `most` files are left in its folder."""
     others = sorted(set(written.parent.iterdir()) - {written}, key=lambda file: file.stat().st_mtime_ns)
     for file in others[: max(0, len(others) + 1 - most)]:
         file.unlink()

@@ -10,8 +10,8 @@ Supervised fine-tuning has one model and no role folder: the files of actor/ are
 verl writes the first three. `checkpoint.json` is written last and atomically, so a step folder with this file is
 complete.
 
-A reader holds a shared lock on that file (`reading`), and a remover an exclusive lock (`removing`). The kernel releases
-both when the process ends.
+A reader locks `checkpoint.json` for sharing (`reading`), and a remover locks it exclusively (`removing`). The kernel
+releases both when the process ends.
 """
 
 import dataclasses
@@ -134,11 +134,11 @@ def find_checkpoint(experiment: str, step: str) -> Path:
 
     Args:
         experiment: CHECKPOINT_BASE; empty for the experiment with the newest complete checkpoint.
-        step: GLOBAL_STEP; empty for the newest complete one. Checkpoints of plain verl, which are never marked as
-            complete, count if there are no others.
+        step: GLOBAL_STEP; empty for the newest complete checkpoint. Checkpoints of plain verl, which are never marked
+            as complete, count only if there are no other checkpoints.
 
     Raises:
-        UserError: The checkpoint does not exist. The message lists the existing ones.
+        UserError: The checkpoint does not exist. The message lists the existing checkpoints.
     """
     if experiment:
         folder = Path(experiment).expanduser().resolve()
@@ -209,10 +209,10 @@ def removing(checkpoint: Path) -> Iterator[bool]:
 def _locked(checkpoint: Path, kind: int) -> Iterator[bool]:
     file = checkpoint / INFO
     try:
-        # Over NFS, an exclusive lock needs a file that is open for writing.
+        # Over NFS, an exclusive lock requires a file that is open for writing.
         descriptor = os.open(file, os.O_RDONLY if kind == fcntl.LOCK_SH else os.O_RDWR)
     except FileNotFoundError:
-        # Checkpoints of plain verl have no such file and can be read too.
+        # Checkpoints of plain verl have no such file, but can be read.
         try:
             descriptor = os.open(checkpoint, os.O_RDONLY)
         except FileNotFoundError:
@@ -262,7 +262,7 @@ def check_shards(checkpoint: Path, role: str = "actor", kinds: Sequence[str] = (
         kinds: Which of `model`, `optim` and `extra_state` are needed: `model` to merge, all of them to resume.
 
     Raises:
-        UserError: A shard is missing or damaged. The message names the first one.
+        UserError: A shard is missing or damaged. The message names the first such shard.
     """
     for kind in kinds:
         for path in shard_files(checkpoint, role, kind):

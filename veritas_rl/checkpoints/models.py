@@ -66,7 +66,7 @@ class Base:
 
 
 def quiet() -> None:
-    """Silence the progress bars and warnings of transformers. This package checks the same itself."""
+    """Silence the progress bars and warnings of transformers. This package does the same checks."""
     disable_progress_bar()
     set_verbosity_error()
 
@@ -75,7 +75,7 @@ def saved_dtype(folder: Path) -> torch.dtype:
     """The dtype of most of a folder's weights, by size.
 
     Raises:
-        UserError: The weights cannot be read, or have a dtype that cannot be merged, such as a quantized one.
+        UserError: The weights cannot be read, or have a dtype that cannot be merged, such as a quantized dtype.
     """
     sizes: Counter[str] = Counter()
     for header in headers(folder).values():

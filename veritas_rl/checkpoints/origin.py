@@ -164,7 +164,7 @@ def _configuration_of(model: Path) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A number, a string that is not a path, or a list of them; None for anything else."""
+    """A number, a string that is not a path, or a list of them; None for any other value."""
     if isinstance(value, (list, tuple)) or OmegaConf.is_list(value):
         parts = [_plain(part) for part in value]
         return parts if parts and None not in parts else None

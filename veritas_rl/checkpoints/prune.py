@@ -1,7 +1,8 @@
 """Choose checkpoints of an experiment for removal, and remove them. Imports without torch.
 
-Three kinds are never removed: the newest complete checkpoint, newer incomplete ones (which may be in progress), and
-those in use. The trainer keeps its last checkpoints by the same rules, and never removes incomplete ones.
+Three kinds are never removed: the newest complete checkpoint, newer incomplete checkpoints (which may be in
+progress), and checkpoints in use. The trainer keeps its last checkpoints by the same rules, and never removes
+incomplete checkpoints.
 """
 
 import shutil
@@ -35,7 +36,7 @@ class Verdict:
     Attributes:
         checkpoint: `.../global_step_N`.
         size: The size of its files in bytes.
-        reason: Why it is kept or removed.
+        reason: Why the checkpoint is kept or removed.
     """
 
     checkpoint: Path
@@ -44,7 +45,7 @@ class Verdict:
 
     @property
     def goes(self) -> bool:
-        """Whether it may be removed."""
+        """Whether the checkpoint may be removed."""
         return self.reason in GOING
 
 
@@ -54,8 +55,8 @@ def verdicts(experiment: Path, keep: int | None = None, most_bytes: int | None =
     Args:
         experiment: The folder of the step folders. Links in it are ignored.
         keep: The number of newest complete checkpoints to keep; None for all.
-        most_bytes: The size limit of all kept checkpoints, for which the oldest complete ones are removed; None for no
-            limit.
+        most_bytes: The size limit of all kept checkpoints, to which the oldest complete checkpoints are removed;
+            None for no limit.
     """
     steps = [path for path in step_folders(experiment) if path.is_dir() and not path.is_symlink()]
     whole = [path for path in whole_checkpoints(experiment) if path in steps]

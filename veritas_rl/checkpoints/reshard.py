@@ -1,7 +1,7 @@
 """Reshard a checkpoint from N to M ranks, for example after a node was lost or added.
 
 verl reads only `..._world_size_M_rank_R.pt`. These files are written beside those of the N ranks, which remain usable.
-Values are only divided differently, and none changes.
+Values are only divided differently. No value changes.
 """
 
 import shutil

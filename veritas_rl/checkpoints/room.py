@@ -12,7 +12,7 @@ ANNOUNCEMENT = "the disk is nearly full: "
 """The start of the warning, by which the launcher finds it in verl's log."""
 
 MARGIN = 1.05
-"""The margin of a checkpoint's size over the last one, because it also contains the data's state."""
+"""The factor for the size of the next checkpoint, which may have a larger state of the data."""
 
 
 def nearest_existing(folder: Path) -> Path:
@@ -37,7 +37,7 @@ def lack_of_room(folder: Path, needed: int, whose: str) -> str | None:
     Args:
         folder: The folder, which may not exist yet.
         needed: The required space in bytes.
-        whose: What needs it.
+        whose: What needs the space.
     """
     free = shutil.disk_usage(nearest_existing(folder)).free
     return None if free >= needed else f"{_size(free)} free for {folder}, and {whose} need {_size(needed)}"

@@ -3,8 +3,8 @@
 verl's own merger (`python -m verl.model_merger merge --backend fsdp`) is only used in tests for comparison, because
 verl 0.9.1 has three faults:
 
-- It casts every tensor to bfloat16. Updates of less than 1/256 of a weight are lost, and a model trained in float32 at
-  a small learning rate comes out as its base.
+- It casts every tensor to bfloat16. Updates of less than 1/256 of a weight are lost, and the merge of a model trained
+  in float32 at a small learning rate equals its base.
 - For a LoRA checkpoint, its merged model is the frozen base, with the adapter beside it. With adapters only
   (`save_lora_only`) it writes the adapter and fails because the base is missing.
 - Without `lora_train_meta.json` it writes `lora_alpha: 0`, with which an adapter has no effect.
@@ -23,11 +23,11 @@ from veritas_rl.errors import UserError
 
 
 def whole_state(files: Sequence[Path]) -> dict[str, torch.Tensor]:
-    """The whole tensors, by name, in the dtype in which they were saved.
+    """The full tensors by name, in the dtype in which they were saved.
 
     Args:
-        files: One file per rank, in order: dictionaries of DTensors and of plain tensors that every rank has whole.
-            FSDP1 and FSDP2 write them, sharded over one axis, optionally with replicas over a second.
+        files: One file per rank, in order: dictionaries of DTensors, and of plain tensors of which every rank has a
+            full copy. FSDP1 and FSDP2 write them, sharded over one axis, optionally with replicas over a second.
 
     Raises:
         UserError: A file is damaged, or the files do not belong together.
@@ -71,8 +71,8 @@ def put_together(name: str, parts: Sequence[Any], files: Sequence[Path]) -> torc
     """Assemble a tensor from each rank's part.
 
     Args:
-        name: Its name, for errors.
-        parts: DTensors, or plain tensors that every rank has whole, in the order of ranks.
+        name: The tensor's name, for errors.
+        parts: DTensors, or plain tensors of which every rank has a full copy, in the order of ranks.
         files: The ranks' files.
 
     Raises:

@@ -1,1 +1,1 @@
-"""Which task comes next: stages of rising difficulty, and failures that are asked again. No torch, no verl."""
+"""Which task is played next: stages of rising difficulty, and replay of failed tasks. No torch, no verl."""

@@ -56,7 +56,7 @@ class MixedSource:
         return f"{said} ({list(self.sources)[which]})" if said and len(self.sources) > 1 else said
 
     def prepare(self, count: int) -> None:
-        """Let each environment prepare its share of the next draws, as far as they are known."""
+        """Let each environment prepare its share of the next draws, as far as these draws are known."""
         for weight, (name, source) in zip(self._weights, self.sources.items(), strict=True):
             get_environment(name).prepare(source.upcoming(ceil(count * weight / sum(self._weights))))
 

@@ -18,8 +18,8 @@ MASTERED_AFTER = 2
 """A task is mastered after this many successes in a row."""
 
 LEAST_PRIORITY = 0.1
-"""The priority of a task that was solved once. With 0 it would not be drawn again. It also bounds the tries of a
-draw."""
+"""The priority of a task that was solved once. With 0 it would not be drawn again. The priority also bounds the
+tries of a draw."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class FailureReplayConfig:
 
     Attributes:
         failure_threshold: A task with a lower score is a failure.
-        capacity: The maximum number of stored failures. The latest ones are kept.
+        capacity: The maximum number of stored failures. The latest failures are kept.
         probability: The probability that a task is drawn from the failures.
 
     Raises:
-        UserError: A value cannot work; the message says which, and what would.
+        UserError: A value is invalid. The message names the value and a valid one.
     """
 
     failure_threshold: float = 0.5
@@ -51,10 +51,10 @@ class Failure:
 
     Attributes:
         task: The task, with the number of its latest visit.
-        stage: The stage from which it was drawn when it failed.
+        stage: The stage from which the task was drawn when it failed.
         score: Its newest score, in [0, 1].
         solved: The current number of successes in a row.
-        place: Its index among the tasks that may be drawn; -1 while it is being played.
+        place: The task's index among the tasks that may be drawn; -1 while the task is being played.
     """
 
     task: Task
@@ -184,7 +184,7 @@ class FailureBuffer:
             self._withdraw(failure)
 
     def _withdraw(self, failure: Failure) -> None:
-        """Remove a failure from `_ready` by moving the last one to its index."""
+        """Remove a failure from `_ready` by moving the last failure to its index."""
         last = self._ready.pop()
         if last is not failure:
             self._ready[failure.place] = last

@@ -32,7 +32,7 @@ class Draw:
         number: The number of earlier draws, under which the outcome is recorded.
         task: The task.
         origin: One of `ORIGINS`.
-        stage: The name of its stage.
+        stage: The name of the task's stage.
     """
 
     number: int
@@ -44,8 +44,8 @@ class Draw:
 class TaskSource:
     """Draws tasks and records their outcomes, both in constant time.
 
-    Each stage goes through its tasks in its own seeded order, and starts again after the last one. `Task.visit` is
-    the round in which a task was drawn. It increases each time that a failed task is replayed.
+    Each stage goes through its tasks in its own seeded order, and starts again after the last task. `Task.visit` is the
+    round in which a task was drawn. The round increases each time that a failed task is replayed.
 
     Args:
         catalogues: The tasks of each stage, by its name.
@@ -202,8 +202,8 @@ def open_source(settings: Mapping[str, Any], seed: object = 42, limit: int = -1)
     """The tasks of a training run in one environment.
 
     Args:
-        settings: The settings of `open_catalogue`. `curriculum` and `failure_replay` hold the fields of
-            `CurriculumConfig` and `FailureReplayConfig`, or None.
+        settings: The settings of `open_catalogue`. `curriculum` and `failure_replay` contain the fields of
+            `CurriculumConfig` and `FailureReplayConfig`, or are None.
         seed: Seeds every order and every draw.
         limit: The maximum number of tasks of each stage; -1 for all.
 

@@ -29,9 +29,9 @@ class Stage:
     """One stage.
 
     Attributes:
-        name: Its name in metrics and messages.
-        settings: Its changes of the environment's settings, as plain values; None unsets a setting.
-        threshold: The success rate in (0, 1) that passes it; None if it is never passed.
+        name: The stage's name in metrics and messages.
+        settings: Changes of the environment's settings, as plain values; None unsets a setting.
+        threshold: The success rate in (0, 1) that passes the stage; None if it is never passed.
     """
 
     name: str
@@ -62,7 +62,7 @@ class CurriculumConfig:
         past_share: The share of games from earlier stages.
 
     Raises:
-        UserError: A value cannot work; the message says which, and what would.
+        UserError: A value is invalid. The message names the value and a valid one.
     """
 
     stages: Any = None
@@ -120,7 +120,7 @@ def _stage(number: int, values: Any, threshold: float | None, environment: Envir
         )
     if named:
         settings = {**dict.fromkeys(selecting), **settings}
-    # JSON values, so that a stage can be compared with the one in a checkpoint.
+    # JSON values, so that a stage can be compared with a stage in a checkpoint.
     settings = json.loads(json.dumps(settings, default=list))
     return Stage(name, settings, inside(f"the threshold of stage {name}", own))
 
@@ -166,7 +166,7 @@ class Curriculum:
         """Count a fresh game.
 
         Args:
-            stage: The stage from which it was drawn. Games of an earlier stage do not count.
+            stage: The stage from which the game was drawn. Games of an earlier stage do not count.
             success: 1 or 0, or the share of a group's games.
 
         Returns:

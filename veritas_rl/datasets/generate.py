@@ -42,10 +42,10 @@ def generate(folder: Path, settings: Settings, workers: Workers, console: Consol
     """Draw what is missing, and write the files.
 
     Args:
-        folder: Where to. It is made.
-        settings: What is wanted.
-        workers: Who draw; the files do not depend on them.
-        console: Where to show how far it is.
+        folder: The target folder, which is created.
+        settings: The settings of the data set.
+        workers: The workers that draw. The files do not depend on their number.
+        console: The console on which progress is shown.
 
     Returns:
         The contents of dataset.json, and the number of rows drawn by this call.

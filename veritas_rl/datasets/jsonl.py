@@ -15,7 +15,7 @@ class BadLine(ValueError):
 
 @dataclass(frozen=True)
 class Bad:
-    """A line that cannot be used: its number from 1, and why."""
+    """A line that cannot be used: its number from 1, and the reason."""
 
     number: int
     why: str
@@ -29,7 +29,7 @@ def lines_of(path: Path, option: str) -> Iterator[tuple[int, bytes]]:
 
     Args:
         path: The file.
-        option: The option that named it.
+        option: The command-line option that names the file.
 
     Raises:
         UserError: The file cannot be read.

@@ -1,7 +1,8 @@
 """Score a file of answers to the tasks of a data set: pass rates by type and by level, with intervals.
 
-An answer is scored like a model's reply in training, through the task's session. A task with several answers counts
-with their mean. Invalid lines are reported, and a task without an answer counts as missing, not as failed.
+An answer is scored like a model's reply in training, through the task's session. A task with several answers
+counts with the mean of their scores. Invalid lines are reported, and a task without an answer counts as missing,
+not as failed.
 """
 
 from collections import Counter
@@ -22,7 +23,7 @@ from veritas_rl.judging.held_out import EXACT
 from veritas_rl.judging.statistics import Estimate, mean_score, rate
 
 ANSWERS = ("answer", "response", "completion", "output")
-"""The names of the answer's field. The first existing one counts."""
+"""The possible names of the answer's field. The first existing field counts."""
 
 ALL = "all"
 
@@ -134,7 +135,7 @@ def read_answers(path: Path, names: Iterable[str]) -> tuple[dict[str, list[str]]
     """The answers of a JSONL file by task_id, and its bad lines.
 
     Args:
-        path: One JSON object a line, with `task_id` and one of `ANSWERS`.
+        path: One JSON object per line, with `task_id` and one of `ANSWERS`.
         names: The task_ids that exist.
 
     Raises:

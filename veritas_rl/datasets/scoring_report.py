@@ -16,7 +16,7 @@ SHOWN = 20
 
 
 def bad_lines(bad: Sequence[Bad]) -> Iterator[str]:
-    """The bad lines, one line each, and the number of further ones."""
+    """The bad lines, one line each, and the number of further bad lines."""
     yield from map(str, bad[:SHOWN])
     if len(bad) > SHOWN:
         yield f"and {len(bad) - SHOWN} more bad lines; --json lists all"

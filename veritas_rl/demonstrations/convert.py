@@ -22,10 +22,10 @@ DATA_SOURCE = "jsonl"
 
 
 def read(path: Path, kind: str, seed: int) -> tuple[list[dict[str, Any]], list[Bad]]:
-    """The rows of a JSONL file, and its bad lines. Empty lines are neither.
+    """The rows of a JSONL file, and its bad lines. Empty lines are skipped.
 
     Args:
-        path: One JSON object a line, in UTF-8.
+        path: One JSON object per line, in UTF-8.
         kind: "sft" or "rl".
         seed: The default `seed` of RL rows.
 

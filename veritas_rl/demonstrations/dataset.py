@@ -27,17 +27,17 @@ FILES = ("train.parquet", "val.parquet")
 REPORT = "demonstrations.json"
 
 EVALUATION_TASKS = 2_000
-"""The most validation tasks of each case that a written file is compared with."""
+"""The maximum number of validation tasks of each case with which a written file is compared."""
 
 ALL_EVALUATION_TASKS = 4_000
-"""The most validation tasks in total; some environments need long to make a task."""
+"""The maximum number of validation tasks in total, because some environments need long to make a task."""
 
 
 def row_of(demonstration: Demonstration, index: int, settings: Settings) -> dict[str, Any]:
     """The row of a demonstration.
 
-    `extra_info` holds the task as plain values, as the reward function reads it, and the earlier replies of the
-    session.
+    `extra_info` contains the task as plain values, as the reward function reads it, and the earlier replies
+    of the session.
     """
     task = demonstration.task
     extra: dict[str, Any] = {**task.to_dict(), "task_id": task.id, "index": index}
@@ -120,7 +120,8 @@ def write_parts(folder: Path, parts: Sequence[Sequence[Mapping[str, Any]]]) -> d
 
 
 def check(folder: Path, settings: Settings) -> dict[str, int]:
-    """Rebuild the turn of every row of the written files, and compare the classes of the rows with those of validation.
+    """Rebuild the turn of every row of the written files, and compare the classes of the rows with the
+    validation classes.
 
     Args:
         folder: The folder of the files.
@@ -129,8 +130,8 @@ def check(folder: Path, settings: Settings) -> dict[str, int]:
 
     Returns:
         The number of "rows"; of "rows_that_differ" from the turn of their session; of "evaluation_tasks" and
-        "evaluation_classes" in the comparison; and of "rows_in_evaluation_set", whose class is among those or is held
-        out by the environment.
+        "evaluation_classes" in the comparison; and of "rows_in_evaluation_set", whose class is one of the evaluation
+        classes or is held out by the environment.
     """
     environment = get_environment(settings.env)
     chosen = [settings, dataclasses.replace(settings, config=())] if settings.config else [settings]

@@ -19,7 +19,7 @@ def make_expert(name: str, env: str, seed: str, cases: Iterable[str]) -> Player:
         cases: The cases that the expert must be able to play.
 
     Raises:
-        UserError: There is no such player, or it cannot play one of these cases.
+        UserError: The player does not exist, or cannot play one of these cases.
     """
     if is_bot(name, env):
         check_bot(name, env, cases)

@@ -23,19 +23,19 @@ from veritas_rl.players.registry import is_bot
 from veritas_rl.seeding import digest
 
 BATCH = 512
-"""How many tasks a model is asked about at once, of all cases together."""
+"""The number of tasks, of all cases together, that a model answers at once."""
 
 GAMES_AT_ONCE = 64
-"""How many games it plays at once."""
+"""The number of games that a model plays at once."""
 
 BLOCK = 8
-"""How many tasks of a case a worker asks a bot about; of games it plays one."""
+"""The number of tasks of a case in a worker's block if bots answer. A block of whole games has one game."""
 
 PER_CASE = 10**9
 """The number of tasks of each case to draw from. A catalogue is lazy, so a large number costs nothing."""
 
 STALE_DRAWS = 4 * BATCH
-"""The number of consecutive questions without a new one after which a case counts as exhausted."""
+"""A case counts as exhausted after this many consecutive questions that are not new."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Settings:
             split: "train" or "val".
             per_case: The number of tasks of each case.
             mode: Replaces `mode`.
-            changes: Settings of the environment that replace others.
+            changes: Settings of the environment that replace the configured settings.
 
         Raises:
             UserError: A case or a setting does not exist, or a value is invalid.
@@ -111,7 +111,7 @@ class Settings:
 
 @dataclass
 class Counts:
-    """The numbers of drawn questions by outcome; `drawn` is the sum of the others.
+    """The numbers of drawn questions by outcome; `drawn` is the sum of the other numbers.
 
     Attributes:
         drawn: All questions.
@@ -131,13 +131,13 @@ class Counts:
 
 
 class _Sieve:
-    """Counts the questions in their order, and says which are kept.
+    """Counts the questions in their order, and selects the demonstrations.
 
     Attributes:
-        counts: What became of them.
+        counts: The number of questions by outcome.
         made: The demonstrations.
         asked: The digests of the questions.
-        exhausted: The cases that bring nothing new any more.
+        exhausted: The cases that yield no new questions.
     """
 
     def __init__(self, settings: Settings, cases: Iterable[str]) -> None:
@@ -149,7 +149,7 @@ class _Sieve:
         self._stale = dict.fromkeys(cases, 0)
 
     def take(self, case: str, questions: Sequence[Question]) -> None:
-        """Take the questions of a block, up to the last demonstration that is wanted."""
+        """Take the questions of a block, until the requested number of demonstrations is reached."""
         for question in questions:
             self._stale[case] = 0 if self._is_new(question) else self._stale[case] + 1
             if len(self.made) == self.settings.number:
@@ -158,7 +158,8 @@ class _Sieve:
             self.exhausted.add(case)
 
     def _is_new(self, question: Question) -> bool:
-        """Whether a question is neither held out nor asked before; then its answer is judged."""
+        """Count a question. Returns whether it is neither held out nor asked before; the answer is then
+        also counted."""
         counts = self.counts
         counts.drawn += 1
         if question.held_out:
@@ -185,14 +186,15 @@ def generate(
     workers: Workers | None = None,
     folder: Path | None = None,
 ) -> tuple[list[Demonstration], Counts]:
-    """Draw questions until there are as many demonstrations as wanted, or no new questions.
+    """Draw questions until there are `settings.number` demonstrations, or no new questions.
 
     Args:
-        settings: What is wanted.
+        settings: The settings of the demonstrations.
         on_progress: Called after each block of tasks with the number of demonstrations so far.
-        workers: Who share the tasks where bots answer; None for this process. A model answers in this process. The
-            demonstrations are the same.
-        folder: Where the answered questions are kept, so that an interrupted command goes on; None for nowhere.
+        workers: The workers that share the tasks if bots answer; None for this process. A model answers in this
+            process. The demonstrations do not depend on the workers.
+        folder: The folder that stores answered questions, so that an interrupted command can resume; None to
+            store nothing.
 
     Returns:
         The demonstrations, of all cases in turn, and the counts of all questions.
@@ -241,14 +243,14 @@ def generate(
 
 
 def _blocks(settings: Settings, cases: Collection[str], size: int, exhausted: Collection[str]) -> Iterator[Block]:
-    """Blocks of all cases in turn, without those of cases that are exhausted when they are drawn.
+    """Blocks of all cases in turn, without the cases that are exhausted when a block is drawn.
 
-    Workers may read ahead, and then find out later that a case is exhausted: what they found beyond does not count. So
-    the size of a block depends on the command alone.
+    Workers read ahead, so a case may turn out to be exhausted after later blocks were drawn. The results of those
+    blocks do not count. The size of a block must therefore depend on the command only.
     """
     names = {get_environment(settings.env).cases_key: (), "cases": ()}
     left = {case: settings.catalogue("train", **{**names, "cases": case}) for case in cases}
-    # A little of every case, so that the first few demonstrations are of all of them.
+    # Small blocks of every case, so that the first demonstrations come from all cases.
     share, place = max(1, size // len(left)), 0
     while left:
         for case, tasks in list(left.items()):
@@ -264,7 +266,7 @@ def _blocks(settings: Settings, cases: Collection[str], size: int, exhausted: Co
 
 
 def _labelled(expert: Player, known: Collection[str], block: Block) -> tuple[str, list[Question]]:
-    """What the expert answers to single questions that are not known yet; runs in any process."""
+    """Label the single questions of a block that are not known yet. Runs in any process."""
     environment = get_environment(block.tasks[0].env)
     environment.prepare(block.tasks)
     found: list[Question] = []
@@ -289,7 +291,8 @@ def _labelled(expert: Player, known: Collection[str], block: Block) -> tuple[str
 
 
 def _played(expert: Player, opponent: Player, block: Block) -> tuple[str, list[Question]]:
-    """The expert's moves in whole games, each worth what the game ended with for the mover; runs in any process."""
+    """Play the games of a block. The value of each of the expert's moves is the final score of the mover. Runs in
+    any process."""
     environment = get_environment(block.tasks[0].env)
     environment.prepare(block.tasks)
     alone = opponent is expert
@@ -329,7 +332,7 @@ class _Game:
 
 
 def _play(games: Sequence[_Game], expert: Player, opponent: Player) -> None:
-    """Play games to their ends, with one call of each player for all its waiting turns."""
+    """Play games to their end, with one call of each player for all its waiting turns."""
     while waiting := [(game, game.session.turns()[0]) for game in games if game.session.turns()]:
         for player in dict.fromkeys((expert, opponent)):
             asked = [

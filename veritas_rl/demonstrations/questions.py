@@ -1,4 +1,4 @@
-"""Questions that were put to an expert, in blocks; those of an interrupted command are kept in a file."""
+"""Questions to an expert and the answers, in blocks. A file keeps the questions of an interrupted command."""
 
 import json
 from collections.abc import Sequence
@@ -13,18 +13,17 @@ from veritas_rl.errors import UserError
 from veritas_rl.kept import KeptLines
 
 PARTIAL = "asked.jsonl"
-"""It goes once the demonstrations are written."""
+"""The file of the answered questions. It is removed after the demonstrations are written."""
 
 
 @dataclass(frozen=True)
 class Demonstration:
-    """What an expert answered to one question.
+    """An expert's answer to one question.
 
     Attributes:
         task: The task that was played.
-        said: The replies of that task's session before the question, with which it can be asked again; none in mode
-            "move".
-        messages: What was shown.
+        said: The earlier replies of the task's session, from which the question can be rebuilt; empty in mode "move".
+        messages: The messages of the prompt.
         response: The answer.
         value: The score's value.
         group: The equivalence class of the question.
@@ -40,7 +39,7 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive tasks of a case, as one worker gets them.
+    """Consecutive tasks of a case, which one worker gets together.
 
     Attributes:
         case: The case.
@@ -56,9 +55,9 @@ class Question:
     """A question that was drawn.
 
     Attributes:
-        digest: Of all that it shows.
-        held_out: Whether validation asks it.
-        answer: The expert's answer, and the reason of its score; None where the question was held out or asked before.
+        digest: The digest of the question's messages.
+        held_out: Whether the question belongs to validation.
+        answer: The expert's answer, and the reason of its score; None if the question is held out or was asked before.
     """
 
     digest: str
@@ -75,7 +74,7 @@ class Question:
 
     @classmethod
     def from_json(cls, values: Sequence[Any]) -> "Question":
-        """The opposite of `to_json`."""
+        """The inverse of `to_json`."""
         digest, held_out, *rest = values
         if not rest:
             return cls(digest, held_out)
@@ -86,17 +85,17 @@ class Question:
 
 
 class KeptBlocks:
-    """The blocks that were asked so far, in `PARTIAL`, whose first line holds the settings.
+    """The blocks that are already answered, stored in the file `PARTIAL`. Its first line contains the settings.
 
     Args:
-        folder: Where it is.
-        settings: Those of the command, as plain values; what was kept under others is dropped.
+        folder: The folder of the file.
+        settings: The command's settings as plain values. Blocks that were stored with other settings are dropped.
 
     Attributes:
-        blocks: For each block its case and its questions.
+        blocks: The case and the questions of each block.
 
     Raises:
-        UserError: The file cannot be read or written, or is of something else.
+        UserError: The file cannot be read or written, or has other contents.
     """
 
     def __init__(self, folder: Path, settings: Any) -> None:
@@ -112,9 +111,9 @@ class KeptBlocks:
             raise UserError(f"{self._kept.path} cannot be read as demonstrations ({error}): remove it") from error
 
     def add(self, case: str, questions: Sequence[Question]) -> None:
-        """Keep a block."""
+        """Store a block."""
         self._kept.add(json.dumps([case, [question.to_json() for question in questions]]))
 
     def close(self) -> None:
-        """Put everything on the disk."""
+        """Flush the file to the disk, and close it."""
         self._kept.close()

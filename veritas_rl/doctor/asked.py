@@ -33,7 +33,7 @@ class Asked:
     Attributes:
         overrides: The Hydra overrides for the trainer script.
         environment: The process environment with `.env`.
-        sft: Whether it is supervised fine-tuning, which has no rollout and no Ray.
+        sft: Whether the run is supervised fine-tuning, which has no rollout and no Ray.
     """
 
     overrides: Sequence[str]
@@ -83,7 +83,7 @@ class Asked:
 
     @property
     def ray_address(self) -> str:
-        """The Ray cluster of the run: "local" for its own, "auto" for a running one, or an address."""
+        """The Ray cluster of the run: "local" for its own Ray, "auto" for a running Ray, or an address."""
         if self.sft:
             return "local"
         given = self.named("ray_kwargs.ray_init.address") or (
@@ -94,7 +94,7 @@ class Asked:
 
     @property
     def folders(self) -> dict[str, Path]:
-        """The folders that it writes to, by setting: checkpoints, logs, and Ray's files."""
+        """The folders that the run writes to, by setting: checkpoints, logs, and Ray's files."""
         return {
             "trainer.default_local_dir": ROOT / (self.named("trainer.default_local_dir") or "train/artifacts"),
             "hydra.run.dir": ROOT / "train/outputs",

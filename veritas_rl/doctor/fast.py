@@ -31,7 +31,7 @@ LEAST_DRIVER = 580
 
 LEAST_SHARED = 64 << 20
 GOOD_SHARED = 2 * GIB
-"""Ray's object store uses 30% of the memory there, and NCCL needs some. Docker's default is 64 MiB."""
+"""Ray's object store puts 30% of the memory into shared memory, and NCCL needs some. Docker's default is 64 MiB."""
 
 LEAST_FREE = GIB
 LEAST_FILES, GOOD_FILES = 1024, 4096

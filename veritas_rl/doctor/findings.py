@@ -14,7 +14,7 @@ class Finding:
 
     Attributes:
         check: The check's name, such as "shared memory".
-        state: "ok", "warning" if a run may still work, "fault" if it cannot, or "skipped".
+        state: "ok", "warning" if a run may still work, "fault" if a run cannot work, or "skipped".
         found: A description in one line.
         mend: What to type or to change; empty if nothing is wrong.
     """
@@ -75,6 +75,6 @@ def print_table(findings: Iterable[Finding]) -> None:
         console = Console(width=160)
     table = Table("check", "state", "found", "what to do", show_lines=False)
     for one in findings:
-        # As text, because square brackets in a message are not markup.
+        # As `Text`, because square brackets in a message are not markup.
         table.add_row(one.check, Text(one.state, COLORS[one.state]), Text(one.found), Text(one.mend))
     console.print(table)

@@ -184,7 +184,7 @@ class Examination:
         elif fault == "it is not installed":
             yield ok("flash_attn", "it is not installed: torch's own attention is used")
         else:
-            # Libraries check whether it is installed, not whether it works.
+            # Libraries check whether flash_attn is installed, not whether it works.
             yield broken("flash_attn", ProbeError(f"flash_attn: {fault}"), "run pip uninstall -y flash-attn")
 
     def rollout(self) -> Iterator[Finding]:

@@ -25,8 +25,8 @@ def plan_of(
     Args:
         configuration: The resolved RL configuration.
         hardware: The name of the hardware group.
-        device: The device; None for the group's device, or this machine on a CPU.
-        shape: The model's shape; None to find the configured model's.
+        device: The device; None for the group's device, or for this machine without a GPU.
+        shape: The model's shape; None to find the shape of the configured model.
         assumed: Values of `Assumptions`, by name.
 
     Raises:
@@ -48,7 +48,7 @@ def sft_plan_of(
     shape: Shape | None = None,
     assumed: Mapping[str, float] | None = None,
 ) -> SftPlan:
-    """The plan of a run of supervised fine-tuning; as `plan_of`.
+    """The plan of a run of supervised fine-tuning, as `plan_of`.
 
     Raises:
         UserError: The model or the device is not known.

@@ -17,7 +17,7 @@ class Device:
     """One GPU, or a whole machine without one.
 
     Attributes:
-        name: Its name for `--gpu`.
+        name: The device's name for `--gpu`.
         memory: Usable memory in bytes.
         matrix_rate: Dense bf16 rate in FLOP/s.
         bandwidth: Memory bandwidth in bytes/s.
@@ -65,7 +65,7 @@ def device_for(hardware: str, name: str | None = None) -> Device:
         name: The requested device; None for the group's device.
 
     Raises:
-        UserError: The device is unknown, or the group has none.
+        UserError: The device is unknown, or the group has no device.
     """
     if name is not None:
         if name not in DEVICES:

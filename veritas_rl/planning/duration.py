@@ -17,9 +17,9 @@ class Assumptions:
         mfu: The trainer's share of the device's matrix rate.
         prefill: The share of the matrix rate for prompts in the rollout.
         decode: The share of the memory bandwidth in generation.
-        overhead: Seconds of each decoding step beside reading weights and cache.
-        collective: Share of the link's rate that collectives reach.
-        transfer: Share of the host link's rate that offloading reaches.
+        overhead: Seconds of each decoding step in addition to reading weights and cache.
+        collective: The share of the link's rate that collectives reach.
+        transfer: The share of the host link's rate that offloading reaches.
         prompt: Mean tokens of a prompt.
         reply: Mean tokens of a reply.
         turns: Replies of a task.
@@ -61,8 +61,8 @@ def tokens_of(settings: Settings, assumed: Assumptions) -> tuple[float, float]:
 
 
 def update_passes(role: Role) -> int:
-    """Passes of an update in units of a forward pass: forward, backward for inputs, backward for weights if all are
-    trained, and a second forward pass with activation checkpointing."""
+    """Passes of an update in units of a forward pass: forward, backward for inputs, backward for weights if all weights
+    are trained, and a second forward pass with activation checkpointing."""
     return 2 + (not role.lora_rank) + role.checkpointing
 
 
@@ -78,7 +78,7 @@ def pass_seconds(
         device: One GPU.
         assumed: The assumptions.
         tokens: Real tokens of all ranks.
-        ranks: The number of GPUs that share them.
+        ranks: The number of GPUs that share the tokens.
     """
     tokens *= 1 if role.packed else assumed.padding
     limit = role.update_tokens if passes > 1 else role.infer_tokens

@@ -10,7 +10,7 @@ from veritas_rl.planning.models import Shape
 from veritas_rl.planning.serving import CONTEXT
 
 ERROR = 0.15
-"""The relative error of a forecast, see docs/planning.md. A run that exceeds the memory by more cannot fit."""
+"""The relative error of a forecast, see docs/planning.md. A run beyond this error cannot fit."""
 
 FRAGMENTED = 0.05
 """The allocator's overhead as a share of the trainer's temporary memory. Assumed."""
@@ -25,7 +25,7 @@ STEP = 1024
 """The step of the search for the largest micro-batch, in tokens."""
 
 MOST_STEPS = 1024
-"""The end of that search, in steps: a million tokens."""
+"""The end of the search, in steps: a million tokens."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Phase:
     Attributes:
         name: The phase's name.
         parts: Bytes by part.
-        setting: The setting that changes it.
+        setting: The setting that changes the phase's memory.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Phase:
 
     @property
     def largest(self) -> str:
-        """The part that takes most."""
+        """The part that takes the most memory."""
         return max(self.parts, key=lambda part: self.parts[part])
 
 
@@ -59,7 +59,7 @@ class Forecast(ABC):
 
     Attributes:
         shape: The model.
-        device: One GPU, or the machine without one.
+        device: One GPU, or the machine without a GPU.
         hardware: The hardware group.
         assumed: The assumptions.
     """
@@ -71,7 +71,7 @@ class Forecast(ABC):
 
     @abstractmethod
     def phases(self) -> list[Phase]:
-        """Each phase of a step, in its order."""
+        """Each phase of a step, in order."""
 
     @abstractmethod
     def changes(self) -> list[str]:
@@ -118,7 +118,7 @@ class Forecast(ABC):
         return self.peak.total <= self.device.memory
 
     def refusal(self) -> str | None:
-        """Why the run cannot fit, even within the forecast's error; None if it can."""
+        """Why the run cannot fit, even within the forecast's error; None if the run can fit."""
         peak = self.peak
         if peak.total * (1 - ERROR) <= self.device.memory:
             return None

@@ -1,7 +1,7 @@
 """The shape of a model from its `config.json`: how many parameters it has, tensor by tensor.
 
 A shape comes from a local folder, from the cache of the Hugging Face hub, from a table of published configurations, or
-from the hub itself, in this order. Nothing is loaded but the configuration.
+from the hub, in this order. Only the configuration is loaded.
 """
 
 import json
@@ -29,16 +29,16 @@ class Shape:
     Attributes:
         name: A folder or a hub id.
         source: A description of the source of the dimensions.
-        family: Its `model_type`.
+        family: The `model_type`.
         hidden: Width of the residual stream.
-        layers: How many there are.
+        layers: The number of layers.
         heads: Attention heads of a layer.
         kv_heads: Heads of keys and values.
         head_dim: Width of a head.
         intermediate: Width of the feed-forward layer.
-        vocabulary: How many tokens there are.
-        tied: Whether the embedding is the head too.
-        context: The most tokens that it reads; 0 where the configuration does not say.
+        vocabulary: The number of tokens.
+        tied: Whether the head shares the embedding's weights.
+        context: The maximum context in tokens; 0 if the configuration does not state it.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Shape:
 
     @property
     def linears(self) -> dict[str, tuple[int, int]]:
-        """The linear modules of a layer, (outputs, inputs) by name: what LoRA adapts."""
+        """The linear modules of a layer, which LoRA adapts: (outputs, inputs) by name."""
         hidden, queries, keys, inner = self.hidden, self.queries, self.keys, self.intermediate
         return {
             "q_proj": (queries, hidden),
@@ -91,7 +91,7 @@ class Shape:
         """The shapes of all parameters.
 
         Args:
-            critic: Whether a head of one output, with a bias, stands in place of the vocabulary's.
+            critic: Whether the head has one output with a bias, instead of one output per token of the vocabulary.
         """
         yield self.vocabulary, self.hidden
         for _ in range(self.layers):
@@ -106,8 +106,8 @@ class Shape:
         """The shapes of a LoRA adapter's parameters.
 
         Args:
-            rank: Of the adapter.
-            targets: Names of the modules that it adapts; None for all linear modules but the head.
+            rank: The rank of the adapter.
+            targets: The names of the adapted modules; None for all linear modules except the head.
         """
         for _ in range(self.layers):
             for name, (outputs, inputs) in self.linears.items():
@@ -174,11 +174,11 @@ def shape_of(name: str, source: str, config: Mapping[str, Any]) -> Shape:
 
     Args:
         name: A folder or a hub id.
-        source: Where the configuration comes from, in words.
-        config: What it says.
+        source: A description of the source of the configuration.
+        config: The contents of the `config.json`.
 
     Raises:
-        UnknownShape: Its family is not known here, or a dimension is missing.
+        UnknownShape: The family is not supported, or a dimension is missing.
     """
     family = config.get("model_type")
     if family not in FAMILIES:

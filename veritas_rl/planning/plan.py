@@ -1,4 +1,4 @@
-"""The plan of a run: each phase of a step with its memory, what fits, and the largest setting that does."""
+"""The plan of a run: the memory of each phase of a step, whether it fits, and the largest settings that fit."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -15,10 +15,10 @@ from veritas_rl.planning.training import Engine
 
 @dataclass(frozen=True)
 class Plan(Forecast):
-    """What a run of reinforcement learning takes.
+    """The forecast of a run of reinforcement learning.
 
     Attributes:
-        settings: Of the run.
+        settings: The settings of the run.
     """
 
     settings: Settings
@@ -37,16 +37,16 @@ class Plan(Forecast):
 
     @property
     def actor(self) -> Engine:
-        """The actor's."""
+        """The actor in training."""
         return self.engine(self.settings.actor)
 
     @property
     def critic(self) -> Engine | None:
-        """The critic's, if there is one."""
+        """The critic in training; None without a critic."""
         return None if self.settings.critic is None else self.engine(self.settings.critic)
 
     def phases(self) -> list[Phase]:
-        """Each phase of a step as verl runs it, in its order."""
+        """Each phase of a step, in verl's order."""
         return list(self._phases())
 
     def _phases(self) -> Iterator[Phase]:
@@ -74,7 +74,7 @@ class Plan(Forecast):
         if settings.reference:
             parts = actor.inference_parts(entropy=False)
             if not actor.role.lora_rank:
-                # A model of its own, whose layers come from the host; the actor waits.
+                # Without LoRA the reference is a separate model. Its layers come from the host while the actor waits.
                 beside = {**beside_actor, "actor, waiting": actor.idle}
                 parts = {name: size for name, size in parts.items() if name not in ("weights", "optimizer")}
                 yield phase_of("reference", {**beside, **with_fragments(parts)}, limit)
@@ -91,7 +91,7 @@ class Plan(Forecast):
         yield phase_of("checkpoint", {**beside_actor, **saved}, "trainer.save_freq")
 
     def _sync(self, beside: Mapping[str, int]) -> Phase:
-        """Weights go to the rollout, whose own weights are back and whose cache is not."""
+        """The transfer of weights to the rollout, which has allocated its weights again, but not its cache."""
         server, actor = self.server, self.actor
         staged = bool(actor.role.lora_rank) or not actor.role.fsdp2 or not actor.role.param_offload
         sent = server.adapter if actor.role.lora_rank else 2 * self.settings.rollout.bucket
@@ -156,7 +156,8 @@ class Plan(Forecast):
         return all(phase.total <= self.device.memory for phase in plan.phases() if phase.name != "rollout")
 
     def largest_share(self) -> float | None:
-        """The largest share of the GPU for the rollout, in steps of 0.01; None if it takes no share, or none fits."""
+        """The largest share of the GPU for the rollout, in steps of 0.01; None if the rollout takes no share, or no
+        share fits."""
         if self.settings.rollout.name == "transformers":
             return None
         for hundredths in range(90, 4, -1):

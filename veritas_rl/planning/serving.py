@@ -19,10 +19,10 @@ class Server:
 
     Attributes:
         shape: The model.
-        rollout: Its settings.
-        device: Its device.
-        lora_rank: The rank of its adapter; 0 for none.
-        cpu: Whether it runs on a CPU.
+        rollout: The rollout's settings.
+        device: The device.
+        lora_rank: The rank of the adapter; 0 without an adapter.
+        cpu: Whether the server runs on a CPU.
     """
 
     shape: Shape
@@ -75,15 +75,15 @@ class Server:
 
     @property
     def cache(self) -> int:
-        """The KV cache: the room without activations and process. Negative if they do not fit."""
+        """The KV cache: `room` without the memory of activations and process. Negative if those do not fit."""
         if self.rollout.name == "transformers":
             return self.rollout.sequences * self.longest * self.token
         return self.room - self.activations - (0 if self.cpu else CONTEXT)
 
     @property
     def context(self) -> int:
-        """The process' memory on a GPU while it sleeps: the context and CUDA graphs, which do not count to its
-        share."""
+        """The process's GPU memory while the server sleeps: CUDA's context and graphs, which its share does
+        not include."""
         return 0 if self.cpu else CONTEXT + (0 if self.rollout.eager or self.rollout.name == "transformers" else GRAPHS)
 
     @property
@@ -98,7 +98,8 @@ class Server:
 
     @property
     def backup(self) -> int:
-        """Weights that are kept on the host while it sleeps: only adapters are sent to a server that has a base."""
+        """Weights that are kept on the host while the server sleeps. Under LoRA the trainer sends only adapters, so the
+        server keeps its base."""
         return self.weights if self.lora_rank and self.rollout.sleeps and self.rollout.name == "vllm" else 0
 
 

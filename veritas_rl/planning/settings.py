@@ -17,7 +17,7 @@ class Role:
     Attributes:
         critic: Whether it is the critic.
         lora_rank: The rank of its adapters; 0 if every parameter is trained.
-        lora_targets: The adapted modules; None for all linear ones.
+        lora_targets: The adapted modules; None for all linear modules.
         lora_only: Whether a checkpoint contains only the adapters.
         four_bit: Whether the linear layers of its frozen base are quantized to 4 bits.
         weight_bytes: Bytes of a stored parameter, its gradient and each of Adam's moments.
@@ -26,9 +26,9 @@ class Role:
         param_offload: Whether parameters are on the host between phases.
         optimizer_offload: Whether Adam's moments are on the host between phases.
         streamed: Whether weights, gradients and moments are on the host during the computation too (`offload_policy`).
-        fsdp2: Whether FSDP2 instead of FSDP1 shards it.
+        fsdp2: Whether FSDP2 instead of FSDP1 shards the model.
         reshard: Whether gathered parameters are freed after each layer.
-        shards: The number of ranks that share it.
+        shards: The number of ranks among which the model is sharded.
         packed: Whether rows are joined without padding.
         flash: Whether flash-attn computes attention and log-probabilities.
         checkpointing: Whether a layer's activations are recomputed for the backward pass.
@@ -73,7 +73,7 @@ class Role:
 
 @dataclass(frozen=True)
 class Rollout:
-    """How replies are generated.
+    """The settings of the rollout.
 
     Attributes:
         name: "vllm", "sglang" or "transformers".
@@ -83,7 +83,7 @@ class Rollout:
         sequences: The maximum number of sequences at once.
         batched_tokens: The maximum number of tokens in a forward pass.
         eager: Whether CUDA graphs are off.
-        sleeps: Whether its memory is freed while the trainer works.
+        sleeps: Whether the server's memory is freed while the trainer works.
         prompt: The longest prompt in tokens.
         reply: The longest reply in tokens.
         bucket: The size of a bucket of weights in bytes.
@@ -115,13 +115,13 @@ class Settings:
         model: The model's folder or hub id.
         nodes: The number of machines.
         gpus: GPUs per machine; ranks on a CPU.
-        cpu: Whether it trains on a CPU.
+        cpu: Whether the run trains on a CPU.
         prompts: Tasks per step.
         samples: Replies or games per task.
         episodes: Whether a task is a whole game of many replies.
         actor: The actor.
-        critic: The critic; None for an algorithm without one.
-        reference: Whether log-probabilities of a reference are computed.
+        critic: The critic; None for an algorithm without a critic.
+        reference: Whether log-probabilities of a reference model are computed.
         old_log_prob: Whether log-probabilities are recomputed after the rollout.
         rollout: The rollout's settings.
         kept: The number of checkpoints that are kept.
@@ -150,7 +150,7 @@ class Settings:
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """Actor and, where there is one, critic."""
+        """The actor, and the critic if there is one."""
         return (self.actor,) if self.critic is None else (self.actor, self.critic)
 
 

@@ -24,7 +24,7 @@ class SftSettings:
     Attributes:
         model: The model's folder or hub id.
         gpus: GPUs of the machine; ranks on a CPU.
-        cpu: Whether it trains on a CPU.
+        cpu: Whether the run trains on a CPU.
         rows: Conversations per step.
         length: The maximum length of a conversation in tokens.
         at_once: Rows per micro-batch; 0 if micro-batches are limited by tokens.

@@ -11,7 +11,7 @@ from veritas_rl.planning.models import Shape
 from veritas_rl.planning.settings import Role
 
 GATHERED_LAYERS = 2
-"""Layers whose parameters are gathered at once: the current layer, and the prefetched next one."""
+"""Layers whose parameters are gathered at once: the current layer, and the prefetched next layer."""
 
 CODE_BYTES, BLOCK = 0.5, 64
 """Bytes of a 4-bit weight, and weights per fp32 scale, see `verl_plugin.nf4`."""
@@ -23,8 +23,8 @@ class Engine:
 
     Attributes:
         shape: The model.
-        role: How it is trained.
-        cpu: Whether it trains on a CPU, with this project's engine instead of verl's.
+        role: How the model is trained.
+        cpu: Whether the model is trained on a CPU, with this project's engine instead of verl's.
         kept_logits: The share of tokens with logits.
         padding: Computed tokens per real token.
     """
@@ -83,7 +83,7 @@ class Engine:
 
     @property
     def gathered(self) -> int:
-        """Gathered parameters in the compute dtype: the root's, and those of the current layers."""
+        """Gathered parameters in the compute dtype: those of the root module, and those of the current layers."""
         width = self.role.compute_bytes
         if not self.role.reshard:
             codes = int(self._in_four_bit * (CODE_BYTES + 4 / BLOCK))
@@ -112,7 +112,8 @@ class Engine:
 
     @property
     def _reduced_last(self) -> int:
-        """The embedding, its gradient and the copy that is reduced, at the end of the backward pass."""
+        """The embedding, its gradient, and the copy of the gradient that is reduced, at the end of the
+        backward pass."""
         if self.role.lora_rank:
             return 0
         return self.shape.embedding_parameters * (2 * self.role.compute_bytes + self.role.reduce_bytes)
@@ -249,7 +250,7 @@ def logit_bytes(role: Role, *, update: bool, entropy: bool, own_engine: bool) ->
         # The kernel overwrites the logits with the gradient, unless entropy needs them.
         return 8 if entropy else 4
     if not entropy:
-        # The logits, the gradient of the selected ones, the gradients of each chunk, and all chunks joined.
+        # The logits, the gradient of the selected logits, the gradients of each chunk, and the joined gradient.
         return 4 * role.compute_bytes + (copied if half or own_engine else 0)
     if role.compiled:
         return 5 * role.compute_bytes

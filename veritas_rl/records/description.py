@@ -2,17 +2,17 @@
 
     veritas_rl:
       recipe:
-        hardware: cpu                                   # on what its bands hold, as the group is called
+        hardware: cpu                                   # the hardware group for which the bands hold
         sft: [trainer.total_epochs=25]                  # overrides of a supervised fine-tuning before RL
-        judge:                                          # afterwards: options of train/tools/evaluate.py, by name
+        judge:                                          # evaluations: options of train/tools/evaluate.py, by name
           exact: {exact: true, games: kuhn_poker, prompt: brief, every_step: true}
-        curve: [task/success]                           # metrics that its pages show by step
+        curve: [task/success]                           # the metrics that the pages show by step
         expected: {exact/kuhn_poker/nash_conv: [0.0, 0.2]}
-        short:                                          # a form of minutes, with bands of its own
+        short:                                          # a short form of minutes, with its own bands
           overrides: [trainer.total_training_steps=2]
           expected: {}
 
-Every band holds the figure of at least one run that is kept in the recipe's folder `results`.
+Every band contains the figure of at least one run that is kept in the recipe's folder `results`.
 """
 
 import hashlib
@@ -59,8 +59,9 @@ class Description:
     """The description of a recipe.
 
     Attributes:
-        meaning: The first paragraph of the comment at the head of the file, which says what the recipe trains.
-        digest: A digest of all settings that affect a whole run; results of another digest are of earlier settings.
+        meaning: The first paragraph of the comment at the head of the file, which states what the recipe trains.
+        digest: A digest of all settings except the short form, the curves and the bands. Results with another digest
+            belong to earlier settings.
         hardware: The hardware group for which the bands hold.
         trainer: "rl", or "sft" for supervised fine-tuning alone.
         sft: Hydra overrides of the supervised fine-tuning before RL; None for none.
@@ -115,7 +116,7 @@ def read_description(folder: Path) -> Description | None:
     """Read the description of the recipe in a folder; None if its config.yaml has no such node.
 
     Raises:
-        UserError: The file is no YAML, or the node is invalid.
+        UserError: The file is not YAML, or the node is invalid.
     """
     file = folder / CONFIG
     text = file.read_text(encoding="utf-8")

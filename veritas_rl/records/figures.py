@@ -20,7 +20,7 @@ Points = list[tuple[int, float]]
 
 
 def figures_of_run(report: Mapping[str, Any]) -> dict[str, Figure]:
-    """The rates in the report.json of a training: `after RL/optimal`, `gain`, under a mixture `trace/gain`."""
+    """The rates in the report.json of a training: `after RL/optimal`, `gain`, and for a mixture `trace/gain`."""
     return dict(_leaves(report, ""))
 
 
@@ -35,7 +35,7 @@ def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Figure]
 def figures_of_games(report: Mapping[str, Any], name: str) -> dict[str, Figure]:
     """The judged player's rates over all seats in the report.json of an evaluation: `NAME/CASE/OPPONENT/score`.
 
-    Of a player with which it was compared: `NAME/CASE/OPPONENT/start/score`.
+    The rates of a compared player are named `NAME/CASE/OPPONENT/start/score`.
     """
     found: dict[str, Figure] = {}
     settings = report["settings"]
@@ -53,7 +53,7 @@ def figures_of_games(report: Mapping[str, Any], name: str) -> dict[str, Figure]:
 
 
 def figures_of_suite(report: Mapping[str, Any], name: str) -> dict[str, Figure]:
-    """The one number in a suite.json, `NAME/score`, and the score of each case, `NAME/CASE/score`."""
+    """The overall score in a suite.json, `NAME/score`, and the score of each case, `NAME/CASE/score`."""
     found = {f"{name}/score": as_figure(report["number"])}
     for case in (*report["games"], *report["answers"]):
         found[f"{name}/{case['name']}/score"] = as_figure(case["score"])
@@ -61,9 +61,10 @@ def figures_of_suite(report: Mapping[str, Any], name: str) -> dict[str, Figure]:
 
 
 def figures_of_policies(report: Mapping[str, Any], name: str) -> tuple[dict[str, Figure], dict[str, Points]]:
-    """The numbers in an exact.json: `NAME/CASE/nash_conv` of the newest checkpoint, and the NashConv of all by step.
+    """The numbers in an exact.json: `NAME/CASE/nash_conv` of the newest checkpoint, and the NashConv of all
+    checkpoints by step.
 
-    `NAME/CASE/nash_conv of the last 10` is the mean of the newest checkpoints, where there are so many.
+    `NAME/CASE/nash_conv of the last 10` is the mean over the newest 10 checkpoints, if there are as many.
     """
     figures: dict[str, Figure] = {}
     curves: dict[str, Points] = {}
@@ -73,7 +74,7 @@ def figures_of_policies(report: Mapping[str, Any], name: str) -> tuple[dict[str,
         other = settings["compare"]
         own = [metrics for who, metrics in judged.items() if who != other]
         if not own:
-            continue  # a reference judged itself
+            continue  # only the reference was judged
         for rate in OF_POLICIES:
             figures[f"{name}/{case}/{rate}"] = {"mean": own[-1][rate]}
             if other in judged:
@@ -88,7 +89,7 @@ def figures_of_policies(report: Mapping[str, Any], name: str) -> tuple[dict[str,
 
 
 def curves_of(metrics: Path, names: tuple[str, ...]) -> dict[str, Points]:
-    """The points of some metrics in a metrics.jsonl; those that are not there are left out."""
+    """The points of some metrics in a metrics.jsonl. Missing metrics are left out."""
     found: dict[str, Points] = {name: [] for name in names}
     for line in metrics.read_text(encoding="utf-8").splitlines() if metrics.exists() else []:
         record = json.loads(line)

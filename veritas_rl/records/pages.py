@@ -20,7 +20,7 @@ NOT_RUN = "has not run on its hardware"
 """The words in the first line of the README of a recipe without a kept run."""
 
 ROWS = 8
-"""The most steps in the table of metrics by step."""
+"""The maximum number of steps in the table of metrics by step."""
 
 PAGE_HEAD = """# Results
 
@@ -177,7 +177,7 @@ def with_part(readme: str, part: str, name: str) -> str:
 
 
 def check_first_line(readme: str, name: str, results: Sequence[Result]) -> None:
-    """Check that the first line of a README says whether the recipe has a kept run.
+    """Check that the first line of a README states correctly whether the recipe has a kept run.
 
     Raises:
         UserError: The first line is wrong.
@@ -207,10 +207,10 @@ def results_page(recipes: Mapping[Path, tuple[Description, list[Result]]]) -> st
 
 
 def draw_curve(path: Path, results: Sequence[Result], description: Description) -> bool:
-    """Draw the curves of a recipe's whole runs, a panel for each metric and a line for each seed, as a PNG.
+    """Draw the curves of a recipe's runs in the form "whole" as a PNG: a panel per metric, and a line per seed.
 
     Returns:
-        Whether there was something to draw.
+        Whether there is a curve.
     """
     runs = [run for run in same_kind(results, description, "whole") if run.curves]
     if not runs:

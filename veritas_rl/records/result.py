@@ -37,8 +37,8 @@ class Result:
         machine: The processor cores and GPUs available to the run.
         minutes: The minutes of each stage, by name.
         memory: The peak memory of all processes of the run together, in GiB; None if it was not measured.
-        departures: The settings of the command that differ from the recipe, a line each; bands do not apply to such a
-            run.
+        departures: The settings of the command that differ from the recipe, one line each. The recipe's bands do not
+            apply to a run with departures.
         figures: The figures, by name.
         curves: Points of a step and a value, by metric.
         note: A note for readers; "" for none.
@@ -58,11 +58,11 @@ class Result:
     note: str = ""
 
     def to_json(self) -> str:
-        """As the text of its file."""
+        """The text of the result's file."""
         return json.dumps(dataclasses.asdict(self), indent=1) + "\n"
 
     def follows(self, description: Description) -> bool:
-        """Whether this is a run of these settings without changes."""
+        """Whether this is a run of the description's settings without changes."""
         return self.digest == description.digest and not self.departures
 
 
@@ -83,7 +83,7 @@ def read_result(path: Path) -> Result:
 
 
 def results_in(folder: Path) -> list[Result]:
-    """The kept results of a recipe's folder, by form and seed; those of changed settings come last."""
+    """The kept results of a recipe's folder, by form and seed. Results with changed settings come last."""
     found = [read_result(path) for path in sorted((folder / RESULTS).glob("*.json"))]
     return sorted(found, key=lambda result: (bool(result.departures), result.form != "whole", result.seed))
 
@@ -113,10 +113,10 @@ def same_kind(results: Sequence[Result], description: Description, form: Form) -
 
 
 def check_bands(name: str, description: Description, results: Sequence[Result]) -> None:
-    """Check that each band holds the figure of at least one kept run, and of all kept runs.
+    """Check that each band has at least one kept run, and contains the figures of all kept runs.
 
     Raises:
-        UserError: A band has no kept run, or a kept run lies outside.
+        UserError: A band has no kept run, or a kept run is outside its band.
     """
     forms: tuple[Form, ...] = ("whole", "short") if description.short else ("whole",)
     for form in forms:

@@ -7,7 +7,7 @@ from veritas_rl.records.description import Description
 from veritas_rl.records.result import Figure, Result, same_kind
 
 MOST_DEPARTURES = 8
-"""The most changed settings that one line names."""
+"""The maximum number of changed settings that one line names."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Verdict:
 
     Attributes:
         lines: A line for each band, and a summary as the last line.
-        confirmed: Whether the run used the recipe unchanged and every figure lies in its band.
+        confirmed: Whether the run used the recipe unchanged and every figure is in its band.
     """
 
     lines: tuple[str, ...]

@@ -13,7 +13,7 @@ OPENSPIEL, MIXTURE = "openspiel", "mixture"
 NONE, DEFAULT = "none", "default"
 MODEL = "AGENT_MODEL_REPO_ID"
 WINNERS = ("GAME_TYPES", "ALGORITHM", "ENABLE_LORA", "ROLLOUT_BACKEND")
-"""Variables that override a recipe. They are removed, because the written recipe sets the same."""
+"""Variables that override a recipe. They are removed, because the written recipe sets the same values."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Answers:
         opponent: The opponent in whole games.
         curriculum: "default" for the environment's stages, or "none".
         algorithm: "ppo", "grpo" or "rae".
-        logging: Loggers beside console and file, separated by commas: "wandb", "tensorboard"; or "none".
+        logging: Loggers in addition to console and file, separated by commas: "wandb", "tensorboard"; or "none".
         wandb_mode: "online", "offline" or "disabled".
         wandb_project: The Weights & Biases project.
     """

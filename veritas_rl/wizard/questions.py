@@ -1,4 +1,4 @@
-"""The questions, each with a default from the machine and from earlier answers."""
+"""The questions of the wizard, each with a default from the machine and from earlier answers."""
 
 import dataclasses
 import os
@@ -38,7 +38,7 @@ class Question:
         check: Raises `UserError` for an invalid answer.
         known: The allowed answers; empty if any answer is allowed.
         applies: Whether the question applies after the earlier answers.
-        whole: Whether all settings are checked together after it.
+        whole: Whether all settings are checked together after this question.
     """
 
     field: str
