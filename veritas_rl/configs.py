@@ -16,7 +16,7 @@ def make_config(config_type: type, values: Mapping[str, Any], what: str) -> Any:
         what: The mapping's name in the settings, such as "curriculum".
 
     Raises:
-        UserError: A key is unknown (the message lists the known ones), or the dataclass refuses a value.
+        UserError: A key is unknown (the message lists the known keys), or the dataclass refuses a value.
     """
     known = {field.name for field in dataclasses.fields(config_type)}
     for key in values:
@@ -29,7 +29,8 @@ def split_list(value: Any, what: str = "list") -> tuple[str, ...]:
     """Names from a list, or from a string with commas. Commas inside parentheses do not separate.
 
     Raises:
-        UserError: `value` is neither, contains something that is not a string, or its parentheses do not match.
+        UserError: `value` is neither a list nor a string, contains an item that is not a string, or its
+            parentheses do not match.
     """
     if value is None:
         return ()

@@ -34,8 +34,8 @@ def unknown(what: str, given: object, known: Iterable[str]) -> UserError:
 def exit_on_user_error(main: Callable[[], int | None]) -> None:
     """Run a command line's `main` and end the process.
 
-    The exit code is 0 on success, 2 with one line on a `UserError` or where a disk is full, read-only or not the
-    user's, and 130 with one line after Ctrl-C.
+    The exit code is 0 on success, 2 with one line on a `UserError` or if a file cannot be used (full or read-only disk,
+    missing permission), and 130 with one line after Ctrl-C.
     """
     try:
         code = main()

@@ -1,4 +1,4 @@
-"""Lines that are added to a file one by one, and are there after an interruption."""
+"""A file of lines that are added one by one and survive an interruption."""
 
 import fcntl
 import os
@@ -8,19 +8,19 @@ from veritas_rl.errors import UserError
 
 
 class KeptLines:
-    """The lines of a file to which this process alone adds.
+    """The lines of a file, which only this process may extend.
 
-    A line that was cut off, as by a loss of power, is dropped.
+    An incomplete last line, such as after a loss of power, is dropped.
 
     Args:
-        path: The file; it need not exist yet, nor its folder.
+        path: The file. The file and its folder are created if they do not exist.
 
     Attributes:
         path: The file.
-        lines: What it held before, a line each, without the ends.
+        lines: The complete lines that the file contained before, without line ends.
 
     Raises:
-        UserError: Another process adds to it, or it cannot be read or written.
+        UserError: Another process writes to the file, or the file cannot be read or written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -43,7 +43,7 @@ class KeptLines:
             raise UserError(f"{path} cannot be read ({error}): remove it, or give another --output") from error
 
     def add(self, line: str) -> None:
-        """Keep a line."""
+        """Append a line."""
         self._file.write(line.encode() + b"\n")
         self._file.flush()
 
@@ -53,6 +53,6 @@ class KeptLines:
         self.lines = []
 
     def close(self) -> None:
-        """Put everything on the disk."""
+        """Flush the file to the disk, and close it."""
         os.fsync(self._file.fileno())
         self._file.close()

@@ -44,8 +44,8 @@ DRIVER_SECONDS = 0.002
 
 MOST_IN_A_CHUNK = 256
 AHEAD = 16
-"""The number of finished chunks per worker that may wait for an earlier one, so that a slow item does not block
-others."""
+"""The number of finished chunks per worker that may wait for an earlier chunk, so that a slow item does not block
+other items."""
 
 RETRIES = 1
 """How often Ray repeats a chunk whose worker died."""
@@ -120,7 +120,7 @@ class Workers:
         """Apply a function to every item.
 
         Args:
-            function: A function of a module, or a partial of one.
+            function: A module-level function, or a partial of such a function.
             items: The items. They are read lazily, a little ahead of the results.
 
         Yields:

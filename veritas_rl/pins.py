@@ -1,4 +1,4 @@
-"""The versions of other packages that this one was written for."""
+"""The versions of other packages for which this package was written."""
 
 import importlib.metadata
 

@@ -6,8 +6,8 @@
 #   DRY_RUN=1 bash train/scripts/journey.sh          # print the commands
 #
 # Each stage prints its command and its time. The same command resumes an interrupted run and skips complete stages.
-# AGENT_MODEL_REPO_ID names the model. Without it and without a GPU the launcher makes a small one. Every argument goes
-# to Hydra for RL. docs/tutorial.md explains each stage and lists all variables.
+# AGENT_MODEL_REPO_ID names the model. Without it and without a GPU the launcher makes a small model. Every argument
+# goes to Hydra for RL. docs/tutorial.md explains each stage and lists all variables.
 if (return 0 2>/dev/null); then
     # Sourced: run in a child process, so that this shell does not change.
     bash "${BASH_SOURCE[0]}" "$@"
@@ -48,7 +48,7 @@ tokens=${tokens:-1024}
 # In whole games each seat's running mean is a free baseline. A critic would take as long as the model.
 algorithm=$(named ALGORITHM)
 algorithm=${algorithm:-rae}
-# Adapters of a small model need a higher learning rate than full training. On GPUs lora=on sets one.
+# Adapters of a small model need a higher learning rate than full training. On GPUs lora=on sets a higher rate.
 rl=(${small:+actor_rollout_ref.actor.optim.lr=0.001} "$@")
 
 dry=${DRY_RUN:-}
@@ -66,7 +66,7 @@ if [ -z "$dry" ]; then
     [ -z "$changed" ] || fail "$folder was started with different settings (${changed//$'\n'/, }): set JOURNEY_FOLDER to another folder"
 fi
 
-# A stage is complete if its last file exists, or if the record of its run says so.
+# A stage is complete if its last file exists, or if the record of its run is marked as finished.
 whole() {
     case $1 in
         */run.json) grep -qs '"finished": true' "$1" ;;

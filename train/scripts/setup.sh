@@ -146,7 +146,7 @@ if ! grep -qxF "$(stamp_of "$extra")" "$stamp" 2>/dev/null; then
     if [ "$hardware" != cpu ]; then
         "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' || fail "this torch cannot use the GPU, because the driver and torch's CUDA do not match: update the driver, or install a torch for it"
     fi
-    # An environment for the tests is also one for training.
+    # An environment for the tests is also an environment for training.
     { stamp_of ""; stamp_of "$extra"; } >"$stamp"
 fi
 printf '%s\n' "$python"

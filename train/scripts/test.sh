@@ -3,7 +3,7 @@
 #
 #   bash train/scripts/test.sh                      # what CI runs: all but the tests marked "long"
 #   bash train/scripts/test.sh --all                # everything
-#   bash train/scripts/test.sh -m "not training"    # without the runs through verl; your own -m wins
+#   bash train/scripts/test.sh -m "not training"    # without the runs through verl; your own -m takes precedence
 set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
 selection=(-m "not long")

@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--games", required=True, type=Path, help="recorded games: shown.jsonl of an evaluation")
     parser.add_argument("--output", required=True, type=Path, help="the JSON file to write")
     given = parser.parse_args()
-    # These import torch: help and a wrong option need not wait for it.
+    # Late, because these import torch: help and a wrong option do not need torch.
     from veritas_rl.checkpoints import agreement, models
     from veritas_rl.checkpoints.folder import write_whole
     from veritas_rl.judging.verdicts import of_agreement

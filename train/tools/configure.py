@@ -1,11 +1,11 @@
-"""Ask what to train, and write it down: `.env` and a recipe in train/recipes.
+"""Ask what to train, and write `.env` and a recipe in train/recipes.
 
     python train/tools/configure.py                                  # asks, with defaults from what the machine has
     python train/tools/configure.py --name hex --games hex --play episode --opponent mcts:50
 
-What a flag answers is not asked; without a terminal, what no flag answers has its default. A key is asked in a terminal
-alone, or set as WANDB_API_KEY. It ends with what the run takes and the command that starts it. The exit
-code is 1 if the run would not fit.
+Each flag answers one question. Without a terminal, the other questions get their defaults. The key of Weights & Biases
+is asked for only in a terminal; otherwise set WANDB_API_KEY. At the end, a forecast of the run and its command are
+printed. The exit code is 1 if the run would not fit into memory.
 """
 
 import argparse
@@ -30,7 +30,7 @@ KEY = "WANDB_API_KEY"
 
 
 def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
-    """What was typed."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for question in QUESTIONS:
         parser.add_argument(f"--{question.field.replace('_', '-')}", help=question.text.replace("%", "%%"))
@@ -39,7 +39,7 @@ def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Ask, write and print."""
+    """Ask the questions, write the files, and print the forecast."""
     typed = vars(parse())
     force = typed.pop("force")
     caller = dict(os.environ)
@@ -114,5 +114,5 @@ def _write(answers: Answers, secrets: Mapping[str, str], console: Console) -> No
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # a folder of tools hides nothing
+    sys.path.pop(0)  # modules of this folder must not hide packages
     exit_on_user_error(main)

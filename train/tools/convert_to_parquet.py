@@ -1,12 +1,12 @@
-"""Make parquet for SFT or RL of JSONL, one JSON object a line.
+"""Convert JSONL, one JSON object per line, to parquet for SFT or RL.
 
     python train/tools/convert_to_parquet.py --input data.jsonl --output train/parquet --format sft --val-ratio 0.1 \\
         --shuffle --seed 42
 
-The question is the first found of prompt, question, instruction (with input), input, messages; the answer of response,
-answer, completion, output, assistant, or the last message if it is the assistant's. A bad line is named with its
-number, and nothing is written, unless --skip-bad says to leave such lines out. docs/dataset_generation.md has the
-columns.
+The question is the first existing field of prompt, question, instruction (with input), input, messages. The answer is
+the first existing field of response, answer, completion, output, assistant, or else the last message if it is from the
+assistant. Bad lines are reported with their numbers, and nothing is written, unless --skip-bad leaves them out.
+docs/dataset_generation.md has the columns.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.seeding import generator
 
 SHOWN = 20
-"""How many bad lines are named one by one."""
+"""The maximum number of bad lines that are printed."""
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def main() -> None:
         raise UserError(f"{given.input} has no usable line")
     if given.shuffle:
         generator("shuffle", given.seed).shuffle(rows)
-    # Lines with one question stay together: an answer is not learned and asked for.
+    # Lines with the same question stay in one file, so that no training question is also a validation question.
     groups = [json.dumps(row["prompt"]) for row in rows]
     files = dataset.write_parts(given.output, dataset.split_rows(rows, groups, given.val_ratio, given.seed))
     left_out = [str(line) for line in bad]

@@ -1,4 +1,4 @@
-"""What `data.custom_cls.path` names: verl loads this file by path. The classes live in the package."""
+"""The file of `data.custom_cls.path`. verl loads it by path. The package contains the classes."""
 
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset, LGCV2DynamicDataset, OpenSpielDataset
 

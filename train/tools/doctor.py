@@ -1,14 +1,13 @@
-"""Look at this machine before a run: one row for each thing that a run needs, with what to do where it is missing.
+"""Check this machine before a run: one row for each requirement of a run, with a fix if the requirement is not met.
 
     python train/tools/doctor.py
     python train/tools/doctor.py --hardware h200x2 --model Qwen/Qwen3-4B-Instruct-2507 lora=off
     python train/tools/doctor.py --sft --hardware h200x2
     python train/tools/doctor.py --log train/outputs/DATE/TIME/verl.log     # what ended a run
 
-What stands at the end are the Hydra overrides of `openspiel-ppo-trainer.sh`, and with --sft those of
-`openspiel-SFT-trainer.sh`. The exit code is 0 without a fault and 1 with one.
-Trainer scripts begin with `--fast`, which takes less than 2 s, prints faults only, and ends with 2 if there are any;
-DOCTOR=0 leaves it out.
+The last arguments are the Hydra overrides of `openspiel-ppo-trainer.sh`, or with --sft of `openspiel-SFT-trainer.sh`.
+The exit code is 0 without a fault, else 1. Trainer scripts begin with `--fast`, which takes less than 2 s, prints only
+faults, and exits with 2 if there is a fault. DOCTOR=0 skips this check.
 """
 
 import argparse
@@ -18,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # a folder of tools hides nothing
+    sys.path.pop(0)  # modules of this folder must not hide packages
 
 try:
     from dotenv import load_dotenv
@@ -39,7 +38,7 @@ except ImportError as error:
 
 
 def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
-    """What was typed."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hardware", help="the hardware group, such as h200x2; default: the group for this machine")
     parser.add_argument(
@@ -67,7 +66,7 @@ def _examine(typed: argparse.Namespace, asked: Asked) -> Iterator[Finding]:
     yield from collect(fast.checks(asked))
     if typed.fast:
         return
-    # They import libraries that may not be there, which is what the fast part finds out.
+    # Late, because the import fails if a library is missing. The fast checks report missing libraries.
     from veritas_rl.doctor.thorough import Examination
 
     yield from collect(Examination(asked, typed.model).checks())
@@ -84,7 +83,7 @@ def _read(log: Path) -> Iterator[Finding]:
 
 
 def main() -> int:
-    """Look, and print the table."""
+    """Run the checks, and print the table."""
     typed = parse()
     load_dotenv(ROOT / ".env")
     switched_off = os.environ.get("DOCTOR") == "0" or os.environ.get("DRY_RUN", "") not in ("", "0")
@@ -92,7 +91,7 @@ def main() -> int:
         return 0
     overrides = [*([f"hardware={typed.hardware}"] if typed.hardware else []), *typed.overrides]
     asked = Asked(overrides, os.environ, typed.sft)
-    _ = asked.recipe  # one that is not there is one mistake, and no fault of each check
+    _ = asked.recipe  # a recipe that does not exist ends the command, instead of failing each check
     findings = list(_examine(typed, asked))
     faults = [one for one in findings if one.state == "fault"]
     if typed.json:

@@ -8,17 +8,18 @@
     python train/tools/evaluate.py --checkpoint CHECKPOINT --suite games-v1 [--cost]
 
 CHECKPOINT is a folder (a model, an adapter, global_step_N, or an experiment), a hub id, the address of an
-OpenAI-compatible server (http://localhost:8000/v1), or a bot of the environment (listed at the end). An opponent is
-one of these, too. Without opponents, the player answers each held-out task of the environment once. The output folder
-gets report.json, report.html and report.png, and some recorded games as shown.html. Run the same command again to
-continue after an interruption; finished games are kept.
+OpenAI-compatible server (http://localhost:8000/v1), or a bot of the environment (listed at the end). An opponent has
+the same forms. Without opponents, the player answers each held-out task of the environment once. The output folder gets
+report.json, report.html and report.png, and some recorded games as shown.html. Run the same command again to continue
+after an interruption; finished games are kept.
 
 With --exact no game is played: in small games the checkpoint is asked in every information state, by default at
 temperature 1, and its whole policy is scored. The report goes to exact.json and a picture of each policy. --every_step
 judges all checkpoints of an experiment, and draws their NashConv against the training steps.
 
-With --suite the games, opponents, seeds and numbers of games are fixed, so that results compare over time: it prints
-what that will take (--cost prints it alone), and ends with one number, suite.json and suite.html.
+With --suite the games, opponents, seeds and numbers of games are fixed, so that results compare over time: the
+command first prints a forecast of the cost (--cost prints only the forecast). It ends with one number, suite.json
+and suite.html.
 """
 
 import argparse
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
     from veritas_rl.players.loading import ReplySettings
 
 OF_GAMES = ("env", "config", "num_episodes", "opponent", "relabelled", "opening", "max_moves", "games_to_show")
-"""The options that say nothing where no game is played."""
+"""The options that have no effect if no game is played."""
 
 OF_OTHERS = (*OF_GAMES, "games", "seed", "compare", "exact", "samples", "every_step")
-"""The options that a suite fixes, or that are for another judgement."""
+"""The options that a suite fixes, or that belong to another judgement."""
 
 
 def main() -> None:
@@ -87,7 +88,7 @@ def main() -> None:
         raise UserError("--every_step needs --exact: name one checkpoint")
     if given.temperature is None:
         given.temperature = float(given.exact)
-    # What follows imports pyspiel, scipy and matplotlib: a wrong option needs none of them.
+    # Late, because the following code imports pyspiel, scipy and matplotlib: a wrong option does not need them.
     judge = _run_suite if given.suite else _judge_exactly if given.exact else _play_games
     with read_workers(given.workers) as workers:
         judge(given, replies_of(given), Console(), workers)
@@ -172,7 +173,7 @@ def _make_folder(folder: Path) -> Path:
 
 
 def _report(report: Any, found: Any, folder: Path, console: Console) -> None:
-    """Print what was found, and write it down."""
+    """Print the report, and write its files."""
     report.print_report(found, console)
     page = folder / "shown.html"
     for path in [*report.write(found, folder), *([page] if page.exists() else [])]:

@@ -3,8 +3,8 @@
     python train/tools/evaluate_dataset.py --data train/datasets/lgc-v2/val.parquet --answers answers.jsonl [--json]
 
 An answer is a line with a task_id of the data and the model's whole reply: {"task_id": 42, "answer": "..."}. The reply
-may also be named response, completion or output. A task may have several lines. A bad line is named with its number and
-left out; a task without an answer is counted as missing. generate_dataset.py makes the data.
+may also be named response, completion or output. A task may have several lines. Bad lines are reported with their
+numbers and left out. A task without an answer counts as missing. generate_dataset.py makes the data.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""Make training data of expert answers: parquet for SFT, with nothing of the evaluation set in it.
+"""Make training data from expert answers: parquet for SFT, without questions of the evaluation set.
 
     python train/tools/generate_demonstrations.py --games tic_tac_toe --expert exact --num_demonstrations 2000 \\
         --seed 42 --output train/parquet --prompt brief
 
-It writes train.parquet, val.parquet and demonstrations.json, which says what was drawn, left out and checked.
-Interrupted, it goes on where it stopped when it is typed again. Then
-`bash train/scripts/openspiel-SFT-trainer.sh` trains on it. docs/dataset_generation.md has the columns.
+It writes train.parquet, val.parquet and demonstrations.json, which reports what was drawn, left out and checked. The
+same command resumes an interrupted run. `bash train/scripts/openspiel-SFT-trainer.sh` trains on the files.
+docs/dataset_generation.md has the columns.
 """
 
 import time
@@ -50,7 +50,7 @@ def arguments() -> PlayersParser:
 
 
 def main() -> None:
-    """Generate, write, and say what there is."""
+    """Generate and write demonstrations, and print a summary."""
     given = arguments().parse_args()
     check_share(given.val_ratio)
     environment, config = get_environment(given.env), config_of(given)

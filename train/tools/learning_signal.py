@@ -3,7 +3,7 @@
     python train/tools/learning_signal.py --cases "hex(board_size=5),leduc_poker" --tasks 200 --json signal.json
 
 Without --cases, all default cases are measured. With --json each case is written as soon as it is done, and the same
-command resumes an interrupted run. The results do not depend on --workers, except for the times. To bring them into
+command resumes an interrupted run. The results do not depend on --workers, except for the times. To update
 docs/games.md:
 
     python train/tools/learning_signal.py --tasks 100 --moves 16 --json docs/learning_signal.json
@@ -43,13 +43,13 @@ def main() -> None:
     workers = read_workers(given.workers)
     if given.json and not given.json.parent.is_dir():
         raise UserError(f"--json: the folder {given.json.parent} does not exist: create it first")
-    # Only now: this imports pyspiel and scipy, and a wrong option needs none of them.
+    # Late, because this imports pyspiel and scipy: a wrong option does not need them.
     from veritas_rl.checkpoints.folder import write_whole
     from veritas_rl.envs.openspiel.learning_signal import report
     from veritas_rl.envs.openspiel.learning_signal.summary import Settings, jobs_of, measure
     from veritas_rl.judging.progress import progress
 
-    # A game without a description of its own can be measured as well as any.
+    # A game with the generic description can be measured like any other.
     warnings.filterwarnings("ignore", message=".*has no description of its own")
     settings = Settings(
         tasks=given.tasks,

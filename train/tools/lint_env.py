@@ -25,7 +25,7 @@ from veritas_rl.judging.options import add_workers
 from veritas_rl.parallel import read_workers
 
 QUIET_SECONDS = 5
-"""Where there is no terminal, a run that is shorter prints no progress."""
+"""Without a terminal, a shorter run prints no progress."""
 
 
 def main() -> int:
@@ -38,7 +38,7 @@ def main() -> int:
     parser.add_argument("--prompt", choices=PROMPTS, default="full", help="what the prompts show")
     given = parser.parse_args()
     workers = read_workers(given.workers)
-    # A game without a description of its own is no finding.
+    # A game with the generic description is not a finding.
     warnings.filterwarnings("ignore", message=".*has no description of its own")
     shown, output = Console(stderr=True), Console()
     started, tenth = time.monotonic(), 0

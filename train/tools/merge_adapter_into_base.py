@@ -22,7 +22,7 @@ def main() -> None:
     given = parser.parse_args()
     target = given.output_dir.resolve()
     check_empty(target)
-    # These import torch: only a merge that starts pays for it.
+    # Late, because these import torch: only a merge needs torch.
     from veritas_rl.checkpoints import assemble, compare, models
 
     models.quiet()

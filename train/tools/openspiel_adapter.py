@@ -1,4 +1,4 @@
-"""Names that users import from here: the OpenSpiel environment and its lists of cases. They live in the package."""
+"""The OpenSpiel environment and its lists of cases from the package, for users who import this file."""
 
 from veritas_rl.envs.openspiel.cases import AVAILABLE_CASES, DEFAULT_CASES_BOARD_SIZES, FOCUS_CASES
 from veritas_rl.envs.openspiel.env import OpenSpielEnvironment as OpenSpielAdapter

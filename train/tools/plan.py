@@ -2,8 +2,8 @@
 
     python train/tools/plan.py --model Qwen/Qwen3-4B-Instruct-2507 --hardware h200x2 lora=off algorithm=grpo
 
-The last arguments are the Hydra overrides of `openspiel-ppo-trainer.sh`, with --sft of `openspiel-SFT-trainer.sh`. The
-exit code is 0 if the run fits, else 1. docs/planning.md explains each number.
+The last arguments are the Hydra overrides of `openspiel-ppo-trainer.sh`, or with --sft of `openspiel-SFT-trainer.sh`.
+The exit code is 0 if the run fits, else 1. docs/planning.md explains each number.
 """
 
 import argparse
@@ -33,7 +33,7 @@ ASSUMPTIONS = {
 
 
 def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
-    """What was typed."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="a folder or a hub id; default: the model of the settings")
     parser.add_argument("--hardware", default="h200x1", help="the hardware group, such as h200x2 (default: h200x1)")
@@ -76,5 +76,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # a folder of tools hides nothing
+    sys.path.pop(0)  # modules of this folder must not hide packages
     exit_on_user_error(main)

@@ -42,7 +42,7 @@ def main() -> None:
     replies = replies_of(given)
     if not 0 <= given.port < 65536:
         raise UserError(f"--port must be between 0 and 65535, not {given.port}")
-    # What follows imports pyspiel: a wrong option needs none of it.
+    # Late, because the following code imports pyspiel: a wrong option does not need it.
     from veritas_rl.envs.registry import get_environment, make_task
     from veritas_rl.players.loading import open_player
     from veritas_rl.players.registry import check_bot, is_bot

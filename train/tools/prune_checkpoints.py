@@ -2,8 +2,9 @@
 
     python train/tools/prune_checkpoints.py --checkpoints train/artifacts/RL/checkpoints/EXPERIMENT --keep 3 --yes
 
-The newest complete checkpoint always stays, and so does one that another process reads. An incomplete checkpoint is
-removed if a newer one is complete. Checkpoints of plain verl have no mark of completeness and count as incomplete.
+The newest complete checkpoint always stays. A checkpoint that another process reads also stays. An incomplete
+checkpoint is removed if a newer checkpoint is complete. Checkpoints of plain verl have no mark of completeness and
+count as incomplete.
 """
 
 import argparse

@@ -34,7 +34,7 @@ def main() -> None:
         raise UserError(
             "HF_TOKEN is not set: set it to a token with write access, see https://huggingface.co/settings/tokens"
         )
-    # These import torch: a mistake above is reported at once.
+    # Late, because these import torch: the mistakes above are reported at once.
     from veritas_rl.checkpoints import models, publish
 
     models.quiet()

@@ -1,4 +1,4 @@
-"""List recipes, run one and check its figures, keep results, and write the recipes' pages.
+"""List recipes, run a recipe and check its figures, keep results, and write the recipes' pages.
 
     python train/tools/recipes.py list
     python train/tools/recipes.py check NAME [--seed N] [--short] [Hydra overrides]
@@ -6,7 +6,7 @@
     python train/tools/recipes.py keep FOLDER [--note WORDS]        # into train/recipes/NAME/results
     python train/tools/recipes.py write [--check]                   # README.md of each recipe, docs/results.md
 
-The exit code of `check` is 0 if all figures lie in their bands, and 1 if one does not, or if the command contradicts
+The exit code of `check` is 0 if all figures are in their bands, and 1 if a figure is not, or if the command contradicts
 the recipe. A run of a recipe prints FOLDER at its end.
 """
 
@@ -33,7 +33,7 @@ RESULTS_PAGE = ROOT / "docs/results.md"
 
 
 def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
-    """What was typed."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True, metavar="list | check | keep | write")
     commands.add_parser("list", help="list all recipes with their results")
@@ -56,10 +56,10 @@ def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def find(name: str) -> tuple[Path, Description]:
-    """A recipe of the repository that says what it expects.
+    """The folder and the description of a recipe of the repository.
 
     Raises:
-        UserError: There is none; or a band of it has no seed.
+        UserError: The recipe does not exist or has no description, or a band does not match the kept runs.
     """
     folder = FOLDER / name
     if not (folder / "config.yaml").is_file() or "/" in name:
@@ -84,7 +84,7 @@ def show_all(console: Console) -> None:
 
 
 def check(given: argparse.Namespace) -> int:
-    """Run a recipe, or take a finished run, and print the verdict."""
+    """Run a recipe, or read a finished run, and print the verdict."""
     folder, description = find(given.name)
     if given.result is not None:
         if given.overrides or given.seed is not None or given.short:
@@ -95,10 +95,10 @@ def check(given: argparse.Namespace) -> int:
         verdict = judge(result, description, results_in(folder))
         print("\n".join(verdict.lines))
         return 0 if verdict.confirmed else 1
-    # As the scripts of train/scripts set it, before torch is imported.
+    # The same settings as in train/scripts. They must be set before torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("GOMP_SPINCOUNT", "30000")
-    # What runs a recipe imports Hydra and torch: listing recipes needs neither.
+    # Late, because these import Hydra and torch, which listing recipes does not need.
     from veritas_rl.launch import command, recipe_run, rl, sft
 
     typed = [f"recipe={given.name}", *given.overrides]
@@ -116,10 +116,10 @@ def check(given: argparse.Namespace) -> int:
 
 
 def forecast_of(folder: Path, description: Description) -> str:
-    """What train/tools/plan.py forecasts for a recipe of GPUs, in Markdown; "" for a CPU, where runs are measured."""
+    """The forecast of train/tools/plan.py for a recipe for GPUs, in Markdown; "" for a CPU, where runs are measured."""
     if description.hardware == "cpu":
         return ""
-    # Composing and planning import Hydra: listing recipes does not need it.
+    # Late, because these import Hydra, which listing recipes does not need.
     from veritas_rl.launch.configuration import compose_configuration, overrides_for
     from veritas_rl.launch.hardware import Hardware
     from veritas_rl.planning.compose import plan_of
@@ -127,7 +127,7 @@ def forecast_of(folder: Path, description: Description) -> str:
     from veritas_rl.planning.report import print_plan
 
     hardware = description.hardware
-    os.environ.pop("AGENT_MODEL_REPO_ID", None)  # it would be another recipe's model
+    os.environ.pop("AGENT_MODEL_REPO_ID", None)  # the variable would replace the recipe's model
     typed = [f"recipe={folder}", f"hardware={hardware}"]
     configuration = compose_configuration(overrides_for(typed, {}, Hardware(cores=2, gpus=1, gpu_bytes=0)))
     printed = io.StringIO()
@@ -139,7 +139,7 @@ def forecast_of(folder: Path, description: Description) -> str:
 
 
 def write(*, only_check: bool) -> int:
-    """Write all pages, or say which one is not current."""
+    """Write all pages, or print which pages are not current."""
     recipes = pages.read_all(FOLDER)
     stale: list[Path] = []
     for folder, (description, results) in recipes.items():
@@ -187,5 +187,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # a folder of tools hides nothing
+    sys.path.pop(0)  # modules of this folder must not hide packages
     exit_on_user_error(main)

@@ -1,4 +1,4 @@
-"""What `reward.custom_reward_function.path` names: verl loads this file by path. The functions live in the package."""
+"""The file of `reward.custom_reward_function.path`. verl loads it by path. The package contains the functions."""
 
 from veritas_rl.verl_plugin.reward import compute_lgc_v2_score, compute_score
 

@@ -1,15 +1,15 @@
-"""Serve environments, and models, over HTTP to the clients of other projects.
+"""Serve environments and models over HTTP to clients of other projects.
 
     python train/tools/serve.py --env openspiel --games "hex(board_size=5),leduc_poker" --port 8000
     python train/tools/serve.py --env all
     python train/tools/serve.py --model CHECKPOINT [--adapter NAME=FOLDER] --port 9000
 
-affinetes' client plays and evaluates at http://127.0.0.1:8000; where several environments are served, at
+affinetes' client plays and evaluates at http://127.0.0.1:8000, or with several environments at
 http://127.0.0.1:8000/trace and so on. A model answers OpenAI's chat completions at http://127.0.0.1:9000/v1: on a CPU
-with our own engine, on GPUs with vLLM. GET / says what is served. docs/serving.md shows clients.
+with this project's engine, on GPUs with vLLM. GET / lists what is served. docs/serving.md shows clients.
 
-Only this machine reaches the server. With --host 0.0.0.0 others do too, and then a token is needed: write it into a
-file, and give --token_file FILE.
+Only this machine reaches the server. With --host 0.0.0.0 other machines also reach it, and a token is required: write
+the token into a file, and set --token_file FILE.
 
 Exit code 0: ended by Ctrl-C. 2: an argument is wrong, or the port is taken.
 """
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from veritas_rl.serving.offer import Offer
 
 LEAST_TOKEN = 16
-"""A shorter token could be guessed."""
+"""The minimum length of a token in characters. A shorter token could be guessed."""
 
 REPLY_TOKENS = 4096
-"""Beside the longest prompt, how many tokens our own engine keeps room for."""
+"""The number of reply tokens for which this project's engine reserves memory, in addition to the longest prompt."""
 
 MERGED = Path("train/outputs/served")
-"""Where a trainer's checkpoint is merged."""
+"""The folder into which a trainer's checkpoint is merged."""
 
 
 def main() -> None:
@@ -103,7 +103,7 @@ def main() -> None:
             return
         models = _load(files, given.concurrency)
     offers = [_offer(name, given) for name in names]
-    # Help and a wrong option need not wait for what this imports.
+    # Late, because help and a wrong option do not need these imports.
     import uvicorn
 
     from veritas_rl.serving.app import make_app
@@ -125,7 +125,7 @@ def main() -> None:
         timeout_keep_alive=30,
         limit_concurrency=limits.sessions + 1000,
         ws_max_size=limits.body,
-        ws_per_message_deflate=False,  # it would take longer than the whole rest of a message
+        ws_per_message_deflate=False,  # compression would take longer than the rest of the work for a message
         server_header=False,
     )
     uvicorn.Server(config).run(sockets=[listening])
@@ -168,12 +168,12 @@ def _takes_vllm(engine: str) -> bool:
 
 
 def _run_vllm(given: argparse.Namespace, files: dict[str, "ModelFiles"], token: str) -> None:
-    """Become vLLM, or print how it would be called."""
+    """Replace this process with vLLM, or print its command."""
     from veritas_rl.serving.vllm import command
 
     (name, main), *others = files.items()
     adapters = {other: one.adapter for other, one in others if one.adapter is not None}
-    if main.adapter is not None:  # it answers by its own name, and its base by that of its folder
+    if main.adapter is not None:  # the adapter is served under `name`, and the base under the name of its folder
         adapters, name = {name: main.adapter}, main.folder.name
     made = command(main.folder, name, adapters, given.host, given.port)
     print(shlex.join(made), flush=True)
@@ -184,7 +184,7 @@ def _run_vllm(given: argparse.Namespace, files: dict[str, "ModelFiles"], token: 
             "--engine vllm needs vLLM, which is not installed: run bash train/scripts/setup.sh gpu, or use --engine own"
         )
     if token:
-        # Not an argument: everybody on the machine reads those.
+        # Not an argument, because every user of the machine can read the arguments of processes.
         os.environ["VLLM_API_KEY"] = token
     os.execvp(made[0], made)
 
@@ -227,7 +227,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _allow_files() -> None:
-    """Each open connection is an open file: allow as many as the system lets this process have."""
+    """Raise the limit of open files to the maximum, because each open connection is an open file."""
     try:
         import resource
     except ImportError:

@@ -1,4 +1,4 @@
-"""Play a tournament, every player against every other one, and rate the players.
+"""Play a tournament of every player against every other player, and rate the players.
 
     python train/tools/tournament.py PLAYER PLAYER ... --games "tic_tac_toe,hex(board_size=5)" --num_episodes 100 \\
         --seed 42 --output FOLDER
@@ -6,7 +6,7 @@
 A PLAYER is a bot of the environment (listed at the end), a folder (a model, an adapter, global_step_N, or an
 experiment), a hub id, or the address of an OpenAI-compatible server (http://localhost:8000/v1). The output
 folder gets ratings.json, cross_table.html and cross_table.png. Run the same command again to continue after an
-interruption; with more players it plays only the new matches.
+interruption; with additional players it plays only the new matches.
 """
 
 from pathlib import Path
@@ -28,7 +28,7 @@ def main() -> None:
     add_options(parser)
     add_workers(parser)
     given = parser.parse_args()
-    # What follows imports pyspiel, scipy and matplotlib: a wrong option needs none of them.
+    # Late, because the following code imports pyspiel, scipy and matplotlib: a wrong option does not need them.
     from veritas_rl.rating import report as tournament_report
     from veritas_rl.rating.tournament import Settings, hold
 

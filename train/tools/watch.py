@@ -3,7 +3,7 @@
     python train/tools/watch.py                      # all runs below train/outputs
     python train/tools/watch.py FOLDER               # one run, or all below another folder
 
-The page reads the files that runs leave, needs no service, and changes nothing. It updates while a run is written. To
+The page reads the files of the runs, needs no service, and changes nothing. It updates while a run writes its files. To
 watch a run on another machine, copy its files with rsync, see docs/play.md.
 """
 

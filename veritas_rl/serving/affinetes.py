@@ -1,8 +1,8 @@
 """The HTTP protocol of affinetes' clients: /health, /methods and /call, with evaluate and sessions.
 
-A call names one of the methods below; other names are refused. A client that finds /methods posts each call to /call,
-as {"method": ..., "args": [...], "kwargs": {...}}. Unknown arguments of a method are ignored, and the result names
-them.
+A call names one of the methods of `Methods`; other names are refused. A client that finds /methods posts each call
+to /call, as {"method": ..., "args": [...], "kwargs": {...}}. Unknown arguments of a method are ignored, and the
+result names them.
 """
 
 import inspect
@@ -22,7 +22,7 @@ from veritas_rl.serving.offer import Start
 from veritas_rl.serving.room import Room, described
 
 MOST_REPLY = 200_000
-"""The most characters of a reply in a step."""
+"""The maximum length of a reply in a step, in characters."""
 
 
 class Call(BaseModel):
@@ -70,11 +70,11 @@ class EvaluateArguments(Start):
         base_url: The OpenAI-compatible address of the model.
         api_key: The API key, if one is needed.
         temperature: The sampling temperature; None for the server's default.
-        max_tokens: The most tokens of a reply; None for the server's limit.
-        timeout: The most seconds of the whole evaluation.
+        max_tokens: The token limit of a reply; None for the server's limit.
+        timeout: The time limit of the evaluation in seconds.
     """
 
-    # An integer is accepted for a float here. The seed also seeds the model.
+    # An integer is accepted for a float. The seed also seeds the model.
     model: str = Field(max_length=500)
     base_url: str = Field(max_length=2000)
     api_key: str | None = Field(default=None, max_length=2000, repr=False)
@@ -113,7 +113,7 @@ class Methods:
         """The result of a call.
 
         Raises:
-            Refused: There is no such method, or its arguments are wrong.
+            Refused: The method does not exist, or its arguments are wrong.
             UserError: As the method.
         """
         if call.method not in self.known:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("veritas_rl.serving")
 
 CASES_NAMED = 100
-"""The most cases of an environment that / lists."""
+"""The maximum number of cases that the route / lists for an environment."""
 
 
 def make_app(

@@ -1,7 +1,7 @@
 """OpenAI's chat completions by the project's generation engine: /v1/models and /v1/chat/completions.
 
-It serves models on a CPU; on GPUs vLLM does (serving/vllm.py). Replies are streamed or sent whole. Concurrent requests
-share one batch. A client that disconnects ends its request.
+It serves models on a CPU; on GPUs vLLM does (serving/vllm.py). Replies are streamed or sent in one piece. Concurrent
+requests share one batch. A client that disconnects ends its request.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ from veritas_rl.players.sampling import Completion, SamplingParams
 from veritas_rl.serving.episodes import Refused
 
 MOST_WAITING = 1000
-"""The most requests that run or wait at once."""
+"""The maximum number of requests that run or wait at once."""
 
 MOST_STOPS, LONGEST_STOP = 16, 200
-"""The most stop texts of a request, and the most characters of each."""
+"""The maximum number of stop texts of a request, and the maximum length of each in characters."""
 
 LOOK_SECONDS = 0.5
 """Seconds between two checks whether a client that waits for a whole reply is still connected."""
@@ -106,8 +106,8 @@ class _Writing:
         """Add a token; return whether generation continues."""
         with self._lock:
             self._tokens.append(token)
-            # A character has at most four bytes and a token at least one, so a stop text that ends here begins in these
-            # tokens.
+            # A character has at most four bytes and a token has at least one, so a stop text that ends with the new
+            # token begins in these tokens.
             tokens = self._tokens[-4 * (self._held + 2) :] if self._stops else []
         if self._stops and _stop_in(self._decode(tokens), self._stops) is not None:
             self.stopped = True
@@ -115,7 +115,7 @@ class _Writing:
         return self.wanted and not self.stopped
 
     def text(self, over: bool) -> str:
-        """The final part of the reply so far; at the end the whole reply."""
+        """The part of the reply that can no longer change; at the end the complete reply."""
         with self._lock:
             tokens = list(self._tokens)
         text = self._decode(tokens)
@@ -142,7 +142,7 @@ class Ended:
     """A finished reply.
 
     Attributes:
-        text: The whole reply.
+        text: The complete reply.
         reason: "stop" or "length".
         prompt_tokens: The number of prompt tokens.
         tokens: The number of generated tokens.
@@ -317,7 +317,7 @@ def _event(body: Mapping[str, Any]) -> bytes:
 
 
 async def _whole(pieces: AsyncIterator[str | Ended], request: Request) -> Ended:
-    """The finished reply; a client that disconnects ends the generation."""
+    """The finished reply. The generation ends if the client disconnects."""
 
     async def last() -> Ended:
         ended = None

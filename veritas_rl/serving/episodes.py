@@ -1,4 +1,5 @@
-"""The open sessions of a server. Their number is limited, idle ones are ended, and each runs one step at a time.
+"""The open sessions of a server. Their number is limited, idle sessions are ended, and each session runs one
+step at a time.
 
 An `Episode` is a session with bots on the seats that are not the client's. It shows the client one turn at a time, even
 if several of the client's seats move simultaneously. `Episodes` holds the open episodes by their ids.
@@ -24,7 +25,7 @@ KEPT_RESULTS = 1000
 
 
 QUICK, QUICK_STEPS = ("none", "random"), 100
-"""The number of first steps of a game that take less than a millisecond against the opponents below."""
+"""The first `QUICK_STEPS` steps of a game take less than a millisecond each against the opponents `QUICK`."""
 
 
 class Refused(UserError):
@@ -155,7 +156,7 @@ class Episode:
 
     @property
     def seat(self) -> int:
-        """The client's seat; with several seats, the one to move."""
+        """The client's seat; with several seats, the seat to move."""
         if self._bot is not None:
             return self.task.manner.seat
         return self._waiting[0].seat if self._waiting else self._last_seat
@@ -202,7 +203,7 @@ class Episodes:
     """The open sessions, each with an id that cannot be guessed. Any thread may use it.
 
     Args:
-        most: The most sessions that are open at once.
+        most: The maximum number of open sessions.
         idle: The seconds without a step after which a session ends.
         clock: Returns the time in seconds.
     """
@@ -300,7 +301,7 @@ class Episodes:
             return (self._open.pop(name, None) or self._finished.pop(name, None)) is not None
 
     def _used(self, name: str, place: _Place) -> None:
-        """Record the use of an episode; a finished one no longer counts towards the limit."""
+        """Record the use of an episode. A finished episode no longer counts towards the limit."""
         with self._lock:
             if name not in self._open:
                 return  # the session was stopped in the meantime

@@ -63,13 +63,13 @@ async def evaluate(
         asked: The model and its sampling settings.
         client: The HTTP client.
         in_thread: Runs a slow function in a thread.
-        seconds: The most seconds of the whole evaluation.
+        seconds: The time limit of the evaluation in seconds.
 
     Returns:
         The result as plain values. A model that gives no answer gets score 0 and an error.
 
     Raises:
-        UserError: There is no such task.
+        UserError: The task does not exist.
     """
     begun = time.monotonic()
     episode: Episode = await in_thread(make)
@@ -134,7 +134,8 @@ def _result(
 
 
 def _action(player: int, name: str, is_llm: bool) -> dict[str, Any]:
-    """An action in the form of affinetes' lists; with its id if games are answered by ids, such as "4 -> x(1,1)"."""
+    """An action in the form of affinetes' lists, such as "4 -> x(1,1)". The id is included if games are
+    answered by ids."""
     number, arrow, named = name.partition(" -> ")
     by_id = bool(arrow) and number.isdigit()
     return {

@@ -26,13 +26,13 @@ class Limits:
     """The limits of a server.
 
     Attributes:
-        sessions: The most sessions that are open at once.
+        sessions: The maximum number of open sessions.
         idle: The seconds without a step after which a session ends.
-        body: The most bytes of a request, and of a message of a WebSocket.
-        seconds: The most seconds of one request: a step, or a whole evaluation.
-        arrival: The most seconds until the whole body of a request has arrived.
-        evaluations: The most evaluations that run at once; others wait.
-        threads: The most steps that run at once; others wait.
+        body: The maximum size of a request, and of a WebSocket message, in bytes.
+        seconds: The time limit of one request (a step, or an evaluation) in seconds.
+        arrival: The time limit for the arrival of a request's body, in seconds.
+        evaluations: The maximum number of evaluations that run at once. Further evaluations wait.
+        threads: The maximum number of steps that run at once. Further steps wait.
 
     Raises:
         UserError: A number is not above 0.
@@ -107,7 +107,7 @@ class Guard:
         await self._app(scope, read, send)
 
     async def _body(self, receive: Receive) -> bytes | None:
-        """The whole body; None if it is too large."""
+        """The body of a request; None if it is too large."""
         parts: list[bytes] = []
         size, more = 0, True
         while more:

@@ -15,19 +15,19 @@ from veritas_rl.envs.base import Message, Reply
 from veritas_rl.players.server import CONNECT_SECONDS, PASSING, TOO_LONG, bearer
 
 TRIES = 3
-"""The most tries of a request that may succeed later."""
+"""The maximum number of tries of a request after temporary failures."""
 
 CHUNK_SECONDS = 60.0
-"""The most seconds between two chunks of a response."""
+"""The maximum number of seconds between two chunks of a response."""
 
 MOST_BYTES = 32 * 2**20
-"""The most bytes of a response: about 100,000 chunks of a stream."""
+"""The maximum size of a response in bytes: about 100,000 chunks of a stream."""
 
 MOST_LINE = 2**20
-"""The most bytes of one chunk."""
+"""The maximum size of one chunk in bytes."""
 
 MOST_CHARACTERS = 1_000_000
-"""The most characters of a reply."""
+"""The maximum length of a reply in characters."""
 
 
 class ModelFailure(Exception):
@@ -41,10 +41,10 @@ class Asked:
     Attributes:
         base_url: The base address of `chat/completions`, as `players.server.check_url` returns it.
         model: The server's name of the model.
-        key: The API key; "" for the key of an environment variable, if there is one.
+        key: The API key; "" for the key in an environment variable, if it is set.
         temperature: The sampling temperature; None for the server's default.
-        seed: The sampling seed; None for none.
-        max_tokens: The most tokens of a reply; None for the server's limit.
+        seed: The sampling seed; None to send no seed.
+        max_tokens: The token limit of a reply; None for the server's limit.
     """
 
     base_url: str

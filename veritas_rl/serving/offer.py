@@ -1,7 +1,7 @@
 """The offer of a server: the tasks of one environment, and their opponents.
 
-A client names a task and little else. Settings that could reach files or programs of the machine, such as an engine,
-are chosen when the server is started.
+A client names a task and a few settings. Settings that could reach files or programs of the machine, such as an engine,
+are chosen at the start of the server.
 """
 
 import secrets
@@ -32,12 +32,12 @@ GREATEST_SEED = 2**63 - 1
 
 
 class Start(BaseModel):
-    """A client's choice of a session. Missing fields follow from the others.
+    """A client's choice of a session. Missing fields are derived from the other fields.
 
     Attributes:
         task_id: The number of a task, in the environment's numbering.
         case: A case instead of a number, such as "hex(board_size=5)".
-        k: The number of the task of this case; by default drawn from the seed.
+        k: The number of the task within the case; by default drawn from the seed.
         seed: The seed of deals and dice in games, and of missing fields; by default drawn at random.
         split: "train" or "val".
         mode: "move" or "episode", in environments with games.
@@ -132,7 +132,7 @@ class Offer:
         """The task of a client's choice, and notes on deviations from the choice.
 
         Raises:
-            UserError: There is no such task, or a value is invalid.
+            UserError: The task does not exist, or a value is invalid.
         """
         notes: list[str] = []
         mode, split = start.mode or self.mode, start.split or self.split
@@ -185,7 +185,7 @@ class Offer:
         return {"opponent": opponent, "seat": seat}
 
     def _place_of(self, case: str) -> int:
-        """The index of a case, by its whole name, or by the game's name if only one case is of that game."""
+        """The index of a case, by its full name, or by the name of its game if the game has only one case."""
         spelled = "".join(case.split())
         found = [place for place, known in enumerate(self.cases) if known == spelled]
         found = found or [place for place, known in enumerate(self.cases) if known.partition("(")[0] == spelled]

@@ -33,7 +33,7 @@ class Action(BaseModel):
     """An answer of a client.
 
     Attributes:
-        text: The whole reply, as a model would write it.
+        text: The complete reply, as a model would write it.
         metadata: Ignored.
     """
 
@@ -50,7 +50,7 @@ class Observation(BaseModel):
         text: The prompt; at the end the result.
         messages: The prompt as chat messages; empty at the end.
         seat: The seat to move.
-        answers: A whole reply for each legal answer, if the prompt lists them.
+        answers: A complete reply for each legal answer, if the prompt lists the legal answers.
         done: Whether the session is over.
         reward: At the end, the reward of the client's seat, in [0, 1].
         metadata: Further information: the task, the opponent, a mistake, and at the end the scores of all seats.

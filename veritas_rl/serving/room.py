@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Workers:
-    """The resources that all rooms of a server share: threads, slots of evaluations, a client for models.
+    """The resources that all rooms of a server share: threads, slots for evaluations, and the HTTP client for models.
 
     Args:
         limits: The limits of the server.
@@ -82,7 +82,7 @@ class Room:
         return await self._within(lambda: self.episodes.answer(name, reply))
 
     async def once(self, start: Start, reply: Reply | None = None) -> Episode:
-        """Start a task and perhaps answer its first turn, without keeping the session.
+        """Start a task and optionally answer its first turn, without keeping the session.
 
         Raises:
             Refused: The request took too long.
@@ -108,7 +108,7 @@ class Room:
         """Let a model play a task, see `evaluation.evaluate`.
 
         Raises:
-            UserError: There is no such task, or the model's address is invalid.
+            UserError: The task does not exist, or the model's address is invalid.
         """
         longest = self._workers.limits.seconds
         within = min(seconds or longest, longest)

@@ -1,7 +1,7 @@
 """Serves pages to this machine only.
 
-Other sites that are open in the browser cannot use them: a request must name this machine as its host, and the body of
-a POST must be JSON, which a browser sends across sites only with permission of the target.
+Other sites in the browser cannot use these pages: a request must name this machine as its host, and the body of a POST
+must be JSON, which a browser sends across sites only with permission of the target.
 """
 
 import json
@@ -24,7 +24,7 @@ NAMES = frozenset({HOST, "localhost", "[::1]"})
 """The host names that local browsers use for this machine. Requests with another name are refused."""
 
 MOST_BYTES = 10_000
-"""The most bytes of a request; a longer one is refused."""
+"""The maximum size of a request in bytes. Larger requests are refused."""
 
 
 def local_app() -> FastAPI:
@@ -75,7 +75,7 @@ def serve_locally(app: FastAPI, port: int, what: str, browser: bool) -> None:
 
     Args:
         app: The application.
-        port: The port; 0 for a free one.
+        port: The port; 0 for any free port.
         what: A word for the printed line with the address, such as "play".
         browser: Whether to open the page in a browser if there is a screen.
 

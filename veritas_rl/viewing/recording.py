@@ -21,7 +21,7 @@ class PlayedTurn:
         role: The name of the seat in its prompt, such as "x".
         player: The player of the seat.
         board: The seat's view as text; "" without a board.
-        messages: The messages of the seat; in a growing chat only the new ones.
+        messages: The messages of the seat; in a growing chat only the new messages.
         reply: The reply as it was written.
         accepted: Whether the reply was a legal answer.
         action: The name of the played action, or the reason why there is none.

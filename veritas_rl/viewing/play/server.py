@@ -15,10 +15,10 @@ from veritas_rl.viewing.page import BOARDS, render_page
 from veritas_rl.viewing.play.table import Table
 
 WAIT_SECONDS = 20.0
-"""The most seconds that `/state` waits for a change."""
+"""The maximum number of seconds that `/state` waits for a change."""
 
 MOST_WAITING = 32
-"""The most requests that wait for a change at once, one for each open page."""
+"""The maximum number of requests that wait for a change at once. Each open page makes one request."""
 
 
 def make_app(table: Table) -> FastAPI:

@@ -42,7 +42,7 @@ class Table:
     """Consecutive games between a person and a player.
 
     Args:
-        task: The first game. Its number, `Task.k`, determines deals and dice; each next game has the next number.
+        task: The first game. The task's number `k` determines deals and dice. Each further game has the next number.
         seat: The person's seat.
         player: The player of the other seats; None in a game without opponent.
         name: The player's display name.
@@ -70,7 +70,7 @@ class Table:
             seat: The person's seat.
 
         Raises:
-            UserError: There is no such seat.
+            UserError: The seat does not exist.
         """
         if not 0 <= seat < self.seats:
             raise UserError(f"{self._first.case} has the seats 0 to {self.seats - 1}, got seat {seat}")
@@ -198,7 +198,7 @@ class Table:
         """Play a choice by its number in `choices`.
 
         Raises:
-            UserError: The game has moved on, or there is no such choice.
+            UserError: The game has moved on, or the choice does not exist.
         """
         with self._changed:
             self._check(place)
@@ -238,7 +238,7 @@ class Table:
             if self._error:
                 self._go_on()
 
-    # Reactions to them.
+    # Reactions to the actions.
 
     def _begin(self, steps: Sequence[Mapping[int, Reply]]) -> None:
         """Start the game again and repeat these steps."""
@@ -353,7 +353,7 @@ class Table:
 
 
 def _demonstrations(game: PlayedGame) -> str:
-    """The person's moves of a game, one JSON object a line."""
+    """The person's moves of a game, one JSON object per line."""
     end = next(ending for ending in game.endings if ending.seat == game.seat)
     about = {"task_id": game.task_id, "data_source": game.task_id.partition("/")[0], "reason": end.reason}
     lines = (

@@ -11,7 +11,7 @@ HELP = (
 )
 
 MOST_MOVES = 40
-"""The most legal moves that are listed without a command."""
+"""The maximum number of legal moves that are listed without a command."""
 
 
 def play_in_terminal(table: Table, read: Callable[[str], str] = input, write: Callable[[str], object] = print) -> None:

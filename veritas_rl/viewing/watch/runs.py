@@ -22,10 +22,10 @@ from omegaconf.errors import OmegaConfBaseException
 METRICS, LOG = "metrics.jsonl", "verl.log"
 
 PAGES = ("shown.html", "report.html", "cross_table.html", "games.html", "exact.html")
-"""The pages of a folder that can be opened, in addition to those of recorded games."""
+"""The pages of a folder that can be opened, in addition to the pages of recorded games."""
 
 MOST_POINTS = 500
-"""The most points of a curve; neighbouring steps are averaged."""
+"""The maximum number of points of a curve. Neighboring steps are averaged."""
 
 DEEPEST = 5
 """The depth to which runs are searched below the given folder. They are in train/outputs/DATE/TIME."""
@@ -34,7 +34,7 @@ NEVER = frozenset({"model", "checkpoints", ".hydra", "tensorboard", "games", "mo
 """Folders of a run that contain no runs."""
 
 LAST_BYTES = 100_000
-"""More bytes than the line of one step."""
+"""The number of bytes at the end of a metrics file that are read, more than one step's line."""
 
 LOG_BYTES = 400_000
 """The number of bytes at the end of a log that are read."""
@@ -43,17 +43,17 @@ ANNOUNCED = re.compile(rb"(?:curriculum: stage |rollout and trainer disagree: |r
 """The lines of a trainer's log that are meant for people."""
 
 QUIET_SECONDS = 300.0
-"""The seconds without a change of its files after which a run without a report counts as ended."""
+"""A run without a report counts as ended after its files have not changed for this many seconds."""
 
 
 @dataclass
 class Metrics:
-    """The columns of a metrics file; each reading continues where the last one ended.
+    """The columns of a metrics file. Each call of `read` continues at the end of the previous call.
 
     Attributes:
         path: The file; it may be missing.
         steps: The steps, ascending.
-        columns: For each metric, its value at each step; None if a step lacks it.
+        columns: For each metric, its value at each step; None if the step lacks the metric.
     """
 
     path: Path
@@ -84,7 +84,7 @@ class Metrics:
             step, data = int(record["step"]), dict(record["data"])
         except (ValueError, TypeError, KeyError):
             return
-        # A resumed run repeats some steps; the later values replace the earlier ones.
+        # A resumed run repeats some steps. The later values replace the earlier values.
         while self.steps and self.steps[-1] > step:
             self.steps.pop()
             for values in self.columns.values():
@@ -122,7 +122,7 @@ class Metrics:
         return sum(value for value in self.columns.get(name, []) if value is not None)
 
     def curve(self, name: str) -> Sequence[tuple[float, float]]:
-        """Points of step and value; neighbours are averaged if there are more than `MOST_POINTS`."""
+        """Points of step and value. Neighbors are averaged if there are more than `MOST_POINTS`."""
         points = [
             (step, value)
             for step, value in zip(self.steps, self.columns.get(name, []), strict=True)
