@@ -11,7 +11,7 @@ def with_limit(messages: Sequence[dict[str, str]], tokens: int, *, together: boo
     """Append a sentence with the token limit of the reply to the messages.
 
     Args:
-        messages: Chat messages, the last one from the user.
+        messages: Chat messages. The last message is from the user.
         tokens: The limit in tokens.
         together: Whether the limit covers all replies of a conversation and the messages between them.
     """

@@ -1,6 +1,6 @@
 """Ask what to train, and write `.env` and a recipe in train/recipes.
 
-    python train/tools/configure.py                                  # asks, with defaults from what the machine has
+    python train/tools/configure.py                                  # asks, with defaults for this machine
     python train/tools/configure.py --name hex --games hex --play episode --opponent mcts:50
 
 Each flag answers one question. Without a terminal, the other questions get their defaults. The key of Weights & Biases

@@ -32,7 +32,7 @@ def reshard(checkpoint: Path, ranks: int, roles: Mapping[str, int]) -> None:
         checkpoint: `.../global_step_N` with the files of the ranks that wrote it.
         ranks: The new number of ranks.
         roles: verl's `fsdp_size`, the number of ranks that share a role's weights, for `actor` and optionally `critic`.
-            -1, or `ranks` and more, stands for all ranks.
+            -1, or `ranks` and more, means all ranks.
 
     Raises:
         UserError: A file is damaged or was written by FSDP1, or the disk is full.

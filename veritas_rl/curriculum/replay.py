@@ -32,7 +32,7 @@ class FailureReplayConfig:
         probability: The probability that a task is drawn from the failures.
 
     Raises:
-        UserError: A value is invalid. The message names the value and a valid one.
+        UserError: A value is invalid. The message names the key and what is valid.
     """
 
     failure_threshold: float = 0.5
@@ -143,7 +143,7 @@ class FailureBuffer:
             self._remove(next(iter(self._failures)))
 
     def metrics(self) -> dict[str, float]:
-        """The number of failures, and how many tasks were mastered and failed again since the run started."""
+        """The number of failures, and of the tasks that were mastered or failed again since the run started."""
         return {
             "failure_replay/size": len(self),
             "failure_replay/mastered": self.mastered,

@@ -62,7 +62,7 @@ class CurriculumConfig:
         past_share: The share of games from earlier stages.
 
     Raises:
-        UserError: A value is invalid. The message names the value and a valid one.
+        UserError: A value is invalid. The message names the key and what is valid.
     """
 
     stages: Any = None

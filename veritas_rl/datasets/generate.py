@@ -39,7 +39,7 @@ LEAST_DRAWS = 64
 
 
 def generate(folder: Path, settings: Settings, workers: Workers, console: Console) -> tuple[dict[str, Any], int]:
-    """Draw what is missing, and write the files.
+    """Draw the missing rows, and write the files.
 
     Args:
         folder: The target folder, which is created.

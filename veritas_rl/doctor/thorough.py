@@ -88,7 +88,7 @@ def broken(check: str, error: ProbeError, mend: str) -> Finding:
 
 @dataclass
 class Examination:
-    """The thorough checks of a run. Later checks use results of earlier ones.
+    """The thorough checks of a run. Later checks use results of earlier checks.
 
     Attributes:
         asked: The requested run.

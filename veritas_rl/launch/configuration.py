@@ -67,7 +67,7 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
     check_once(own)
     named = [*map(_as_hydra_means, overrides_from(environment)), *map(_as_hydra_means, own)]
     if chosen := [override for override in named if group_of(override) == "hardware"]:
-        # Defaults for a machine without a GPU do not suit a GPU group, and the other way round.
+        # Defaults for a machine without a GPU do not suit a GPU group, and vice versa.
         hardware = dataclasses.replace(hardware, gpus=0 if chosen[-1] == "hardware=cpu" else max(hardware.gpus, 1))
     of_recipe = recipe.groups() if recipe else frozenset[str]()
     machine = [override for override in hardware.overrides() if group_of(override) not in of_recipe]
@@ -95,7 +95,7 @@ def last_choices(overrides: Sequence[str]) -> list[str]:
 
 
 def _as_hydra_means(override: str) -> str:
-    """Translate `episode` to `play=episode`, keys and paths of older recipes to current ones, and plus signs.
+    """Translate `episode` to `play=episode`, keys and paths of older recipes to the current names, and plus signs.
 
     See `with_or_without_plus`.
     """

@@ -22,7 +22,7 @@ ROLLOUT_MODULES = {
 
 REGISTRIES = {"vllm": "vllm.model_executor.models.registry", "sglang": "sglang.srt.models.registry"}
 PATCHES = ("sglang.srt.utils.patch_torch", "sglang.srt.patch_torch")
-"""The SGLang module that patches torch's tensor transfer: the current name, and an older one."""
+"""The SGLang module that patches torch's tensor transfer: the current name, and an older name."""
 
 
 def torch() -> dict[str, Any]:

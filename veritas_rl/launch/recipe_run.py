@@ -182,7 +182,7 @@ class RecipeRun:
         hardware: Hardware,
         form: Form = "whole",
     ) -> "RecipeRun":
-        """Plan a run, or find the interrupted one of the same command.
+        """Plan a run, or find the interrupted run of the same command.
 
         Raises:
             UserError: An override is invalid.

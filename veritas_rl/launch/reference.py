@@ -3,8 +3,8 @@
     python -m veritas_rl.launch.reference            # write the page
     python -m veritas_rl.launch.reference --check    # exit code 1 and one line if the page is not current
 
-docs/configuration.md.jinja holds the page's text. All defaults are read from the configuration. The page is the same on
-every machine.
+docs/configuration.md.jinja contains the page's text. All defaults are read from the configuration. The page is the same
+on every machine.
 """
 
 import dataclasses
@@ -184,7 +184,7 @@ def _groups_of(config: Source) -> list[Group]:
 
 
 def _with_inherited(file: Source, files: dict[str, Source]) -> tuple[Setting, ...]:
-    """The settings of a choice, including those inherited through its defaults list. Own settings win."""
+    """The settings of a choice, including those inherited through its defaults list. Own settings take precedence."""
     settings: dict[str, Setting] = {}
     for parent in (files[name] for name in file.defaults if name != "_self_"):
         settings |= {setting.key: setting for setting in _with_inherited(parent, files)}

@@ -155,7 +155,7 @@ def may_go_on(overrides: Sequence[str]) -> bool:
 
 
 def checkpoint_to_go_on_from(configuration: DictConfig, checkpoints: Path, *, again: bool) -> Path | None:
-    """The checkpoint that a run starts from, according to `trainer.resume_mode`; None for none.
+    """The checkpoint that a run starts from, according to `trainer.resume_mode`; None to start without a checkpoint.
 
     Args:
         configuration: The resolved configuration. `auto` is the newest complete checkpoint in the run's folder,

@@ -228,7 +228,7 @@ def length_of(configuration: DictConfig, data: Data) -> list[str]:
 
 
 def checkpoint_to_go_on_from(configuration: DictConfig, checkpoints: Path) -> Path | None:
-    """The checkpoint that a run starts from, according to `trainer.resume_mode`; None for none.
+    """The checkpoint that a run starts from, according to `trainer.resume_mode`; None to start without a checkpoint.
 
     Raises:
         UserError: The checkpoint is missing, or was written by another number of ranks; or the checkpoint folder

@@ -124,7 +124,7 @@ def named(setting: Sequence[str]) -> str:
 
 
 def run(trials: Sequence[Trial], at_once: int, console: Console) -> list[Trial]:
-    """Run all unfinished trials, and return the failed ones.
+    """Run all unfinished trials, and return the failed trials.
 
     A signal also stops the runs. Each saves, and the same command resumes.
     """

@@ -1,9 +1,9 @@
 """Generate a model that trains on two CPU cores in minutes. Nothing is downloaded.
 
 The result is a Hugging Face folder with a Qwen3 of four layers, 0.3 to 0.9 million random weights, and a tokenizer of
-the 256 bytes with Qwen's chat format. Every tool that accepts Qwen3-4B accepts it, so a run on a CPU exercises the same
-code. Frequent words ("user", "assistant", "\\boxed{") are one token each, because the cost grows with the number of
-tokens.
+the 256 bytes with Qwen's chat format. Every tool that accepts Qwen3-4B accepts this model, so a run on a CPU exercises
+the same code. Frequent words ("user", "assistant", "\\boxed{") are one token each, because the cost grows with the
+number of tokens.
 """
 
 from collections.abc import Sequence

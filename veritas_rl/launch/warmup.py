@@ -68,7 +68,7 @@ class Progress:
     Attributes:
         step: The number of updates.
         loss: The cross-entropy of the last update, in nats per token.
-        measured: The last result of `measure`; nan before the first one.
+        measured: The last result of `measure`; nan before the first measurement.
     """
 
     step: int

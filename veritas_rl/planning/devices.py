@@ -14,7 +14,7 @@ GIB = 1 << 30
 
 @dataclass(frozen=True)
 class Device:
-    """One GPU, or a whole machine without one.
+    """One GPU, or an entire machine without a GPU.
 
     Attributes:
         name: The device's name for `--gpu`.

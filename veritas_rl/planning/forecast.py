@@ -128,8 +128,8 @@ class Forecast(ABC):
         )
 
     def largest_tokens(self) -> int | None:
-        """The largest micro-batch that fits in tokens, a multiple of 1024 or one longest sequence; None if none
-        fits."""
+        """The largest micro-batch that fits in tokens, a multiple of 1024 or one longest sequence; None if no
+        micro-batch fits."""
         if not self.trains(self.longest):
             return None
         fits = self.longest // STEP

@@ -1,4 +1,4 @@
-"""The shape of a model from its `config.json`: how many parameters it has, tensor by tensor.
+"""The shape of a model from its `config.json`: its dimensions, and the shapes of its parameters.
 
 A shape comes from a local folder, from the cache of the Hugging Face hub, from a table of published configurations, or
 from the hub, in this order. Only the configuration is loaded.

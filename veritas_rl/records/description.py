@@ -62,9 +62,9 @@ class Description:
         meaning: The first paragraph of the comment at the head of the file, which states what the recipe trains.
         digest: A digest of all settings except the short form, the curves and the bands. Results with another digest
             belong to earlier settings.
-        hardware: The hardware group for which the bands hold.
+        hardware: The hardware group to which the bands apply.
         trainer: "rl", or "sft" for supervised fine-tuning alone.
-        sft: Hydra overrides of the supervised fine-tuning before RL; None for none.
+        sft: Hydra overrides of the supervised fine-tuning before RL; None for no fine-tuning.
         judge: The judgements of the trained model: options of train/tools/evaluate.py, by the judgement's name.
         curve: The metrics that are shown by step.
         expected: The band of each figure: the lowest and the highest expected mean.

@@ -70,7 +70,7 @@ def readme_part(description: Description, results: Sequence[Result], forecast: s
     Args:
         description: The recipe.
         results: The recipe's kept results.
-        forecast: The forecast of memory and time; "" for none.
+        forecast: The forecast of memory and time; "" for no forecast.
     """
     parts: list[str] = [forecast] if forecast else []
     for form in _forms(description):

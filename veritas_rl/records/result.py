@@ -41,7 +41,7 @@ class Result:
             apply to a run with departures.
         figures: The figures, by name.
         curves: Points of a step and a value, by metric.
-        note: A note for readers; "" for none.
+        note: A note for readers; "" for no note.
     """
 
     recipe: str

@@ -2,7 +2,7 @@
 
 /            the served environments and models
 /health      whether the server is alive
-/methods, /call                affinetes, of the first environment; of another one under its name, as /trace/call
+/methods, /call                affinetes, for the first environment; for others with their names: /trace/call
 /ws, /reset, /step             OpenEnv, likewise
 /v1/models, /v1/chat/completions   OpenAI's chat completions, if a model is served
 /openapi.json                  the routes and their arguments

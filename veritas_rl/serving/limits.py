@@ -62,7 +62,7 @@ class Guard:
         app: The guarded application.
         limits: The limits.
         token: The token that each client must send, as a bearer token or as the password of the address
-            (http://any:TOKEN@host:8000); "" for none.
+            (http://any:TOKEN@host:8000); "" for no token.
         hosts: The host names under which the server answers; empty for any.
     """
 

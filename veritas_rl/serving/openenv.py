@@ -1,6 +1,6 @@
 """OpenEnv's protocol: sessions over a WebSocket; over HTTP, reset and step without a kept session.
 
-/ws        {"type": "reset" | "step" | "state" | "close", "data": ...}; a connection plays one session after the other
+/ws        {"type": "reset" | "step" | "state" | "close", "data": ...}; a connection plays sessions one after another
 /reset     the first observation of a task; nothing is kept
 /step      the answer to the first turn of the task that the same request names; nothing is kept
 /schema, /metadata, /state, /mcp   for OpenEnv's clients and its validator
@@ -237,7 +237,7 @@ def routes(room: Room) -> APIRouter:
 
     @router.websocket("/ws")
     async def play(socket: WebSocket) -> None:
-        """Play sessions, one after the other."""
+        """Play sessions, one after another."""
         await socket.accept()
         connection = _Connection(room)
         try:

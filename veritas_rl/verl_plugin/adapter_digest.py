@@ -19,7 +19,7 @@ CHUNK = 1 << 16
 """How many values are processed at once, so that their 64-bit copies fit into the CPU cache."""
 
 PLACE, MIX = -7046029254386353131, -4658895280553007687
-"""Odd 64-bit constants (the golden ratio's, and one of SplitMix64) that hash indices."""
+"""Odd 64-bit constants, from the golden ratio and from SplitMix64, that hash indices."""
 
 NAMED = 3
 """How many tensors of each kind a difference lists."""

@@ -65,7 +65,7 @@ def patches_in(module: ModuleType) -> tuple[Patch, ...]:
 
 
 def require_fault(function: Callable[..., Any], line: str, package: str = "verl") -> None:
-    """Raise `PatchRefused` unless the version is the pinned one and `line` is in the source of `function`."""
+    """Raise `PatchRefused` unless the pinned version is installed and `line` is in the source of `function`."""
     installed, required, name = importlib.metadata.version(package), required_version(package), function.__name__
     if installed != required:
         raise PatchRefused(
@@ -149,7 +149,7 @@ def critic_head(module: Any) -> None:
 
 @patch_of("verl.workers.engine.fsdp.transformer_impl")
 def critic_adapter(module: Any) -> None:
-    """The critic's LoRA adapter has the task type of a generating model: use the one for feature extraction."""
+    """The critic's LoRA adapter has the task type of a generating model: use the task type for feature extraction."""
     require_fault(module.FSDPEngine._build_lora_module, '"task_type": TaskType.CAUSAL_LM')
     original = module.get_peft_model
 
@@ -261,7 +261,7 @@ def metrics_file(module: Any) -> None:
 
 @patch_of("verl.utils.fsdp_utils")
 def adapter_of_shards(module: Any) -> None:
-    """PEFT 0.21 finds no adapter inside FSDP 1 or in one layer, so verl sends an empty one: gather it directly."""
+    """PEFT 0.21 finds no adapter inside FSDP 1 or in one layer, so verl sends an empty adapter: gather it directly."""
     original = module.collect_lora_params
     require_fault(original, "lora_params = get_peft_model_state_dict(peft_model)")
 
@@ -278,7 +278,7 @@ def adapter_of_shards(module: Any) -> None:
 
 @patch_of("verl.workers.engine_workers")
 def adapter_delivery(module: Any) -> None:
-    """verl does not check that a rollout holds the sent adapter: compare digests after each weight sync.
+    """verl does not check that a rollout has the sent adapter: compare digests after each weight sync.
 
     If they differ, the run ends with a one-line error.
     """
@@ -305,9 +305,9 @@ def adapter_delivery(module: Any) -> None:
 
 @patch_of("verl.workers.engine_workers")
 def refreshed_reference(module: Any) -> None:
-    """The reference of the KL term always stays at the first weights: copy the actor's into it where a batch asks.
+    """The reference of the KL term keeps its first weights: copy the actor's weights into it if a batch requests it.
 
-    The trainer asks by `REFRESH` in the batch, see `veritas_rl.reference`.
+    The trainer requests the copy with the key `REFRESH` in the batch, see `veritas_rl.reference`.
     """
     worker = module.ActorRolloutRefWorker
     original = worker.compute_ref_log_prob

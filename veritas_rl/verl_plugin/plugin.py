@@ -1,8 +1,8 @@
 """The plugin that verl loads at `import verl`. It registers this package's extensions and patches.
 
 Imports stay light here, because every Ray process of a run loads this module. Each registration waits for the import of
-the module that holds the registry (`wrapt.when_imported`), so a process that never trains never imports the training
-engines.
+the module that contains the registry (`wrapt.when_imported`), so a process that never trains never imports the
+training engines.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""Start the processes of a CPU run by forking one that has already imported torch and transformers.
+"""Start the processes of a CPU run by forking a process that has already imported torch and transformers.
 
     python -m veritas_rl.verl_plugin.cpu.forkserver -m verl.trainer.main_ppo ...       # the server, and its first child
     python -I -S veritas_rl/verl_plugin/cpu/forkserver.py default_worker.py ...       # what Ray calls instead of Python

@@ -85,7 +85,7 @@ def padded_responses(module: Any) -> None:
         ends = (data["prompts"].offsets().diff() + lengths).cumsum(0)
         places = torch.arange(int(lengths.max()), device=values.device)
         inside = places < lengths[:, None]
-        # A token is predicted one place before it stands.
+        # The place before a token predicts the token.
         sources = torch.where(inside, (ends - lengths - 1)[:, None] + places, 0)
         return torch.where(inside, values[sources], 0.0)
 
@@ -105,7 +105,7 @@ def nested_responses(module: Any) -> None:
     def response_from_nested(tensor: Any, response_mask: Any) -> Any:
         offsets = response_mask.offsets()
         lengths = offsets.diff()
-        # A token is predicted one place before it stands.
+        # The place before a token predicts the token.
         shifts = (tensor.offsets()[1:] - lengths - 1 - offsets[:-1]).repeat_interleave(lengths)
         places = module.torch.arange(len(shifts), device=shifts.device) + shifts
         return jagged(tensor.values()[places], offsets)
