@@ -1,6 +1,8 @@
 """That rollout and trainer disagree is said once, after several steps."""
 
-from veritas_rl.launch.progress import ANNOUNCED
+import re
+
+from veritas_rl import announcements
 from veritas_rl.verl_plugin.agreement import BOUND, BOUND_4_BIT, STEPS, AgreementWatch
 
 
@@ -13,7 +15,7 @@ def test_disagreement_is_reported_once_after_several_steps_in_a_row() -> None:
     line = said[place]
     assert line is not None
     assert f"is {more:.3f} and exceeded {BOUND}" in line
-    found = ANNOUNCED.search(f"(TaskRunner pid=1) {line}")
+    found = re.search(announcements.PATTERN, f"(TaskRunner pid=1) {line}")
     assert found is not None
     assert found.group() == line
 

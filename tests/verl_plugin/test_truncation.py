@@ -2,7 +2,7 @@
 
 import re
 
-from veritas_rl.launch.progress import ANNOUNCED
+from veritas_rl import announcements
 from veritas_rl.verl_plugin.truncation import STEPS, TruncationWatch
 
 
@@ -17,4 +17,4 @@ def test_truncation_is_reported_once_after_ten_steps_in_a_row() -> None:
     assert "\n" not in line
     assert "21% end at the limit of 1024 tokens" in line
     # The launcher finds it behind what Ray writes before a line.
-    assert re.search(ANNOUNCED, f"(TaskRunner pid=1) {line}")
+    assert re.search(announcements.PATTERN, f"(TaskRunner pid=1) {line}")

@@ -32,7 +32,9 @@ def make_run(folder: Path, steps: int, game: str = "hex") -> Path:
         "a:\n  total_training_steps: 3\ntrainer:\n  total_training_steps: ${veritas_rl.steps.${veritas_rl.play}}\n"
         "veritas_rl:\n  play: move\n  steps:\n    move: 1000\n"
     )
-    (folder / "verl.log").write_text(f"noise\ncurriculum: stage easy passed {HOSTILE}\n")
+    (folder / "verl.log").write_text(
+        f"noise\ncurriculum: stage easy passed {HOSTILE}\nthe disk is nearly full: 1 GiB\n"
+    )
     (folder / "metrics.jsonl").write_text("".join(line(step + 1) for step in range(steps)))
     return folder
 
@@ -97,7 +99,7 @@ def test_runs_are_listed_with_what_they_do(client: TestClient) -> None:
     found = client.get("/run", params={"name": run["name"]}).json()
     assert found["steps"] == 1000
     assert found["pages"] == ["games/step_10.html", "games/step_5.html"]
-    assert found["said"] == [f"curriculum: stage easy passed {HOSTILE}"]
+    assert found["said"] == [f"curriculum: stage easy passed {HOSTILE}", "the disk is nearly full: 1 GiB"]
     assert found["mistakes"] == {"illegal": 0.125}
     assert (found["seconds"], found["money"]) == (24.0, 24 / 3600 * 3)
     assert all("hidden" not in word for word in found["typed"])

@@ -5,11 +5,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from veritas_rl import announcements
 from veritas_rl.checkpoints.layout import step_of, whole_checkpoints
 from veritas_rl.checkpoints.prune import size_of
-
-ANNOUNCEMENT = "the disk is nearly full: "
-"""The start of the warning, by which the launcher finds it in verl's log."""
 
 MARGIN = 1.05
 """The factor for the size of the next checkpoint, which may have a larger state of the data."""
@@ -61,7 +59,7 @@ class DiskWatch:
         """A line the first time that less than twice the required space is free, else None."""
         found = None if self._warned else next(self._short_of(2), None)
         self._warned = self._warned or found is not None
-        return f"{ANNOUNCEMENT}{found}; at half of that the run saves a checkpoint and ends" if found else None
+        return f"{announcements.DISK}{found}; at half of that the run saves a checkpoint and ends" if found else None
 
     def too_full(self) -> str | None:
         """The disk with too little space for the run, as a clause; None if all have enough."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from veritas_rl import announcements
 from veritas_rl.curriculum.checks import inside, probability, whole
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.registry import named_settings
@@ -38,9 +39,6 @@ class Stage:
     settings: Mapping[str, Any]
     threshold: float | None = None
 
-
-ANNOUNCEMENT = "curriculum: stage "
-"""The start of the line that announces a passed stage."""
 
 EVERYTHING = Stage("all", {})
 """The only stage of a run without a curriculum."""
@@ -179,7 +177,7 @@ class Curriculum:
         threshold, rate = self.stage.threshold, fmean(self._recent)
         if threshold is None or self.passed == len(self.stages) or self.games < self.min_games or rate < threshold:
             return None
-        said = f"{ANNOUNCEMENT}{stage} passed with {rate:.0%} of the last {len(self._recent)} games"
+        said = f"{announcements.STAGE}{stage} passed with {rate:.0%} of the last {len(self._recent)} games"
         self.passed += 1
         if self.passed == len(self.stages):
             return f"{said}; it was the last stage"

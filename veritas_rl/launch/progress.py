@@ -12,17 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import TimeRemainingColumn as TimeLeft
 
-from veritas_rl.checkpoints import room
-from veritas_rl.curriculum import stages
+from veritas_rl import announcements
 from veritas_rl.errors import UserError
-from veritas_rl.verl_plugin import agreement, truncation
 
 POLL_SECONDS = 0.5
-
-ANNOUNCED = re.compile(
-    f"(?:{stages.ANNOUNCEMENT}|{truncation.ANNOUNCEMENT}|{agreement.ANNOUNCEMENT}|{room.ANNOUNCEMENT}).+"
-)
-"""The lines of verl's log that are printed."""
 
 
 class Tail:
@@ -101,8 +94,7 @@ def watch(
 
     Args:
         process: The process of verl.
-        log: The file with the process's output. Lines that match `ANNOUNCED` are printed: curriculum stages, and
-            warnings about truncated replies, disagreement of rollout and trainer, and a nearly full disk.
+        log: The file with the process's output. Lines that match `announcements.PATTERN` are printed.
         metrics: The file that verl's file logger writes.
         steps: The total number of training steps.
         first: The number of steps that are already trained.
@@ -140,7 +132,7 @@ def watch(
         while True:
             code = process.poll()
             for line in output.new():
-                if said := re.search(ANNOUNCED, line.decode(errors="replace")):
+                if said := re.search(announcements.PATTERN, line.decode(errors="replace")):
                     progress.console.print(said.group().rstrip(), markup=False, highlight=False, soft_wrap=True)
             for step, data in file.new():
                 waiting = False

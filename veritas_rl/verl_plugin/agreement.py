@@ -4,8 +4,7 @@ Both use the same weights, so their probabilities should differ by rounding only
 rollout has other weights, a corrupt cache, or another chat template. The model then learns little from the games.
 """
 
-ANNOUNCEMENT = "rollout and trainer disagree: "
-"""The start of the line, by which the launcher finds it in verl's log."""
+from veritas_rl.announcements import DISAGREEMENT
 
 METRIC = "training/rollout_probs_diff_mean"
 """The mean difference of the probabilities over the tokens of all replies, as verl computes it."""
@@ -46,6 +45,6 @@ class AgreementWatch:
         if self._steps != STEPS:
             return None
         return (
-            f"{ANNOUNCEMENT}{METRIC} is {difference:.3f} and exceeded {self._bound}, the bound for rounding, for "
+            f"{DISAGREEMENT}{METRIC} is {difference:.3f} and exceeded {self._bound}, the bound for rounding, for "
             f"{STEPS} steps: see docs/troubleshooting.md"
         )

@@ -1,7 +1,6 @@
 """Warn once on the console if many replies are truncated at the token limit, which teaches a model little."""
 
-ANNOUNCEMENT = "replies are cut: "
-"""The start of the line, by which the launcher finds it in verl's log."""
+from veritas_rl.announcements import REPLIES_CUT
 
 SHARE = 0.2
 """The warning requires a larger share of truncated replies than this."""
@@ -31,7 +30,7 @@ class TruncationWatch:
         if self._steps != STEPS:
             return None
         return (
-            f"{ANNOUNCEMENT}{share:.0%} end at the limit of {self._tokens} tokens, and more than {SHARE:.0%} did for "
+            f"{REPLIES_CUT}{share:.0%} end at the limit of {self._tokens} tokens, and more than {SHARE:.0%} did for "
             f"{STEPS} steps: raise data.max_response_length, or set "
             "data.apply_chat_template_kwargs.enable_thinking=false if it is true"
         )

@@ -19,13 +19,15 @@ import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from veritas_rl import announcements
+
 METRICS, LOG = "metrics.jsonl", "verl.log"
 
 PAGES = ("shown.html", "report.html", "cross_table.html", "games.html", "exact.html")
 """The pages of a folder that can be opened, in addition to the pages of recorded games."""
 
 MOST_POINTS = 500
-"""The maximum number of points of a curve. Neighboring steps are averaged."""
+"""The maximum number of points of a curve. Neighbouring steps are averaged."""
 
 DEEPEST = 5
 """The depth to which runs are searched below the given folder. They are in train/outputs/DATE/TIME."""
@@ -38,9 +40,6 @@ LAST_BYTES = 100_000
 
 LOG_BYTES = 400_000
 """The number of bytes at the end of a log that are read."""
-
-ANNOUNCED = re.compile(rb"(?:curriculum: stage |rollout and trainer disagree: |replies are cut: )[^\r\n]+")
-"""The lines of a trainer's log that are meant for people."""
 
 QUIET_SECONDS = 300.0
 """A run without a report counts as ended after its files have not changed for this many seconds."""
@@ -122,7 +121,7 @@ class Metrics:
         return sum(value for value in self.columns.get(name, []) if value is not None)
 
     def curve(self, name: str) -> Sequence[tuple[float, float]]:
-        """Points of step and value. Neighbors are averaged if there are more than `MOST_POINTS`."""
+        """Points of step and value. Neighbours are averaged if there are more than `MOST_POINTS`."""
         points = [
             (step, value)
             for step, value in zip(self.steps, self.columns.get(name, []), strict=True)
@@ -244,7 +243,7 @@ class Run:
         try:
             with (self.folder / LOG).open("rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
-                found = ANNOUNCED.findall(file.read())
+                found = re.findall(announcements.PATTERN.encode(), file.read())
         except OSError:
             return []
         return [line.decode("utf-8", "replace")[:500] for line in found[-20:]]
