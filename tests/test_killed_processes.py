@@ -1,4 +1,4 @@
-"""Any process of a run may die: the run ends soon and names it, and the same command goes on."""
+"""Any process of a run may die: the run ends soon and names it, and the same command resumes."""
 
 import json
 import os
@@ -14,7 +14,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 pytestmark = pytest.mark.training
 
-STEPS = 3
+STEPS = 30
+MOMENTS = 5
+"""How often a process of a kind is killed, each time in the resumed run."""
+LATEST = 3.0
+"""Seconds after a step in which a process is killed: two or three steps."""
 WITHIN = 60.0
 """Seconds from a death to the end of the run."""
 
@@ -33,7 +37,7 @@ DAEMONS = ("raylet", "gcs_server")
 def command(folder: Path) -> list[str]:
     return [
         *("bash", "train/scripts/openspiel-ppo-trainer.sh", f"trainer.default_local_dir={folder}"),
-        *(f"trainer.total_training_steps={STEPS}", "trainer.save_freq=1", "veritas_rl.warm_up.steps=20"),
+        *(f"trainer.total_training_steps={STEPS}", "trainer.save_freq=1", "veritas_rl.warm_up.steps=60"),
         *("veritas_rl.evaluation=null", "data.train_batch_size=16", "veritas_rl.critic_warmup=0"),
     ]
 
@@ -60,12 +64,13 @@ def processes(launcher: int, name: str) -> list[psutil.Process]:
 
 
 def killed(folder: Path, name: str, delay: float) -> str:
-    """Run, kill a process so many seconds after the first step, wait for the end: what was printed."""
+    """Run or resume, kill a process so many seconds after the next step, wait for the end: what was printed."""
     log = folder.parent / "printed.txt"
-    with log.open("a") as printed:
+    before = max(steps_of(folder), default=0)
+    with log.open("w") as printed:
         started = subprocess.Popen(command(folder), cwd=ROOT, stdout=printed, stderr=printed)
         try:
-            while not steps_of(folder):
+            while max(steps_of(folder), default=0) <= before:
                 assert started.poll() is None, log.read_text()
                 time.sleep(0.1)
             time.sleep(delay)
@@ -81,20 +86,18 @@ def killed(folder: Path, name: str, delay: float) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "delay"),
+    ("name", "moments"),
     [
-        ("ray::SimpleStorageUnit", 0.0),
-        *(
-            pytest.param(name, delay, marks=pytest.mark.long)
-            for name in (*ACTORS, *DAEMONS)
-            for delay in (0.5, 1.5, 3.0)
-        ),
+        ("ray::SimpleStorageUnit", 1),
+        *(pytest.param(name, MOMENTS, marks=pytest.mark.long) for name in (*ACTORS, *DAEMONS)),
     ],
 )
-def test_the_death_of_a_process_is_named_and_the_same_command_goes_on(name: str, delay: float, tmp_path: Path) -> None:
+def test_the_death_of_a_process_is_named_and_the_same_command_resumes(name: str, moments: int, tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"
-    printed = killed(folder, name, delay)
-    assert name.removeprefix("ray::") in printed.splitlines()[-1] + printed.splitlines()[-2], printed
+    dice = random.Random(f"{name} {moments}")
+    for _ in range(moments):
+        printed = killed(folder, name, dice.uniform(0, LATEST))
+        assert name.removeprefix("ray::") in printed.splitlines()[-1] + printed.splitlines()[-2], printed
     done = subprocess.run(command(folder), cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert steps_of(folder) == list(range(1, STEPS + 1))
