@@ -1,7 +1,7 @@
 """The facts of the trace environment for the linter, and its own checks.
 
-The checks compare a question of the environment with their own runs of the program: in other sandboxes, without debug
-prints, without assertions, and under PyPy. They use neither the cache of truths nor the session.
+The checks compare the truth of a question with the output of other runs: in other sandboxes, without debug prints,
+under `python -O`, and under PyPy. These runs use neither the cache of truths nor the session.
 """
 
 import re
@@ -22,7 +22,7 @@ from veritas_rl.envs.trace.text import fenced
 from veritas_rl.envs.trace.truths import CAREFUL_RUNS
 
 VARIANTS = tuple(range(CAREFUL_RUNS, CAREFUL_RUNS + 4))
-"""Sandboxes that make no truths. Each has its own hash seed, addresses, clock and process ids."""
+"""The numbers of sandbox variants that are not used for truths; see `sandbox.inside.variant`."""
 
 _DEBUG_LINE = re.compile(r'^[ \t]*print\(f"__DBG_\d+__ .*(?:\n|\Z)', re.MULTILINE)
 
@@ -30,7 +30,7 @@ Note = Callable[[str, str], None]
 
 
 class TraceAudit(SingleAnswerAudit):
-    """Facts from runs of the programs.
+    """Facts and checks from runs of the programs.
 
     Args:
         start: Starts a session of a task.
@@ -87,7 +87,7 @@ class TraceAudit(SingleAnswerAudit):
         return f"{count} programs, each in {len(VARIANTS)} worlds"
 
     def without_asserts(self, tasks: Sequence[Task], note: Note) -> str:
-        """A program without assertions prints the same output under `python -O`."""
+        """A program that uses no assertions prints the same output under `python -O`."""
         count = 0
         with Sandbox(optimize=True) as sandbox:
             for task, asked in self._questions(tasks):
@@ -101,7 +101,7 @@ class TraceAudit(SingleAnswerAudit):
         return f"{count} programs under -O"
 
     def debug_prints_add_alone(self, tasks: Sequence[Task], note: Note) -> str:
-        """Debug prints only add their own lines: without them the program prints the rest."""
+        """Debug prints only add their own text: a program without them prints the rest of the output."""
         count = shown = 0
         with Sandbox(variant=VARIANTS[0]) as sandbox:
             for task, asked in self._questions(tasks):
@@ -139,7 +139,7 @@ class TraceAudit(SingleAnswerAudit):
         return f"{count} near misses"
 
     def splits_share_no_program(self, tasks: Sequence[Task], note: Note) -> str:
-        """No program of validation is in training, not even under other names."""
+        """No program of validation is in training, not even with other names."""
         seeds = (tasks[0].seed, tasks[0].seed + 1)
         forms: dict[str, dict[str, str]] = {"train": {}, "val": {}}
         for split, found in forms.items():
@@ -158,7 +158,7 @@ class TraceAudit(SingleAnswerAudit):
 
 
 def near_misses(truth: str) -> Iterator[tuple[str, str]]:
-    """Outputs that differ slightly from the truth, each with its name."""
+    """Outputs that differ slightly from the truth, as pairs of the difference's name and the output."""
     lines = truth.rstrip().split("\n")
     digits = [place for place, letter in enumerate(truth) if letter.isascii() and letter.isdigit()]
     yield "an empty code block", ""
@@ -182,7 +182,7 @@ def near_misses(truth: str) -> Iterator[tuple[str, str]]:
 
 
 def _difference(truth: str, outcome: Outcome) -> str:
-    """How a run differs from the truth; "" if it does not."""
+    """The difference between a run and the truth; "" if there is none."""
     if outcome.status is not Status.OK:
         return f"it ends with {outcome.detail or outcome.status}"
     return "" if outcome.stdout == truth else "it prints something else"

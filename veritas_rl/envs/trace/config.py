@@ -15,18 +15,18 @@ class TraceConfig(SingleAnswerConfig):
     """The settings of trace tasks.
 
     Attributes:
-        cases: Which programs: level_1 (the easiest) to level_10, and programs:FILE for your own, a JSONL or parquet
-            file with a column `program` and, where they read something, `inputs`. A list, or a text with commas; empty
-            for all levels.
+        cases: level_1 (the easiest) to level_10, or programs:FILE for users' own programs. FILE is a JSONL or parquet
+            file with a column `program` and an optional column `inputs` for standard input. A list, or a text with
+            commas; empty for all levels.
         num_tasks_per_case: Tasks of each case.
         seed: The seed of the set of tasks.
-        prompt: "full" says what is asked; "brief" shows the program alone, for a model too small to read.
-        reward: "outcome" pays for the right output alone; "partial" pays a wrong one the share of its lines that are
-            right.
+        prompt: "full" includes instructions; "brief" shows only the program and its input, for a model too small to
+            follow instructions.
+        reward: "outcome" pays only for the right output; "partial" pays a wrong output the share of its right lines.
         legal_share: The share of the reward that is paid for an answer that could be read.
-        compare: "exact" ignores white space at the ends of lines and of the output; "lenient" also takes any white
-            space between words for a space, and ignores empty lines.
-        debug_prints: At most so many prints __DBG_0__ .. are injected, 0 to 6.
+        compare: "exact" ignores white space at the ends of lines and of the output; "lenient" also treats any white
+            space between words as one space, and ignores white space before lines and empty lines.
+        debug_prints: The most prints __DBG_0__, __DBG_1__, ... that are injected, 0 to 6.
     """
 
     compare: str = "exact"
@@ -35,7 +35,7 @@ class TraceConfig(SingleAnswerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "debug_prints", whole_number("debug_prints", self.debug_prints, 0))
-        # Each part of a task checks its values.
+        # The parts of a task check their values.
         TraceParameters(self.debug_prints)
         TraceManner(prompt=self.prompt)
         TracePay(reward=self.reward, legal_share=self.legal_share, compare=self.compare)
@@ -45,7 +45,7 @@ class TraceConfig(SingleAnswerConfig):
         return LEVELS
 
     def accepts(self, case: str) -> bool:
-        """Whether a case names a file.
+        """Whether a case names a file of programs.
 
         Raises:
             UserError: The file does not exist.

@@ -33,7 +33,7 @@ class TraceEnvironment(Environment):
     answers, solved = "answers that could be read", "exact outputs"
 
     def catalogue(self, config: TraceConfig, split: str) -> Sequence[Task]:
-        """The tasks: `num_tasks_per_case` of each case, all of the first one first."""
+        """The tasks: `num_tasks_per_case` of each case, case by case."""
 
         def make(case: str, k: int) -> TraceTask:
             return TraceTask(
@@ -53,7 +53,7 @@ class TraceEnvironment(Environment):
         """A new session of a task.
 
         Raises:
-            UserError: The task is of another environment, its case does not exist, or none of its programs can be used.
+            UserError: The task belongs to another environment, its case does not exist, or it has no usable program.
         """
         asked = question_of(_identity(task))
         manner, pay = task.manner, task.pay
@@ -69,11 +69,11 @@ class TraceEnvironment(Environment):
         return SingleAnswerSession(task, turn, lambda reply: judge(reply, asked.truth, pay))
 
     def prepare(self, tasks: Iterable[Task]) -> None:
-        """Start to run the programs of tasks that start soon."""
+        """Run the programs of tasks that start soon, in the background."""
         begin([_identity(task) for task in tasks])
 
     def next_step(self, cases: Collection[str]) -> tuple[str, str]:
-        """Harder programs."""
+        """The suggestion to train on harder programs."""
         return (
             "harder programs, on the same machine or on one with GPUs",
             "bash train/scripts/trace-GRPO-trainer.sh data.custom_cls.config.adapter_config.levels=level_2 "
@@ -81,7 +81,7 @@ class TraceEnvironment(Environment):
         )
 
     def group(self, task: Task) -> str:
-        """The level, or "programs" for users' own."""
+        """The level, or "programs" for users' own programs."""
         return FILE.rstrip(":") if task.case.startswith(FILE) else task.case
 
     def equivalence_class(self, task: Task) -> str:
@@ -89,7 +89,7 @@ class TraceEnvironment(Environment):
         return question_of(_identity(task)).form
 
     def audit(self) -> Audit:
-        """Runs of the programs in other ways."""
+        """Checks by other runs of the programs."""
         return TraceAudit(self.start)
 
     def turn_class(self, task: Task, turn: Turn) -> str:

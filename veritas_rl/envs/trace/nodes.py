@@ -1,4 +1,4 @@
-"""Parses programs, and walks their syntax trees faster than `ast` does: operators and contexts are not visited."""
+"""Parses programs, and walks their syntax trees faster than `ast.walk`, because operators and contexts are skipped."""
 
 import ast
 import warnings
@@ -13,18 +13,18 @@ _FIELDS: dict[type, tuple[str, ...]] = {
     for kind in vars(ast).values()
     if isinstance(kind, type) and issubclass(kind, ast.AST)
 } | {ast.Constant: ()}
-"""The fields of each kind of node that may hold other nodes than `MARKS`."""
+"""The fields of each kind of node that may contain nodes other than `MARKS`."""
 
 
 @lru_cache(maxsize=16)
 def parse(source: str) -> ast.Module:
-    """The syntax tree of a program. It must not be changed, because its form and its debug prints use the same tree.
+    """The syntax tree of a program. Callers must not change the tree, because the cache shares it between them.
 
     Raises:
         SyntaxError: `source` is not Python.
-        ValueError: `source` holds a null byte.
+        ValueError: `source` contains a null byte.
         RecursionError: `source` nests too deeply.
-        MemoryError: The same, for some programs.
+        MemoryError: `source` nests too deeply, in some cases.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -32,7 +32,7 @@ def parse(source: str) -> ast.Module:
 
 
 def below(node: ast.AST) -> list[ast.AST]:
-    """The nodes right below a node, in the order of its fields, without `MARKS`."""
+    """The child nodes of a node, in the order of its fields, without `MARKS`."""
     found: list[ast.AST] = []
     for field in _FIELDS[type(node)]:
         value = getattr(node, field, None)
@@ -44,7 +44,7 @@ def below(node: ast.AST) -> list[ast.AST]:
 
 
 def walk(node: ast.AST) -> list[ast.AST]:
-    """A node and all below it, without `MARKS`, level by level."""
+    """A node and all its descendants in breadth-first order, without `MARKS`."""
     found = [node]
     for one in found:
         found += below(one)

@@ -2,8 +2,8 @@
 
     python -m veritas_rl.envs.trace.pypy --programs 10000
 
-compares what generated programs of all levels print under both, and ends with exit code 1 if any differ. PyPy has no
-sandbox here: it runs what `programs.generate` made, and never a program of somebody else.
+compares the outputs of generated programs of all levels under both, and ends with exit code 1 if any differ. PyPy runs
+without a sandbox, so this module runs only programs of `programs.generate`, never users' programs.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from veritas_rl.envs.trace.questions import LEVELS, Identity, Question, begin, q
 
 INSTALL = "apt-get install pypy3"
 MANY = 250
-"""Programs that one process runs."""
+"""The number of programs that one process runs."""
 LIMIT_SECONDS = 300
 
 _RUNNER = """
@@ -43,11 +43,11 @@ json.dump(answers, sys.stdout)
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of a program.
+    """The result of a program.
 
     Attributes:
-        stdout: What it printed.
-        error: The name of the exception that ended it; "" if none did.
+        stdout: The output.
+        error: The name of the exception that ended the program; "" for none.
     """
 
     stdout: str
@@ -63,13 +63,14 @@ def run_all(programs: Sequence[tuple[str, str]]) -> list[Ran]:
     """Run generated programs.
 
     Args:
-        programs: Each one's text, and what it reads from standard input.
+        programs: The text and the standard input of each program.
 
     Returns:
-        What came of each, in their order.
+        The result of each program, in their order.
 
     Raises:
         RuntimeError: PyPy is not installed, or it ended before it had run all programs.
+        TimeoutExpired: A batch of programs took more than `LIMIT_SECONDS`.
     """
     interpreter = found()
     if not interpreter:
@@ -94,7 +95,7 @@ def run_all(programs: Sequence[tuple[str, str]]) -> list[Ran]:
 
 
 def difference(asked: Question, ran: Ran) -> str:
-    """How PyPy's run of a question's program differs from its truth; "" if it does not."""
+    """The difference between PyPy's output of a question's program and the truth; "" if there is none."""
     if ran.error:
         return f"it ends with {ran.error}"
     pairs = itertools.zip_longest(asked.truth.split("\n"), ran.stdout.split("\n"))
@@ -102,7 +103,7 @@ def difference(asked: Question, ran: Ran) -> str:
 
 
 def _generated(count: int, seed: int) -> Iterator[tuple[Identity, Question]]:
-    """Questions of all levels in turn."""
+    """Questions that cycle through all levels."""
     asked = [Identity(LEVELS[number % len(LEVELS)], number // len(LEVELS), seed, "train", 6) for number in range(count)]
     for start in range(0, count, MANY):
         begin(asked[start : start + MANY])

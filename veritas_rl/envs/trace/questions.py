@@ -1,8 +1,8 @@
-"""Which program a task asks about, and what it prints: a function of the task's identity, the same in every process.
+"""Computes the question of a task, a program with its output. It depends only on the task's identity, in every process.
 
-A task draws programs until one belongs to its split and has a truth: a program that fails, prints nothing, or does not
-print the same every time is replaced by the next one. Programs are split by a hash of their canonical form, so that no
-program of validation is in training, whatever the seed and whatever its names.
+A task draws programs until a program belongs to its split and has a truth. A program that fails, prints nothing, or
+prints different outputs is replaced by the next program. A hash of the canonical form decides the split, so no program
+of validation is in training, for any seed and any names in the program.
 """
 
 import itertools
@@ -24,27 +24,27 @@ from veritas_rl.permutation import Permutation
 from veritas_rl.seeding import digest, generator
 
 VALIDATION_SHARE = 0.25
-"""The share of canonical forms that is kept for validation."""
+"""The share of canonical forms that is reserved for validation."""
 
 MOST_TRIED = 200
-"""After so many programs without a truth or of the other split, something is wrong with all of them."""
+"""The most programs that a task tries until one belongs to its split and has a truth."""
 
 LEVELS = tuple(f"level_{level}" for level in LIMITS)
 """The cases of generated programs."""
 
 FILE = "programs:"
-"""How the case of a file of users' programs begins: programs:FILE."""
+"""The prefix of a case that names a file of users' programs: programs:FILE."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A program, and what it prints.
+    """A program and its output.
 
     Attributes:
         source: The program with its debug prints.
-        stdin: What it reads.
-        truth: What it prints, whole.
-        form: The canonical form of the program, as a digest.
+        stdin: The text of its standard input.
+        truth: The complete output.
+        form: The digest of the program's canonical form, without debug prints.
     """
 
     source: str
@@ -55,7 +55,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Identity:
-    """What a question depends on: see `Task` and `TraceParameters`."""
+    """The values that determine a question; see `Task` and `TraceParameters`."""
 
     case: str
     k: int
@@ -66,7 +66,7 @@ class Identity:
 
 @lru_cache(maxsize=1)
 def truths() -> Truths:
-    """The truths of this process, with a cache that all processes of the machine share."""
+    """The `Truths` of this process, with a cache that all processes of the machine share."""
     return Truths()
 
 
@@ -89,7 +89,7 @@ def question_of(asked: Identity) -> Question:
 
 
 def begin(asked: Iterable[Identity]) -> None:
-    """Begin to make the programs that tasks try first, and their truths, and return at once."""
+    """Start to compute the first candidate of each task and its truth in the background."""
     truths().prefetch_made([partial(_first, one) for one in asked])
 
 
@@ -99,8 +99,9 @@ def _first(asked: Identity) -> tuple[str, str] | None:
 
 
 class _Candidates:
-    """The programs of a task's split that it may ask about, in the order in which it tries them: each as it is, its
-    form, and its text with debug prints. Each is made once, when it is first needed."""
+    """The candidate programs of a task, all of its split, in the order in which the task tries them.
+
+    A candidate is the program, its form, and its text with debug prints. It is made once, at its first use."""
 
     def __init__(self, asked: Identity) -> None:
         self._asked = asked
@@ -109,13 +110,13 @@ class _Candidates:
         self._lock = threading.Lock()
 
     def get(self, number: int) -> tuple[Program, str, str] | None:
-        """One of them by its number; None after the last."""
+        """The candidate with this number; None after the last candidate."""
         with self._lock:
             while len(self._made) <= number:
                 try:
                     following = next(self._rest, None)
                 except BaseException:
-                    # An exception ends a generator. The next caller tries again, and does not take it for the end.
+                    # An exception ends the generator. A new one lets the next caller try again.
                     self._rest = itertools.islice(_drawn(self._asked), len(self._made), None)
                     raise
                 if following is None:
@@ -142,7 +143,7 @@ def _drawn(asked: Identity) -> Iterator[tuple[Program, str, str]]:
         random = generator("debug prints", asked.case, asked.seed, asked.split, asked.k, attempt)
         source = inject(program.source, random, program.opaque, most=asked.debug_prints)
         if asked.debug_prints and source == program.source and not asked.case.startswith(FILE):
-            continue  # there are other programs with room for a print; a user's own are asked as they are
+            continue  # another generated program has a place for a print; users' programs are used without one
         yield program, form, source
 
 
@@ -165,7 +166,7 @@ def _from_file(asked: Identity) -> Iterator[tuple[Program, str]]:
 
 
 class _UserPrograms:
-    """The programs of a file in a seeded order, each form once, dealt to the splits as far as they are asked for."""
+    """The programs of a file in a seeded order, one for each form, read and assigned to their splits on demand."""
 
     def __init__(self, case: str, seed: int) -> None:
         self._programs = UserPrograms(Path(case.removeprefix(FILE)))
@@ -176,7 +177,7 @@ class _UserPrograms:
         self._lock = threading.Lock()
 
     def of_split(self, split: str, number: int) -> tuple[Program, str] | None:
-        """A program of a split by number, and its form. After the last the first comes again; None if there is none."""
+        """A program of a split by number, and its form. Numbers above the last start again; None for no programs."""
         with self._lock:
             found = self._found[split]
             while len(found) <= number and self._read < len(self._programs):
@@ -190,7 +191,7 @@ class _UserPrograms:
 
 
 def _user_programs(case: str, seed: int) -> _UserPrograms:
-    with _opening:  # threads that need the same file wait for one of them to check it
+    with _opening:  # only one thread checks a file; other threads wait for its result
         return _opened(case, seed)
 
 
@@ -203,7 +204,7 @@ _opening = threading.Lock()
 
 
 def _forget() -> None:
-    """In a process that was forked: threads of the parent may have held the locks."""
+    """In a forked child, replace the locks, which threads of the parent may have locked."""
     global _opening
     _opening = threading.Lock()
     _candidates.cache_clear()
@@ -217,7 +218,7 @@ def level_of(case: str) -> int:
     """The level of a case of generated programs.
 
     Raises:
-        UserError: It is none.
+        UserError: The case is no level.
     """
     if case not in LEVELS:
         raise UserError(f"{case!r} is no case of trace; cases are {LEVELS[0]} to {LEVELS[-1]}, and {FILE}FILE")
@@ -225,10 +226,10 @@ def level_of(case: str) -> int:
 
 
 def form_of(source: str) -> str:
-    """A digest of a program's canonical form: equal for programs that differ in names, comments and layout alone."""
+    """A digest of a program's canonical form: equal for programs that differ only in names, comments and layout."""
     return f"{digest('program', canonical(source)):016x}"
 
 
 def split_of(form: str) -> str:
-    """The split that a form belongs to, whatever the seed."""
+    """The split of a form, independent of the seed."""
     return "val" if digest("split", "trace", form) < VALIDATION_SHARE * 2**64 else "train"

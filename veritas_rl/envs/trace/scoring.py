@@ -1,7 +1,7 @@
 """Reads a model's predicted output of a program, and compares it with the true output.
 
-An answer stands in a code block, in a box, or plain. Several blocks, or several boxes, are one answer if they hold the
-same, and ambiguous otherwise.
+An answer is in a code block, in a box, or plain text. Several blocks, or several boxes, are one answer if they have
+equal contents, and ambiguous otherwise.
 """
 
 from veritas_rl.envs.answers import answer_text, balanced_boxes, code_blocks
@@ -13,13 +13,13 @@ def judge(reply: Reply, truth: str, pay: TracePay) -> Score:
     """Score a reply.
 
     Args:
-        reply: Anything.
-        truth: What the program prints; not empty.
-        pay: What is paid.
+        reply: Any reply.
+        truth: The output of the program; not empty.
+        pay: The reward, and how outputs are compared.
 
     Returns:
-        Value 1 and success for the right output. A wrong one has no success and is worth 0, or in the reward "partial"
-        the share of right lines.
+        Value 1 and success for the right output. A wrong output is no success. Its value is 0, or for the reward
+        "partial" the share of right lines.
     """
     said = read_output(reply)
     if isinstance(said, Reason):
@@ -32,7 +32,7 @@ def judge(reply: Reply, truth: str, pay: TracePay) -> Score:
 
 
 def read_output(reply: Reply) -> str | Reason:
-    """The output that a reply names, or why it names none."""
+    """The output that a reply gives, or the reason why it gives none."""
     text = answer_text(reply)
     if isinstance(text, Reason):
         return text
@@ -46,7 +46,7 @@ def read_output(reply: Reply) -> str | Reason:
 
 
 def lines_of(text: str, compare: str) -> list[str]:
-    """The lines of an output in the form in which they are compared; see `TracePay.compare`."""
+    """The lines of an output, normalized for the comparison; see `TracePay.compare`."""
     if compare == "lenient":
         return [" ".join(words) for line in text.split("\n") if (words := line.split())]
     lines = [line.rstrip() for line in text.split("\n")]
@@ -56,6 +56,9 @@ def lines_of(text: str, compare: str) -> list[str]:
 
 
 def share_of_lines(answer: list[str], wanted: list[str]) -> float:
-    """The share of lines that stand where they should, of as many lines as the longer of the two has; below 1."""
+    """The number of lines that equal the line at the same position, divided by the line count of the longer text.
+
+    The share of two different texts is below 1.
+    """
     right = sum(said == line for said, line in zip(answer, wanted, strict=False))
     return right / max(len(answer), len(wanted), 1)

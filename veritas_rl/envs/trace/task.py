@@ -1,4 +1,4 @@
-"""What a trace task adds to `Task`."""
+"""The task of the trace environment."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,10 +13,10 @@ COMPARISONS = ("exact", "lenient")
 
 @dataclass(frozen=True)
 class TraceParameters(Parameters):
-    """What chooses the program, beside what every task has.
+    """The environment's own part of the identity.
 
     Attributes:
-        debug_prints: At most so many prints `__DBG_0__` .. `__DBG_5__` are injected.
+        debug_prints: The most prints `__DBG_0__` to `__DBG_5__` that are injected.
     """
 
     debug_prints: int = MOST_PRINTS
@@ -28,20 +28,20 @@ class TraceParameters(Parameters):
 
 @dataclass(frozen=True)
 class TraceManner(Manner):
-    """How a program is shown: "full" says what is asked and how to answer, "brief" shows the program alone."""
+    """How a program is shown: "full" with instructions, "brief" with only the program and its input."""
 
     prompts: ClassVar[tuple[str, ...]] = PROMPTS
 
 
 @dataclass(frozen=True)
 class TracePay(Pay):
-    """What an answer is worth.
+    """The pay of an answer.
 
     Attributes:
-        reward: "outcome" pays 1 for the right output and nothing else; "partial" pays a wrong one the share of its
-            lines that are right.
-        compare: "exact" strips white space from the ends of lines and from the end; "lenient" also takes any white
-            space between words for a space, and leaves empty lines out.
+        reward: "outcome" pays 1 for the right output and 0 otherwise; "partial" pays a wrong output the share of its
+            right lines.
+        compare: "exact" ignores white space at the ends of lines and of the output; "lenient" also treats any white
+            space between words as one space, and ignores white space before lines and empty lines.
     """
 
     rewards: ClassVar[tuple[str, ...]] = ("outcome", "partial")
@@ -55,7 +55,7 @@ class TracePay(Pay):
 
 @dataclass(frozen=True)
 class TraceTask(Task):
-    """One program, whose output is asked."""
+    """One program, whose output is to be predicted."""
 
     parameters: TraceParameters = TraceParameters()
     manner: TraceManner = TraceManner()

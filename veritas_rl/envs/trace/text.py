@@ -15,9 +15,8 @@ def messages(asked: Question, prompt: str) -> tuple[Message, ...]:
     """The messages for a question.
 
     Args:
-        asked: The program.
-        prompt: "full": what is asked, the program, what it reads, how to answer. "brief": the program, and what it
-            reads.
+        asked: The question.
+        prompt: "full" for instructions, the program and its input; "brief" for only the program and its input.
     """
     if prompt == "brief":
         content = asked.source.rstrip("\n") + (f"\n\n{asked.stdin}" if asked.stdin else "")
@@ -29,17 +28,17 @@ def messages(asked: Question, prompt: str) -> tuple[Message, ...]:
 
 
 def solution(truth: str, prompt: str) -> str:
-    """A reply that names an output: plain to a brief prompt, in a code block to a full one."""
+    """A reply with an output: plain text for a brief prompt if possible, otherwise a code block."""
     return truth.rstrip() if prompt == "brief" and plain(truth) else fenced(truth)
 
 
 def plain(truth: str) -> bool:
-    """Whether an output reads as itself without a code block around it."""
+    """Whether an output without a code block is parsed as exactly this output."""
     return "`" not in truth and "\\boxed{" not in truth and "think>" not in truth
 
 
 def fenced(text: str, language: str = "") -> str:
-    """A text in a code block whose fence is longer than any in the text."""
+    """A text in a code block whose fence is longer than any run of backticks in the text."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"

@@ -1,7 +1,7 @@
-"""Keeps truths in a file that all processes of a machine share, so that each program is run once.
+"""Stores truths in a file that all processes of a machine share, so that programs are not run again.
 
-The file is an SQLite data base. A truth can always be made again, so speed comes before durability: a file that is
-damaged is replaced, and one that cannot be used is done without.
+The file is an SQLite database. A truth can always be computed again, so speed is more important than durability: a
+damaged file is replaced, and an unusable file is ignored.
 """
 
 import contextlib
@@ -25,12 +25,12 @@ _log = logging.getLogger(__name__)
 
 
 def default_folder() -> Path:
-    """`veritas-rl` in the user's folder of caches."""
+    """The folder `veritas-rl` in the user's cache folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "veritas-rl"
 
 
 class TruthCache:
-    """Truths by key, in one file. The oldest go when there are more than `most` rows."""
+    """Truths by key, in one file. The oldest rows are deleted from time to time if there are more than `most`."""
 
     def __init__(self, path: Path, most: int = MOST_ROWS) -> None:
         self.path = path
@@ -42,7 +42,7 @@ class TruthCache:
         _caches.add(self)
 
     def get(self, key: bytes) -> tuple[str, str] | None:
-        """The reason and the text stored under a key, None if there is nothing."""
+        """The reason and the text that are stored under a key; None if there are none."""
         row = self._do("select reason, text from truths where key = ?", (key,))
         if not row:
             return None
@@ -52,7 +52,7 @@ class TruthCache:
             return None
 
     def put(self, key: bytes, reason: str, text: str) -> None:
-        """Store a reason and a text. What is there already stays."""
+        """Store a reason and a text. An existing row of the key is not replaced."""
         row = (key, reason, zlib.compress(text.encode(), 1))
         self._do("insert or ignore into truths (key, reason, text) values (?, ?, ?)", row)
         self._written += 1
@@ -66,7 +66,7 @@ class TruthCache:
             self._connection = None
 
     def _do(self, statement: str, values: tuple[object, ...]) -> tuple[str, bytes] | None:
-        """Run a statement; without a usable file, do nothing."""
+        """Run a statement, and return its first row. Without a usable file, do nothing."""
         with self._lock:
             for _ in range(2):
                 if not self._usable:
@@ -76,7 +76,7 @@ class TruthCache:
                         self._connection = self._open()
                     return self._connection.execute(statement, values).fetchone()
                 except sqlite3.OperationalError as error:
-                    # The file is locked for long, on a full disk, or in a folder that may not be written.
+                    # The file is locked for a long time, the disk is full, or the folder is not writable.
                     if "locked" not in str(error):
                         self._give_up(error)
                     return None
@@ -88,7 +88,7 @@ class TruthCache:
 
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        # Autocommit: each statement is a transaction of its own.
+        # With isolation level None (autocommit), each statement is its own transaction.
         connection = sqlite3.connect(
             self.path, timeout=_LOCKED_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=8
         )
@@ -102,7 +102,7 @@ class TruthCache:
         return connection
 
     def _replace(self, error: Exception) -> None:
-        """Remove a damaged file. Processes that have it open go on with it until they end."""
+        """Remove a damaged file. Processes that have it open continue to use it until they end."""
         _log.warning("the cache of truths %s is damaged (%s) and is replaced", self.path, error)
         if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):
@@ -119,7 +119,7 @@ class TruthCache:
         self._usable = False
 
     def _forget(self) -> None:
-        """In a process that was forked: SQLite's connections must not be used, nor closed, across a fork."""
+        """In a forked child, release the connection: SQLite connections must be neither used nor closed there."""
         self._lock = threading.Lock()
         if self._connection is not None:
             _inherited.append(self._connection)

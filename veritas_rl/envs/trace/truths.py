@@ -1,7 +1,8 @@
-"""Gives the exact output of programs, from running each in sandboxes that differ in all that output must not depend on.
+"""Computes the exact output of programs by running each in several different sandboxes.
 
-`Truths` runs programs in its own threads, which drive sandboxed processes; it keeps what it finds in a cache that all
-processes of the machine share, and makes truths ahead of need.
+The sandboxes differ in conditions that the output must not depend on, such as the hash seed. `Truths` runs programs in
+its own threads, each with its own sandboxed processes. It stores the results in a cache that all processes of the
+machine share, and can compute truths in advance.
 """
 
 import ast
@@ -25,17 +26,18 @@ from veritas_rl.envs.trace.sandbox import Limits, Sandbox, Status
 from veritas_rl.envs.trace.truth_cache import TruthCache, default_folder
 
 DIFFERS = "differs"
-"""The reason for refusing a program whose runs differ; the other reasons are the values of `Status`."""
+"""The reason for refusing a program with different outputs; the other reasons are the values of `Status`."""
 
 _RULES = 1
-"""A number in each key of the cache: raise it when programs that ran before would now end otherwise."""
+"""A part of each key of the cache. Increase it if a change of the code changes the results of programs."""
 
 RUNS = 2
 CAREFUL_RUNS = 8
-"""Runs of a program that makes sets or asks for hashes: two strings of a set keep their order in every second run."""
+"""The runs of a program that uses sets or hashes. Two strings of a set have the same order in half of all pairs of
+runs, so two runs are too few."""
 
 Maker = Callable[[], tuple[str, str] | None]
-"""Makes a program and what it reads; None if there is none."""
+"""Makes a program and its standard input; None if there is none."""
 
 _HASH_NAMES = frozenset(("set", "frozenset", "hash", "id", "object"))
 _MOST_REMEMBERED = 10_000
@@ -43,10 +45,10 @@ _MOST_REMEMBERED = 10_000
 
 @dataclass(frozen=True)
 class Truth:
-    """What a program prints.
+    """The output of a program.
 
     Attributes:
-        stdout: All of it, exactly.
+        stdout: The complete output.
     """
 
     stdout: str
@@ -57,8 +59,8 @@ class Refused:
     """A program that has no truth.
 
     Attributes:
-        reason: A value of `Status`, or `differs` for a program that does not print the same in every run.
-        detail: More about it, such as the exception's name.
+        reason: A value of `Status`, or `DIFFERS` for a program with different outputs.
+        detail: Details of the reason, such as the exception's name.
     """
 
     reason: str
@@ -74,15 +76,15 @@ class _Job:
 
 
 class Truths:
-    """Truths of programs. Threads may share it; a forked process starts sandboxes of its own."""
+    """Computes truths of programs. Threads may share an instance; a forked child starts its own sandboxes."""
 
     def __init__(self, limits: Limits | None = None, threads: int | None = None, folder: Path | None = None) -> None:
-        """Make the object; threads and sandboxes start when they are first needed.
+        """Make the instance. Threads and sandboxes start at their first use.
 
         Args:
-            limits: What each run of a program may use.
-            threads: How many programs run at a time; by default one for each CPU that this process may use.
-            folder: Where the shared cache lies; by default in the user's folder of caches.
+            limits: The limits of each run of a program.
+            threads: The number of programs that run at a time; by default one for each CPU of this process.
+            folder: The folder of the shared cache; by default that of `default_folder`.
         """
         self.limits = limits or Limits()
         self.threads = threads or len(os.sched_getaffinity(0))
@@ -109,36 +111,36 @@ class Truths:
         self.close()
 
     def truth_of(self, source: str, stdin: str = "") -> Truth | Refused:
-        """What a program prints, or why that cannot be said.
+        """The output of a program, or the reason why it has no truth.
 
         Args:
             source: The program.
-            stdin: What it reads from standard input.
+            stdin: The text of its standard input.
 
         Raises:
-            SandboxError: If no sandbox starts on this machine.
+            SandboxError: No sandbox starts on this machine.
         """
         return self._ask(source, stdin, self._needed).result()
 
     def truths_of(self, programs: Sequence[tuple[str, str]]) -> list[Truth | Refused]:
-        """The same for many programs, each with its standard input, in their order."""
+        """The result of `truth_of` for each of many programs with its standard input, in their order."""
         asked = [self._ask(source, stdin, self._needed) for source, stdin in programs]
         return [future.result() for future in asked]
 
     def prefetch(self, programs: Iterable[tuple[str, str]]) -> None:
-        """Begin to make truths that will be asked for soon, and return at once. What is asked for now goes first."""
+        """Start to compute truths in the background. Requests of `truth_of` and `truths_of` run first."""
         for source, stdin in programs:
             self._ask(source, stdin, self._ahead)
 
     def prefetch_made(self, makers: Iterable[Maker]) -> None:
-        """The same for programs that take time to write: the functions that make them are called in the threads."""
+        """As `prefetch`, but the programs are slow to make: the threads call the makers."""
         with self._wake:
             self._makers.extend(makers)
             self._start_workers()
             self._wake.notify_all()
 
     def close(self) -> None:
-        """End the threads and the sandboxes. What was prefetched and not made yet is dropped."""
+        """End the threads and the sandboxes, and cancel waiting requests."""
         with self._wake:
             self._closed.set()
             dropped = [*self._needed, *self._ahead]
@@ -153,7 +155,7 @@ class Truths:
 
     def _key(self, source: str, stdin: str) -> bytes:
         parts = (part.encode("utf-8", "surrogatepass") for part in (self._settings, source, stdin))
-        # The lengths keep the parts apart.
+        # The lengths make the concatenation of the parts unambiguous.
         return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
 
     def _ask(self, source: str, stdin: str, queue: deque[_Job]) -> "Future[Truth | Refused]":
@@ -163,7 +165,7 @@ class Truths:
                 return future
         kept = self._cache.get(key)
         with self._wake:
-            # Another thread may have asked while this one looked into the cache.
+            # Another thread may have requested the same program while this thread read the cache.
             if (future := self._asked_before(key, queue)) is not None:
                 return future
             future = self._jobs[key] = Future()
@@ -186,7 +188,7 @@ class Truths:
         return future
 
     def _hurry(self, key: bytes) -> None:
-        """Move a program that was to be run ahead of need to those that are waited for."""
+        """Move a prefetched program that has not started to the programs that a caller waits for."""
         for job in self._ahead:
             if job.key == key:
                 self._ahead.remove(job)
@@ -203,7 +205,7 @@ class Truths:
 
     def _start_workers(self) -> None:
         while len(self._workers) < self.threads:
-            # A daemon, so that a program that runs for ever does not keep this process from ending.
+            # A daemon thread, so that a long run does not prevent this process from ending.
             worker = threading.Thread(target=self._work, args=(self._wake, self._closed), daemon=True)
             self._workers.append(worker)
             worker.start()
@@ -221,7 +223,7 @@ class Truths:
                     job = waiting.popleft() if waiting else None
                     maker = None if job else self._makers.popleft()
                 if maker is not None:
-                    # The thread that needs the program makes it again, and gets what was raised.
+                    # The caller that needs the program makes it again, and gets the exception.
                     with contextlib.suppress(Exception):
                         if (program := maker()) is not None:
                             self.prefetch([program])
@@ -231,7 +233,7 @@ class Truths:
                     continue
                 try:
                     job.result.set_result(self._make(job, sandboxes))
-                except BaseException as error:  # the thread that waits gets it
+                except BaseException as error:  # the waiting thread gets the exception
                     with wake:
                         self._jobs.pop(job.key, None)
                     job.result.set_exception(error)
@@ -253,10 +255,10 @@ class Truths:
 
 
 def _run(source: str, stdin: str, sandboxes: list[Sandbox]) -> tuple[Truth | Refused, bool]:
-    """Run a program in one sandbox after another, until one disagrees.
+    """Run a program in one sandbox after another, until a run fails or its output differs.
 
     Returns:
-        The truth, and whether it would be the same another time: a time-out on a busy machine need not be.
+        The result, and whether it is repeatable; a timeout on a busy machine is not.
     """
     runs = RUNS
     first: str | None = None
@@ -279,7 +281,7 @@ def _run(source: str, stdin: str, sandboxes: list[Sandbox]) -> tuple[Truth | Ref
 
 
 def uses_hashes(source: str) -> bool:
-    """Whether a program's text makes sets or asks for hashes, so that its output may depend on their order."""
+    """Whether a program's text uses sets or hashes, so that its output may depend on the order of sets."""
     try:
         tree = parse(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -300,7 +302,7 @@ def uses_hashes(source: str) -> bool:
 
 
 def _sorted_sets(nodes: Sequence[ast.AST]) -> set[ast.AST]:
-    """Sets, and names of `set` in calls, that only go into `sorted` or `len`, so that their order is never seen."""
+    """The nodes of sets and of `set` in calls that are only arguments of `sorted` or `len`, which hide their order."""
     found: set[ast.AST] = set()
     for node in nodes:
         match node:
@@ -310,7 +312,7 @@ def _sorted_sets(nodes: Sequence[ast.AST]) -> set[ast.AST]:
                 return set()
             case ast.alias(name=name, asname=given) if {name, given} & {"sorted", "len", "*"}:
                 return set()
-            # A key may be the same for several members.
+            # A call with keywords does not hide the order, because members with equal keys keep it.
             case ast.Call(func=ast.Name(id="sorted" | "len"), args=[argument], keywords=[]):
                 found.update(_sets_of(argument))
             case _:
@@ -332,7 +334,7 @@ def _sets_of(expression: ast.expr) -> Iterator[ast.AST]:
 
 
 def _difference(one: str, other: str) -> str:
-    """Which line of two outputs differs first."""
+    """The first line in which two outputs differ, as a sentence."""
     pairs = itertools.zip_longest(one.splitlines(), other.splitlines())
     number = next((number for number, (left, right) in enumerate(pairs, start=1) if left != right), 0)
     return f"line {number} of the output is not the same in every run"

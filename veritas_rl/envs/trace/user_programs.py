@@ -1,4 +1,4 @@
-"""Reads users' own programs from a JSONL or parquet file with a column `program` and, where needed, `inputs`."""
+"""Reads users' own programs from a JSONL or parquet file with a column `program` and an optional column `inputs`."""
 
 import ast
 import json
@@ -22,11 +22,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that is left out.
+    """A row that is skipped.
 
     Attributes:
-        line: Its line in the file; of a parquet file its row. The first is 1.
-        why: What is wrong with it.
+        line: The line in the file, or the row in a parquet file, counted from 1.
+        why: The error in the row.
     """
 
     line: int
@@ -34,22 +34,22 @@ class BadRow:
 
 
 class UserPrograms(Sequence[Program]):
-    """The usable programs of a file, in its order. Texts stay in the file until they are asked for.
+    """The usable programs of a file, in the order of the file. A program is read from the file at each access.
 
     Attributes:
         path: The file.
-        bad: The rows that are left out.
+        bad: The rows that are skipped.
     """
 
     def __init__(self, path: Path | str) -> None:
         """Check all rows of a file.
 
         Args:
-            path: A file whose name ends in `.jsonl` or `.parquet`. `program` is a text; `inputs`, which may be missing,
-                is a text or a list of lines.
+            path: A file whose name ends in `.jsonl` or `.parquet`. `program` is a string; the optional `inputs` is a
+                string or a list of lines.
 
         Raises:
-            UserError: If the file cannot be read or holds no usable program.
+            UserError: The file cannot be read, or contains no usable program.
         """
         self.path = Path(path)
         self._rows = _open(self.path)
@@ -91,11 +91,11 @@ _EXAMPLE = '{"program": "print(input())", "inputs": "3"}'
 
 
 class _Unusable(ValueError):
-    """A row cannot be used; the message says why."""
+    """A row cannot be used; the message is the reason."""
 
 
 class _Rows(ABC):
-    """The rows of a file by their number, each a dict, or what is there instead."""
+    """The rows of a file by their index. A row is usually a dict; an unreadable row is an `_Unusable` error."""
 
     word = "line"
 
@@ -109,12 +109,12 @@ class _Rows(ABC):
         return (self[index] for index in range(len(self)))
 
     def line(self, index: int) -> int:
-        """The number that a person finds the row by."""
+        """The number of a row for messages."""
         return index + 1
 
 
 class _JsonLines(_Rows):
-    """A JSONL file, of which only the lines' places are in memory. Blank lines are no rows."""
+    """A JSONL file, of which only the positions of the lines are in memory. Blank lines are no rows."""
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
@@ -189,10 +189,10 @@ def _open(path: Path) -> _Rows:
 
 
 def _program(row: Any) -> Program:
-    """Make a program of a row.
+    """The program of a row.
 
     Raises:
-        _Unusable: If the row lacks something.
+        _Unusable: The row is invalid.
     """
     if isinstance(row, _Unusable):
         raise row
@@ -215,10 +215,10 @@ def _program(row: Any) -> Program:
 
 
 def _check(program: Program, largest: int) -> None:
-    """Check that a program is Python.
+    """Check that a program is valid Python of a permitted size.
 
     Raises:
-        _Unusable: If it is not.
+        _Unusable: The program is invalid or too large.
     """
     try:
         size = len(program.source.encode())

@@ -1,8 +1,9 @@
 """Finds the names that are bound at each place of a program on every path.
 
-A walk over each scope's statements tracks the set of surely bound names. It grows with assignments, shrinks with `del`
-and at the end of handlers, and is the intersection where paths meet. `None` means an unreachable place. Only a scope's
-own names count, because names of enclosing functions may not be bound yet when a function is called.
+A walk over each scope's statements tracks the set of names that are bound on every path. The set grows at assignments,
+shrinks at `del` and at the end of handlers, and is the intersection of all paths where they meet. `None` means an
+unreachable place. Only a scope's own names count, because names of enclosing functions may be unbound when a function
+is called.
 """
 
 import ast
@@ -55,7 +56,7 @@ def places(tree: ast.Module, nodes: Sequence[ast.AST]) -> list[Place]:
 
 @dataclass(frozen=True)
 class _Traits:
-    """Features of a program, computed once, so that absent ones are not searched repeatedly.
+    """Features of a program, computed once, so that the walk skips the search for absent features.
 
     Attributes:
         unbinds: Whether names are unbound, by `del` or by leaving a handler.
@@ -80,7 +81,7 @@ class _Traits:
 def _scopes(tree: ast.Module, traits: _Traits, nodes: Sequence[ast.AST]) -> Iterator["_Scope"]:
     lost = _deleted_from_inside(nodes) if traits.declares and traits.unbinds else frozenset()
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
-    # A program with such calls may unbind its module's names in ways that its text does not show.
+    # Calls of `globals`, `vars` and `exec` may unbind any name of the module.
     everything = names if names & {"globals", "vars", "exec"} else frozenset()
     waiting: list[tuple[Sequence[ast.stmt], Names, Names]] = [(tree.body, frozenset(), lost | everything)]
     while waiting:
@@ -101,7 +102,7 @@ def _parameters(function: Function) -> Names:
 
 
 def _same_scope(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """The nodes, and those below them that belong to the same scope."""
+    """The nodes, and their descendants in the same scope."""
     waiting = list(nodes)
     for node in waiting:
         yield node
@@ -116,7 +117,7 @@ def _declared(body: Sequence[ast.stmt]) -> Names:
 
 
 def _deleted_from_inside(nodes: Sequence[ast.AST]) -> Names:
-    """Names that some function may unbind in a scope around it."""
+    """Names that some function or class may unbind in an enclosing scope."""
     found: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -203,12 +204,12 @@ class _Scope:
         """Walk a block.
 
         Args:
-            body: Its statements.
-            state: Names bound at its start.
+            body: The statements of the block.
+            state: The names that are bound at the start.
             entered: The statement before the block's start; None if the start is no place.
 
         Returns:
-            Names bound at its end.
+            The names that are bound at the end.
         """
         if entered is not None and body:
             self._place(body, 0, state, entered)
@@ -247,7 +248,7 @@ class _Scope:
             case ast.Assign(targets=targets, value=value):
                 return state.union(self._evaluated(value), *map(_targets, targets), self._evaluated(*targets))
             case ast.AnnAssign(target=target, value=value):
-                # The annotation is evaluated or not, depending on the scope.
+                # The annotation is ignored, because it is not evaluated in every scope.
                 return state | self._evaluated(value) | (_targets(target) if value is not None else frozenset())
             case ast.AugAssign(target=target, value=value):
                 return state | self._evaluated(value) | _targets(target)
@@ -273,7 +274,7 @@ class _Scope:
                 return self._match(statement, state)
             case ast.Expr(value=value):
                 return state | self._evaluated(value)
-            case _:  # assert binds nothing when it is left out, pass and declarations bind nothing at all
+            case _:  # `assert` may be disabled by -O; `pass` and declarations bind nothing
                 return state
 
     def _if(self, statement: ast.If, state: Names) -> State:
@@ -307,9 +308,9 @@ class _Scope:
 
     def _try(self, statement: ast.Try | ast.TryStar, state: Names) -> State:
         body = self.block(statement.body, state)
-        # An exception may come before the body's first assignment and after its last deletion.
+        # An exception may occur before the body's first assignment or after its last deletion.
         caught = state - self._unbound(statement.body)
-        if isinstance(statement, ast.TryStar):  # several handlers may run, one after another
+        if isinstance(statement, ast.TryStar):  # several `except*` handlers may run, one after another
             caught = state - self._unbound([statement])
         ends = [self.block(statement.orelse, body) if body is not None else None]
         for handler in statement.handlers:
@@ -325,7 +326,7 @@ class _Scope:
         return self._again(lambda: self.block(statement.finalbody, _meet(*ends)))
 
     def _again(self, walk: Callable[[], State]) -> State:
-        """Walk statements a second time, only for the state after them."""
+        """Walk statements again for the state after them, and discard the places and scopes that this walk adds."""
         found, inner = len(self.places), len(self.inner)
         state = walk()
         del self.places[found:], self.inner[inner:]
@@ -343,7 +344,7 @@ class _Scope:
 
 
 def _captured(pattern: ast.pattern) -> Names:
-    """Names that a pattern binds when it matches."""
+    """Names that a matching pattern binds."""
     found: set[str] = set()
     for node in walk(pattern):
         if isinstance(node, ast.MatchAs | ast.MatchStar) and node.name is not None:

@@ -22,18 +22,18 @@ def inject(source: str, random: Random, opaque: frozenset[str] = frozenset(), mo
     """Put debug prints into a program.
 
     A print is added after each assignment with probability 0.6, and after and inside each branch with probability 0.4.
-    If there are more than `most` prints, `most` of them are drawn. Each shows one to three names that are surely bound
-    there.
+    If there are more than `most` prints, `most` of them are drawn. Each print shows one to three names that are bound
+    at its place on every path.
 
     Args:
         source: The program.
-        random: Source of randomness; the same state gives the same text.
+        random: The random generator; the same state gives the same text.
         opaque: Names that must not be shown.
-        most: The most prints.
+        most: The maximum number of prints.
 
     Returns:
-        The program with zero to `most` prints. It is unchanged if it has no fitting place, if it is no Python, if it
-        has tags of its own, or if it changes `print` or where that goes.
+        The program with zero to `most` prints. The program is unchanged if no place is suitable, if it is not valid
+        Python, if it contains the tag of debug prints, or if it redefines `print` or redirects the standard output.
     """
     try:
         tree = parse(source)
@@ -51,7 +51,7 @@ def inject(source: str, random: Random, opaque: frozenset[str] = frozenset(), mo
         if line is None or not names or random.random() >= _CHANCE[place.kind]:
             continue
         shown = random.sample(names, min(random.randint(1, _MOST_NAMES), len(names)))
-        # Two places may be the same line: the end of a branch, and the end of the branches around it.
+        # The end of a branch and the end of its enclosing block may be the same line.
         chosen.setdefault(line, (text.indentation(place), shown))
     kept = sorted(random.sample(sorted(chosen), min(most, len(chosen))))
     lines = text.lines.copy()
@@ -63,13 +63,13 @@ def inject(source: str, random: Random, opaque: frozenset[str] = frozenset(), mo
 
 
 def without_debug(output: str) -> str:
-    """The output of a program without the text of its debug prints, wherever in a line they began."""
+    """The output of a program without the text of its debug prints, which may begin within a line."""
     return _DEBUG_TEXT.sub("", output)
 
 
 def _may_change_print(source: str) -> bool:
-    """Whether a text has `print` in another place than a call; most have not, and need no closer look."""
-    # Python normalizes some non-ASCII letters to the ASCII letter that they look like.
+    """Whether a text may contain `print` outside a call: a quick test that avoids most walks of the syntax tree."""
+    # Python normalizes some non-ASCII letters to similar ASCII letters.
     return not source.isascii() or _PRINT_BESIDE_CALLS.search(source) is not None
 
 
@@ -92,7 +92,7 @@ def _changes_print(nodes: Sequence[ast.AST]) -> bool:
 
 
 class _Text:
-    """A program's lines, as the parser counts them."""
+    """The lines of a program as the parser counts them."""
 
     def __init__(self, source: str) -> None:
         self.lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
@@ -103,10 +103,10 @@ class _Text:
         return self._bytes[_start(first)[0] - 1][: _start(first)[1]].decode()
 
     def line_of(self, place: Place) -> int | None:
-        """Before which line, counted from zero, a print for this place goes; None if the text has no room for it.
+        """The index of the line before which a print for this place is inserted; None if the text allows no print.
 
-        There is none in a block that begins on the line of its header, in the middle of a line with several statements,
-        and before `elif`.
+        No print is possible in a block that begins on the line of its header, between statements on the same line, and
+        before `elif`.
         """
         line, column = _start(place.block[0])
         before = self._bytes[line - 1][:column]
@@ -123,7 +123,7 @@ class _Text:
 
 
 def _start(statement: ast.stmt) -> tuple[int, int]:
-    """Line and column of a statement's first character, that of its first decorator if it has one."""
+    """The line and the column of the first character of a statement or of its first decorator."""
     decorators = getattr(statement, "decorator_list", [])
     if decorators:
         return decorators[0].lineno, decorators[0].col_offset - 1

@@ -1,7 +1,7 @@
 """Finds names that debug prints must not show, because their values print differently from run to run.
 
-The analysis is static, so it errs in both directions. A name that it wrongly accepts is found when the program is run
-twice; a name that it wrongly refuses is only one name fewer to show.
+The analysis is static and can be wrong in both directions. A wrongly accepted name is detected when the outputs of
+several runs are compared. A wrongly refused name only leaves fewer names to show.
 """
 
 import ast
@@ -42,10 +42,10 @@ _SET_METHODS = frozenset(["union", "intersection", "difference", "symmetric_diff
 
 
 def unstable_names(nodes: Sequence[ast.AST]) -> frozenset[str]:
-    """Names that are bound, anywhere in the program, to something without a stable printed form.
+    """Names that are bound, anywhere in the program, to a value without a stable printed form.
 
-    These are functions, classes, modules, iterators, generators, sets, and objects of classes that do not say how they
-    print; what is made of them; and the first parameters of methods, which may be half made.
+    Such values are functions, classes, modules, iterators, generators, sets, objects of classes without `__repr__`, and
+    values made of them. The first parameters of methods are included, because their objects may be incomplete.
 
     Args:
         nodes: All nodes of the program.
@@ -68,7 +68,7 @@ def unstable_names(nodes: Sequence[ast.AST]) -> frozenset[str]:
     for node in functions:
         if isinstance(node, ast.AsyncFunctionDef) or (yields and _makes_generators(node)):
             silent.add(node.name)
-    # A name that is bound to an unstable name is unstable too, so the loop repeats until no name is added.
+    # A name that is bound to an unstable value is unstable too, so the loop repeats until no name is added.
     waiting, added = list(_bindings(nodes)), True
     while added:
         added, stable = False, []
@@ -83,7 +83,7 @@ def unstable_names(nodes: Sequence[ast.AST]) -> frozenset[str]:
 
 
 def _prints_itself(node: ast.ClassDef) -> bool:
-    """Whether a class has a `__repr__` that its text shows: its own, or one that a decorator or a named tuple makes."""
+    """Whether a class visibly has a `__repr__`: its own, or that of a decorator, a named tuple or an enum."""
     methods = {method.name for method in node.body if isinstance(method, ast.FunctionDef)}
     bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
     return "__repr__" in methods or bool(node.decorator_list) or bool(bases & {"NamedTuple", "IntEnum", "Enum"})
@@ -94,7 +94,7 @@ def _makes_generators(function: ast.AST) -> bool:
 
 
 def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function that are not in a function inside it."""
+    """The nodes of a function without those of nested functions."""
     for child in below(node):
         if not isinstance(child, _FUNCTIONS):
             yield child
@@ -102,7 +102,7 @@ def _own(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _bindings(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Each target of the program with the value that it is bound to, or with what it is an element of."""
+    """Each target of the program with the value that is bound to it, or with the iterable that it is an element of."""
     for node in nodes:
         if isinstance(node, ast.Assign):
             for target in node.targets:
@@ -120,7 +120,7 @@ def _bindings(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr]]:
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Targets and values one by one where both are written as tuples of the same length."""
+    """A target and its value; element by element if both are written as tuples or lists of the same length."""
     if (
         isinstance(target, ast.Tuple | ast.List)
         and isinstance(value, ast.Tuple | ast.List)
@@ -134,7 +134,7 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.ex
 
 
 def _names(target: ast.AST) -> Iterable[str]:
-    """The names that a target binds or changes: of `a[0] = f` and `a.b = f` also `a`."""
+    """The names that a target binds or changes, such as `a` in `a[0] = f` and `a.b = f`."""
     return (node.id for node in walk(target) if isinstance(node, ast.Name))
 
 
@@ -143,7 +143,7 @@ def _is_call_of(node: ast.expr, names: Iterable[str]) -> bool:
 
 
 def _unstable(value: ast.expr, names: set[str], silent: set[str]) -> bool:
-    """Whether a value may print differently from run to run, as far as its text shows.
+    """Whether a value may print differently from run to run, according to its text.
 
     Args:
         value: The expression.

@@ -1,14 +1,14 @@
-"""A generator of Python programs, easy to hard, and a form of a program that ignores names.
+"""A generator of Python programs of ten levels, and a canonical form of programs that is independent of names.
 
-`generate` composes a program of blocks: functions of `blocks/` that each write one small piece, such as a sieve, an
-account, a state machine or a few random statements, with random structure, names and data. A block may use variables
-that earlier blocks left. Programs need no import, read nothing, end without an error and print the same under every
-implementation of Python: loops are bounded, recursion goes down from a small number, no name is bound to a set, and the
-text of an exception that Python raises is never printed.
+`generate` composes a program of blocks. Each block, a function in `blocks/`, writes one small piece, such as a sieve,
+an account, a state machine or a few random statements, with random structure, names and data. A block may use variables
+of earlier blocks. Programs need no import, read no input, end without an error and print the same output under every
+implementation of Python: loops are bounded, recursion counts down from a small number, no name is bound to a set, and
+the text of an exception that Python raises is never printed.
 
-What 300 programs of each level measure on average (`measures.py`), and the kinds of block that join at a level:
+The means of 300 programs of each level (`measures.py`), and the kinds of blocks that are new at the level:
 
-| level | lines | characters | steps | output lines | output characters | live names | joins |
+| level | lines | characters | steps | output lines | output characters | live names | new |
 | --- | --- | --- | --- | --- | --- | --- | --- |
 | 1 | 3 | 29 | 3 | 1.0 | 4 | 2.4 | assignments, one print |
 | 2 | 6 | 104 | 9 | 1.6 | 10 | 2.8 | branches, loops, strings |
@@ -21,8 +21,8 @@ What 300 programs of each level measure on average (`measures.py`), and the kind
 | 9 | 64 | 1815 | 304 | 15.6 | 205 | 15.3 | mixins, send(), automata, calculators |
 | 10 | 81 | 2324 | 380 | 20.5 | 285 | 18.6 | longer programs and loops |
 
-A step is one executed line. Live names are the greatest number of names bound at one moment in the module and the
-function that runs.
+A step is one executed line. Live names are the largest number of names that are bound at the same time in the module
+and the running function.
 """
 
 from veritas_rl.envs.trace.programs.canonical import canonical

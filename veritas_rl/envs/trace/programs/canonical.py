@@ -1,8 +1,8 @@
-"""A form of a program that is equal for programs which differ only in names, comments and layout.
+"""The canonical form of a program. It is equal for programs that differ only in names, comments and layout.
 
-Names are resolved as Python resolves them, scope by scope, and each binding is numbered where it first occurs. What the
-program does not define keeps its name: built-ins, attributes of built-in types, imported modules and what is imported
-from them. Strings keep their content.
+Names are resolved by Python's scoping rules, and bindings are numbered in order of their first occurrence. Names that
+the program does not define are kept: built-ins, attributes of built-in types, and imported modules and members. Strings
+are not changed.
 """
 
 import ast
@@ -22,20 +22,20 @@ _BUILTIN_ATTRIBUTES = frozenset(
 def canonical(source: str) -> str:
     """The canonical form of a program.
 
-    Two programs have the same form if one becomes the other by a consistent renaming of variables, functions,
-    parameters, classes and attributes that it defines, and by changes of comments, blank lines and layout. An attribute
-    that has the name of an attribute of a built-in type, such as `append`, keeps its name, because the type of the
-    object before the dot is not known; so does a name with two underscores on both sides.
+    Two programs have the same form if they differ only in comments, blank lines, layout, and a consistent renaming of
+    the variables, functions, parameters, classes and attributes that they define. Two kinds of names are not renamed:
+    attributes named like an attribute of a built-in type, such as `append`, because the type of the object before the
+    dot is unknown; and names with two underscores on both sides.
 
     Args:
         source: The text of the program.
 
     Returns:
-        A text that is meant to be compared or hashed, not to be run.
+        A text for comparing and hashing, which is not Python.
 
     Raises:
         SyntaxError: `source` is not Python.
-        ValueError: `source` holds a null byte.
+        ValueError: `source` contains a null byte.
         RecursionError: `source` nests too deeply.
     """
     tree = parse(source)
@@ -53,7 +53,7 @@ class _Form:
         self._numbers: dict[tuple[object, str], int] = {}
 
     def _number(self, owner: object, name: str) -> str:
-        """The number of a binding, `owner` being its scope or the name of a table of names."""
+        """The number of a name; `owner` is the scope of its binding, or the name of a separate table."""
         return str(self._numbers.setdefault((owner, name), len(self._numbers)))
 
     def _name(self, name: str, scope: Scope) -> str:
@@ -68,7 +68,7 @@ class _Form:
         return "." + self._number("attribute", name)
 
     def _keyword(self, call: ast.Call, name: str, scope: Scope) -> str:
-        """A text for a keyword of a call that stays the same when the parameter is renamed."""
+        """The form of a keyword in a call, independent of the parameter's name."""
         match call.func:
             case ast.Name(id=function):
                 owner = scope.find(function)
@@ -87,7 +87,7 @@ class _Form:
         return "=" + self._number("keyword", name) if not candidates and name in self.survey.parameters else name
 
     def _place(self, node: ast.AST, name: str, scope: Scope, depth: int = 0) -> str:
-        """Which parameter of a function, or field of a class, a keyword names; empty if none."""
+        """The form of the parameter of a function, or field of a class, that a keyword names; "" for none."""
         if isinstance(node, FUNCTIONS):
             arguments = (*node.args.args, *node.args.kwonlyargs)
             return next((f"#{place}" for place, argument in enumerate(arguments) if argument.arg == name), "")
@@ -106,13 +106,13 @@ class _Form:
         return ""
 
     def emit_all(self, nodes: list[ast.stmt], scope: Scope) -> None:
-        """Append the forms of statements, one a line."""
+        """Append the forms of statements, each on its own line."""
         for node in nodes:
             self._emit(node, scope)
             self.pieces.append("\n")
 
     def _emit(self, node: ast.AST, scope: Scope) -> None:
-        """Append the form of a node: its kind, its names and values, and the forms of its parts in brackets."""
+        """Append the form of a node: its kind, and its names, values and parts in parentheses."""
         kind = type(node)
         write = _WRITERS.get(kind)
         if write is not None:
@@ -169,7 +169,7 @@ class _Form:
             self.pieces.append(repr(value))
 
     def _emit_scope(self, node: ast.AST, scope: Scope, inner: Scope) -> None:
-        """Append what a function, a class or a comprehension consists of; see `children` for what is where."""
+        """Append the parts of a function, a class or a comprehension, each in its scope; see `children`."""
         add = self.pieces.append
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             add(f" {self._name(node.name, scope)} {len(node.decorator_list)}")
@@ -210,7 +210,7 @@ _WRITERS: dict[type, Callable[[_Form, Any, Scope], None]] = {
     ast.Import: _Form._emit_import,
     ast.ImportFrom: _Form._emit_import,
 }
-"""Kinds of nodes that have a form of their own."""
+"""The kinds of nodes with a special form, and the functions that write it."""
 
 
 def _reserved(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""A program in the making: its random choices, its names, its variables and its text so far."""
+"""A program under construction: its random choices, its names, its variables and its text so far."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ class Variable:
         name: The name.
         kind: "int", "str", "ints" (a list of integers), "words" (a list of strings) or "counts" (a dict from strings
             to integers).
-        least: For a string or a container, a length that it surely has.
-        small: Whether the integer, or every integer inside, stays small, so that products of it stay printable. For
-            "words", whether every string inside has at least two characters.
-        keys: For "counts", keys that are surely there.
+        least: For a string or a container, its guaranteed minimum length.
+        small: Whether the integer, or every integer in the container, is always small, so that its products are short.
+            For "words", whether every string has at least two characters.
+        keys: For "counts", guaranteed keys.
     """
 
     name: str
@@ -36,16 +36,17 @@ class Variable:
 
 
 class Scope:
-    """One scope of the program: where its statements go and which variables they may use.
+    """One scope of the program: the text of its statements, and the variables that they may use.
 
     Attributes:
-        writer: Where lines go.
-        names: Chooser of names in this scope.
-        variables: What statements may use here.
-        locked: Names of variables that must not grow, shrink or be assigned: a loop runs over them or counts with them.
-        times: How often the current place runs, at most.
-        loops: Number of loops around the current place.
-        nested: Number of compound statements around the current place.
+        writer: Receives the lines of the scope.
+        names: Chooses the names of the scope.
+        variables: The variables that statements may use.
+        locked: Names of variables that must be neither assigned nor resized, because a loop iterates over them or
+            counts with them.
+        times: An estimate of how many times the current place is executed.
+        loops: The number of loops around the current place.
+        nested: The number of compound statements around the current place.
     """
 
     def __init__(self, names: Names, writer: Writer) -> None:
@@ -58,29 +59,29 @@ class Scope:
         self.nested = 0
 
     def of(self, kind: str, least: int = 0) -> list[Variable]:
-        """The variables of a kind that surely have a length of at least `least`."""
+        """The variables of a kind with a guaranteed length of at least `least`."""
         return [v for v in self.variables if v.kind == kind and v.least >= least]
 
     def changeable(self, kind: str, least: int = 0) -> list[Variable]:
-        """Those of `of(kind, least)` that may change here."""
+        """The variables of `of(kind, least)` that statements may change."""
         return [v for v in self.variables if v.kind == kind and v.least >= least and v.name not in self.locked]
 
 
 class Draft:
-    """A program in the making.
+    """A program under construction.
 
-    A block writes definitions with `define` and statements of the program's main part into `body.writer`.
+    A block writes definitions with `define`, and statements of the main part into `body.writer`.
 
     Args:
-        random: Source of randomness, and the only one.
-        level: Difficulty, 1 to 10.
+        random: The random generator, the only source of randomness.
+        level: The difficulty, 1 to 10.
 
     Attributes:
         limits: The sizes that the level allows.
         body: The scope of the program's main part.
-        definitions: What the current block defined, each a writer.
+        definitions: The definitions of the current block, a writer for each.
         opaque: See `Program.opaque`.
-        printed: Number of lines that may still be printed.
+        printed: The number of lines that may still be printed; negative if the limit is exceeded.
     """
 
     def __init__(self, random: Random, level: int) -> None:
@@ -100,11 +101,11 @@ class Draft:
         return self.random.random() < probability
 
     def pick(self, *options: T) -> T:
-        """One of the arguments, each as likely."""
+        """One of the arguments, with equal probabilities."""
         return options[int(self.random.random() * len(options))]
 
     def choose(self, options: Sequence[T]) -> T:
-        """One of a sequence, each as likely."""
+        """One member of a sequence, with equal probabilities."""
         return options[int(self.random.random() * len(options))]
 
     def maybe(self, text: str, probability: float = 0.5) -> str:
@@ -112,11 +113,11 @@ class Draft:
         return text if self.random.random() < probability else ""
 
     def between(self, low: int, high: int) -> int:
-        """An integer from `low` to `high`, both included."""
+        """An integer from `low` to `high` inclusive."""
         return low + int(self.random.random() * (high - low + 1))
 
     def sample(self, options: Sequence[T], count: int) -> list[T]:
-        """`count` different members of a sequence, or all in a random order."""
+        """`count` different members of a sequence in random order; all of them if there are fewer."""
         return self.random.sample(options, min(count, len(options)))
 
     def shuffled(self, *options: T) -> list[T]:
@@ -124,7 +125,7 @@ class Draft:
         return self.random.sample(options, len(options))
 
     def literal(self) -> int:
-        """An integer for an expression, from 1 to the level's largest."""
+        """An integer for an expression, from 1 to the level's largest literal."""
         return self.between(1, self.limits.literal)
 
     def turns(self) -> int:
@@ -136,7 +137,7 @@ class Draft:
         return self.between(*self.limits.size)
 
     def ints(self, count: int | None = None, low: int = 0, high: int | None = None) -> list[int]:
-        """Integers for a list literal, between `low` and `high` (the level's largest literal)."""
+        """Integers for a list literal, from `low` to `high`, by default the level's largest literal."""
         high = self.limits.literal if high is None else high
         return [self.between(low, high) for _ in range(count or self.size())]
 
@@ -155,34 +156,34 @@ class Draft:
     # Text.
 
     def local(self, *used: str) -> Names:
-        """A chooser of names for the inside of a function or a class, which never gives the names `used`."""
+        """A chooser of names inside a function or a class, which never chooses the names `used`."""
         return Names(self.random, frozenset(used))
 
     def define(self) -> Writer:
-        """A writer for one top-level definition, which stands before the block's statements."""
+        """A writer for one top-level definition, which is placed before the block's statements."""
         writer = Writer()
         self.definitions.append(writer)
         return writer
 
     def afford(self, lines: int = 1) -> bool:
-        """Whether that many more printed lines are wanted; if so, they count as printed."""
+        """Whether the program may print this many more lines; if so, they are counted as printed."""
         if self.printed < lines:
             return False
         self.printed -= lines
         return True
 
     def label(self) -> str:
-        """A word to print beside a value."""
+        """A word to print in front of a value."""
         return self.pick(
             "total", "result", "value", "answer", "got", "now", "end", "sum", "left", "out", "n", "ok", "->"
         )
 
     def shown(self, expression: str, label: str = "") -> str:
-        """A print statement of an expression, in one of the usual styles.
+        """A print statement of an expression in a random style, with or without a label.
 
         Args:
             expression: A Python expression.
-            label: A word to print before it; chosen if empty.
+            label: The word to print before the expression; random if empty.
         """
         style = self.random.random()
         if style < 0.35:
@@ -213,7 +214,7 @@ class Draft:
         return self.choose(known).name if known and self.chance(0.4) else str(self.literal())
 
     def numbers(self, least: int = 3) -> str:
-        """The name of a list of small integers with at least `least` members; assigned first if need be."""
+        """The name of a list of at least `least` small integers, which may be a new variable."""
         known = [v for v in self.body.of("ints", least) if v.small]
         if known and self.chance(0.6):
             return self.choose(known).name
@@ -224,7 +225,7 @@ class Draft:
         return name
 
     def texts(self, least: int = 3) -> str:
-        """The name of a list of words with at least `least` members; assigned first if need be."""
+        """The name of a list of at least `least` words, which may be a new variable."""
         known = self.body.of("words", least)
         if known and self.chance(0.6):
             return self.choose(known).name
@@ -235,7 +236,7 @@ class Draft:
         return name
 
     def text(self, least: int = 3) -> str:
-        """The name of a string of at least `least` characters; assigned first if need be."""
+        """The name of a string of at least `least` characters, which may be a new variable."""
         known = self.body.of("str", least)
         if known and self.chance(0.5):
             return self.choose(known).name
@@ -250,12 +251,12 @@ class Draft:
         return " ".join(self.words(self.between(1, 2 if self.level < 6 else 4)))
 
     def letters(self, count: int) -> str:
-        """Random small letters, with repetitions."""
+        """Random lowercase letters, with repetitions."""
         pool = self.sample(LETTERS, max(2, count // 2))
         return "".join(self.choose(pool) for _ in range(count))
 
     def keep(self, name: str, kind: str, least: int = 0, small: bool = True, keys: tuple[str, ...] = ()) -> str:
-        """Let later blocks use a variable of the main part; its name is returned."""
+        """Let later blocks use a variable of the main part; return its name."""
         self.body.variables.append(Variable(name, kind, least, small, keys))
         return name
 

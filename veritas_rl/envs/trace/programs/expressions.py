@@ -1,6 +1,6 @@
-"""Random expressions that can neither fail nor grow without bound.
+"""Random expressions that never raise an error and have bounded values.
 
-A divisor is always a positive literal, and every factor of a product is small.
+Every divisor is a positive literal, and every factor of a product is small.
 """
 
 from collections.abc import Sequence
@@ -8,16 +8,17 @@ from collections.abc import Sequence
 from veritas_rl.envs.trace.programs.draft import Draft, Scope, Variable
 
 _SUM, _PRODUCT, _ATOM = range(3)
-"""How tightly the outermost operator of an expression binds."""
+"""The rank of an expression's outermost operator; a higher rank binds tighter."""
 
 
 def number(draft: Draft, atoms: Sequence[str], depth: int = 2) -> str:
     """An integer expression.
 
     Args:
-        draft: The program in the making.
-        atoms: Names of small integers, or other tightly bound integer expressions, that it may use.
-        depth: How deep operators nest.
+        draft: The program under construction.
+        atoms: The operands that the expression may use: names of small integers, or integer expressions that need no
+            parentheses.
+        depth: The maximum depth of nested operators.
     """
     text = _number(draft, atoms, depth)[0]
     if atoms and not any(atom in text for atom in atoms):
@@ -70,7 +71,7 @@ def condition(draft: Draft, atoms: Sequence[str], depth: int = 1) -> str:
 
 
 def small_atoms(draft: Draft, scope: Scope) -> list[str]:
-    """Names of the scope's small integers, else small remainders of its other integers."""
+    """Names of the scope's small integers. If there are none, remainders of its other integers."""
     names = [v.name for v in scope.variables if v.kind == "int" and v.small]
     if names:
         return names[-6:]
@@ -78,7 +79,7 @@ def small_atoms(draft: Draft, scope: Scope) -> list[str]:
 
 
 def of_text(draft: Draft, text: Variable) -> str:
-    """A string made from a string variable."""
+    """A string expression of a string variable."""
     name = text.name
     roll = draft.random.random()
     if roll < 0.3:
@@ -101,7 +102,7 @@ def of_text(draft: Draft, text: Variable) -> str:
 
 
 def number_of_text(draft: Draft, text: Variable) -> str:
-    """An integer made from a string variable."""
+    """An integer expression of a string variable."""
     name = text.name
     options = [
         f"len({name})",
@@ -114,7 +115,7 @@ def number_of_text(draft: Draft, text: Variable) -> str:
 
 
 def number_of_list(draft: Draft, values: Variable) -> str:
-    """An integer made from a list of integers."""
+    """An integer expression of a list of integers."""
     name = values.name
     options = [f"sum({name})", f"len({name})", f"{name}.count({draft.literal()})"]
     if values.least:
@@ -131,12 +132,12 @@ def number_of_list(draft: Draft, values: Variable) -> str:
 
 
 def of_list(draft: Draft, values: Variable, item: str) -> tuple[str, int]:
-    """A list of integers made from another, and a length that it surely has.
+    """An expression for a list of integers made from another list, and its guaranteed minimum length.
 
     Args:
-        draft: The program in the making.
-        values: The list.
-        item: A free name for a comprehension's variable.
+        draft: The program under construction.
+        values: The other list.
+        item: An unused name for the variable of a comprehension.
     """
     name, least = values.name, values.least
     atoms = [item if values.small else f"({item} % {draft.between(5, 12)})"]

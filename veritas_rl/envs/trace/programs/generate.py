@@ -1,4 +1,4 @@
-"""Generates programs: picks blocks until a program of a level is long enough, and puts their text together."""
+"""Generates programs: adds random blocks until the program is long enough for its level, and joins their texts."""
 
 from itertools import accumulate
 from random import Random
@@ -12,19 +12,19 @@ from veritas_rl.envs.trace.programs.program import Program
 from veritas_rl.envs.trace.programs.writer import Writer
 
 _HOME = 2
-"""Blocks that occur from this many levels below a program's level on are the likeliest."""
+"""Blocks whose own level is at most this far below the program's level are more likely than easier blocks."""
 
 
 def generate(random: Random, level: int) -> Program:
     """Generate a program that ends without an error and prints something.
 
     Args:
-        random: Source of randomness, and the only one: the same state gives the same program in any process.
-        level: Difficulty, 1 to 10.
+        random: The only source of randomness; the same state gives the same program in every process.
+        level: The difficulty, 1 to 10.
 
     Returns:
-        The program. It needs no import, reads nothing, and prints the same under every implementation of Python 3.11
-        or later.
+        The program. It needs no import, reads no input, and prints the same output under every implementation of Python
+        3.11 or later.
 
     Raises:
         ValueError: There is no such level.
@@ -43,7 +43,7 @@ def generate(random: Random, level: int) -> Program:
 
 
 def _parts(draft: Draft) -> list[tuple[list[Writer], Writer]]:
-    """Definitions and main lines of each block, until the program is long enough."""
+    """The definitions and the main statements of each block, in order."""
     parts: list[tuple[list[Writer], Writer]] = []
     goal, lines = draft.between(*draft.limits.lines), 0
     comments = draft.level > 3 and draft.chance(0.3)
@@ -72,7 +72,7 @@ _CUMULATED = {level: list(accumulate(weights)) for level, weights in _WEIGHTS.it
 
 
 def _choose(draft: Draft, room: int, used: set[str]) -> Block:
-    """A block that fits into `room` lines, preferably one that the program does not have yet."""
+    """A random block that fits into `room` lines and is not `used`; the block `steps` if none is found quickly."""
     allowed, cumulated = _ALLOWED[draft.level], _CUMULATED[draft.level]
     for _ in range(12):
         block = draft.random.choices(allowed, cum_weights=cumulated)[0]
@@ -82,7 +82,10 @@ def _choose(draft: Draft, room: int, used: set[str]) -> Block:
 
 
 def _assembled(draft: Draft, parts: list[tuple[list[Writer], Writer]]) -> str:
-    """The program's text, in one of three layouts."""
+    """The program's text in one of three layouts.
+
+    Definitions are before the statements of each block, or before all statements, or the statements are in `main`.
+    """
     layout = draft.random.random() if draft.level > 3 else 0.0
     gap = [""] if draft.level < 6 or draft.chance(0.5) else ["", ""]
     between = [""] if draft.level > 5 or (draft.level > 3 and draft.chance(0.5)) else []

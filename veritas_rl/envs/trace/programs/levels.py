@@ -1,4 +1,4 @@
-"""What each level allows: how long a program is, how often its loops run, how much it prints."""
+"""The limits of each level: the length of programs, the iterations of loops, the amount of output."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ class Limits:
 
     Attributes:
         level: The level, 1 to 10.
-        lines: Least and greatest number of lines that the generator aims at, blank lines not counted.
-        turns: Least and greatest number of iterations of a loop.
-        size: Least and greatest length of a container written as a literal.
-        literal: Largest integer literal in expressions.
-        depth: How deep statements nest.
-        printed: Number of lines that the program may print, roughly.
+        lines: The range of the number of lines that the generator aims at, without blank lines.
+        turns: The range of the number of iterations of a loop.
+        size: The range of the length of a container literal.
+        literal: The largest integer literal in expressions.
+        depth: The maximum depth of nested statements.
+        printed: The approximate number of lines that the program may print.
     """
 
     level: int

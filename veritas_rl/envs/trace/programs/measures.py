@@ -1,10 +1,10 @@
-"""Measures how hard a program is: its length, the steps it takes, its output and the names it keeps alive.
+"""Measures the difficulty of a program: its length, its executed lines, its output and its live names.
 
     python -m veritas_rl.envs.trace.programs.measures --programs 300
 
 prints the means of each level as a table. The numbers are the same on any machine.
 
-The program is executed in this process, so it must be one that `generate` made.
+The program is executed in this process, so it must be a program of `generate`.
 """
 
 import argparse
@@ -27,16 +27,15 @@ _FILE = "<measured>"
 
 @dataclass(frozen=True)
 class Measures:
-    """How hard a program is.
+    """The difficulty of a program.
 
     Attributes:
-        lines: Lines of source that are not blank.
-        characters: Characters of source.
-        steps: Lines that were executed, repetitions counted.
-        output_lines: Lines that were printed.
-        output_characters: Characters that were printed.
-        live_names: The greatest number of names that were bound at one moment in the module and in the function that
-            ran.
+        lines: The number of lines of the source that are not blank.
+        characters: The number of characters of the source.
+        steps: The number of executed lines, with repetitions.
+        output_lines: The number of printed lines.
+        output_characters: The number of printed characters.
+        live_names: The largest number of names that were bound at the same time in the module and the running function.
     """
 
     lines: int
@@ -51,7 +50,7 @@ def measure(program: Program) -> Measures:
     """Run a generated program and measure it.
 
     Args:
-        program: A program that `generate` made. Anything else must not be run here.
+        program: A program of `generate`. Other programs must not be run without a sandbox.
     """
     code = compile(program.source, _FILE, "exec")
     counter = _Counter(code)
@@ -75,7 +74,7 @@ def measure(program: Program) -> Measures:
 
 
 class _Counter:
-    """Counts the executed lines of a program and the names that live at each."""
+    """Counts the executed lines of a program and the names that are bound at each."""
 
     def __init__(self, code: CodeType) -> None:
         self.module: dict[str, Any] = {"__name__": "__main__", "__builtins__": __builtins__}
@@ -85,7 +84,7 @@ class _Counter:
         self._code = code
 
     def called(self, frame: FrameType, event: str, _: Any) -> Any:
-        """Follow the program's own frames."""
+        """The global trace function: trace only frames of the program."""
         return self._line if frame.f_code.co_filename == self._code.co_filename else None
 
     def _line(self, frame: FrameType, event: str, _: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Names that a person might give: pools by role, and a chooser that gives each name once in a scope.
+"""Natural names for generated programs: pools by role, and a chooser that gives each name once in a scope.
 
-The pools of variables, functions, classes and attributes are disjoint where a clash would change a program's meaning: a
-variable never hides a function, and no attribute has the name of an attribute of a built-in type.
+The pools of variables, functions, classes and attributes are disjoint where a shared name would change a program's
+meaning: a variable never hides a function, and no attribute has the name of an attribute of a built-in type.
 """
 
 from random import Random
@@ -49,11 +49,11 @@ POOLS = {role: tuple(dict.fromkeys(text.split())) for role, text in _POOLS.items
 
 
 class Names:
-    """Gives names of one scope, each once.
+    """Chooses different names for one scope.
 
     Args:
-        random: Source of randomness.
-        used: Names that must not be given.
+        random: The random generator.
+        used: Names that must not be chosen.
     """
 
     def __init__(self, random: Random, used: frozenset[str] = frozenset()) -> None:
@@ -61,7 +61,7 @@ class Names:
         self._used = set(used)
 
     def one(self, role: str) -> str:
-        """A name that this scope does not have yet.
+        """A name that is not yet used in this scope.
 
         Args:
             role: A key of `POOLS`.
@@ -78,7 +78,7 @@ class Names:
         return name
 
     def some(self, *roles: str) -> list[str]:
-        """One new name for each role."""
+        """One unused name for each role."""
         return [self.one(role) for role in roles]
 
     def _numbered(self, pool: tuple[str, ...]) -> str:

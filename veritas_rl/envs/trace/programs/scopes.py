@@ -1,4 +1,4 @@
-"""The scopes of a program: which binding each name refers to, as Python resolves it."""
+"""The scopes of a program, which resolve each name to its binding by Python's rules."""
 
 import ast
 from collections.abc import Callable, Iterator
@@ -16,10 +16,10 @@ class Scope:
 
     Attributes:
         kind: "module", "class", "function" or "comprehension".
-        parent: The scope around it; None for a module.
-        bound: Names that are bound here.
-        declared_global: Names that a `global` statement hands to the module.
-        declared_nonlocal: Names that a `nonlocal` statement hands to a function around it.
+        parent: The enclosing scope; None for a module.
+        bound: Names that are bound in this scope.
+        declared_global: Names that a `global` statement declares as names of the module.
+        declared_nonlocal: Names that a `nonlocal` statement declares as names of an enclosing function.
     """
 
     def __init__(self, kind: str, parent: "Scope | None") -> None:
@@ -35,7 +35,7 @@ class Scope:
         return self if self.parent is None else self.parent.module
 
     def find(self, name: str) -> "Scope | None":
-        """The scope whose binding `name` refers to here; None for a built-in or an undefined name."""
+        """The scope that binds `name` as seen from this scope; None for a built-in or an undefined name."""
         scope: Scope | None = self
         while scope is not None and name not in scope.declared_global:
             reachable = scope is self or scope.kind != "class"
@@ -46,7 +46,7 @@ class Scope:
 
 
 class Survey:
-    """What a program defines.
+    """The definitions of a program.
 
     Args:
         tree: The parsed program.
@@ -55,8 +55,8 @@ class Survey:
         scopes: The scope that a module, class, function or comprehension opens.
         attributes: Names of attributes and methods that the program defines.
         parameters: Names of all parameters.
-        callables: The functions and classes that a name of a scope is bound to by `def` or `class`.
-        methods: The functions of that name in any class.
+        callables: For a scope and a name, the functions and classes that `def` and `class` bind to it.
+        methods: For a name, the definitions with this name in the bodies of all classes.
     """
 
     def __init__(self, tree: ast.Module) -> None:
@@ -81,7 +81,7 @@ class Survey:
         binds = _BINDS.get(type(node))
         if binds is not None:
             binds(self, node, scope)
-        if isinstance(node, ast.NamedExpr):  # its target is bound already, maybe in another scope
+        if isinstance(node, ast.NamedExpr):  # its target is already bound, possibly in another scope
             self._visit(node.value, scope)
             return
         if type(node) not in _OPENS:
@@ -120,7 +120,7 @@ class Survey:
             self._bind(node.rest, scope)
 
     def _bind_walrus(self, node: ast.NamedExpr, scope: Scope) -> None:
-        """Bind the target outside of the comprehensions around it."""
+        """Bind the target outside the enclosing comprehensions."""
         outer = scope
         while outer.kind == "comprehension" and outer.parent is not None:
             outer = outer.parent
@@ -133,7 +133,7 @@ class Survey:
             self.methods.setdefault(node.name, []).append(node)
 
     def _open(self, node: ast.AST, scope: Scope) -> Scope:
-        """The scope that a node opens, else the scope around it."""
+        """The scope that a node opens; the enclosing scope if it opens none."""
         if isinstance(node, ast.ClassDef):
             inner = Scope("class", scope)
         elif isinstance(node, FUNCTIONS):
@@ -165,11 +165,11 @@ _BINDS: dict[type, Callable[[Survey, Any, Scope], None]] = {
     ast.AsyncFunctionDef: Survey._bind_definition,
     ast.ClassDef: Survey._bind_definition,
 }
-"""What each kind of node binds."""
+"""For each kind of node that binds names, the function that records them."""
 
 
 def parameters(arguments: ast.arguments) -> Iterator[ast.arg]:
-    """All parameters of a function, `*` and `**` ones included."""
+    """All parameters of a function, including `*` and `**`."""
     yield from (*arguments.posonlyargs, *arguments.args)
     if arguments.vararg:
         yield arguments.vararg
@@ -179,10 +179,10 @@ def parameters(arguments: ast.arguments) -> Iterator[ast.arg]:
 
 
 def children(node: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
-    """The nodes below a node, each with whether it is evaluated in the scope that the node opens.
+    """The child nodes of a node, each with whether it is evaluated in the scope that the node opens.
 
-    Defaults, annotations, decorators, base classes and the first iterable of a comprehension are evaluated outside. The
-    `arguments` of a function are replaced by their defaults and annotations. What binds no name is left out.
+    Defaults, annotations, decorators, base classes and the first iterable of a comprehension are evaluated outside the
+    scope. The `arguments` of a function are replaced by their defaults and annotations.
     """
     if isinstance(node, FUNCTIONS):
         yield from ((child, False) for child in _evaluated_at_definition(node))

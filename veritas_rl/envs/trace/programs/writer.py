@@ -4,7 +4,7 @@ from types import TracebackType
 
 
 class Writer:
-    """Lines of source text at a current depth of indentation.
+    """Lines of source text, with a current indentation.
 
     Attributes:
         lines: The finished lines, without line ends.
@@ -15,16 +15,16 @@ class Writer:
         self._indent = ""
 
     def add(self, *lines: str) -> None:
-        """Append lines at the current depth.
+        """Append lines at the current indentation.
 
         Args:
-            lines: Lines without line ends; leading spaces come on top of the current depth. An empty line is skipped,
-                so that an optional line can be given as "".
+            lines: Lines without line ends; leading spaces are added to the current indentation. Empty lines are
+                skipped, so "" can replace an optional line.
         """
         self.lines.extend(self._indent + line for line in lines if line)
 
     def block(self, header: str) -> "_Block":
-        """Append `header` and indent what is added inside the `with` statement that this opens."""
+        """Append `header`, and return a context manager that indents the lines added within it."""
         self.add(header)
         return _Block(self)
 

@@ -1,7 +1,7 @@
 """Runs untrusted Python programs in a process without network or files, with limits on all resources.
 
-`client.Sandbox` is what callers use. It starts a small clean interpreter (`inside`), which walls itself in once and
-forks a process for each program. `outcomes` says how a run ended, `layers` which walls hold on this machine.
+Callers use `client.Sandbox`. It starts a small clean interpreter (`inside`), which confines itself once and forks a
+process for each program. `outcomes` defines the result of a run. `layers` lists the active layers on this machine.
 """
 
 from veritas_rl.envs.trace.sandbox.client import Sandbox, SandboxError

@@ -1,4 +1,4 @@
-"""Prints which layers of the sandbox hold on this machine: `python -m veritas_rl.envs.trace.sandbox`."""
+"""Prints the layers of the sandbox and whether each is active: `python -m veritas_rl.envs.trace.sandbox`."""
 
 from veritas_rl.envs.trace.sandbox.layers import layers
 

@@ -18,7 +18,7 @@ from veritas_rl.envs.trace.sandbox.outcomes import Limits, Outcome, Status
 
 _START_SECONDS = 60.0
 _GRACE_SECONDS = 15.0
-"""How much longer than a program's wall time a server may take to answer, on a busy machine."""
+"""The extra time for a server's answer on a busy machine, in addition to the program's wall time."""
 
 _BOOT = "import sys; sys.path[0] = sys.argv[1]; from inside import server; server.main(int(sys.argv[2]))"
 
@@ -28,21 +28,21 @@ class SandboxError(RuntimeError):
 
 
 class _Gone(Exception):
-    """The server ended, or gives no answer."""
+    """The server ended or did not answer in time."""
 
 
 class Sandbox:
-    """One sandboxed server, started when it is first needed, and again when it died.
+    """A sandboxed server. It starts at the first request and is restarted if it has ended.
 
-    Threads may share it: they take turns. After a fork, the child gets a server of its own.
+    Threads may share a sandbox; their requests run one at a time. After a fork, the child starts its own server.
     """
 
     def __init__(self, limits: Limits | None = None, variant: int = 0, optimize: bool = False) -> None:
-        """Make a client; no process is started yet.
+        """Make a client without starting a process.
 
         Args:
-            limits: What each program may use.
-            variant: Which of the worlds that differ in hash seed, addresses, clock and process ids.
+            limits: The limits of each program.
+            variant: The number of the variant. Variants differ in hash seed, addresses, clock and process ids.
             optimize: Whether programs run as under `python -O`, without assertions.
         """
         self.limits = limits or Limits()
@@ -65,13 +65,13 @@ class Sandbox:
 
         Args:
             source: The program's text.
-            stdin: What it reads from standard input.
+            stdin: The text of its standard input.
 
         Returns:
-            Its whole output, or why there is none.
+            The complete output, or the reason why there is none.
 
         Raises:
-            SandboxError: If no server starts.
+            SandboxError: No server starts.
         """
         try:
             program, given = source.encode(), stdin.encode()
@@ -82,7 +82,7 @@ class Sandbox:
                 Status.SYNTAX, detail=f"the program has {len(program)} bytes, more than {self.limits.source}"
             )
         limits = self.limits
-        # An empty text is the request for the layers.
+        # An empty source would request the layers.
         request = protocol.Request(program or b"\n", given, limits.cpu, limits.wall, limits.memory, limits.output)
         with self._lock:
             for _ in range(2):
@@ -102,7 +102,7 @@ class Sandbox:
             return Outcome(Status.ENCODING, detail="the output is not UTF-8")
 
     def held_layers(self) -> dict[str, int]:
-        """Which layers hold, tried out in the server: a number above 0 each, Landlock's version among them."""
+        """The active layers, as tested in the server, by name. The value is 1, or for Landlock its version."""
         with self._lock:
             try:
                 answer = self._ask(protocol.Request(b"", b"", 1, _START_SECONDS, 0, 0))
@@ -113,17 +113,17 @@ class Sandbox:
         return {name: int(version or 1) for name, _, version in held}
 
     def close(self) -> None:
-        """End the server. The next `run` starts another."""
+        """End the server. The next `run` starts a new one."""
         with self._lock:
             self._stop()
 
     def _forget(self) -> None:
-        """In a process that was forked: let go of the server, which is the parent's, and of a lock held there."""
+        """In a forked child, release the parent's server and replace the lock, which the parent may have locked."""
         self._lock = threading.Lock()
         process, self._process = self._process, None
         if process is not None:
             _close_streams(process)
-            process.returncode = 0  # not a child of this process, so there is nothing to wait for
+            process.returncode = 0  # not a child of this process, so Popen must not wait for it
 
     def _ask(self, request: protocol.Request) -> protocol.Answer:
         if self._process is None:
@@ -217,7 +217,7 @@ _sandboxes: weakref.WeakSet[Sandbox] = weakref.WeakSet()
 
 @atexit.register
 def _kill_all() -> None:
-    """End all servers without their locks: a thread may wait for a program that runs for long."""
+    """End all servers without their locks, because a thread may hold a lock during a long run."""
     for sandbox in list(_sandboxes):
         process = sandbox._process
         if process is not None:

@@ -1,4 +1,4 @@
-"""Says which layers of the sandbox hold on this machine."""
+"""Describes the layers of the sandbox that are active on this machine."""
 
 from veritas_rl.envs.trace.sandbox.client import Sandbox
 
@@ -43,10 +43,10 @@ _SENTENCES = {
 
 
 def layers() -> dict[str, tuple[bool, str]]:
-    """Try the layers of the sandbox on this machine. It starts a server for it, which takes about 0.1 s.
+    """Test the layers of the sandbox on this machine, in a new server that starts in about 0.1 s.
 
     Returns:
-        For each layer, whether it holds, and one sentence on what that means.
+        For each layer, whether it is active, and one sentence about the consequence.
     """
     with Sandbox() as sandbox:
         held = sandbox.held_layers()

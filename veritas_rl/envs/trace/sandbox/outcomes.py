@@ -1,4 +1,4 @@
-"""What a sandboxed program may use, and how its run ended."""
+"""The limits of a sandboxed program, and the outcome of its run."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,26 +7,26 @@ from veritas_rl.errors import UserError
 
 
 class Status(StrEnum):
-    """How a run ended. Only `OK` comes with output."""
+    """The end of a run. Only a run with `OK` has output."""
 
     OK = "ok"
-    """The program ended by itself; its output is whole."""
+    """The program ended by itself; its output is complete."""
     ERROR = "error"
-    """An exception reached the top of the program, or it asked for an exit code other than 0."""
+    """The program raised an uncaught exception, or requested an exit code other than 0."""
     SYNTAX = "syntax"
     """The text is not Python."""
     TIMEOUT = "timeout"
     """The program used up its CPU time or its wall time."""
     MEMORY = "memory"
-    """The program asked for more memory than it may have."""
+    """The program exceeded its memory limit."""
     OUTPUT = "output"
-    """The program printed more than it may."""
+    """The program exceeded its output limit."""
     ENCODING = "encoding"
     """The output is not UTF-8."""
     FORBIDDEN = "forbidden"
-    """The program tried what no program may do: files, network, processes, signals, threads, foreign libraries."""
+    """The program attempted a forbidden operation: files, network, processes, signals, threads, foreign libraries."""
     KILLED = "killed"
-    """The program's process ended before the program did: by a signal, by `os._exit`, or with the whole sandbox."""
+    """The process ended before the program: by a signal, by `os._exit`, or together with the sandbox."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,12 @@ class Outcome:
 
     Attributes:
         status: How the run ended.
-        stdout: All that the program printed if `status` is `OK`, else empty: partial output is never handed out.
-        detail: One line on why the run did not end well, such as `ZeroDivisionError`; empty if it did.
-        busy: Whether a time-out was due to the machine rather than the program: the wall time ran out, and the program
-            had the CPU for less than half of it. Another run may end otherwise.
-        hashes: Whether the program ended well and may make sets or ask for hashes. Dictionaries' views count as such.
+        stdout: The complete output if `status` is `OK`, else empty. Partial output is never returned.
+        detail: The cause of another status in one line, such as `ZeroDivisionError`; empty for `OK`.
+        busy: Whether the machine rather than the program may have caused a timeout: the wall time ran out, and the
+            program used the CPU for less than half of it. Another run may have another status. Also true if the
+            sandbox itself ended twice.
+        hashes: Whether `status` is `OK` and the program may use sets or hashes. Dictionary views count as sets.
     """
 
     status: Status
@@ -51,13 +52,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Limits:
-    """What one program may use.
+    """The limits of one program.
 
     Attributes:
-        cpu: Seconds of CPU time, a whole number, as the kernel counts whole seconds.
-        wall: Seconds from the start to the end.
-        memory: Bytes of address space, the interpreter's own 40 MB included.
-        output: Bytes that the program may print.
+        cpu: Seconds of CPU time; an integer, because the kernel counts whole seconds.
+        wall: Seconds from start to end.
+        memory: Bytes of address space, including about 40 MB of the interpreter itself.
+        output: Bytes of output.
         source: Bytes of the program's text; a longer text is refused as `SYNTAX`.
     """
 

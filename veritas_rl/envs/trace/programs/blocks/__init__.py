@@ -1,7 +1,7 @@
 """The blocks that programs are composed of, one module for each subject.
 
-A block writes definitions and statements of the main part into a draft. It may use variables that earlier blocks left,
-and leaves its own results to later ones. Importing this package fills the table in `registry`.
+A block writes definitions and statements of the main part into a draft. It may use variables of earlier blocks, and
+later blocks may use its variables. The import of this package fills the table in `registry`.
 """
 
 from veritas_rl.envs.trace.programs.blocks import (

@@ -7,7 +7,7 @@ from veritas_rl.envs.trace.programs.writer import Writer
 
 
 def representation(writer: Writer, name: str, *fields: str) -> None:
-    """Write a `__repr__` that shows a class name and some fields, at the current depth."""
+    """Write a `__repr__` that shows a class name and some fields, at the current indentation."""
     shown = ", ".join(f"{{self.{field}!r}}" for field in fields)
     writer.add("def __repr__(self):", f'    return f"{name}({shown})"')
 
@@ -86,7 +86,7 @@ def _method(draft: Draft, writer: Writer, method: str, fields: list[str], atoms:
 
 @block(level=7, lines=22, weight=1.5)
 def account(draft: Draft) -> None:
-    """Accounts that take and give money, refuse some of it and keep a history."""
+    """Accounts with deposits and withdrawals, which may be refused, and a history."""
     name, names = draft.names.one("class"), draft.local()
     owner, balance, history = names.some("attribute", "attribute", "attribute")
     put, take, move = names.some("method", "method", "method")
@@ -148,7 +148,7 @@ def account(draft: Draft) -> None:
 
 @block(level=7, lines=17, weight=1.5)
 def own_container(draft: Draft) -> None:
-    """A stack or a queue with a bound, and special methods of containers."""
+    """A stack or a queue, optionally bounded, with special methods of containers."""
     name, names = draft.names.one("class"), draft.local()
     (stored,) = names.some("attribute")
     put, take = names.some("method", "method")

@@ -7,7 +7,7 @@ from veritas_rl.envs.trace.programs.expressions import condition, number
 
 @block(level=7, lines=9, weight=1.3)
 def counters(draft: Draft) -> None:
-    """A function that makes functions, each with a state of its own."""
+    """A function that makes functions, each with its own state."""
     maker, inner = draft.names.some("function", "function")
     start, step, state = draft.local().some("number", "number", "number")
     takes = draft.chance(0.5)
@@ -32,7 +32,7 @@ def counters(draft: Draft) -> None:
 
 @block(level=7, lines=8)
 def made_functions(draft: Draft) -> None:
-    """Functions made in a loop or composed of others."""
+    """Functions made in a loop, or composed of other functions."""
     compose, first = draft.names.one("function"), draft.names.one("item")
     f, g, x, n = draft.local("out", "value", compose).some("function", "function", "item", "index")
     draft.opaque.update((f, g))
@@ -74,7 +74,7 @@ def made_functions(draft: Draft) -> None:
 
 @block(level=8, lines=12, weight=1.3)
 def decorated(draft: Draft) -> None:
-    """A decorator that logs, counts, repeats, remembers or changes what a function returns."""
+    """A decorator that logs, counts, repeats or caches the calls of a function, or changes its results."""
     decorator, inner, function = draft.names.some("function", "function", "function")
     f, args, out, log = draft.local(inner, function, "wrapped").some("function", "list", "number", "list")
     argument = draft.local().one("number")
@@ -123,7 +123,7 @@ def decorated(draft: Draft) -> None:
 
 @block(level=7, lines=8)
 def shared_by_global(draft: Draft) -> None:
-    """Functions that change a variable of the module."""
+    """Functions that change a global variable of the module."""
     shared, function = draft.names.one("number"), draft.names.one("function")
     log = draft.names.one("list")
     n = draft.local(shared, log).one("number")

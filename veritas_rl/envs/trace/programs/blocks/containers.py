@@ -1,4 +1,4 @@
-"""Small programs on lists, dicts, tuples and sets. A set is never bound to a name, so its order cannot show."""
+"""Small programs on lists, dicts, tuples and sets. No name is bound to a set, so no output shows its order."""
 
 from veritas_rl.envs.trace.programs.blocks.registry import block
 from veritas_rl.envs.trace.programs.draft import Draft, Variable, mapping
@@ -7,7 +7,7 @@ from veritas_rl.envs.trace.programs.expressions import condition, number, of_lis
 
 @block(level=4, lines=6)
 def kept_and_changed(draft: Draft) -> None:
-    """A loop that keeps, changes or drops the members of a list."""
+    """A loop that keeps, changes or drops members of a list."""
     values = draft.numbers()
     out, item = draft.names.some("list", "item")
     draft.add(f"{out} = []", f"for {item} in {values}:")
@@ -25,7 +25,7 @@ def kept_and_changed(draft: Draft) -> None:
 
 @block(level=4, lines=5)
 def comprehensions(draft: Draft) -> None:
-    """Lists, dicts and sets made from a list in one line each."""
+    """List, dict and set comprehensions over a list."""
     values = draft.numbers()
     x, y = draft.names.some("item", "index")
     made = Variable(values, "ints", 3)
@@ -46,7 +46,7 @@ def comprehensions(draft: Draft) -> None:
 
 @block(level=5, lines=9)
 def grid(draft: Draft) -> None:
-    """A matrix is made, and its rows, columns or diagonals are summed, turned or changed."""
+    """A matrix is made, and its rows, columns or diagonal are summed, printed or changed."""
     rows, i, j, row = draft.names.some("list", "index", "index", "item")
     high, wide = draft.between(2, 3 + draft.level // 5), draft.between(2, 3 + draft.level // 5)
     cell = number(draft, [i, j], 2)
@@ -279,7 +279,7 @@ def merged_lists(draft: Draft) -> None:
 
 @block(level=6, lines=9)
 def stock_list(draft: Draft) -> None:
-    """A dict of amounts that orders change."""
+    """A dict of amounts, which a list of orders changes."""
     stock, key, change = draft.names.some("dict", "text", "item")
     words = draft.words()
     orders = [
@@ -327,7 +327,7 @@ def a_line_of_people(draft: Draft) -> None:
 
 @block(level=6, lines=7)
 def removals(draft: Draft) -> None:
-    """Members of a list are deleted by index, slice or value, and duplicates dropped."""
+    """Members of a list are deleted by index, slice or value, and duplicates are dropped."""
     xs, x, out = draft.names.some("list", "item", "list")
     values = draft.ints(draft.size() + 3, 0, 9)
     draft.add(f"{xs} = {values}")

@@ -1,4 +1,4 @@
-"""Exceptions: raised, caught, passed on and cleaned up after. Only messages that the program writes are printed."""
+"""Exceptions: raised, caught, passed on and cleaned up after. Only the program's own messages are printed."""
 
 from veritas_rl.envs.trace.programs.blocks.registry import block
 from veritas_rl.envs.trace.programs.draft import Draft
@@ -7,7 +7,7 @@ from veritas_rl.envs.trace.programs.expressions import condition, number
 
 @block(level=5, lines=8)
 def safe_division(draft: Draft) -> None:
-    """A function that catches a failing operation and says so."""
+    """A function that catches a division by zero and returns a fallback value."""
     function = draft.names.one("function")
     a, b, out = draft.local().some("number", "number", "number")
     operator = draft.pick("//", "%")
@@ -34,7 +34,7 @@ def safe_division(draft: Draft) -> None:
 
 @block(level=5, lines=8)
 def numbers_from_words(draft: Draft) -> None:
-    """Words that may be numbers are converted, and the others are collected or counted."""
+    """Words that may be numbers are converted; other words are collected or counted."""
     good, bad, word = draft.names.some("list", "number", "text")
     words = [str(draft.literal()) if draft.chance(0.6) else draft.word() for _ in range(draft.size() + 1)]
     collected = draft.chance(0.5)
@@ -54,7 +54,7 @@ def numbers_from_words(draft: Draft) -> None:
 
 @block(level=6, lines=12)
 def own_errors(draft: Draft) -> None:
-    """An exception class of the program's own, raised by a check and caught by the caller."""
+    """The program's own exception class, raised by a check and caught by the caller."""
     error, function = draft.names.some("error", "function")
     value, caught, x = draft.local("reason").one("number"), draft.names.one("text"), draft.names.one("item")
     coded = draft.chance(0.4)
@@ -90,7 +90,7 @@ def own_errors(draft: Draft) -> None:
 
 @block(level=7, lines=13)
 def passed_on(draft: Draft) -> None:
-    """An exception passes through several functions, some of which clean up or raise another."""
+    """An exception passes through several functions, some of which clean up or raise another exception."""
     inner, outer = draft.names.some("function", "function")
     n, log, caught = draft.local().some("number", "list", "text")
     first, second = draft.sample(("ValueError", "KeyError", "RuntimeError", "TypeError", "LookupError"), 2)
@@ -143,7 +143,7 @@ def retries(draft: Draft) -> None:
 
 @block(level=6, lines=7)
 def missing_keys(draft: Draft) -> None:
-    """A lookup in a dict or a list that may fail, and what is done then."""
+    """A lookup in a dict or a list that may fail, and its fallback."""
     table, key, total = draft.names.some("dict", "item", "number")
     if draft.chance(0.5):
         words = draft.words()

@@ -1,7 +1,7 @@
 """Programs of level 1: two to four short lines on small numbers or a short string, and one print.
 
-A language model that has seen little else can learn them within a minute: most outputs stand in the program, or are one
-small sum away.
+A language model with little other training can learn them within a minute, because most outputs are copied from the
+program or need one small sum.
 """
 
 from veritas_rl.envs.trace.programs.draft import Draft, Scope
@@ -10,7 +10,7 @@ _LETTERS = "abcdefghijkmnpqrstuvwxyz"
 
 
 def first_program(draft: Draft) -> None:
-    """Write a whole program of level 1 into the draft's main part."""
+    """Write a complete program of level 1 into the draft's main part."""
     scope = draft.body
     roll = draft.random.random()
     if roll < 0.45:

@@ -133,7 +133,7 @@ def _call(draft: Draft, function: str, parameters: list[Variable], required: int
 
 @block(level=5, lines=9)
 def functions_that_call(draft: Draft) -> None:
-    """Two or three functions, each of which calls the one before."""
+    """Two or three functions, each of which calls the previous function."""
     names = draft.names.some(*["function"] * draft.between(2, 3 if draft.level > 6 else 2))
     previous = ""
     for name in names:
@@ -237,7 +237,7 @@ def several_results(draft: Draft) -> None:
 
 @block(level=6, lines=7, weight=0.7)
 def functions_in_a_table(draft: Draft) -> None:
-    """Functions kept in a dict and called by name."""
+    """Functions stored in a dict and called by name."""
     table, key, x = draft.names.some("dict", "text", "item")
     words = draft.words(draft.between(2, 3))
     draft.opaque.add(table)

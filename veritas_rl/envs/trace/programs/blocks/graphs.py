@@ -7,7 +7,7 @@ from veritas_rl.envs.trace.programs.expressions import condition, number
 
 
 def _edges(draft: Draft, nodes: str, extra: int) -> list[tuple[str, str]]:
-    """Edges from earlier to later nodes that reach every node from the first, and some more."""
+    """Edges from earlier to later nodes: a tree that reaches every node from the first, and up to `extra` more."""
     edges = [(draft.choose(nodes[:place]), nodes[place]) for place in range(1, len(nodes))]
     for _ in range(extra):
         low, high = sorted(draft.sample(range(len(nodes)), 2))
@@ -71,7 +71,7 @@ def search(draft: Draft) -> None:
 
 @block(level=8, lines=19)
 def linked_list(draft: Draft) -> None:
-    """A linked list of objects that is built, walked, turned round or changed."""
+    """A linked list of objects that is built, walked, reversed or changed."""
     name, names = draft.names.one("class"), draft.local()
     value, rest = names.some("attribute", "attribute")
     with draft.define().block(f"class {name}:") as writer:
@@ -238,7 +238,7 @@ def living_cells(draft: Draft) -> None:
 
 @block(level=9, lines=14)
 def ordered_tasks(draft: Draft) -> None:
-    """Tasks are put in an order that respects what each needs."""
+    """Tasks are sorted so that each follows the tasks that it depends on."""
     function, needs = draft.names.some("function", "dict")
     table, done, name, before = draft.local("task", "ready").some("dict", "list", "text", "item")
     words = draft.words(min(6, draft.size()))

@@ -8,7 +8,7 @@ from veritas_rl.envs.trace.programs.expressions import condition, number
 
 @block(level=8, lines=24, weight=2.0)
 def kinds(draft: Draft) -> None:
-    """A base class whose method calls another one that subclasses override."""
+    """A base class whose method calls another method, which subclasses override."""
     base, *others = draft.names.some("class", *["class"] * draft.between(2, 3))
     names = draft.local()
     first, second = names.some("attribute", "attribute")

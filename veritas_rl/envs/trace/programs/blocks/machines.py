@@ -101,7 +101,7 @@ def stack_machine(draft: Draft) -> None:
 
 @block(level=9, lines=22, weight=1.3)
 def calculator(draft: Draft) -> None:
-    """A parser by recursive descent that reads sums and products and works them out."""
+    """A recursive descent parser that evaluates sums and products."""
     total, product, atom = draft.names.some("function", "function", "function")
     text, at, value = draft.local("other").some("text", "index", "number")
     low, high = draft.pick(("+", "-"), ("-", "+"), ("+", "|")), draft.pick("*", "*", "%", "^")
@@ -181,7 +181,7 @@ def waiting_line(draft: Draft) -> None:
 
 @block(level=8, lines=15)
 def little_computer(draft: Draft) -> None:
-    """A list of instructions on two registers, with a jump back that runs a bounded number of times."""
+    """A list of instructions on two registers, with a backward jump that is taken a bounded number of times."""
     program, registers, at, order, fuel = draft.names.some("list", "dict", "index", "item", "number")
     one, two = draft.sample("abcdxy", 2)
     turns = draft.turns()
@@ -213,7 +213,7 @@ def little_computer(draft: Draft) -> None:
 
 @block(level=7, lines=14)
 def simulation(draft: Draft) -> None:
-    """A quantity that rules change day by day until it runs out or the days are over."""
+    """A quantity that rules change day by day, until it is used up or the last day is over."""
     day, amount, gain, log = draft.names.some("index", "number", "number", "list")
     turns = draft.turns() + 1
     draft.add(

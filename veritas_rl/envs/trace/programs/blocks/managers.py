@@ -1,4 +1,4 @@
-"""Context managers of the program's own, and what they do when the body ends, returns or fails."""
+"""The program's own context managers, and their behavior when the body ends, returns or fails."""
 
 from veritas_rl.envs.trace.programs.blocks.registry import block
 from veritas_rl.envs.trace.programs.draft import Draft

@@ -36,7 +36,7 @@ def digits(draft: Draft) -> None:
 
 @block(level=5, lines=8)
 def common_divisor(draft: Draft) -> None:
-    """Euclid's algorithm, with a loop or by recursion, and what is built on it."""
+    """The greatest common divisor, with a loop or by recursion, and optionally the least common multiple."""
     function = draft.names.one("function")
     a, b = draft.local("d").some("number", "number")
     writer = draft.define()
@@ -68,7 +68,7 @@ def common_divisor(draft: Draft) -> None:
 
 @block(level=5, lines=9)
 def steps_until(draft: Draft) -> None:
-    """A number is changed by one of two rules until it reaches an end, or for a number of steps."""
+    """A number is changed by one of two rules until it reaches an end, or for a limited number of steps."""
     function = draft.names.one("function")
     n, count, path = draft.local().some("number", "index", "list")
     most = draft.turns() + draft.between(2, 8)
@@ -138,7 +138,7 @@ def primes(draft: Draft) -> None:
 
 @block(level=4, lines=6)
 def recurrence(draft: Draft) -> None:
-    """A sequence in which each number follows from the one or two before."""
+    """A sequence in which each number follows from the previous one or two numbers."""
     a, b, i = draft.names.some("number", "number", "index")
     turns = draft.turns()
     start = draft.ints(2, 0, 5)
@@ -164,7 +164,7 @@ def recurrence(draft: Draft) -> None:
 
 @block(level=6, lines=9)
 def other_bases(draft: Draft) -> None:
-    """Numbers written in another base, and read back."""
+    """Numbers converted to another base, and back."""
     function = draft.names.one("function")
     n, base, out = draft.local().some("number", "number", "text")
     with draft.define().block(f"def {function}({n}, {base}={draft.between(2, 5)}):") as writer:
@@ -238,7 +238,7 @@ def divisors(draft: Draft) -> None:
 
 @block(level=6, lines=7)
 def scrambled_numbers(draft: Draft) -> None:
-    """A linear congruential sequence, and what is drawn from it."""
+    """The sequence of a linear congruential generator."""
     function = draft.names.one("function")
     state, made, i = draft.local("n").some("number", "list", "index")
     a, c, m = draft.pick(3, 5, 7, 11, 13), draft.between(1, 9), draft.between(16, 99)
@@ -256,7 +256,7 @@ def scrambled_numbers(draft: Draft) -> None:
 
 @block(level=5, lines=5)
 def averages(draft: Draft) -> None:
-    """An average, a spread or a share as a floating-point number."""
+    """A mean, and optionally a variance, as floating-point numbers."""
     values = draft.numbers(3)
     mean = draft.names.one("number")
     draft.add(f"{mean} = sum({values}) / len({values})")

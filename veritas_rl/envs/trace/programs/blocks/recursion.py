@@ -1,4 +1,4 @@
-"""Functions that call themselves, each with an argument that gets smaller and starts small."""
+"""Functions that call themselves, with an argument that is small at first and decreases."""
 
 from veritas_rl.envs.trace.programs.blocks.registry import block
 from veritas_rl.envs.trace.programs.draft import Draft
@@ -7,7 +7,7 @@ from veritas_rl.envs.trace.programs.expressions import condition, number
 
 @block(level=5, lines=6)
 def counting_down(draft: Draft) -> None:
-    """A function of a number that calls itself with a smaller one."""
+    """A function of a number that calls itself with a smaller number."""
     function = draft.names.one("function")
     n, m = draft.local().some("number", "number")
     shape = draft.between(0, 4)
@@ -48,7 +48,7 @@ def counting_down(draft: Draft) -> None:
 
 @block(level=6, lines=7)
 def list_recursion(draft: Draft) -> None:
-    """A function of a list or a string that calls itself with the rest."""
+    """A function of a list or a string that calls itself with the remaining items."""
     function = draft.names.one("function")
     xs, first, rest = draft.local().some("list", "number", "list")
     writer = draft.define()
@@ -138,7 +138,7 @@ def arrangements(draft: Draft) -> None:
 
 @block(level=7, lines=10)
 def remembered_results(draft: Draft) -> None:
-    """A recursion on one or two numbers that remembers its results in a dict."""
+    """A recursion on one or two numbers that stores its results in a dict."""
     function = draft.names.one("function")
     a, b, memo, out = draft.local("key").some("number", "number", "dict", "number")
     writer = draft.define()
@@ -195,7 +195,7 @@ def each_other(draft: Draft) -> None:
 
 @block(level=7, lines=9)
 def divide_and_conquer(draft: Draft) -> None:
-    """Merge sort, quick sort, or the greatest of two halves."""
+    """Merge sort, quick sort, or the maximum of two halves."""
     function = draft.names.one("function")
     xs, pivot, left, right = draft.local("x", "i", "middle", "out").some("list", "number", "list", "list")
     sign = draft.pick("<", ">")

@@ -12,10 +12,10 @@ class Block:
 
     Attributes:
         write: Writes the piece into a draft.
-        level: The least level at which it may occur.
-        lines: About how many lines it has.
-        weight: How likely it is beside others.
-        name: What it is about, for a comment.
+        level: The lowest level of programs with this block.
+        lines: The approximate number of lines.
+        weight: The relative probability of the block.
+        name: The name of the block, which may be a comment in the program.
     """
 
     write: Callable[[Draft], None]

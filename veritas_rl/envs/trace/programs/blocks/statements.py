@@ -1,7 +1,7 @@
 """Random statements on numbers, strings, lists and dicts, nested in branches and loops.
 
-Loops terminate: a `for` runs over a range or over a container that its body must not change, and a `while` counts with
-a variable that its body must not assign. Nothing grows faster than linearly with the number of iterations.
+Loops terminate: a `for` iterates over a range or over a container that its body must not resize, and a `while` counts
+with a variable that its body must not assign. No value grows faster than linearly with the number of iterations.
 """
 
 from collections.abc import Callable
@@ -20,12 +20,12 @@ from veritas_rl.envs.trace.programs.expressions import (
 
 
 def statements(draft: Draft, scope: Scope, count: int) -> None:
-    """Write at least one and about `count` random statements.
+    """Write random statements, at least one and about `count` lines.
 
     Args:
-        draft: The program in the making.
-        scope: Where they go and what they may use; new variables are added to it.
-        count: Number of simple statements, or of lines of compound ones.
+        draft: The program under construction.
+        scope: The scope of the statements, to which new variables are added.
+        count: The approximate number of lines.
     """
     goal = len(scope.writer.lines) + count
     while len(scope.writer.lines) < goal:
@@ -69,7 +69,7 @@ def _augment(draft: Draft, scope: Scope) -> bool:
         scope.writer.add(f"{target.name} += {number(draft, atoms, 1)}")
     elif roll < 0.9:
         scope.writer.add(f"{target.name} = ({target.name} * {draft.between(2, 5)} + {amount}) % {draft.between(7, 60)}")
-        return True  # It stays as small as it was.
+        return True  # The modulus keeps a small integer small.
     else:
         scope.writer.add(f"{target.name} {draft.pick('//=', '%=')} {draft.between(2, 5)}")
         return True
@@ -99,7 +99,7 @@ def _show(draft: Draft, scope: Scope) -> bool:
 
 
 def _body(draft: Draft, scope: Scope, count: int) -> None:
-    """Statements one step deeper; what they define is forgotten behind them."""
+    """Write an indented block of statements. Later statements do not use the variables that it defines."""
     known = len(scope.variables)
     scope.nested += 1
     scope.writer.deeper()
@@ -199,7 +199,7 @@ def _loop(draft: Draft, scope: Scope) -> bool:
 
 
 def _loop_body(draft: Draft, scope: Scope, inner: list[str], leave: bool) -> None:
-    """A loop's body, which mostly begins by using the loop's own variable."""
+    """Write a loop's body, which usually begins with a statement that uses the loop's variable."""
     writer = scope.writer
     targets = scope.changeable("int")
     if inner and leave and draft.level > 3 and draft.chance(0.15):
@@ -374,7 +374,7 @@ _TABLE: tuple[tuple[Callable[[Draft, Scope], bool], int, float], ...] = (
     (_words, 4, 0.4),
     (_counts, 4, 0.5),
 )
-"""Kinds of statement, the least level of each, and its weight."""
+"""The kinds of statements, each with its lowest level and its weight."""
 
 _KINDS = [kind for kind, _, _ in _TABLE]
 
@@ -389,7 +389,7 @@ _WEIGHTS = {level: _cumulated(level) for level in range(1, 11)}
 
 @block(level=2, lines=4, weight=1.5)
 def steps(draft: Draft) -> None:
-    """A few random statements, and a print of what they made."""
+    """A few random statements, and a print of one or two of their variables."""
     known = len(draft.body.variables)
     statements(draft, draft.body, draft.between(2, 4))
     new = [v.name for v in draft.body.variables[known:]]

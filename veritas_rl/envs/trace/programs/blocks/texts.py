@@ -7,7 +7,7 @@ from veritas_rl.envs.trace.programs.expressions import condition, of_text
 
 @block(level=4, lines=6)
 def characters(draft: Draft) -> None:
-    """A loop over the characters of a string that counts, keeps or changes some."""
+    """A loop that counts, keeps or changes some characters of a string."""
     text = draft.text()
     char, out = draft.names.some("char", "text")
     test = draft.pick(
@@ -133,7 +133,7 @@ def mirrored_words(draft: Draft) -> None:
 
 @block(level=6, lines=12)
 def brackets(draft: Draft) -> None:
-    """Brackets that match or do not, found with a stack."""
+    """A check of matching brackets with a stack."""
     function = draft.names.one("function")
     text, stack, char, pairs = draft.local("deepest").some("text", "list", "char", "dict")
     kinds = draft.sample(("()", "[]", "<>", "{}"), draft.between(2, 3))
@@ -230,7 +230,7 @@ def table_of_text(draft: Draft) -> None:
 
 @block(level=7, lines=9)
 def longest_common_part(draft: Draft) -> None:
-    """What two words have in common: a prefix, a part, or a subsequence found with a table."""
+    """The longest common prefix or substring of two words, or a score of their longest common subsequence."""
     function = draft.names.one("function")
     a, b = draft.local("i", "j", "at", "best", "table").some("text", "text")
     writer = draft.define()

@@ -1,1 +1,1 @@
-"""What runs inside the sandboxed process. These modules import nothing but the standard library and each other."""
+"""The code inside the sandboxed process. These modules import only the standard library and each other."""

@@ -1,7 +1,8 @@
 """The system calls that a sandboxed program may make: a seccomp filter in classic BPF.
 
-The filter is a list of what is allowed; any other call ends the process with SIGSYS. Opening a file for writing is such
-a call. The numbers are from the kernel's tables (`syscall_64.tbl`, `asm-generic/unistd.h`, `linux/seccomp.h`).
+The filter lists the allowed calls. Any other call, including opening a file for writing, ends the process with SIGSYS,
+except `ioctl` and `tgkill`, which fail with an error. The numbers are from the kernel's tables (`syscall_64.tbl`,
+`asm-generic/unistd.h`, `linux/seccomp.h`).
 """
 
 import ctypes
@@ -109,13 +110,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _Program(ctypes.Structure):
-    """`struct sock_fprog`: how many instructions, and where they are."""
+    """`struct sock_fprog`: the number of instructions and their address."""
 
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
 class Filter:
-    """A filter that is ready to install: all that can be done before the fork is done here."""
+    """A filter that is ready to install. The constructor does all work that is possible before the fork."""
 
     def __init__(self, code: bytes) -> None:
         self._program = _Program(len(code) // 8, code)
@@ -123,23 +124,23 @@ class Filter:
         self._call = _libc.syscall
 
     def install(self) -> bool:
-        """Put the filter on this process, for good. Needs `no_new_privs`.
+        """Install the filter in this process permanently. This needs `no_new_privs`.
 
         Returns:
-            Whether the kernel took it.
+            Whether the kernel accepted the filter.
         """
         return self._call(*self._arguments) == 0
 
 
 def compile_filter() -> Filter | None:
-    """The filter for this processor, or None for a processor whose numbers are not in the table."""
+    """The filter for this processor, or None for a processor without numbers in the table."""
     name = kernel.machine()
     if name not in _COLUMN:
         return None
     column = _COLUMN[name]
-    # struct seccomp_data: the call's number at 0, the architecture at 4, six arguments of 8 bytes from 16 on.
+    # struct seccomp_data: the call's number at offset 0, the architecture at 4, six arguments of 8 bytes from 16.
     code = [_step(_LOAD, 4), _step(_EQUAL, _ARCHITECTURE[name], 1, 0), _step(_RETURN, _KILL), _step(_LOAD, 0)]
-    if name == "x86_64":  # numbers from 0x40000000 on are the x32 table, which nothing here uses
+    if name == "x86_64":  # numbers from 0x40000000 on belong to the x32 ABI, which Python does not use
         code += [_step(_AT_LEAST, 0x40000000, 0, 1), _step(_RETURN, _KILL)]
     for numbers in _ALLOWED.values():
         number = numbers[column]
@@ -150,11 +151,11 @@ def compile_filter() -> Filter | None:
         number = numbers[column]
         if number is not None:
             code += _when(number, [_load(argument), _step(_ANY_BIT, _WRITING, 0, 1), _step(_RETURN, _KILL)])
-    # prlimit64 may read limits (no new value is given), of any process.
+    # prlimit64 may read the limits of any process: the pointer to a new limit, both its halves, must be null.
     none_given = [_load(2), _step(_EQUAL, 0, 1, 0), _step(_RETURN, _KILL)]
     none_given += [_step(_LOAD, 16 + 8 * 2 + 4), _step(_EQUAL, 0, 1, 0), _step(_RETURN, _KILL)]
     code += _when(_PRLIMIT[column], none_given)
-    # abort() sends itself a signal by tgkill; when that is refused, it ends the process by an illegal instruction.
+    # abort() signals its own process by tgkill. If tgkill fails, abort() ends the process by an illegal instruction.
     code += [_step(_EQUAL, _TGKILL[column], 0, 1), _step(_RETURN, _ERRNO | _EPERM)]
     return Filter(b"".join([*code, _step(_RETURN, _KILL)]))
 
@@ -170,5 +171,5 @@ def _load(argument: int) -> bytes:
 
 
 def _when(number: int, steps: list[bytes]) -> list[bytes]:
-    """For call `number`, take `steps`, and allow the call if they end."""
+    """For call `number`, run `steps`, and allow the call unless a step returns another verdict."""
     return [_step(_EQUAL, number, 0, len(steps) + 1), *steps, _step(_RETURN, _ALLOW)]

@@ -1,6 +1,6 @@
-"""The kernel's walls around the sandboxed process: namespaces, an empty file system, Landlock, no capabilities.
+"""The kernel's layers of the sandbox: namespaces, an empty file system, Landlock, no capabilities.
 
-Each function sets up one layer and says whether the kernel agreed. The numbers are from the kernel's headers
+Each function sets up one layer and returns whether the kernel accepted it. The numbers are from the kernel's headers
 (`linux/sched.h`, `linux/prctl.h`, `linux/landlock.h`, `linux/capability.h`, `linux/mount.h`).
 """
 
@@ -33,11 +33,11 @@ _MNT_DETACH = 2
 _LANDLOCK_CREATE, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT = 444, 445, 446
 _LANDLOCK_READ_FILE, _LANDLOCK_READ_DIR = 1 << 2, 1 << 3
 _LANDLOCK_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
-"""How many rights on files each version of Landlock knows; later versions know as many as version 5."""
+"""The number of file rights of each version of Landlock; later versions are used like version 5."""
 
 
 def machine() -> str:
-    """The processor's name in the kernel's words, such as `x86_64`."""
+    """The kernel's name of the processor, such as `x86_64`."""
     return os.uname().machine
 
 
@@ -50,10 +50,10 @@ def die_with_parent() -> bool:
 
 
 def enter_namespaces() -> set[str]:
-    """Give this process, and for `pid` its next child, namespaces of its own.
+    """Move this process into new namespaces. The `pid` namespace applies to its next child.
 
     Returns:
-        Which of `user`, `net`, `mount`, `pid`, `ipc` and `uts` the kernel gave.
+        The granted ones of `user`, `net`, `mount`, `pid`, `ipc` and `uts`.
     """
     kinds = {"net": CLONE_NEWNET, "mount": CLONE_NEWNS, "pid": CLONE_NEWPID, "ipc": CLONE_NEWIPC, "uts": CLONE_NEWUTS}
     user, group = os.geteuid(), os.getegid()
@@ -78,7 +78,7 @@ def _write(path: str, text: str) -> None:
 
 
 def readable_folders() -> list[str]:
-    """The folders that imports of the standard library read: its own, and the C libraries of its extensions."""
+    """The folders that imports of the standard library read: its own, and that of the C library."""
     library = Path(os.__file__).parent
     folders = {str(library), str(library.resolve())}
     with contextlib.suppress(OSError):
@@ -89,10 +89,10 @@ def readable_folders() -> list[str]:
 
 
 def leave_file_system(folders: list[str]) -> bool:
-    """Make the root folder an empty one that holds `folders` alone, read-only. Needs a mount namespace.
+    """Replace the root folder by a read-only one with only `folders`. This needs a mount namespace.
 
     Returns:
-        Whether the old root is gone. If not, the process sees the files that it saw before.
+        Whether the root is replaced. If not, the process sees the same files as before.
     """
     if not _mount(None, "/", None, _MS_REC | _MS_PRIVATE):
         return False
@@ -100,7 +100,7 @@ def leave_file_system(folders: list[str]) -> bool:
         return False
     try:
         left = _fill_root(folders) and _enter_root()
-    except OSError:  # a user namespace without a user of its own may not write there
+    except OSError:  # without a user mapping, a user namespace may not write to the new root
         left = False
     if not left:
         os.chdir("/")
@@ -109,7 +109,7 @@ def leave_file_system(folders: list[str]) -> bool:
 
 
 _ROOT = "/tmp"
-"""Where the new root is put together: any folder that is there."""
+"""The mount point for building the new root; any existing folder works."""
 
 
 def _fill_root(folders: list[str]) -> bool:
@@ -118,13 +118,13 @@ def _fill_root(folders: list[str]) -> bool:
         Path(inner).mkdir(parents=True, exist_ok=True)
         if not _mount(folder, inner, None, _MS_BIND | _MS_REC):
             return False
-        # A user namespace may not clear flags that the host set, so those that it may keep are tried in turn.
+        # A user namespace may not clear mount flags that the host set, so sets of flags are tried in turn.
         for flags in (_MS_NOSUID | _MS_NODEV, _MS_NOSUID, 0):
             if _mount(None, inner, None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | flags):
                 break
         else:
             return False
-    # The libraries are found through /lib and /lib64, which are links to folders of /usr on most systems.
+    # Libraries are found through /lib and /lib64, which on most systems are links to folders of /usr.
     for link in (Path("/lib"), Path("/lib64")):
         if link.is_symlink() and not Path(f"{_ROOT}{link}").exists():
             Path(f"{_ROOT}{link}").symlink_to(link.readlink())
@@ -133,7 +133,7 @@ def _fill_root(folders: list[str]) -> bool:
 
 def _enter_root() -> bool:
     os.chdir(_ROOT)
-    # pivot_root(".", ".") stacks the old root on the new one, so that no folder must be made for it.
+    # pivot_root(".", ".") stacks the old root on the new root, so the old root needs no mount point.
     if _libc.syscall(_SYS_PIVOT_ROOT.get(machine(), -1), b".", b".") != 0:
         return False
     _libc.umount2(b".", _MNT_DETACH)
@@ -147,16 +147,16 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int) -> boo
 
 
 def restrict_files(folders: list[str]) -> int:
-    """Let Landlock refuse all files but `folders`, which may be read, and from version 4 on all TCP.
+    """Let Landlock refuse all access to files except reading in `folders`, and from version 4 on all TCP.
 
     Returns:
-        The version of Landlock that holds, 0 for none.
+        The version of the active Landlock; 0 if it is not active.
     """
     version = _libc.syscall(_LANDLOCK_CREATE, None, 0, 1)
     if version < 1:
         return 0
     rights = (1 << _LANDLOCK_FILE_RIGHTS[min(version, 5)]) - 1
-    # struct landlock_ruleset_attr: rights on files, rights on the network (version 4), scopes (version 6).
+    # struct landlock_ruleset_attr: file rights, network rights (version 4), scopes (version 6).
     words = [rights] + [0b11] * (version >= 4) + [0b11] * (version >= 6)
     attributes = struct.pack(f"={len(words)}Q", *words)
     ruleset = _libc.syscall(_LANDLOCK_CREATE, attributes, len(attributes), 0)
@@ -178,10 +178,10 @@ def restrict_files(folders: list[str]) -> int:
 
 
 def drop_privileges() -> bool:
-    """Give up all capabilities for good, and keep processes of the same user from looking into this one.
+    """Drop all capabilities permanently, and stop other processes of the same user from inspecting this process.
 
     Returns:
-        Whether the capabilities are gone.
+        Whether the capabilities are dropped.
     """
     no_new = prctl(_PR_SET_NO_NEW_PRIVS, 1)
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)

@@ -1,4 +1,4 @@
-"""Tries each layer of the sandbox out, in a process that has that layer and as few others as can be."""
+"""Tests each layer of the sandbox in a process with that layer and as few other layers as possible."""
 
 import errno
 import os
@@ -11,20 +11,20 @@ from pathlib import Path
 from . import filter as system_calls
 
 _UNROUTED = ("192.0.2.1", 9)
-"""An address that RFC 5737 keeps for documents."""
+"""An address that RFC 5737 reserves for documentation."""
 _HELD, _OPEN = 0, 1
 _MEMORY = 1 << 30
 
 
 def probe(layers: dict[str, int], code: system_calls.Filter | None) -> str:
-    """Try the layers.
+    """Test the layers.
 
     Args:
-        layers: What the kernel said when the layers were set up.
-        code: The filter of system calls, None where there is none.
+        layers: The kernel's results when the layers were set up, as in `Server.layers`.
+        code: The filter of system calls; None without a filter.
 
     Returns:
-        The names of the layers that hold, with Landlock's version, separated by spaces: `limits landlock:7`.
+        The names of the active layers, separated by spaces; Landlock with its version: `limits landlock:7`.
     """
     held = {
         "limits": _holds(_memory_is_limited) and _holds(_output_is_limited),
@@ -43,7 +43,7 @@ def probe(layers: dict[str, int], code: system_calls.Filter | None) -> str:
 
 
 def _fork(action: Callable[[], int]) -> int:
-    """The wait status of a process that does `action` and exits with its code."""
+    """The wait status of a child process that calls `action` and exits with its result."""
     child = os.fork()
     if child == 0:
         try:

@@ -1,6 +1,7 @@
-"""Runs one program in a process of its own, and leaves how it ended in memory shared with the server.
+"""Runs one program in its own process, and stores its result in memory shared with the server.
 
-The program may change the interpreter's modules as it likes: what is needed after its end is bound to names before.
+The program may change any module of the interpreter, so all objects that are needed after it are bound to local names
+before it runs.
 """
 
 import builtins
@@ -10,14 +11,15 @@ import os
 import sys
 import types
 
-__builtins__ = vars(builtins).copy()  # a program may empty the shared one: functions take this one when they are made
+__builtins__ = vars(builtins).copy()  # the functions of this module use this copy; a program may empty the original
 
 REPORT_BYTES = 4096
-_HASHES = REPORT_BYTES - 1  # where the report says whether the program may use hashes
+_HASHES = REPORT_BYTES - 1  # the report's byte that is 1 if the program may use hashes
 _HASH_NAMES = frozenset(("set", "frozenset", "hash", "id", "object", "keys", "items"))
 _BUILD_SET = opcode.opmap["BUILD_SET"]
 FINALIZERS = "__del__", "weakref", "atexit"
-"""Words of programs that may print while the interpreter shuts down. That takes milliseconds, so others skip it."""
+"""A program with one of these words may print while the interpreter shuts down. Other programs skip the shutdown,
+which takes milliseconds."""
 
 
 def clear_report(report: mmap.mmap) -> None:
@@ -26,29 +28,29 @@ def clear_report(report: mmap.mmap) -> None:
 
 
 def write_report(report: mmap.mmap, status: str, detail: str = "") -> None:
-    """Store how the program ended: the length of the text in two bytes, then the status and the detail in UTF-8."""
+    """Store the result of the program: the length of the text in two bytes, then status and detail in UTF-8."""
     text = f"{status}\n{detail}".encode("utf-8", "replace")[: _HASHES - 2]
     report[2 : 2 + len(text)] = text
     report[:2] = len(text).to_bytes(2, "big")
 
 
 def read_report(report: mmap.mmap) -> tuple[str, str]:
-    """The status and the detail that `write_report` stored, both empty if the process ended without a word."""
+    """The status and the detail that `write_report` stored; both are empty if the process stored none."""
     length = int.from_bytes(report[:2], "big")
     status, _, detail = bytes(report[2 : 2 + length]).decode("utf-8", "replace").partition("\n")
     return status, detail
 
 
 def may_use_hashes(report: mmap.mmap) -> bool:
-    """Whether the program may make sets or ask for hashes, as its byte code had it before it ran."""
+    """Whether the program may make sets or ask for hashes, according to its byte code before the run."""
     return bool(report[_HASHES])
 
 
 def run(source: bytes, report: mmap.mmap) -> None:
-    """Compile and run a program whose standard streams are ready.
+    """Compile and run a program. The standard streams must be ready.
 
-    It ends the process, except where the program may print while the interpreter shuts down: then it returns, and the
-    caller should let the interpreter do so.
+    This function ends the process. It returns only if the program succeeded and may print while the interpreter shuts
+    down; the caller must then let the interpreter shut down.
     """
     exit_now, system, stdout = os._exit, sys, sys.stdout
     try:
@@ -77,7 +79,8 @@ def run(source: bytes, report: mmap.mmap) -> None:
     except BaseException as error:
         status, detail = "error", _describe(error)
     try:
-        # Like the interpreter's own end: what the program made sys.stdout is flushed, then the first one.
+        # As at the interpreter's exit: flush the current sys.stdout, which the program may have replaced, then the
+        # original one.
         if system.stdout is not None and not system.stdout.closed:
             system.stdout.flush()
         if not stdout.closed:
@@ -91,7 +94,7 @@ def run(source: bytes, report: mmap.mmap) -> None:
 
 
 def mentions_hashes(code: types.CodeType) -> bool:
-    """Whether byte code may make sets or ask for hashes: quicker to read than the text, and true of more programs."""
+    """Whether byte code may make sets or ask for hashes. Faster than parsing the text, and true for more programs."""
     if not _HASH_NAMES.isdisjoint(code.co_names) or _BUILD_SET in code.co_code[::2]:
         return True
     return any(
@@ -101,7 +104,7 @@ def mentions_hashes(code: types.CodeType) -> bool:
 
 
 def _describe(error: BaseException) -> str:
-    """The type's name, which a program's metaclass may have made unreadable."""
+    """The type's name, which may be unreadable because of the program's metaclass."""
     try:
         return str(type(error).__name__)
     except BaseException:

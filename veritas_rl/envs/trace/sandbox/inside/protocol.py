@@ -1,4 +1,7 @@
-"""Requests and answers between a client and the sandboxed server: a fixed header each, then the texts it counts."""
+"""The protocol between a client and the sandboxed server.
+
+A request and an answer each consist of a fixed header and texts, whose lengths are in the header.
+"""
 
 import os
 import struct
@@ -13,12 +16,12 @@ class Request:
     """A program to run.
 
     Attributes:
-        source: Its text in UTF-8.
-        stdin: What it reads from standard input, in UTF-8.
-        cpu: Seconds of CPU time.
-        wall: Seconds from start to end.
-        memory: Bytes of address space.
-        output: Bytes it may print.
+        source: The text of the program in UTF-8; empty to request the active layers instead.
+        stdin: The text of its standard input in UTF-8.
+        cpu: The limit of CPU time in seconds.
+        wall: The limit of wall time in seconds.
+        memory: The limit of the address space in bytes.
+        output: The limit of the output in bytes.
     """
 
     source: bytes
@@ -35,7 +38,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a program ended: see `Outcome`, which the client makes of it."""
+    """The result of a program, which the client converts to an `Outcome`."""
 
     status: str
     detail: str = ""
@@ -49,7 +52,7 @@ class Answer:
 
 
 def read_request(handle: int) -> Request | None:
-    """The next request, or None when there is no more."""
+    """The next request, or None if the client closed the pipe."""
     header = _read(handle, _REQUEST.size)
     if header is None:
         return None
@@ -61,7 +64,7 @@ def read_request(handle: int) -> Request | None:
 
 
 def answer_size(header: bytes) -> tuple[int, int]:
-    """How many bytes of words and of output follow the header of an answer."""
+    """The number of bytes of the words (status and detail) and of the output that follow an answer's header."""
     words, stdout, _, _ = _ANSWER.unpack(header)
     return words, stdout
 
@@ -78,7 +81,7 @@ def write(handle: int, data: bytes) -> None:
     """Write all of `data`.
 
     Raises:
-        OSError: If the other end is gone.
+        OSError: The reader closed the pipe.
     """
     view = memoryview(data)
     while view:
@@ -86,7 +89,7 @@ def write(handle: int, data: bytes) -> None:
 
 
 def _read(handle: int, count: int) -> bytes | None:
-    """Read exactly `count` bytes, or None if the other end is closed before."""
+    """Read exactly `count` bytes; None if the writer closes the pipe earlier."""
     data = b""
     while len(data) < count:
         piece = os.read(handle, count - len(data))

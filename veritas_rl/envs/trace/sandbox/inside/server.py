@@ -1,8 +1,8 @@
 """The sandboxed server: a small clean interpreter that confines itself once, and forks a process for each program.
 
-It is started by `veritas_rl.envs.trace.sandbox.client`, reads requests from standard input and writes answers to
-standard output (`protocol` says in which form). In a pid namespace it is process 1: whatever a program leaves behind is
-its child, and dies with one signal.
+`veritas_rl.envs.trace.sandbox.client` starts it. It reads requests from standard input and writes answers to standard
+output, in the form of `protocol`. In a pid namespace it is process 1: all processes that a program leaves behind become
+its children, and one signal ends them.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ PRELOADED = [
     "types",
     "typing",
 ]
-"""Modules that programs often use, imported once here instead of in each program's process."""
+"""Modules that programs often use, imported once in the server instead of in each program's process."""
 
 _MOST_FILES = 32
 _REQUESTS, _ANSWERS = 30, 31
@@ -53,10 +53,10 @@ _PARENT_CHECK_SECONDS = 2.0
 
 
 class Server:
-    """Serves one program after another.
+    """Runs one program after another.
 
     Attributes:
-        layers: Which layers of the sandbox hold, as the kernel's answers have it: 0 or 1, for Landlock its version.
+        layers: The layers that the kernel accepted: 0 or 1 for each name, for Landlock its version.
     """
 
     def __init__(self, layers: dict[str, int], folders: list[str]) -> None:
@@ -70,7 +70,7 @@ class Server:
         os._exit(0)
 
     def serve(self) -> None:
-        """Answer requests until the client closes its end, or, in a program's process, until the program is done."""
+        """Answer requests until the client closes the pipe. In a program's process, return after the program."""
         while (request := protocol.read_request(_REQUESTS)) is not None:
             if not request.source:
                 protocol.write(_ANSWERS, protocol.Answer("layers", probes.probe(self.layers, self._filter)).encode())
@@ -81,10 +81,10 @@ class Server:
             protocol.write(_ANSWERS, answer.encode())
 
     def _run(self, request: protocol.Request) -> protocol.Answer | None:
-        """Run a program in a process of its own.
+        """Run a program in its own process.
 
         Returns:
-            The answer. In the program's process None, once the program is done and the interpreter may shut down.
+            The answer; None in the program's process, after the program, when the interpreter may shut down.
         """
         program.clear_report(self._report)
         output = os.memfd_create("stdout")
@@ -96,7 +96,7 @@ class Server:
             return None
         try:
             status, used = self._wait(child, request.wall)
-            # A program that had the CPU for less than half of its time may have waited for the machine.
+            # A program that used the CPU for less than half of its time may have waited for a busy machine.
             busy = used < (time.monotonic() - start) / 2
             size = os.fstat(output).st_size
             stdout = os.pread(output, size, 0) if size <= request.output else None
@@ -105,7 +105,7 @@ class Server:
         return self._answer(request, status, used, busy, stdout)
 
     def _become_program(self, request: protocol.Request, output: int) -> None:
-        """In the new process: put the standard streams in place, then the limits, then the filter."""
+        """In the new process, set up the standard streams, then the limits, then the filter, then the audit hook."""
         os.dup2(output, 1)
         if request.stdin:
             given = os.memfd_create("stdin")
@@ -122,15 +122,15 @@ class Server:
         self._watch()
 
     def _wait(self, child: int, wall: float) -> tuple[int | None, float]:
-        """Wait for a process, and leave nothing of it alive.
+        """Wait for a process, and kill all processes that it leaves behind.
 
         Returns:
-            Its wait status, None if the time was over, and the CPU seconds that it used.
+            Its wait status, or None after a timeout, and its used CPU seconds.
         """
         deadline = time.monotonic() + wall
         over = False
         while True:
-            # One signal may stand for several processes, so the program's own end is asked for by its number.
+            # One SIGCHLD may report several processes, so wait4 checks for the program's own process id.
             signal.sigtimedwait((signal.SIGCHLD,), max(deadline - time.monotonic(), 0.0) if not over else 1.0)
             ended, status, usage = os.wait4(child, os.WNOHANG)
             if ended:
@@ -141,7 +141,7 @@ class Server:
                 os.kill(child, signal.SIGKILL)
 
     def _kill_rest(self, child: int) -> None:
-        """Kill what the program's process left: all other processes of the pid namespace, or those of its session."""
+        """Kill the remaining processes: all others of the pid namespace, or without one the child's process group."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if self.layers["pid"]:
                 os.kill(-1, signal.SIGKILL)
@@ -154,7 +154,7 @@ class Server:
     def _answer(
         self, request: protocol.Request, status: int | None, used: float, busy: bool, stdout: bytes | None
     ) -> protocol.Answer:
-        """Say how the program ended, from its own report and from what the kernel says of its process."""
+        """The result of the program, from its own report and from the wait status of its process."""
         reported, detail = program.read_report(self._report)
         if reported == "forbidden":
             return protocol.Answer(reported, detail)
@@ -180,11 +180,11 @@ class Server:
 
 
 def set_limits(request: protocol.Request) -> None:
-    """Set the kernel's limits on this process, for good."""
+    """Set the kernel's limits on this process permanently."""
     for kind, soft, hard in (
         (resource.RLIMIT_CPU, request.cpu, request.cpu + 1),
         (resource.RLIMIT_AS, request.memory, request.memory),
-        # One byte more than may be printed shows that it was too much.
+        # One byte above the output limit shows that the limit was exceeded.
         (resource.RLIMIT_FSIZE, request.output + 1, request.output + 1),
         (resource.RLIMIT_NPROC, 0, 0),
     ):
@@ -195,7 +195,7 @@ def main(number: int) -> None:
     """Set up the layers and serve.
 
     Args:
-        number: The variant: see `variant`.
+        number: The number of the variant, see `variant`.
     """
     os.dup2(0, _REQUESTS)
     os.dup2(1, _ANSWERS)
@@ -236,9 +236,9 @@ def main(number: int) -> None:
 
 
 def _guard(server: int, parent: int) -> NoReturn:
-    """Wait for the server, which is this process's child, and end both when the client's process is gone.
+    """Wait for the server, which is this process's child, and end both when the client's process has ended.
 
-    The end of the request pipe says so too, unless a process that the client forked still holds it open.
+    The server also ends when the request pipe is closed, but a process that the client forked may keep the pipe open.
     """
     os.closerange(_REQUESTS, _ANSWERS + 1)
     while os.getppid() == parent:

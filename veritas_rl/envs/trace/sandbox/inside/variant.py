@@ -1,7 +1,7 @@
-"""Makes one server's world differ from another's in what the output of a program must not depend on.
+"""Makes servers differ in conditions that the output of a program must not depend on.
 
-A program's output is true only if two servers agree on it. They differ in the hash seed (which the client sets), the
-addresses of objects, the clock and the process ids.
+A program's output is accepted as the truth only if at least two servers agree on it. Servers differ in the hash seed
+(set by the client), the addresses of objects, the clock and the process ids.
 """
 
 import functools
@@ -17,10 +17,10 @@ _PID = 100_000
 
 
 def apply(number: int) -> None:
-    """Change this interpreter into variant `number`. Variant 0 is left as it is. Call it before `datetime` is imported.
+    """Change this interpreter into variant `number`, before `datetime` is imported. Variant 0 changes nothing.
 
-    A variant's clock runs `397.4 * number` days ahead. `datetime` reads the clock in C, so its Python twin, which the
-    standard library holds for interpreters without it, takes its place: it reads the clock of the `time` module.
+    A variant's clock is `397.4 * number` days ahead. The C version of `datetime` reads the system clock, so the
+    standard library's pure Python version replaces it, which reads the clock of the `time` module.
     """
     if number == 0:
         return
@@ -42,7 +42,7 @@ def apply(number: int) -> None:
 
 
 _ballast: list[object] = []
-"""Objects that are only there to move those made after them to other addresses, where the kernel does not do so."""
+"""Objects that only shift later objects to other addresses, in case the kernel does not randomize addresses."""
 
 
 def _with_shifted_default(function: Callable[[float], Any], now: Callable[[], float]) -> Callable[..., Any]:

@@ -1,7 +1,8 @@
-"""The interpreter's own watch over a program: an audit hook that names what is forbidden and ends the process.
+"""The interpreter's audit hook, which reports a forbidden operation and ends the process.
 
-The kernel's walls hold without it. It is here because they can only kill or refuse: the hook says what was tried, and
-a program cannot catch its exception and go on. Events are listed in https://docs.python.org/3/library/audit_events.html
+The kernel's layers are effective without the hook, but they can only kill or refuse. The hook reports the attempted
+operation, and the program cannot catch an exception and continue.
+Events are listed in https://docs.python.org/3/library/audit_events.html
 """
 
 import builtins
@@ -10,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-__builtins__ = vars(builtins).copy()  # a program may empty the shared one: functions take this one when they are made
+__builtins__ = vars(builtins).copy()  # the functions of this module use this copy; a program may empty the original
 
 _FORBIDDEN = frozenset(
     [
@@ -76,11 +77,11 @@ _STANDARD_STREAMS = (0, 1, 2)
 
 
 def forbid(folders: list[str], end: Callable[[str], None]) -> Callable[[], None]:
-    """Install the hook, not yet active, since the process that forks programs does some of this itself.
+    """Install the hook as inactive, because the process that forks programs performs some of these operations itself.
 
     Args:
         folders: The folders that may be read.
-        end: Called with what was tried; does not return.
+        end: Called with the attempted operation; must not return.
 
     Returns:
         A function that makes the hook active for the rest of the process's life.
@@ -92,7 +93,7 @@ def forbid(folders: list[str], end: Callable[[str], None]) -> Callable[[], None]
         name = os.fsdecode(path) if isinstance(path, bytes) else path
         if not isinstance(name, str):
             return False
-        # A syntax error makes the interpreter look for a file of the text's name, such as "<string>".
+        # After a syntax error the interpreter looks for a file with the name of the source, such as "<string>".
         no_file = name.startswith("<") and name.endswith(">") and os.sep not in name
         return no_file or name in folders or (name.startswith(inside) and ".." not in name)
 
