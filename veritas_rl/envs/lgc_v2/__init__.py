@@ -1,1 +1,1 @@
-"""Logic puzzles of nine types, generated, solved and checked by this package without network or dataset."""
+"""Logic puzzles of nine types. This package generates, solves and checks them without a network or a dataset."""

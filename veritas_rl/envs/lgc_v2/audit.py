@@ -1,6 +1,6 @@
 """The facts of the puzzles for the linter, and this environment's own checks.
 
-The second way to an answer reads only the text of the question, see `second`.
+A second solver verifies each answer from only the text of the question, see `second`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ Note = Callable[[str, str], None]
 
 
 class LGCAudit(SingleAnswerAudit):
-    """The labels, checked from the text of the questions.
+    """Checks of the answers and of their judgment.
 
     Args:
         start: Starts a session of a task.
@@ -45,7 +45,7 @@ class LGCAudit(SingleAnswerAudit):
         }
 
     def second_way(self, tasks: Sequence[Task], note: Note) -> str:
-        """Another solver, given the text of the question, agrees with the answer."""
+        """A second solver agrees with the answer, given only the text of the question."""
         count = 0
         for task, turn in self._asked(tasks, prompt="full", language="en"):
             count += 1
@@ -66,8 +66,8 @@ class LGCAudit(SingleAnswerAudit):
         return f"{count} near misses"
 
     def every_way_to_write_it(self, tasks: Sequence[Task], note: Note) -> str:
-        """The right answer pays in every form, even if another form is asked for; two different answers in one form do
-        not."""
+        """The right answer pays in every form, even if the prompt asks for another form. Two different answers in the
+        same form are ambiguous."""
         count = 0
         for task, turn in self._asked(tasks, reward="outcome"):
             answer = turn.view.puzzle.answer
@@ -88,7 +88,7 @@ class LGCAudit(SingleAnswerAudit):
         return f"{count} ways"
 
     def splits_share_no_puzzle(self, tasks: Sequence[Task], note: Note) -> str:
-        """No puzzle of validation is in training, not even in another order or under other names."""
+        """No puzzle of validation is in training, not even in another order or with other names."""
         if getattr(tasks[0].parameters, "first_seed", -1) >= 0:
             raise NotApplicable("with first_seed the splits may share puzzles")
         seeds = (tasks[0].seed, tasks[0].seed + 1)

@@ -1,4 +1,4 @@
-"""Sequences of brackets, which three types of puzzles use: whether they are closed, and how many exist."""
+"""Sequences of brackets for the bracket puzzles: checking, counting and enumerating them."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -8,16 +8,17 @@ from random import Random
 from veritas_rl.envs.lgc_v2.puzzle import indexed
 
 OF_A_SIZE = 1 << 20
-"""The largest weight of a size when a size is drawn. Without a limit nearly all puzzles would have the largest size."""
+"""The maximum weight of a size when a size is drawn. Without a maximum, nearly all puzzles would have the largest
+size."""
 
 PAIRS = ("()", "[]", "{}", "<>", "⟨⟩", "⟦⟧", "⟪⟫", "⦃⦄")
-"""Kinds of brackets, the opening one first."""
+"""The kinds of brackets, each with the opening bracket first."""
 
 OPENERS = {pair[0]: pair[1] for pair in PAIRS}
-"""The closing bracket of each opening one."""
+"""The closing bracket of each opening bracket."""
 
 CLOSERS = {pair[1]: pair[0] for pair in PAIRS}
-"""The opening bracket of each closing one."""
+"""The opening bracket of each closing bracket."""
 
 
 def open_after(sequence: str) -> list[str] | None:
@@ -32,12 +33,12 @@ def open_after(sequence: str) -> list[str] | None:
 
 
 def closers_of(opened: Sequence[str]) -> str:
-    """The brackets that close open ones, the innermost first."""
+    """The closing brackets of open brackets, the innermost first."""
     return "".join(OPENERS[bracket] for bracket in reversed(opened))
 
 
 def only_brackets(said: str) -> str | None:
-    """A text without white space if it consists of one or more brackets, else None."""
+    """A text without its white space if only brackets remain, at least one; else None."""
     sequence = "".join(said.split())
     return sequence if sequence and all(bracket in OPENERS or bracket in CLOSERS for bracket in sequence) else None
 
@@ -60,10 +61,10 @@ def paths(length: int, depth: int) -> int:
 
 
 def path_of(length: int, depth: int, index: int) -> str:
-    """One of those walks by its number, as a text of "u" and "d"."""
+    """The walk of `paths` with this index, as a text of "u" (up) and "d" (down)."""
     steps: list[str] = []
     for left in range(length - 1, -1, -1):
-        # Backwards from the end: the last step went down from depth + 1, or up from depth - 1.
+        # The walk is built backwards: its last step goes down from depth + 1, or up from depth - 1.
         fewer = paths(left, depth + 1)
         if index < fewer:
             steps.append("d")
@@ -76,7 +77,7 @@ def path_of(length: int, depth: int, index: int) -> str:
 
 
 def written(path: str, kinds: Sequence[int]) -> str:
-    """A walk as brackets: each step up opens the next of `kinds`, each step down closes the innermost."""
+    """A walk as brackets: a step up opens a bracket of the next of `kinds`, a step down closes the innermost one."""
     stack: list[str] = []
     sequence: list[str] = []
     following = iter(kinds)
@@ -99,7 +100,7 @@ def place_of(number: int, spaces: Sequence[int], random: Random, *words: object)
         words: The seed of the order: the kind and the level.
 
     Returns:
-        The size, and the index of a puzzle in its space.
+        The index of the size, and the index of a puzzle in its space.
     """
     counted = [min(space, OF_A_SIZE) for space in spaces]
     which, index = located(indexed(number, sum(counted), random, *words), counted)
@@ -107,7 +108,7 @@ def place_of(number: int, spaces: Sequence[int], random: Random, *words: object)
 
 
 def located(index: int, spaces: Sequence[int]) -> tuple[int, int]:
-    """The space that contains an index in the concatenation of several spaces, and the index in that space."""
+    """The number of the space that contains an index of the concatenated spaces, and the index within this space."""
     which = 0
     while index >= spaces[which]:
         index -= spaces[which]
@@ -117,16 +118,16 @@ def located(index: int, spaces: Sequence[int]) -> tuple[int, int]:
 
 @cache
 def sizes_of(shortest: int, longest: int, kinds: int) -> tuple[list[tuple[int, int]], list[int], int]:
-    """The sizes of puzzles that complete a sequence.
+    """The sizes of puzzles in which a sequence of brackets must be completed.
 
     Args:
-        shortest: Brackets of the shortest completed sequence; even.
-        longest: Brackets of the longest one.
-        kinds: Kinds of brackets.
+        shortest: The length of the shortest completed sequence; even.
+        longest: The length of the longest completed sequence.
+        kinds: The number of kinds of brackets.
 
     Returns:
-        Each pair of a length and a number of missing brackets, the number of puzzles of each pair (walks times kinds),
-        and their total.
+        The sizes as pairs of the completed length and the number of missing brackets; the number of puzzles of each
+        size (walks times choices of kinds); and their total.
     """
     sizes = [(length, missing) for length in range(shortest, longest + 1, 2) for missing in range(1, length // 2 + 1)]
     spaces = [paths(length - missing, missing) * kinds ** (length // 2) for length, missing in sizes]
@@ -134,7 +135,7 @@ def sizes_of(shortest: int, longest: int, kinds: int) -> tuple[list[tuple[int, i
 
 
 def beginning_of(length: int, missing: int, kinds: int, index: int) -> str:
-    """A sequence of a size by its index, which lacks `missing` closing brackets of the completed `length`."""
+    """The sequence with an index, which lacks `missing` closing brackets to its completed `length`."""
     walk, chosen = divmod(index, kinds ** (length // 2))
     return written(
         path_of(length - missing, missing, walk), [chosen // kinds**place % kinds for place in range(length // 2)]

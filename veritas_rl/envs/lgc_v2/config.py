@@ -21,18 +21,19 @@ class LGCConfig(SingleAnswerConfig):
     """The settings of puzzle tasks.
 
     Attributes:
-        cases: Types of puzzles, such as sudoku for all its levels or sudoku_level_1 for one. A list, or a text with
-            commas; empty for all types.
+        cases: Types of puzzles, such as sudoku for all levels of this type or sudoku_level_1 for one level. A list, or
+            a text with commas; empty for all types.
         num_tasks_per_case: Tasks of each case.
         seed: The seed of the set of tasks.
-        prompt: "full" says what is asked; "brief" shows the bare puzzle, for a model too small to read.
+        prompt: "full" includes instructions; "brief" shows only the puzzle, for a model too small to follow
+            instructions.
         reward: "outcome" pays for a right answer.
         legal_share: The share of the reward that is paid for an answer that could be read.
-        levels: Only these levels, 1 (the easiest) to 5, of types that name none: a list, or a text with commas; empty
-            for all.
+        levels: The levels, 1 (the easiest) to 5, of cases without a level: a list, or a text with commas; empty for
+            all.
         language: The language of the questions, "en" or "zh".
-        first_seed: Consecutive seeds from this one on, instead of drawn ones: the puzzle of task id
-            type x 10^8 + seed. Training and validation are then not kept apart.
+        first_seed: The first of consecutive seeds, which replace random seeds. The puzzle of a seed has the task id
+            type x 10^8 + seed. Training and validation may then share puzzles.
     """
 
     levels: Any = ()
@@ -52,17 +53,17 @@ class LGCConfig(SingleAnswerConfig):
             object.__setattr__(self, "cases", tuple(dict.fromkeys(case for cases in each for case in cases)))
         if str(self.first_seed) != str(DRAWN):
             object.__setattr__(self, "first_seed", whole_number("first_seed", self.first_seed, 0))
-        # Each part of a task checks its values.
+        # The parts of a task check their values.
         LGCParameters(self.first_seed)
         LGCManner(prompt=self.prompt, language=self.language)
         Pay(reward=self.reward, legal_share=self.legal_share)
 
     def known_cases(self) -> tuple[str, ...]:
-        """The types."""
+        """The types of puzzles."""
         return tuple(KINDS)
 
     def accepts(self, case: str) -> bool:
-        """Whether a case is a type and a level."""
+        """Whether a case names a type and a level."""
         name, level = split_case(case)
         return name in KINDS and level in LEVELS
 
@@ -73,7 +74,7 @@ def case_of(name: str, level: int) -> str:
 
 
 def split_case(case: str) -> tuple[str, int]:
-    """The type and the level of a case; level 0 if the case names none."""
+    """The type and the level of a case; level 0 for a case without a level."""
     found = _CASE.fullmatch(case)
     return (found[1], int(found[2])) if found else (case, 0)
 

@@ -1,4 +1,4 @@
-"""Logic puzzles as an environment: nine types of five levels, each answer checked by a program."""
+"""Logic puzzles as an environment: nine types with five levels each. A program checks each answer."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ class LGCEnvironment(Environment):
     answers, solved = "answers that could be read", "right answers"
 
     def catalogue(self, config: LGCConfig, split: str) -> Sequence[Task]:
-        """The tasks: `num_tasks_per_case` of each case, all of the first one first."""
+        """The tasks: `num_tasks_per_case` of each case, case by case."""
 
         def make(case: str, k: int) -> LGCTask:
             return LGCTask(
@@ -87,7 +87,7 @@ class LGCEnvironment(Environment):
         """A new session of a task.
 
         Raises:
-            UserError: The task is of another environment, or its case does not exist.
+            UserError: The task belongs to another environment, or its case does not exist.
         """
         asked = _question_of(task)
         kind, puzzle, manner = asked.kind, asked.puzzle, task.manner
@@ -116,10 +116,10 @@ class LGCEnvironment(Environment):
         return TaskName(asked.task_id, asked.kind.name, asked.seed)
 
     def settings_from(self, task_id: int, count: int) -> Mapping[str, Any]:
-        """The type and the first seed of consecutive puzzles from a task id on.
+        """The settings for `count` consecutive puzzles from a task id: the type and the first seed.
 
         Raises:
-            UserError: No type has this number, or the type has too few ids from there on.
+            UserError: No type has this number, or the type has fewer than `count` ids from `task_id`.
         """
         kind, seed = parts_of(task_id)
         if seed + count > SEEDS:
@@ -134,7 +134,7 @@ class LGCEnvironment(Environment):
         return _form_of(_question_of(task))
 
     def audit(self) -> Audit:
-        """A second way to check the answers, and wrong answers that must not pay."""
+        """Checks of the answers with a second solver, and of wrong answers that must not pay."""
         return LGCAudit(self.start)
 
     def turn_class(self, task: Task, turn: Turn) -> str:
@@ -146,7 +146,7 @@ class LGCEnvironment(Environment):
         return split_of(_form_of(turn.view)) == "val"
 
     def next_step(self, cases: Collection[str]) -> tuple[str, str]:
-        """Harder puzzles."""
+        """The suggestion to train on harder puzzles."""
         return (
             "harder puzzles, on the same machine or on one with GPUs",
             "bash train/scripts/lgc-v2-RL-GRPO-trainer.sh data.custom_cls.config.adapter_config.levels=3 "

@@ -1,7 +1,8 @@
-"""Arithmetic in an answer, parsed into exact fractions: whole numbers, + - * /, signs and parentheses, nothing else.
+"""Parses arithmetic in an answer, and evaluates it in exact fractions.
 
-No text is evaluated as a program. Numbers, depth and length are bounded, so the work is small for every text:
-`9^9^9^9`, powers, factorials, names, function calls and the digits of other scripts are no expressions.
+Expressions consist of whole numbers, + - * /, minus signs and parentheses. Powers, factorials, names, function calls
+and digits of other scripts are not accepted. No text is run as a program. Numbers, depth and length are limited, so
+the work is small for every text.
 """
 
 import re
@@ -44,13 +45,13 @@ class Expression:
 
 
 def parsed(text: str) -> Expression | None:
-    """The expression of a whole text; None if the text is no expression or divides by zero.
+    """The expression that a text is as a whole; None if the text is no expression or divides by zero.
 
-    Operators of equal rank group from the left. One sign may stand before an operand. A number has no leading zero.
-    Square brackets count as parentheses, and an x between blanks as a times sign.
+    Operators of equal rank are left-associative. An operand may have one minus sign. A number has no leading zero.
+    Square brackets count as parentheses, and an x between spaces as a multiplication sign.
 
     Args:
-        text: Anything.
+        text: Any text.
     """
     text = text.strip()
     if not text or len(text) > MAX_CHARACTERS:
@@ -87,7 +88,7 @@ def parsed(text: str) -> Expression | None:
             waiting.pop()
             before = ")"
         elif operand_next:
-            # A sign before an operand: a minus, once.
+            # An operand may have only one sign, a minus.
             if sign != "-" or before == _NEGATE:
                 return None
             waiting.append(_NEGATE)
@@ -103,7 +104,7 @@ def parsed(text: str) -> Expression | None:
 
 
 def _apply(values: list[Fraction], waiting: list[str], least: int) -> bool:
-    """Apply the waiting operators, from the end, down to a rank; return whether no division was by zero."""
+    """Apply the waiting operators of rank `least` or higher, from the end; return whether none divides by zero."""
     while waiting and _RANK[waiting[-1]] >= least:
         operator = waiting.pop()
         right = values.pop()

@@ -1,8 +1,8 @@
-"""Solve equations between words, in which each letter stands for a different digit, column by column.
+"""Solves equations between words, in which each letter is a different digit, column by column.
 
-For +, - and *, the last k digits of a result depend only on the last k digits of the numbers. So a table of partial
-solutions grows from the rightmost column to the left, and inconsistent rows are dropped at once. The search is
-complete: it finds all solutions.
+For +, - and *, the last k digits of a result depend only on the last k digits of the numbers. So the search extends a
+table of partial solutions from the rightmost column to the left, and drops inconsistent rows after each column. It
+finds all solutions.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 MOST_ROWS = 200_000
-"""The largest table that is built."""
+"""The maximum number of rows of the table."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class LetterEquation:
 
     Attributes:
         words: The words, the result last.
-        operations: The operations between the other words: +, - or *, which binds first.
+        operations: The operations between the words of the left side: +, -, or *, which binds tighter.
     """
 
     words: tuple[str, ...]
@@ -32,7 +32,7 @@ class LetterEquation:
 
     @property
     def letters(self) -> tuple[str, ...]:
-        """Its letters, in the order in which they appear."""
+        """The letters, in order of appearance."""
         return tuple(dict.fromkeys("".join(self.words)))
 
 
@@ -50,13 +50,13 @@ class Solutions:
 
 
 def written(words: Sequence[str], operations: Sequence[str]) -> str:
-    """Words or numbers as an equation, with the last one on the right."""
+    """Words or numbers as the text of an equation; the last of them is the right side."""
     sides = [words[0], *(f"{operation} {word}" for operation, word in zip(operations, words[1:-1], strict=True))]
     return f"{' '.join(sides)} = {words[-1]}"
 
 
 def worth(numbers: Sequence[Any], operations: Sequence[str]) -> Any:
-    """The value of operations on numbers or arrays of numbers; * binds before + and -."""
+    """The value of operations on numbers or arrays of numbers; * binds tighter than + and -."""
     total: Any = 0
     sign, term = 1, numbers[0]
     for operation, number in zip(operations, numbers[1:], strict=True):
@@ -69,10 +69,12 @@ def worth(numbers: Sequence[Any], operations: Sequence[str]) -> Any:
 
 
 def solve(equation: LetterEquation) -> Solutions | None:
-    """All solutions in which letters differ and no word begins with 0; None if the table would grow too large.
+    """All solutions; None if the table becomes too large.
+
+    In a solution, different letters are different digits, and no word of two or more letters begins with 0.
 
     Args:
-        equation: Words of at most ten letters in all and at most nine letters each; products of below 2^63.
+        equation: At most ten different letters, at most nine letters in a word, and products below 2^63.
     """
     letters = equation.letters
     leading = {word[0] for word in equation.words if len(word) > 1}
@@ -118,7 +120,7 @@ def solve(equation: LetterEquation) -> Solutions | None:
         rows.append(len(table))
         if not len(table):
             break
-    # The carry beyond the last column must be 0.
+    # The last column must leave no carry.
     exact = worth(values[:-1], equation.operations) == values[-1]
     rows[-1] = int(exact.sum())
     return Solutions(tuple(map(tuple, table[exact].tolist())), tuple(rows))

@@ -1,8 +1,8 @@
-"""The interfaces of kinds of puzzles and of puzzles: question, answer, and verifier.
+"""The interfaces of puzzles (question, answer and verifier) and of kinds of puzzles.
 
-Each kind has a file in `kinds/` with a frozen configuration for each level, the generator, and the verifier. A puzzle
-depends only on its kind and its seed. The level follows from the seed, `level = seed % 5 + 1`, so consecutive seeds go
-through all levels.
+Each kind has a file or folder in `kinds/` with a frozen configuration for each level, the generator, and the verifier.
+A puzzle depends only on its kind and its seed. The seed determines the level, `level = seed % 5 + 1`, so consecutive
+seeds cycle through all levels.
 """
 
 from abc import ABC, abstractmethod
@@ -18,10 +18,10 @@ LANGUAGES = ("en", "zh")
 """The languages of the questions."""
 
 LEVELS = (1, 2, 3, 4, 5)
-"""The levels, the easiest first. The middle and upper ones have the sizes of the public environment."""
+"""The levels, the easiest first. Levels from the middle on have the sizes of the public environment's puzzles."""
 
 SEEDS = 100_000_000
-"""Seeds of each type: 0 to SEEDS - 1."""
+"""The number of seeds of each type; seeds are 0 to SEEDS - 1."""
 
 LARGEST_ORDERED = 1 << 60
 """The number of puzzles above which 10,000 draws repeat with a probability below 10^-10."""
@@ -45,11 +45,11 @@ def indexed(number: int, space: int, random: Random, *words: object) -> int:
 
 
 def places_of(count: int, index: int) -> tuple[int, ...]:
-    """A set of places by its number, in the combinatorial number system (Knuth, TAOCP 7.2.1.3).
+    """A set of places by its index, in the combinatorial number system (Knuth, TAOCP 7.2.1.3).
 
     Args:
-        count: How many places it has.
-        index: Which set: the first comb(n, count) are all sets of places below n.
+        count: The number of places in the set.
+        index: The index of the set. The sets with an index below comb(n, count) are all sets of places below n.
 
     Returns:
         The places, counted from 0, in ascending order.
@@ -76,7 +76,7 @@ class Puzzle(ABC):
     @property
     @abstractmethod
     def brief(self) -> str:
-        """The puzzle without rules and without the format of the answer, for a model too small to read."""
+        """The puzzle without rules and without the format of the answer, for a model too small to follow them."""
 
     @property
     @abstractmethod
@@ -94,11 +94,14 @@ class Puzzle(ABC):
     @property
     @abstractmethod
     def form(self) -> str:
-        """The form of the puzzle, equal for puzzles that differ only in order and names. No form is in both splits."""
+        """The canonical form of the puzzle, equal for puzzles that differ only in order and names.
+
+        No form is in both splits.
+        """
 
     @abstractmethod
     def read(self, said: str) -> Hashable | None:
-        """Parse an answer. Equal answers give equal values; None is no answer to this puzzle.
+        """Parse an answer. Equal answers give equal values; None means that the text is no answer to this puzzle.
 
         Args:
             said: The text of a box, a code block or a line of a reply, up to 100,000 characters. The work is linear in

@@ -1,7 +1,7 @@
-"""Sudoku grids: an exact solver, random full grids, and puzzles of one solution with a chosen number of givens.
+"""Sudoku grids: an exact solver, random full grids, and puzzles with one solution and a chosen number of givens.
 
 A set of cells is an integer of 81 bits, with the first row in the lowest bits. The candidates are a list of nine such
-sets, one per digit: the cells that can hold it. So one operation works on all cells at once.
+sets: for each digit, the cells that can contain it. So one bit operation processes all cells.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -31,14 +31,14 @@ FREE = {
     | 1 << cell
     for cell in range(CELLS)
 }
-"""By the bit of a cell: the cells that may have the same digit, and the cell itself."""
+"""For the bit of a cell, the cells that may contain the same digit, including the cell itself."""
 
 Possible = list[int]
-"""The cells that each digit can still take; index 0 belongs to the digit 1."""
+"""For each digit, the cells that can still contain it; index 0 is the digit 1."""
 
 
 def possible_of(grid: str) -> Possible | None:
-    """The candidates of a grid by the rules alone; None if two of its digits conflict.
+    """The candidates of a grid that do not conflict with its digits; None if two of its digits conflict.
 
     Args:
         grid: 81 characters, row by row: a digit, or "." for an empty cell.
@@ -59,7 +59,7 @@ def possible_of(grid: str) -> Possible | None:
 
 
 def naked_singles(possible: Possible) -> int | None:
-    """The cells with exactly one candidate, including filled ones; None if a cell has none."""
+    """The cells with exactly one candidate, including filled cells; None if a cell has no candidate."""
     once = twice = 0
     for cells in possible:
         twice |= once & cells
@@ -68,13 +68,13 @@ def naked_singles(possible: Possible) -> int | None:
 
 
 def propagate(possible: Possible) -> int | None:
-    """Fill singles in place: one digit for a cell, or one cell for a digit in a row, column or box.
+    """Fill all singles in place: cells with one digit, and digits with one cell in a row, column or box.
 
     Args:
-        possible: The candidates, which are invalid after a contradiction.
+        possible: The candidates, which are updated; invalid after a contradiction.
 
     Returns:
-        The cells that are filled, or None after a contradiction.
+        The filled cells; None after a contradiction.
     """
     done = 0
     while True:
@@ -115,11 +115,11 @@ def propagate(possible: Possible) -> int | None:
 
 
 def solutions(possible: Possible, random: Random | None = None) -> Iterator[str]:
-    """All full grids of the candidates, as 81 digits.
+    """All full grids that the candidates allow, each as 81 digits.
 
     Args:
         possible: The candidates, which are changed.
-        random: Chooses the first digit to try; None tries the smallest.
+        random: Draws the order in which digits are tried; None for ascending order.
     """
     done = propagate(possible)
     if done is None:
@@ -138,7 +138,7 @@ def solutions(possible: Possible, random: Random | None = None) -> Iterator[str]
 
 
 def most_constrained(possible: Possible) -> int:
-    """The bit of the first cell with the fewest candidates, but at least two."""
+    """The bit of the first cell with the fewest candidates, among cells with at least two."""
     at_least = [ALL] + [0] * SIZE
     for cells in possible:
         for count in range(SIZE, 0, -1):
@@ -162,7 +162,7 @@ def written(possible: Possible) -> str:
 
 
 def random_grid(random: Random) -> str:
-    """A full grid: three boxes that do not touch are filled at random, the rest by a search in random order."""
+    """A random full grid: the three boxes on the diagonal are drawn, and a search in random order fills the rest."""
     grid = ["."] * CELLS
     for box in BOXES[::4]:
         for cell, digit in zip(box, random.sample("123456789", SIZE), strict=True):
@@ -173,12 +173,12 @@ def random_grid(random: Random) -> str:
 
 
 def thinned(solution: str, givens: int, random: Random) -> str:
-    """A puzzle with this unique solution: givens are removed in random order while it stays unique.
+    """A puzzle with this unique solution. Givens are removed in random order if the solution stays unique.
 
     Args:
         solution: A full grid.
-        givens: The number at which to stop. More givens stay if each of them is needed.
-        random: Chooses the order.
+        givens: The number of givens to reach. More givens remain if each of them is necessary.
+        random: Draws the order.
     """
     cells = [1 << cell for cell in range(CELLS)]
     random.shuffle(cells)
@@ -200,7 +200,7 @@ def thinned(solution: str, givens: int, random: Random) -> str:
 
 
 def _another(given: Sequence[int], digit: int, bit: int) -> bool:
-    """Whether a solution has another digit in this empty cell."""
+    """Whether some solution has a digit other than `digit` in the empty cell `bit`."""
     possible: Possible = []
     empty = ALL & ~sum(given)
     for cells in given:

@@ -1,4 +1,4 @@
-"""Solve a sudoku as a person does: by single candidates if there are any, else by trying a digit that fails."""
+"""Solves a sudoku like a person: fills single candidates, and if there are none, refutes wrong digits."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,8 +28,8 @@ class Filled:
 
     Attributes:
         cell: The index of the cell, from 0 to 80, row by row.
-        digit: Its digit, 1 to 9.
-        unit: The index in `UNITS` of the box, row or column in which no other cell can take the digit; -1 where no
+        digit: The digit, 1 to 9.
+        unit: The index in `UNITS` of the box, row or column in which no other cell can contain the digit; -1 if no
             other digit fits the cell.
     """
 
@@ -40,15 +40,17 @@ class Filled:
 
 @dataclass(frozen=True)
 class Refuted:
-    """A digit that a cell cannot have, because the singles that follow from it end in a contradiction.
+    """A digit that a cell cannot contain, because it leads to a contradiction.
+
+    Filling the singles that follow from the digit gives the contradiction in `empty` or `unit`. If both are -1, the
+    singles give none, and the digit is only refuted by trying further digits.
 
     Attributes:
-        cell: Which cell.
-        digit: The digit.
-        empty: The cell that no digit would be left for, or -1.
-        unit: The index in `UNITS` of the box, row or column that would have no cell left for a digit, or -1. Where
-            both are -1, more digits have to be tried after this one, and each of them fails.
-        missing: That digit.
+        cell: The index of the cell, from 0 to 80, row by row.
+        digit: The wrong digit, 1 to 9.
+        empty: The cell for which no digit is left, or -1.
+        unit: The index in `UNITS` of the box, row or column that has no cell left for the digit `missing`, or -1.
+        missing: The digit without a cell in `unit`; 0 for none.
     """
 
     cell: int
@@ -59,11 +61,11 @@ class Refuted:
 
 
 def deductions(givens: str, solution: str) -> Iterator[Filled | Refuted]:
-    """The steps by which a puzzle of one solution is filled: at most 8 refuted digits for each cell that is filled.
+    """The steps that fill a puzzle with one solution, with at most 8 refuted digits for each filled cell.
 
     Args:
         givens: 81 characters, "." for an empty cell.
-        solution: Its solution: which of two digits is tried in vain.
+        solution: The solution, which determines the digits to refute.
     """
     possible = possible_of(givens)
     assert possible is not None
@@ -100,8 +102,11 @@ def _hidden_single(possible: Possible, done: int) -> Filled | None:
 
 
 def _refuted(possible: Possible, done: int, solution: str) -> list[Refuted]:
-    """What cannot stand in some cell: one that has two digits left and where singles refute the wrong one, or else the
-    first cell with the fewest digits."""
+    """The refuted digits of one cell.
+
+    The cell is the first with two candidates whose wrong digit is refuted by singles alone. If there is none, it is the
+    first cell with the fewest candidates.
+    """
     once = twice = more = 0
     for cells in possible:
         more |= twice & cells
@@ -118,7 +123,7 @@ def _refuted(possible: Possible, done: int, solution: str) -> list[Refuted]:
 
 
 def _tried(possible: Possible, bit: int, solution: str) -> list[Refuted]:
-    """What becomes of each wrong digit in a cell."""
+    """The refutation of each wrong candidate of a cell."""
     cell = bit.bit_length() - 1
     found: list[Refuted] = []
     for digit in range(SIZE):
@@ -131,7 +136,7 @@ def _tried(possible: Possible, bit: int, solution: str) -> list[Refuted]:
 
 
 def _contradiction(possible: Possible) -> tuple[int, int, int]:
-    """Where `propagate` ended: the cell without a digit, or the unit and the digit without a cell."""
+    """The contradiction after `propagate`, as `empty`, `unit` and `missing` of `Refuted`."""
     once = 0
     for cells in possible:
         once |= cells
@@ -147,7 +152,7 @@ def _contradiction(possible: Possible) -> tuple[int, int, int]:
 
 
 def solving_steps(givens: str, solution: str, language: str) -> str:
-    """The steps as text, a line each."""
+    """The steps of a solution as text, one step on each line."""
     line = _chinese if language == "zh" else _english
     return "\n".join([_HEADS[language], *map(line, deductions(givens, solution))])
 

@@ -9,7 +9,7 @@ from veritas_rl.errors import UserError
 
 PROMPTS = ("full", "brief")
 DRAWN = -1
-"""The value of `first_seed` for drawn seeds."""
+"""The value of `first_seed` for random seeds."""
 
 
 @dataclass(frozen=True)
@@ -17,8 +17,8 @@ class LGCParameters(Parameters):
     """The environment's own part of the identity.
 
     Attributes:
-        first_seed: Task k is the puzzle of seed `first_seed + k` in both splits; -1 draws seeds so that no puzzle of
-            validation is in training.
+        first_seed: In both splits, task k is puzzle k of consecutive seeds from this seed, counting only seeds of the
+            case's level if the case names one. -1 draws seeds, so that no puzzle of validation is in training.
     """
 
     first_seed: int = DRAWN
@@ -30,7 +30,7 @@ class LGCParameters(Parameters):
 
 @dataclass(frozen=True)
 class LGCManner(Manner):
-    """How a puzzle is shown: "full" with rules and format of the answer, "brief" as the puzzle alone.
+    """How a puzzle is shown: "full" with the rules and the answer format, "brief" with only the puzzle.
 
     Attributes:
         language: The language of the question, "en" or "zh".

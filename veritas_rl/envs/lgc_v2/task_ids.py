@@ -1,4 +1,4 @@
-"""Task ids of puzzles: `type * 10^8 + seed`, one whole number for each puzzle, which never changes."""
+"""Task ids of puzzles: `type * 10^8 + seed`, a fixed integer for each puzzle."""
 
 from functools import lru_cache
 

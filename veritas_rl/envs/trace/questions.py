@@ -101,7 +101,8 @@ def _first(asked: Identity) -> tuple[str, str] | None:
 class _Candidates:
     """The candidate programs of a task, all of its split, in the order in which the task tries them.
 
-    A candidate is the program, its form, and its text with debug prints. It is made once, at its first use."""
+    A candidate is the program, its form, and its text with debug prints. It is made once, at its first use.
+    """
 
     def __init__(self, asked: Identity) -> None:
         self._asked = asked

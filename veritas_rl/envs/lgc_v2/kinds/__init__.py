@@ -1,4 +1,4 @@
-"""The types of puzzles, by name; each stands in a file of its own."""
+"""The types of puzzles, by name. Each type has its own file or folder."""
 
 from collections.abc import Mapping
 
@@ -25,4 +25,4 @@ _ALL: tuple[PuzzleKind, ...] = (
 )
 
 KINDS: Mapping[str, PuzzleKind] = {kind.name: kind for kind in sorted(_ALL, key=lambda kind: kind.type_id)}
-"""Each type by its name, in the order of their numbers."""
+"""Each type by its name, in the order of `type_id`."""

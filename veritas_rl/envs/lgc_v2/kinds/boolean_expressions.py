@@ -12,16 +12,16 @@ from veritas_rl.envs.lgc_v2.kinds.boolean_trees import Tree, drawn, reduced, tru
 from veritas_rl.envs.lgc_v2.puzzle import Puzzle, PuzzleKind, indexed, places_of
 
 LABELS = "ABCDEFGH"
-"""What options are called."""
+"""The labels of options."""
 
 FIRST_NUMBERS = 60
-"""The number that stands first in an option is 1 to this; each option has its own."""
+"""The first number in an option is from 1 to this; the options of a puzzle have different first numbers."""
 
 LONGEST_ANSWER = 200
-"""Characters of the longest answer that is read."""
+"""The most characters of an answer; a longer answer is not parsed."""
 
 _LABEL = r"(?:[A-Z]|\([A-Z]\))"
-# No text matches it in two ways, else a long answer that ends badly would take exponential time.
+# No text may match this pattern in two ways; otherwise a long invalid answer would take exponential time.
 _BETWEEN = r"\s*(?:(?:[,;、\uff0c&和]|(?:,\s*)?\band\b)\s*)?"
 _NOUN = re.compile(r"(?:options?\b|选项)\s*[:\uff1a]?\s*", re.IGNORECASE)
 _LABELS = re.compile(rf"{_LABEL}(?:{_BETWEEN}{_LABEL})*")
@@ -30,13 +30,13 @@ _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 
 @dataclass(frozen=True)
 class BooleanExpressionsConfig:
-    """How large the puzzles of a level are.
+    """The sizes of a level's puzzles.
 
     Attributes:
-        fewest: Options of the smallest puzzles, from 3 on.
-        most: Options of the largest ones, at most 8.
-        shallowest: How deep the shallowest expressions are: a word such as "and" is one step, from 1 on.
-        deepest: How deep the deepest ones are, at most 6.
+        fewest: The smallest number of options, at least 3.
+        most: The largest number of options, at most 8.
+        shallowest: The smallest depth of an expression, at least 1. The depth counts nested words such as "and".
+        deepest: The largest depth of an expression, at most 6.
     """
 
     fewest: int
@@ -139,7 +139,7 @@ class BooleanExpressionsPuzzle(Puzzle):
 
 
 class BooleanExpressions(PuzzleKind):
-    """Options to judge."""
+    """Boolean expressions as options, of which the true ones are to be named."""
 
     name = "boolean_expressions"
     type_id = 6
@@ -154,7 +154,7 @@ class BooleanExpressions(PuzzleKind):
 
     def make(self, level: int, number: int, random: Random) -> BooleanExpressionsPuzzle:
         config = self.levels[level]
-        # The numbers that stand first are a set taken by number: the options differ, and so do consecutive puzzles.
+        # The puzzle's number determines the set of first numbers, so options and consecutive puzzles differ.
         sizes = range(config.fewest, config.most + 1)
         spaces = [comb(FIRST_NUMBERS, size) for size in sizes]
         size = random.choice(sizes)
@@ -171,11 +171,11 @@ class BooleanExpressions(PuzzleKind):
 
 
 def labels_in(said: str, labels: str) -> frozenset[str] | None:
-    """The options that a text names, each once and nothing else, or None.
+    """The options that a text names; None if it names an option twice or contains other text.
 
     Args:
-        said: Such as "A, C", "A and C", "AC", "{A, C}" or "Options A, C".
-        labels: The labels that there are.
+        said: A text such as "A, C", "A and C", "AC", "{A, C}" or "Options A, C".
+        labels: The labels of the puzzle's options.
     """
     text = said.strip()
     if len(text) > LONGEST_ANSWER:

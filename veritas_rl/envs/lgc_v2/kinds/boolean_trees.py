@@ -1,4 +1,4 @@
-"""Boolean expressions as trees: drawn with a truth value, written with few parentheses, simplified step by step."""
+"""Boolean expressions as trees: drawing with a given truth value, writing with few parentheses, and simplifying."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from random import Random
 from typing import TypeAlias
 
 WORDS = ("not", "and", "xor", "or")
-"""The words between expressions, the one that binds tightest first."""
+"""The operators of expressions, the tightest first."""
 
 LIGHT = 2
 """The maximum depth of the shallower side of an expression."""
 
 MOST_STATED = 60
-"""The largest number in statements; the smallest is 1."""
+"""The largest number in statements such as "4 is even"; the smallest is 1."""
 
 Tree: TypeAlias = "Leaf | Node"
 
@@ -34,11 +34,11 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Node:
-    """A word with its expressions.
+    """An operator with its operands.
 
     Attributes:
         word: One of `WORDS`.
-        parts: One expression under "not", otherwise two.
+        parts: The operands: one for "not", otherwise two.
     """
 
     word: str
@@ -71,7 +71,7 @@ _STATED: Mapping[tuple[int, bool], tuple[tuple[str, str], ...]] = {
     for number in range(1, MOST_STATED + 1)
     for true in (False, True)
 }
-"""The statements about a number, by the number and by whether they are true. With even and odd, no entry is empty."""
+"""The statements about a number, by the number and their truth value. Because of even and odd, no entry is empty."""
 
 
 def truth(tree: Tree) -> bool:
@@ -111,7 +111,7 @@ def _rank(tree: Tree) -> int:
 
 
 def reduced(tree: Tree) -> Iterator[Tree]:
-    """The stages of a simplification: the expression, then without comparisons, then one layer less each time."""
+    """The stages of a simplification: the expression, then with constants as leaves, then with one layer less each."""
     yield tree
     if (plain := _without_leaves(tree)) != tree:
         yield plain
@@ -128,7 +128,7 @@ def _without_leaves(tree: Tree) -> Tree:
 
 
 def _without_innermost(tree: Tree) -> Tree:
-    """An expression with each word between constants replaced by True or False."""
+    """An expression with each innermost operator replaced by its value True or False."""
     if isinstance(tree, Leaf) or all(isinstance(part, Leaf) for part in tree.parts):
         return CONSTANTS[truth(tree)]
     return Node(tree.word, tuple(map(_without_innermost, tree.parts)))
@@ -138,17 +138,17 @@ def drawn(depth: int, true: bool, random: Random, first: int = 0, words: Sequenc
     """A random expression.
 
     Args:
-        depth: The depth of nested words.
-        true: Its truth value.
+        depth: The depth of nested operators.
+        true: The truth value.
         random: The random generator.
-        first: The number at its beginning; 0 for any.
-        words: The words allowed at the root.
+        first: The number at the beginning; 0 for any.
+        words: The operators allowed at the root.
     """
     if not depth:
         return _leaf(true, random, first)
     word = random.choice(words)
     if word == "not":
-        # "not not" is no harder to read, only longer.
+        # "not not" is excluded, because it only makes the expression longer.
         return Node(word, (drawn(depth - 1, not true, random, first, WORDS[1:]),))
     if word == "xor":
         left = random.random() < 0.5

@@ -17,10 +17,10 @@ from veritas_rl.envs.lgc_v2.puzzle import LARGEST_ORDERED, Puzzle, PuzzleKind, i
 from veritas_rl.permutation import Permutation
 
 LETTERS = "".join(letter for letter in ascii_uppercase if letter not in "IO")
-"""I and O look like 1 and 0."""
+"""The letters of equations; without I and O, which look like 1 and 0."""
 
 CANDIDATES = 4096
-"""The number of candidates that belong to one puzzle number. In the worst case one in 200 becomes a puzzle."""
+"""The number of candidates for each puzzle number. In the worst case, one candidate in 200 is a valid puzzle."""
 
 MAX_CHARACTERS = 200
 """The maximum length of an answer."""
@@ -38,7 +38,7 @@ class Shape:
     Attributes:
         operations: The operations, each one of +, - and *; products come before sums.
         lengths: The number of digits of each number on the left; the lengths of summands do not increase.
-        letters: The number of different letters in the whole equation, or one more than it.
+        letters: The largest number of different letters in the whole equation; the smallest is one less.
     """
 
     operations: str
@@ -62,7 +62,8 @@ class CryptarithmConfig:
     """The puzzles of a level.
 
     Attributes:
-        shapes: The shapes, in turn. None: all additions of two numbers of up to three digits with up to four letters.
+        shapes: The shapes, used in rotation. None for all additions of two numbers of up to three digits, with up to
+            four letters.
     """
 
     shapes: tuple[Shape, ...] | None
@@ -82,7 +83,7 @@ class CryptarithmPuzzle(Puzzle):
 
     def question(self, language: str) -> str:
         product_ = "*" in self.equation.operations and len(self.equation.operations) > 1
-        # Letters instead of digits, so that a copied question is no answer.
+        # Question marks instead of digits, so that a copy of the question is no answer.
         blank = written(["?"] * len(self.equation.words), self.equation.operations)
         if language == "zh":
             asked = (
@@ -156,7 +157,7 @@ class CryptarithmPuzzle(Puzzle):
         return "".join(written(self._numbers(digits), self.equation.operations).split())
 
     def is_right(self, said: str) -> bool:
-        # There is one solution, so the equation in digits is one text.
+        # The solution is unique, so the equation in digits is a unique text.
         return said == "".join(self.answer.split())
 
     def near_misses(self) -> Iterator[tuple[str, str]]:
@@ -268,9 +269,9 @@ class Cryptarithm(PuzzleKind):
 
 
 def candidate(shape: Shape, index: int) -> list[int] | None:
-    """The numbers on the left by their index; None if they do not form an equation of the shape.
+    """The numbers of the left side by their index; None if they do not form an equation of the shape.
 
-    They use all digits of a set with one digit less than there are letters. The result may add the last digit.
+    The numbers use all digits of a set of `shape.letters - 1` digits. The result may add one more digit.
     """
     index, which = divmod(index, len(_digit_sets(shape.letters - 1)))
     digits = _digit_sets(shape.letters - 1)[which]
@@ -285,7 +286,7 @@ def candidate(shape: Shape, index: int) -> list[int] | None:
         if number < 10 ** (length - 1):
             return None
         numbers.append(number)
-    # Summands are in descending order, so that a sum has one index.
+    # Consecutive summands are in descending order, so that their permutations are not repeated.
     if len(used) < len(digits) or any(numbers[one] < numbers[other] for one, other in _added(shape.operations)):
         return None
     result = worth(numbers, shape.operations)
@@ -294,10 +295,10 @@ def candidate(shape: Shape, index: int) -> list[int] | None:
 
 @cache
 def small_sums() -> list[tuple[int, int]]:
-    """All a >= b of up to three digits whose sum has up to four letters and a unique form.
+    """All pairs a >= b of up to three digits whose addition has up to four letters and exactly one solution.
 
-    The form names letters in order of appearance, so a form of exactly one pair is a puzzle with one solution. All
-    pairs are searched at once.
+    The form of an addition renames its digits in order of appearance. A form that only one pair has is a puzzle with
+    one solution. All pairs are processed at once.
     """
     numbers = np.arange(2 * 1000)
     powers = 10 ** np.arange(3, -1, -1)
@@ -325,7 +326,7 @@ def _digit_sets(letters: int) -> list[tuple[int, ...]]:
 
 @cache
 def _added(operations: str) -> list[tuple[int, int]]:
-    """Indices of consecutive summands that are not factors."""
+    """Pairs of indices of consecutive positive summands that are not products."""
     signs = f"+{operations}+"
     added = [place for place, pair in enumerate(pairwise(signs)) if "*" not in pair and pair[0] == "+"]
     return list(pairwise(added))
@@ -354,7 +355,7 @@ def _ambiguous(numbers: Sequence[int], operations: str) -> bool:
 
 
 def _lettered(numbers: Sequence[int], operations: str, letters: Sequence[str]) -> LetterEquation:
-    """Numbers and their result with letters instead of digits, and the letters in order of appearance."""
+    """The equation of numbers and their result, with letters assigned to digits in order of appearance."""
     texts = [*map(str, numbers), str(worth(numbers, operations))]
     names = dict(zip(dict.fromkeys("".join(texts)), letters, strict=False))
     return LetterEquation(tuple("".join(names[digit] for digit in text) for text in texts), tuple(operations))
@@ -370,7 +371,7 @@ def _puzzle(numbers: list[int], operations: str, random: Random) -> CryptarithmP
 
 
 def _orders(equation: LetterEquation) -> Iterator[tuple[list[str], str]]:
-    """An equation with its summands and factors in every order, positive summands first."""
+    """An equation with its summands and factors in every order, with positive summands first."""
     terms: dict[str, list[list[str]]] = {"+": [], "-": []}
     sign = "+"
     term = [equation.words[0]]

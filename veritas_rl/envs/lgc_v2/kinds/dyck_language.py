@@ -18,7 +18,7 @@ from veritas_rl.envs.lgc_v2.brackets import (
 from veritas_rl.envs.lgc_v2.puzzle import Puzzle, PuzzleKind, indexed
 
 KINDS = 3
-"""Kinds of brackets: (), [] and {}."""
+"""The number of kinds of brackets: (), [] and {}."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class DyckLanguageConfig:
 
     Attributes:
         shortest: The length of the shortest completed sequence; even, at least 4.
-        longest: The length of the longest one; even.
+        longest: The length of the longest completed sequence; even.
     """
 
     shortest: int
@@ -136,7 +136,7 @@ class DyckLanguage(PuzzleKind):
 
     def make(self, level: int, number: int, random: Random) -> DyckLanguagePuzzle:
         config = self.levels[level]
-        # A puzzle by its number: the length, the number of missing brackets, the walk, the kinds.
+        # The puzzle's number determines the length, the number of missing brackets, the walk and the kinds.
         sizes, spaces, space = sizes_of(config.shortest, config.longest, KINDS)
         which, index = located(indexed(number, space, random, self.name, level), spaces)
         return DyckLanguagePuzzle(beginning_of(*sizes[which], KINDS, index))

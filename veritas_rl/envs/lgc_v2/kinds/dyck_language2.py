@@ -1,6 +1,6 @@
 """Types 4 and 5, dyck_language2: put as few opening brackets as possible in front of a given ending.
 
-The two types are one kind of puzzle in two sizes. Their lengths do not overlap, so no puzzle belongs to both.
+The two types differ only in the size of the puzzles. Their lengths do not overlap, so they share no puzzle.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ class DyckLanguage2Config:
 
     Attributes:
         shortest: The length of the shortest completed sequence; even, at least 4.
-        longest: The length of the longest one; even.
+        longest: The length of the longest completed sequence; even.
         kinds: The number of kinds of brackets, 2 to 8.
     """
 
@@ -78,7 +78,7 @@ class DyckLanguage2Puzzle(Puzzle):
     @property
     def missing(self) -> str:
         """The opening brackets to add, the outermost first."""
-        # The mirror image of the ending is a beginning, whose closing brackets are the opening ones here.
+        # In the mirror image of the ending, the brackets without an opening bracket become the open brackets.
         return "".join(open_after(mirrored(self.ending)) or [])
 
     @property
@@ -117,7 +117,7 @@ class DyckLanguage2Puzzle(Puzzle):
         )
 
     def read(self, said: str) -> str | None:
-        # A whole sequence is longer than the ending. Shorter text may be a bracket or the ending that a model quotes.
+        # A completed sequence is longer than the ending. A shorter text may be a quoted bracket or the quoted ending.
         sequence = only_brackets(said)
         return sequence if sequence and len(sequence) > len(self.ending) else None
 
@@ -141,7 +141,7 @@ class DyckLanguage2Puzzle(Puzzle):
 
 
 class DyckLanguage2(PuzzleKind):
-    """Endings of up to 24 brackets in the completed sequence."""
+    """Endings of sequences with up to 24 brackets when completed."""
 
     name = "dyck_language2"
     type_id = 4
@@ -163,7 +163,7 @@ class DyckLanguage2(PuzzleKind):
 
 
 class DyckLanguage2Long(DyckLanguage2):
-    """Endings of 26 to 60 brackets in the completed sequence."""
+    """Endings of sequences with 26 to 60 brackets when completed."""
 
     name = "dyck_language2_long"
     type_id = 5

@@ -1,7 +1,7 @@
-"""Type 8, dyck_language_reasoning_errors: find the wrong steps in a worked reading of brackets.
+"""Type 8, dyck_language_reasoning_errors: find the wrong steps in a step-by-step reading of brackets.
 
-Each step states the brackets that are open after it. Only the sequence decides whether a step is right, not the steps
-before it, so exactly one set of steps is wrong.
+Each step states the brackets that are open after it. Whether a step is right depends only on the sequence, not on
+earlier steps, so the set of wrong steps is unique.
 """
 
 import re
@@ -37,9 +37,9 @@ class ReasoningErrorsConfig:
 
     Attributes:
         shortest: The length of the shortest sequence; even, at least 4.
-        longest: The length of the longest one; even.
+        longest: The length of the longest sequence; even.
         kinds: The number of kinds of brackets, 2 to 8.
-        fewest: The least number of wrong steps, at least 1.
+        fewest: The smallest number of wrong steps, at least 1.
         most: The largest number of wrong steps, less than the number of steps.
     """
 
@@ -64,7 +64,7 @@ class ReasoningErrorsPuzzle(Puzzle):
 
     Attributes:
         sequence: The sequence.
-        stated: For each step the brackets that are open after it, as the step states them, the outermost first.
+        stated: For each step, the brackets that it states as open, the outermost first.
     """
 
     sequence: str
@@ -168,7 +168,7 @@ class ReasoningErrorsPuzzle(Puzzle):
 
 
 class ReasoningErrors(PuzzleKind):
-    """Worked readings to check."""
+    """Step-by-step readings with errors to find."""
 
     name = "dyck_language_reasoning_errors"
     type_id = 8
@@ -210,13 +210,13 @@ def stacks_of(sequence: str) -> list[str]:
 
 
 def _mistaken(before: str, bracket: str, true: str, kinds: int, random: Random) -> list[str]:
-    """The statements of careless readers instead of the true brackets, one for each kind of mistake."""
+    """Wrong statements instead of the true open brackets, one for each kind of mistake."""
     openers = [pair[0] for pair in PAIRS[:kinds]]
-    stated = [before]  # the bracket was overlooked
+    stated = [before]  # the bracket is overlooked
     if bracket in OPENERS:
         stated += [before + random.choice(openers), true + bracket]
     else:
-        stated += [true[:-1], before[1:]]  # two were closed, or the outermost instead of the innermost
+        stated += [true[:-1], before[1:]]  # two brackets are closed, or the outermost instead of the innermost
     if true:
         place = random.randrange(len(true))
         stated.append(true[:place] + random.choice(openers) + true[place + 1 :])
@@ -229,8 +229,10 @@ def _mistaken(before: str, bracket: str, true: str, kinds: int, random: Random) 
 
 @cache
 def _sizes(config: ReasoningErrorsConfig) -> tuple[list[tuple[int, int]], list[int]]:
-    """Each pair of a length and a number of wrong steps, and its number of puzzles: walks times kinds times sets of
-    steps."""
+    """The sizes as pairs of a length and a number of wrong steps, and the number of puzzles of each size.
+
+    This number is the product of the numbers of walks, choices of kinds, and sets of wrong steps.
+    """
     sizes = [
         (length, errors)
         for length in range(config.shortest, config.longest + 1, 2)

@@ -1,4 +1,4 @@
-"""Type 1, game_of_24: combine numbers into a target, using each exactly once."""
+"""Type 1, game_of_24: combine numbers into a target, using each number exactly once."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,14 +20,13 @@ _AROUND_NONE = " \t\r\n.。\"'"
 
 TARGETS = (24, 36, 48, 60, 72, 100)
 SEARCHED = 4
-"""The largest number of numbers that is searched completely. More numbers are combined at random until this many
-remain."""
+"""The largest count of numbers that is searched completely. A larger count is reduced to this count by random steps."""
 
 CONSECUTIVE = 2000
-"""The number of consecutive puzzle numbers of a level with different questions."""
+"""The number of consecutive puzzle numbers of a level that must have different questions."""
 
 PATIENCE = 30
-"""The number of attempts to combine five or more numbers into a target that needs more than + and -."""
+"""The number of attempts to find a target of five or more numbers that needs more than + and -."""
 
 Rational = tuple[int, int]
 """A numerator and a denominator, not reduced and of any sign; no denominator is 0."""
@@ -41,10 +40,13 @@ class GameOf24Config:
     """The puzzles of a level.
 
     Attributes:
-        count: The number of given numbers, 3 to 6. largest: The largest number; the smallest is 1. targets: The
-        possible targets. above: At least one number is larger than this, so that levels with the same `count` share no
-        puzzle. trivial: Whether + and - may suffice. unsolvable: The share of puzzles without a solution for which
-        another target has one. More puzzles have none because no target has one. Only for four numbers.
+        count: The number of given numbers, 3 to 6.
+        largest: The largest possible number; the smallest is 1.
+        targets: The possible targets.
+        above: At least one number is larger than this, so that levels with the same `count` share no puzzle.
+        trivial: Whether + and - may be sufficient.
+        unsolvable: The share of puzzles whose target cannot be reached, among numbers that reach some but not all
+            targets. Numbers that reach no target give further puzzles without a solution. Only for four numbers.
     """
 
     count: int
@@ -168,7 +170,8 @@ class GameOf24(PuzzleKind):
     name = "game_of_24"
     type_id = 1
     asked_in = "block"
-    # Up to 15 and not up to 13, because 2,345 fours with a number above 10 are enough for 2,000 consecutive numbers.
+    # Level 3 has numbers up to 15 instead of 13, because the 2,345 choices of four numbers with a number above 10 are
+    # enough for `CONSECUTIVE`.
     levels: ClassVar[Mapping[int, GameOf24Config]] = {
         1: GameOf24Config(3, 24, (24,), trivial=True),
         2: GameOf24Config(4, 10, (24, 36, 48), trivial=True, unsolvable=0.05),
@@ -196,7 +199,7 @@ class GameOf24(PuzzleKind):
             missing = [target for target in config.targets if target not in found]
             if config.count == SEARCHED and missing and (not found or random.random() < config.unsolvable):
                 return GameOf24Puzzle(numbers, random.choice(missing), None)
-            # A trivial puzzle is better than none, and four numbers were searched completely.
+            # Trivial targets are accepted after `PATIENCE` attempts, and for four numbers, which have only one attempt.
             good = sorted(found.keys() & wanted) or (sorted(found) if tried >= PATIENCE or not first else [])
             if good:
                 target = random.choice(good)
@@ -206,12 +209,12 @@ class GameOf24(PuzzleKind):
 
 @cache
 def hands(count: int, largest: int, above: int = 0) -> tuple[list[tuple[int, ...]], bool]:
-    """All choices of numbers from 1 to `largest` whose maximum is above `above`.
+    """All choices of `count` numbers from 1 to `largest` whose maximum is above `above`.
 
-    Choices of five or more numbers with the same number three times are left out.
+    Choices of five or more numbers with the same number three times are excluded.
 
     Returns:
-        The choices, and whether each is listed in all orders, as it is if there are few.
+        The choices, and whether each choice is listed in all orders. It is if there are fewer than `CONSECUTIVE`.
     """
     found = [
         numbers
@@ -225,12 +228,12 @@ def hands(count: int, largest: int, above: int = 0) -> tuple[list[tuple[int, ...
 
 @cache
 def solvable_triples(largest: int, target: int) -> list[tuple[int, ...]]:
-    """All triples of numbers from 1 to `largest`, in every order, that make a target."""
+    """All triples of numbers from 1 to `largest` that can be combined into a target, in every order."""
     triples: set[tuple[int, ...]] = set()
     for a, b in combinations_with_replacement(range(1, largest + 1), 2):
         for (p, q), _, _, _ in _combined_pair((a, 1), (b, 1)):
             v = Fraction(p, q)
-            # The third number, as either side of the last operation.
+            # The third number may be on either side of the last operation.
             thirds = [target - v, v - target, target + v, target * v]
             thirds += [target / v, v / target] if v else []
             triples.update((a, b, int(c)) for c in thirds if c.denominator == 1 and 1 <= c <= largest)
@@ -238,7 +241,7 @@ def solvable_triples(largest: int, target: int) -> list[tuple[int, ...]]:
 
 
 def solutions(numbers: Sequence[int], targets: Collection[int]) -> dict[int, tuple[Step, ...]]:
-    """Steps to each reachable target, by an exact and complete search; with whole numbers if possible.
+    """Steps to each reachable target, by an exact and complete search, with only whole numbers if possible.
 
     Args:
         numbers: Up to four numbers.
@@ -267,13 +270,13 @@ def combined(numbers: Sequence[int]) -> int:
 
 
 def signed_sums(numbers: Sequence[int]) -> set[int]:
-    """All values of the numbers under + and -."""
+    """All values of the numbers with every choice of signs."""
     return {sum(map(prod, zip(numbers, signs, strict=True))) for signs in product((1, -1), repeat=len(numbers))}
 
 
 def _combined_pair(a: Rational, b: Rational) -> Iterator[tuple[Rational, int, str, int]]:
-    """All results of two values, each with the index of the left one (0 or 1), the operation and the index of the right
-    one."""
+    """All results of two values, each with the index (0 or 1) of the left value, the operation, and the index of the
+    right value."""
     (p, q), (r, s) = a, b
     yield (p * s + r * q, q * s), 0, "+", 1
     yield (p * r, q * s), 0, "*", 1
@@ -312,7 +315,7 @@ def _others(values: list[Rational], i: int, j: int) -> list[Rational]:
 
 
 def _beginnings(numbers: tuple[int, ...], random: Random) -> Iterator[tuple[Step, ...]]:
-    """First steps that leave at most four numbers, all of them positive integers, in random order."""
+    """First steps whose results are positive integers and that leave at most four numbers, in random order."""
     if len(numbers) <= SEARCHED:
         yield ()
         return

@@ -1,4 +1,4 @@
-"""Type 7, sudoku: fill a grid so that each row, column and box has the digits 1 to 9, in the only possible way."""
+"""Type 7, sudoku: fill a grid so that each row, column and box has the digits 1 to 9. The solution is unique."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from veritas_rl.envs.lgc_v2.sudoku_steps import solving_steps
 
 DIGITS = "123456789"
 TRIES = 50
-"""The most full grids to try. About one in 1,000 leaves more givens than the hardest level has."""
+"""The most full grids to try. About one grid in 1,000 needs more givens than the hardest level allows."""
 
 _BETWEEN = str.maketrans("", "", " \t,|│┃║[]")
 _RULES = str.maketrans("", "", "-+=_:" + "".join(map(chr, range(0x2500, 0x2580))))
@@ -22,7 +22,7 @@ class SudokuConfig:
     """The number of givens in a level's puzzles.
 
     Attributes:
-        fewest: The least number of givens; no puzzle with one solution has fewer than 17.
+        fewest: The smallest number of givens; no puzzle with one solution has fewer than 17.
         most: The largest number of givens.
     """
 
@@ -40,7 +40,7 @@ class SudokuPuzzle(Puzzle):
 
     Attributes:
         givens: 81 characters, row by row, "." for an empty cell.
-        solution: The 81 digits of its one solution.
+        solution: The 81 digits of the unique solution.
     """
 
     givens: str
@@ -78,9 +78,9 @@ class SudokuPuzzle(Puzzle):
 
     @property
     def form(self) -> str:
-        # The mappings between the digits of parallel lines in a band: invariant when digits are renamed, rows, columns
-        # or bands are permuted, and the grid is mirrored. Puzzles that only share this invariant, such as two with the
-        # same solution, are in the same split, which does no harm.
+        # The form is the cycle lengths of the mappings between the digits of parallel lines in a band. It is invariant
+        # if digits are renamed, lines within a band or bands are permuted, or the grid is mirrored. Different puzzles
+        # with the same form, such as two with the same solution, are only assigned to the same split.
         return "/".join(sorted((_bands(self.solution, ROWS), _bands(self.solution, COLUMNS))))
 
     def read(self, said: str) -> str | None:
@@ -91,11 +91,11 @@ class SudokuPuzzle(Puzzle):
                 lines.append(row)
             elif row.translate(_RULES):
                 return None
-            # The rest is empty lines and separators between rows.
+            # All other lines are empty or separators between rows.
         return "".join(lines) if len(lines) == SIZE else None
 
     def is_right(self, said: str) -> bool:
-        # Any grid that obeys the rule and keeps the givens is this one: the generator made sure that it is unique.
+        # The generator ensures that only this grid obeys the rules and keeps the givens.
         return said == self.solution
 
     def near_misses(self) -> Iterator[tuple[str, str]]:
@@ -115,7 +115,7 @@ class SudokuPuzzle(Puzzle):
 
 
 class Sudoku(PuzzleKind):
-    """Sudokus of one solution each. Nearly all of the two easiest levels follows from single candidates."""
+    """Sudokus with unique solutions. Single candidates fill nearly all cells of the two easiest levels."""
 
     name = "sudoku"
     type_id = 7
@@ -149,7 +149,7 @@ def _is_row(line: str) -> bool:
 
 
 def _bands(grid: str, lines: tuple[tuple[int, ...], ...]) -> str:
-    """For each three parallel lines of a band, the lengths of the cycles in the mappings between their digits."""
+    """For each band of three parallel lines, the cycle lengths of the mappings between the digits of its lines."""
     words = ["".join([grid[cell] for cell in line]) for line in lines]
     bands = [sorted(_cycles(words[top + one], words[top + two]) for one, two in _PAIRS) for top in (0, 3, 6)]
     return ";".join(sorted(map(",".join, bands)))
@@ -159,8 +159,7 @@ _PAIRS = ((0, 1), (0, 2), (1, 2))
 
 
 def _cycles(one: str, two: str) -> str:
-    """The lengths of the cycles in the mapping from the digits of a line to the digits of another at the same
-    positions."""
+    """The cycle lengths of the mapping from the digits of one line to the digits of another at the same positions."""
     image = dict(zip(one, two, strict=True))
     lengths: list[int] = []
     while image:

@@ -1,8 +1,8 @@
 """A second solver for each type, which shares no code with the puzzles and reads only the text of the English question.
 
-The file of each type has a function `check(question, answer)`. It returns "" if the answer is right and, where the
-question states it, unique. Otherwise it returns a sentence with the error. It raises `NotApplicable` if it needs a
-solver that is not installed.
+The file of each type has a function `check(question, answer)`. It returns "" if the answer is right, and unique if the
+question states so. Otherwise it returns a sentence with the error. It raises `NotApplicable` if it needs a solver that
+is not installed.
 """
 
 from collections.abc import Callable, Mapping

@@ -14,7 +14,7 @@ _RULES: tuple[tuple[str, dict[str, str]], ...] = (
     ),
     ("or", {"True or True": "True", "True or False": "True", "False or True": "True", "False or False": "False"}),
 )
-"""The truth tables, in the order in which the words bind."""
+"""The truth tables of the words, the tightest first."""
 
 _STATED_ORDER = '"not" is worked out first, then "and", then "xor", then "or"'
 _OPTION = re.compile(r"^([A-H])\. (.+)$", re.MULTILINE)
@@ -24,7 +24,7 @@ _INNERMOST = re.compile(r"\(([^()]*)\)")
 
 
 def check(question: str, answer: str) -> str:
-    """What is wrong with an answer to a question; see `second`."""
+    """The error in an answer to a question, or ""; see `second`."""
     if _STATED_ORDER not in question:
         return "the question does not state in which order words are worked out"
     options = _OPTION.findall(question)
@@ -60,7 +60,7 @@ def _flat(text: str) -> str:
 
 
 def _compared(found: re.Match[str]) -> str:
-    # Products are worked out one by one where they stand, then what is left is a sum of signed numbers.
+    # Products are replaced by their values one by one. The remaining text is a sum of signed numbers.
     left = found[1] + found[2]
     while product := re.search(r"(\d+) \* (\d+)", left):
         left = left[: product.start()] + str(int(product[1]) * int(product[2])) + left[product.end() :]

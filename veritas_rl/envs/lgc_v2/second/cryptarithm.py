@@ -12,14 +12,14 @@ EQUATION = re.compile(r"^([A-Z]+(?: [-+*] [A-Z]+)+) = ([A-Z]+)$", re.MULTILINE)
 
 
 def check(question: str, answer: str) -> str:
-    """What is wrong with an answer to a question; see `second`."""
+    """The error in an answer to a question, or ""; see `second`."""
     found = EQUATION.search(question)
     if found is None:
         return "the question has no equation"
     words = re.findall("[A-Z]+", found[0])
     letters = sorted(set("".join(words)))
     ways = assignments(len(letters))
-    # Most assignments fail in the last digit, and most others in the last three.
+    # Most assignments already fail in the last digit, and most of the remaining ones in the last three digits.
     fits = difference(found[1], found[2], letters, ways, 1) % 10 == 0
     for word in words:
         if len(word) > 1:
@@ -43,7 +43,7 @@ def assignments(letters: int) -> NDArray[np.int16]:
 
 
 def difference(left: str, right: str, letters: list[str], ways: NDArray[Any], digits: int) -> NDArray[Any]:
-    """The left side minus the right side for every assignment, with each word cut to its last digits."""
+    """The left side minus the right side for every assignment, using only the last `digits` letters of each word."""
     total = -number(right[-digits:], letters, ways)
     for term in re.findall(r"(?:^|[-+] )[A-Z]+(?: \* [A-Z]+)*", left):
         first, *factors = (number(word[-digits:], letters, ways) for word in re.findall("[A-Z]+", term))

@@ -6,13 +6,13 @@ PAIRS = ("()", "[]", "{}")
 
 
 def check(question: str, answer: str) -> str:
-    """What is wrong with an answer to a question; see `second`."""
+    """The error in an answer to a question, or ""; see `second`."""
     beginning = question.split("\n\n")[1]
     if not answer.startswith(beginning):
         return f"the answer {answer} does not begin with {beginning}"
     if reduced(answer):
         return f"the answer {answer} is not closed"
-    # What is left of the beginning after all pairs are taken out is what is open: each of it needs one bracket.
+    # The brackets that remain of the beginning after the removal of all pairs are open. Each needs a closing bracket.
     fewest = len(reduced(beginning))
     if not fewest:
         return "nothing is missing"

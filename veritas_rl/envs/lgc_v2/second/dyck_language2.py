@@ -4,7 +4,7 @@ import re
 
 
 def check(question: str, answer: str) -> str:
-    """What is wrong with an answer to a question; see `second`."""
+    """The error in an answer to a question, or ""; see `second`."""
     named = re.search(r"kinds: (\S\S(?: \S\S)*)\. ", question)
     if not named:
         return "the question names no kinds of brackets"
@@ -20,8 +20,8 @@ def check(question: str, answer: str) -> str:
         return f"the answer {answer} does not end with {ending}"
     if not set(added) <= {pair[0] for pair in pairs}:
         return f"the answer adds {added}, and not opening brackets alone"
-    # A bracket put in front takes at most one other out, so as many are needed as are left. Where each time only one
-    # bracket does, there is no second way of the same length.
+    # A bracket in front closes at most one remaining bracket, so at least as many brackets as remain are necessary. If
+    # only one bracket fits each time, no other answer has the same length.
     forced = ""
     while left:
         shorter = {pair[0]: rest for pair in pairs if len(rest := _reduced(pair[0] + left, pairs)) < len(left)}

@@ -8,7 +8,7 @@ _PAIR = re.compile(r"\(\)|\[\]|\{\}|<>|⟨⟩|⟦⟧|⟪⟫|⦃⦄")
 
 
 def check(question: str, answer: str) -> str:
-    """What is wrong with an answer to a question; see `second`."""
+    """The error in an answer to a question, or ""; see `second`."""
     (sequence,) = _SEQUENCE.findall(question)
     steps = _STEP.findall(question)
     if [(int(place), bracket) for place, bracket, _ in steps] != list(enumerate(sequence, start=1)):

@@ -1,6 +1,6 @@
-"""game_of_24 by dynamic programming over subsets of the numbers: all fractions that each subset makes.
+"""game_of_24 by dynamic programming over subsets of the numbers: all fractions that each subset can make.
 
-An expression is parsed by Python's own parser, and its tree is worked out in exact fractions.
+Python's own parser parses an expression, and its tree is evaluated in exact fractions.
 """
 
 import ast
@@ -12,7 +12,7 @@ GIVEN = re.compile(r"^Numbers: ([0-9, ]+)\nTarget: ([0-9]+)$", re.MULTILINE)
 
 
 def check(question: str, answer: str) -> str:
-    """What is wrong with an answer to a question; see `second`."""
+    """The error in an answer to a question, or ""; see `second`."""
     given = GIVEN.search(question)
     if given is None:
         return "the question names no numbers"
@@ -35,7 +35,7 @@ def check(question: str, answer: str) -> str:
 
 
 def worth(node: ast.expr, used: Counter[int]) -> Fraction:
-    """The value of a tree; the numbers in it are counted."""
+    """The value of a tree. The numbers in the tree are added to `used`."""
     if isinstance(node, ast.Constant) and type(node.value) is int:
         used[node.value] += 1
         return Fraction(node.value)
@@ -56,7 +56,7 @@ def worth(node: ast.expr, used: Counter[int]) -> Fraction:
 
 
 def can_make(numbers: list[int], target: int) -> bool:
-    """Whether numbers make a target, by all subsets of them: the full set is made of a subset and the rest."""
+    """Whether numbers can make a target. Each subset is combined from two smaller subsets in every way."""
     everything = (1 << len(numbers)) - 1
     made: dict[int, set[Fraction]] = {1 << place: {Fraction(number)} for place, number in enumerate(numbers)}
     for subset in range(1, everything + 1):

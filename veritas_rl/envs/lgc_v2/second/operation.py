@@ -1,6 +1,6 @@
-"""operation by Python's own parser: the signs are replaced by Python's operators of the stated precedence.
+"""operation by Python's own parser: the signs are replaced by Python operators with the stated precedence.
 
-The parsed tree is evaluated by this file and never executed.
+This file evaluates the parsed tree, which is never executed.
 """
 
 import ast
@@ -24,11 +24,11 @@ _RELATIONS: Mapping[str, Callable[[Fraction, Fraction], bool]] = {
 }
 _FUNCTIONS: Mapping[str, Callable[..., Fraction]] = {"abs": Fraction.__abs__, "max": max, "min": min}
 _STAND_INS: tuple[tuple[str, type[ast.operator]], ...] = (("*", ast.Mult), ("+", ast.Add), ("<<", ast.LShift))
-"""Operators of Python that bind ever looser, all from left to right."""
+"""Left-associative operators of Python, the tightest first."""
 
 
 def check(question: str, answer: str) -> str:
-    """What is wrong with an answer to a question; see `second`."""
+    """The error in an answer to a question, or ""; see `second`."""
     definitions = dict(
         found for line in question.splitlines() if " = " in line and (found := _definition(line.strip())) is not None
     )
@@ -51,7 +51,7 @@ def check(question: str, answer: str) -> str:
 
 
 def _definition(line: str) -> tuple[str, Callable[[Fraction, Fraction], Fraction]] | None:
-    """The sign and the meaning of an operator that a line defines."""
+    """The sign of the operator that a line defines, and the function that computes its value."""
     found = re.fullmatch(r"a (\S) b = (.+?)(?: if (.+); otherwise a \1 b = (.+))?", line)
     if found is None:
         return None
@@ -65,7 +65,7 @@ def _definition(line: str) -> tuple[str, Callable[[Fraction, Fraction], Fraction
 
 
 def _tightest_first(signs: set[str], pairs: list[tuple[str, str]]) -> list[str] | None:
-    """The signs in the order that the pairs state; None if they state none."""
+    """The signs in the order that the pairs state; None if the pairs do not determine the order."""
     order: list[str] = []
     left = set(signs)
     while left:

@@ -1,4 +1,4 @@
-"""sudoku as an exact cover (Knuth, "Dancing links", 2000, algorithm X): the whole search shows that there is one."""
+"""sudoku as an exact cover (Knuth, "Dancing links", 2000, algorithm X). The search shows that it has one solution."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -9,7 +9,7 @@ Placed = tuple[int, int, int]
 
 
 def check(question: str, answer: str) -> str:
-    """What is wrong with an answer to a question; see `second`."""
+    """The error in an answer to a question, or ""; see `second`."""
     given = [line for line in question.splitlines() if len(line) == 9 and not line.strip(".123456789")]
     if len(given) != 9:
         return f"the question shows {len(given)} lines of 9 cells"
@@ -22,7 +22,7 @@ def check(question: str, answer: str) -> str:
 
 
 def constraints(placed: Placed) -> tuple[Constraint, ...]:
-    """What a digit in a cell provides: the cell is filled, and its row, its column and its box have the digit."""
+    """The constraints that a digit in a cell meets: the cell is filled, and its row, column and box have the digit."""
     row, column, digit = placed
     return (
         ("cell", row, column),
@@ -33,7 +33,7 @@ def constraints(placed: Placed) -> tuple[Constraint, ...]:
 
 
 def solved(given: list[str], most: int = 2) -> list[list[str]]:
-    """The solutions of a grid of nine lines, at most so many."""
+    """The solutions of a grid of nine lines, at most `most` of them."""
     fits = [
         (row, column, digit)
         for row, column, digit in product(range(9), repeat=3)

@@ -1,4 +1,4 @@
-"""Type 2, operation: made-up operators are defined, and the value of an expression that uses them is asked for."""
+"""Type 2, operation: evaluate an expression of made-up operators, whose definitions are given."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,31 +11,31 @@ from veritas_rl.envs.lgc_v2.kinds.operation.rules import Number, Rule, rule_at
 from veritas_rl.envs.lgc_v2.puzzle import PuzzleKind, indexed
 
 SIGNS = "※△◎☆◇□⊕⊗⊙▲◆★"
-"""What operators are written with."""
+"""The signs of operators."""
 
 ATTEMPTS = 60
-"""Expressions that are drawn until one has values that are small enough."""
+"""The number of expressions to try until one has only small values."""
 
 WIDE_ATTEMPTS = 40
-"""After so many of them the operands are small."""
+"""The number of attempts with operands of the level's full range; later attempts have small operands."""
 
 SMALL_OPERANDS = 5
 """The largest of the small operands."""
 
 LARGEST_DENOMINATOR = 60
-"""Of all values that occur."""
+"""The largest denominator of a value, including intermediate values."""
 
 
 @dataclass(frozen=True)
 class OperationConfig:
-    """How large the puzzles of a level are.
+    """The sizes of a level's puzzles.
 
     Attributes:
-        operators: Operators that are defined: 1 to 3.
-        conditional: How many of them have a condition.
-        uses: Operators in the expression, at least as many as are defined.
-        operand: The largest number in the expression, from 5 on.
-        limit: No value that occurs is larger, whatever its sign; at least 300.
+        operators: The number of defined operators, 1 to 3.
+        conditional: The number of operators with a condition.
+        uses: The number of uses of operators in the expression; at least the number of operators.
+        operand: The largest number in the expression, at least 5.
+        limit: The largest absolute value, including intermediate values; at least 300.
         fractions: The share of puzzles with divisions, in percent.
     """
 
@@ -56,7 +56,7 @@ class OperationConfig:
 
 
 class Operation(PuzzleKind):
-    """Operators to apply."""
+    """Expressions of made-up operators to evaluate."""
 
     name = "operation"
     type_id = 2
@@ -72,7 +72,8 @@ class Operation(PuzzleKind):
     def make(self, level: int, number: int, random: Random) -> OperationPuzzle:
         config = self.levels[level]
         fractional = random.randrange(100) < config.fractions
-        # What is taken by number keeps puzzles apart: the first rule, and the operands where nothing else is drawn.
+        # The puzzle's number determines the first rule, and for expressions of one use also the operands, so that
+        # consecutive puzzles differ.
         pairs = config.operand**2 if config.uses == 1 else 1
         style = "fractional" if fractional else "whole"
         first, pair = rule_at(
@@ -96,7 +97,7 @@ class Operation(PuzzleKind):
 
 
 def _other_rule(place: int, config: OperationConfig, style: str, random: Random) -> Rule:
-    """A rule at random, defined for the same values as those of the style."""
+    """A random rule that is defined for all values of the style."""
     conditional = place < config.conditional
     if style == "fractional" and conditional and random.randrange(2):
         style = "ordering"
@@ -104,11 +105,11 @@ def _other_rule(place: int, config: OperationConfig, style: str, random: Random)
 
 
 def _expression(operators: int, uses: int, operand: int, random: Random) -> Use:
-    """A tree at random in which every operator occurs."""
+    """A random tree in which every operator occurs."""
     drawn = [*range(operators), *(random.randrange(operators) for _ in range(uses - operators))]
     random.shuffle(drawn)
     if random.randrange(2):
-        # Operators that bind loosely stand near the root, so few parentheses are needed and precedence matters.
+        # Operators that bind loosely are near the root, so few parentheses are necessary and precedence matters.
         drawn.sort(reverse=True)
 
     def grow(uses: int) -> Tree:
@@ -123,7 +124,7 @@ def _expression(operators: int, uses: int, operand: int, random: Random) -> Use:
 
 
 def _small(expression: Use, rules: list[Rule], limit: int) -> bool:
-    """Whether no value that occurs is large."""
+    """Whether all values, including intermediate values, are small."""
     seen: list[Number] = []
 
     def apply(operator: int, a: Number, b: Number) -> Number:

@@ -1,4 +1,4 @@
-"""Expressions of made-up operators: a tree, and how it is written with as few parentheses as possible."""
+"""Expressions of made-up operators as trees, and their text with as few parentheses as possible."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import TypeAlias
 from veritas_rl.envs.lgc_v2.kinds.operation.rules import Number, inside
 
 Tree: TypeAlias = "Use | Number"
-"""An expression."""
+"""An expression: a use of an operator, or a number."""
 
 
 @dataclass(frozen=True)
@@ -15,9 +15,9 @@ class Use:
     """One use of an operator.
 
     Attributes:
-        operator: Which one. Those with lower numbers bind tighter.
-        left: Its first operand.
-        right: Its second operand.
+        operator: The number of the operator; lower numbers bind tighter.
+        left: The first operand.
+        right: The second operand.
     """
 
     operator: int
@@ -30,8 +30,8 @@ def written(tree: Tree, signs: Sequence[str], full: bool = False) -> str:
 
     Args:
         tree: The expression.
-        signs: The operators' signs, the one that binds tightest first.
-        full: Put parentheses around every operand that is no number.
+        signs: The operators' signs, the tightest first.
+        full: Whether every operand that is not a number is in parentheses.
     """
     if not isinstance(tree, Use):
         return str(tree)
@@ -51,7 +51,7 @@ def value(tree: Tree, apply: Callable[[int, Number, Number], Number]) -> Number:
 
     Args:
         tree: The expression.
-        apply: The value of an operator, given by its number, for two operands.
+        apply: Computes the value of an operator, given by its number, for two operands.
     """
     if not isinstance(tree, Use):
         return tree
@@ -59,7 +59,7 @@ def value(tree: Tree, apply: Callable[[int, Number, Number], Number]) -> Number:
 
 
 def next_use(tree: Use) -> tuple[int, Number, Number]:
-    """The first use of which both operands are numbers: its operator and its operands."""
+    """The first use whose operands are both numbers, as its operator and its operands."""
     if isinstance(tree.left, Use):
         return next_use(tree.left)
     if isinstance(tree.right, Use):
@@ -68,7 +68,7 @@ def next_use(tree: Use) -> tuple[int, Number, Number]:
 
 
 def after(tree: Use, result: Number) -> Tree:
-    """An expression after its next use has been replaced by what it gives."""
+    """An expression with its `next_use` replaced by the result."""
     if isinstance(tree.left, Use):
         return Use(tree.operator, after(tree.left, result), tree.right)
     if isinstance(tree.right, Use):
@@ -77,7 +77,7 @@ def after(tree: Use, result: Number) -> Tree:
 
 
 def used(tree: Tree) -> Iterator[int]:
-    """The operators of an expression, in the order of a walk from the root, left before right."""
+    """The operators of an expression in pre-order."""
     if isinstance(tree, Use):
         yield tree.operator
         yield from used(tree.left)

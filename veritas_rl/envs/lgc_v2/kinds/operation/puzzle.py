@@ -1,4 +1,4 @@
-"""A puzzle of made-up operators: how it is asked, solved and judged."""
+"""A puzzle of made-up operators: its question, its solution and its verifier."""
 
 import re
 from collections.abc import Iterator
@@ -11,10 +11,10 @@ from veritas_rl.envs.lgc_v2.kinds.operation.rules import Number, Rule, inside
 from veritas_rl.envs.lgc_v2.puzzle import Puzzle
 
 TOLERANCE = Fraction(1, 10**6)
-"""How far a right answer may be from the value."""
+"""The largest difference between a right answer and the value."""
 
 LONGEST_NUMBER = 100
-"""Characters of the longest number that is read."""
+"""The most characters of a number; a longer number is not parsed."""
 
 _NUMBER = r"[+-]?\s*(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
 _QUOTIENT = re.compile(rf"({_NUMBER})(?:\s*/\s*({_NUMBER}))?")
@@ -23,13 +23,13 @@ _FRACTION = re.compile(rf"([+-]?)\s*\(\(({_NUMBER})\)/\(({_NUMBER})\)\)")
 
 @dataclass(frozen=True)
 class OperationPuzzle(Puzzle):
-    """An expression to work out.
+    """An expression to evaluate.
 
     Attributes:
-        signs: The signs of the operators, the one that binds tightest first.
-        rules: What each of them does, in the same order.
-        shown: The operators in the order in which they are defined.
-        expression: What is asked for.
+        signs: The signs of the operators, the tightest first.
+        rules: The rule of each operator, in the same order.
+        shown: The numbers of the operators, in the order of their definitions in the question.
+        expression: The expression.
     """
 
     signs: tuple[str, ...]
@@ -79,7 +79,7 @@ class OperationPuzzle(Puzzle):
 
     @property
     def form(self) -> str:
-        # Operators are named in the order in which a walk through the expression meets them.
+        # Operators are renamed in the order of their first use in the expression.
         order = list(dict.fromkeys(used(self.expression)))
         names = [f"#{order.index(operator)}" for operator in range(len(self.signs))]
         rules = "|".join(self.rules[operator].text("#", "en") for operator in order)
@@ -127,7 +127,7 @@ class OperationPuzzle(Puzzle):
         return "\n".join(self.rules[operator].text(self.signs[operator], language) for operator in self.shown)
 
     def _order(self, language: str) -> str:
-        """In which order a person works the expression out; nothing if it uses one operator once."""
+        """The rules of precedence in words; "" if the expression has only one use of an operator."""
         if not any(isinstance(part, Use) for part in (self.expression.left, self.expression.right)):
             return ""
         pairs = list(zip(self.signs, self.signs[1:], strict=False))
@@ -138,7 +138,7 @@ class OperationPuzzle(Puzzle):
         return f"Parentheses come first. {tighter}Operators with the same sign are worked out from left to right."
 
     def _step(self, operator: int, a: Number, b: Number, language: str) -> str:
-        """A use of an operator, the condition if there is one, and the formula with the operands in it."""
+        """A use of an operator, its condition if there is one, and its formula with the operands inserted."""
         rule = self.rules[operator]
         formula = rule.chosen(a, b)
         use = f"{inside(a)} {self.signs[operator]} {inside(b)}"
@@ -152,7 +152,7 @@ class OperationPuzzle(Puzzle):
 
 
 def number_in(said: str) -> Fraction | None:
-    """The number that a text is, or None: whole, with a decimal point, or a fraction, perhaps after an equals sign."""
+    """The number that a text is: whole, decimal or a fraction, optionally after an equals sign; None for other text."""
     text = said.strip()
     if len(text) > LONGEST_NUMBER:
         return None
@@ -171,5 +171,5 @@ def number_in(said: str) -> Fraction | None:
 
 
 def _decimal(text: str) -> Fraction:
-    """The value of what `_NUMBER` matches."""
+    """The value of a text that matches `_NUMBER`."""
     return Fraction("".join(text.replace(",", "").split()))

@@ -1,7 +1,7 @@
-"""What made-up operators do: formulas of two operands, conditions, and rules that choose between two formulas.
+"""The rules of made-up operators: formulas of two operands, and conditions that choose between two formulas.
 
-In a puzzle in which a value may be a fraction no condition asks for what only whole numbers have, such as "is even",
-and only a rule that asks first whether b is 0 divides by b. So every rule is defined for all values that occur.
+If a value of a puzzle may be a fraction, no condition requires whole numbers, such as "is even". Only a rule with the
+condition "b is not 0" divides by b. So every rule is defined for all values of its puzzle.
 """
 
 import re
@@ -13,19 +13,19 @@ from itertools import product
 from math import isqrt, prod
 
 Number = int | Fraction
-"""A value: a plain int where all values of the puzzle are whole."""
+"""A value; an int if all values of the puzzle are whole."""
 
 _OPERAND = re.compile(r"(?<![A-Za-z])[ab](?![A-Za-z])")
 
 
 @dataclass(frozen=True)
 class FormulaKind:
-    """Formulas that differ in their numbers alone.
+    """Formulas that differ only in their numbers.
 
     Attributes:
         text: The formula, with {0} and {1} for its numbers.
-        ranges: From which numbers each of them is drawn.
-        value: Its value for a, b and the numbers.
+        ranges: The range of each number.
+        value: Computes the value for a, b and the numbers.
     """
 
     text: str
@@ -34,21 +34,21 @@ class FormulaKind:
 
     @property
     def count(self) -> int:
-        """How many formulas there are."""
+        """The number of formulas."""
         return prod(map(len, self.ranges))
 
 
 @dataclass(frozen=True)
 class ConditionKind:
-    """Conditions that differ in their numbers alone.
+    """Conditions that differ only in their number.
 
     Attributes:
-        english: The condition, with {0} for its number.
-        chinese: The same.
-        ranges: From which numbers it is drawn.
-        holds: Whether it holds for a, b and the number.
-        of_whole_numbers: Whether it means something for whole numbers only.
-        guards: Whether its formula may divide by b.
+        english: The condition in English, with {0} for its number.
+        chinese: The condition in Chinese, with {0} for its number.
+        ranges: The range of the number; empty for a condition without a number.
+        holds: Computes whether a, b and the number fulfill the condition.
+        of_whole_numbers: Whether the condition is defined only for whole numbers.
+        guards: Whether the condition ensures that b is not 0, so that its formula may divide by b.
     """
 
     english: str
@@ -60,12 +60,12 @@ class ConditionKind:
 
     @property
     def count(self) -> int:
-        """How many conditions there are."""
+        """The number of conditions."""
         return prod(map(len, self.ranges))
 
 
 def is_square(number: Number) -> bool:
-    """Whether a whole number is the square of one."""
+    """Whether a whole number is the square of a whole number."""
     return number >= 0 and isqrt(int(number)) ** 2 == number
 
 
@@ -92,7 +92,7 @@ WHOLE: tuple[FormulaKind, ...] = (
     ),
     FormulaKind("{0} - a + {1} × b", (range(1, 21), _FACTOR), lambda a, b, p, q: p - a + q * b),
 )
-"""Whole for whole operands."""
+"""Formulas with whole values for whole operands."""
 
 FRACTIONAL: tuple[FormulaKind, ...] = (
     FormulaKind("(a + b) ÷ {0} + {1}", (_DIVISOR, _SUMMAND), lambda a, b, p, q: Fraction(a + b, p) + q),
@@ -101,14 +101,14 @@ FRACTIONAL: tuple[FormulaKind, ...] = (
     FormulaKind("{0} × a - b ÷ {1}", (_FACTOR, _DIVISOR), lambda a, b, p, q: p * a - Fraction(b, q)),
     FormulaKind("a × b ÷ {0} - {1}", (_DIVISOR, _SUMMAND), lambda a, b, p, q: Fraction(a * b, p) - q),
 )
-"""They divide by a number that is not 0."""
+"""Formulas that divide by a fixed number."""
 
 DIVIDING: tuple[FormulaKind, ...] = (
     FormulaKind("a ÷ b + {0}", (range(1, 21),), lambda a, b, p: Fraction(a, b) + p),
     FormulaKind("{0} × a ÷ b - {1}", (_FACTOR, _SUMMAND), lambda a, b, p, q: Fraction(p * a, b) - q),
     FormulaKind("(a + {0}) ÷ b", (range(1, 21),), lambda a, b, p: Fraction(a + p, b)),
 )
-"""They divide by b."""
+"""Formulas that divide by b."""
 
 CONDITIONS: tuple[ConditionKind, ...] = (
     ConditionKind("a is even", "a 是偶数", (), lambda a, b: a % 2 == 0, True),
@@ -144,7 +144,7 @@ CONDITIONS: tuple[ConditionKind, ...] = (
     ConditionKind("min(a, b) < {0}", "min(a, b) < {0}", (range(3, 9),), lambda a, b, p: min(a, b) < p),
     ConditionKind("b is not 0", "b 不是 0", (), lambda a, b: b != 0, guards=True),
 )
-"""The kinds of condition. Every one is defined for negative numbers and for 0."""
+"""The kinds of conditions. Each is defined for negative numbers and for 0."""
 
 
 @dataclass(frozen=True)
@@ -152,8 +152,8 @@ class Formula:
     """A formula of a and b.
 
     Attributes:
-        kind: Which one.
-        numbers: Its numbers.
+        kind: The kind of the formula.
+        numbers: The numbers in the formula.
     """
 
     kind: FormulaKind
@@ -161,16 +161,16 @@ class Formula:
 
     @cached_property
     def text(self) -> str:
-        """The formula as it is shown."""
+        """The formula as text."""
         return self.kind.text.format(*self.numbers)
 
     def filled(self, a: Number, b: Number) -> str:
-        """The formula with values in the place of a and b."""
+        """The formula as text, with values instead of a and b."""
         values = {"a": inside(a), "b": inside(b)}
         return _OPERAND.sub(lambda found: values[found[0]], self.text)
 
     def value(self, a: Number, b: Number) -> Number:
-        """Its value."""
+        """The value of the formula."""
         return self.kind.value(a, b, *self.numbers)
 
 
@@ -179,30 +179,30 @@ class Condition:
     """A condition on a and b.
 
     Attributes:
-        kind: Which one.
-        numbers: Its numbers.
+        kind: The kind of the condition.
+        numbers: The numbers in the condition.
     """
 
     kind: ConditionKind
     numbers: tuple[int, ...]
 
     def text(self, language: str) -> str:
-        """The condition as it is shown."""
+        """The condition as text."""
         return (self.kind.chinese if language == "zh" else self.kind.english).format(*self.numbers)
 
     def holds(self, a: Number, b: Number) -> bool:
-        """Whether it holds."""
+        """Whether a and b fulfill the condition."""
         return self.kind.holds(a, b, *self.numbers)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What an operator does.
+    """The rule of an operator.
 
     Attributes:
-        formula: What it computes; under the condition, if there is one.
-        condition: When.
-        otherwise: What it computes if the condition does not hold.
+        formula: The formula, or with a condition the formula if the condition is true.
+        condition: The condition; None for a rule with one formula.
+        otherwise: The formula if the condition is false; None for a rule with one formula.
     """
 
     formula: Formula
@@ -210,13 +210,13 @@ class Rule:
     otherwise: Formula | None = None
 
     def chosen(self, a: Number, b: Number) -> Formula:
-        """The formula that these operands take."""
+        """The formula that applies to these operands."""
         if self.condition is None or self.otherwise is None or self.condition.holds(a, b):
             return self.formula
         return self.otherwise
 
     def value(self, a: Number, b: Number) -> Number:
-        """What the operator gives."""
+        """The value of the operator for these operands."""
         return self.chosen(a, b).value(a, b)
 
     def text(self, sign: str, language: str) -> str:
@@ -231,7 +231,7 @@ class Rule:
 
 
 Shape = tuple[FormulaKind, ConditionKind | None, FormulaKind | None]
-"""The kinds of which a rule is made."""
+"""The kinds of a rule's formula, condition and other formula."""
 
 
 def _shapes() -> Mapping[tuple[str, bool], tuple[Shape, ...]]:
@@ -254,27 +254,27 @@ def _shapes() -> Mapping[tuple[str, bool], tuple[Shape, ...]]:
 
 
 SHAPES = _shapes()
-"""The shapes of rules by what they compute with and by whether they have a condition.
+"""The shapes of rules, by style and by whether they have a condition.
 
-"whole": whole numbers only. "ordering": conditions and formulas for all numbers, the formulas without a division.
-"fractional": conditions for all numbers, and a division.
+"whole" has conditions and formulas for whole numbers. "ordering" has conditions for all numbers, and formulas without a
+division. "fractional" has conditions for all numbers, and at least one formula with a division.
 """
 
 
 def rule_at(
     style: str, conditional: bool, number: int, at: Callable[[int, int], int], more: int = 1
 ) -> tuple[Rule, int]:
-    """The rule with a number: consecutive numbers give different rules.
+    """The rule with this number. Consecutive numbers give different rules.
 
     Args:
-        style: What it computes with, see `SHAPES`.
-        conditional: Whether it has a condition.
-        number: Which rule.
-        at: Gives the place of a number in a space of some size.
-        more: How many different things the number chooses besides the rule.
+        style: The style of the rule, see `SHAPES`.
+        conditional: Whether the rule has a condition.
+        number: The number of the rule.
+        at: Maps a number to an index below a given size.
+        more: The number of options of a further choice that the number also determines.
 
     Returns:
-        The rule, and which of the `more` things.
+        The rule, and the index of the further choice.
     """
     shapes = SHAPES[style, conditional]
     first, condition, other = shapes[at(number, len(shapes))]
@@ -302,6 +302,6 @@ def _numbers(ranges: tuple[range, ...], index: int) -> tuple[int, ...]:
 
 
 def inside(value: Number) -> str:
-    """A number as it is written among others: in parentheses unless it is whole and not negative."""
+    """The text of a number within a formula: in parentheses unless the number is whole and not negative."""
     text = str(value)
     return text if text.isdigit() else f"({text})"
