@@ -21,7 +21,7 @@ from veritas_rl.envs.base import Reason, Reply
 from veritas_rl.envs.latex import plain_math
 
 MAX_CHARACTERS = 100_000
-"""The most characters of a reply; a longer one is not parsed."""
+"""The most characters of a reply; a longer reply is not parsed."""
 
 BOX = "\\boxed{"
 
@@ -44,7 +44,7 @@ def answer_text(reply: Reply, most: int = MAX_CHARACTERS) -> str | Reason:
 
     Args:
         reply: Any reply.
-        most: The most characters of a reply; a longer one is not parsed.
+        most: The most characters of a reply; a longer reply is not parsed.
     """
     if reply.overlong or len(reply.text) > most:
         return Reason.OVERLONG
@@ -55,7 +55,7 @@ def answer_text(reply: Reply, most: int = MAX_CHARACTERS) -> str | Reason:
 
 
 def boxed(text: str) -> str | Reason:
-    """The content of the only box of a text."""
+    """The content of the only box of a text, up to its first closing brace; a `Reason` if there is no such box."""
     after = text.partition(BOX)[2]
     if BOX in after:
         return Reason.AMBIGUOUS
@@ -65,7 +65,7 @@ def boxed(text: str) -> str | Reason:
 
 
 def balanced_boxes(text: str) -> list[str] | Reason:
-    """The content of each box of a text, up to the closing brace; braces in the content may be paired.
+    """The content of each box of a text, up to the matching closing brace, so the content may contain paired braces.
 
     Unmatched closing braces directly after the box belong to the content: `\\boxed{{}}}` contains `{}}`.
     """
@@ -123,13 +123,13 @@ def without_thinking(text: str) -> str:
 
 
 def inline_code(text: str) -> list[str]:
-    """The texts between backticks within a line, in order."""
+    """The contents of inline code, in order."""
     return [found[2] for found in _INLINE.finditer(text)]
 
 
 def statements(text: str) -> list[str]:
     """The answers that a text states, each up to the end of the sentence or line."""
-    # A statement ends where the next one begins: "Answer: the answer is 5" states 5.
+    # A statement ends where the next statement begins: "Answer: the answer is 5" states 5.
     lines = [following.split("\n", 1)[0] for following in _STATEMENT.split(text)[1:]]
     return [_unmarked(_SENTENCE_END.split(line, maxsplit=1)[0]) for line in lines]
 
@@ -173,8 +173,8 @@ def one_answer(text: str, read: Callable[[str], T | None], asked: str) -> T | Re
 
     Args:
         text: The reply without its thinking.
-        read: Parses the content of a box, a block or a line, with LaTeX converted; equal results are equal answers, and
-            None is no answer.
+        read: Parses the content of a box, a block or a line, in which LaTeX is already converted. Equal results mean
+            equal answers, and None means no answer.
         asked: The form that the prompt asks for, a key of `FORMS`. It is tried first, then the other forms. The form
             "text", the whole reply, is tried only if the prompt asks for it.
 

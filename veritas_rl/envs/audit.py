@@ -9,8 +9,8 @@ from veritas_rl.envs.base import Turn
 from veritas_rl.envs.task import Task
 
 OwnCheck = Callable[[Sequence[Task], Callable[[str, str], None]], str]
-"""A check of an environment. It takes tasks of one case, and a function that records a finding from the task's id and a
-text. It returns a remark on what was checked, and raises `NotApplicable` if it does not apply."""
+"""A check that an environment adds. It takes the tasks of one case, and a function that records a finding from a task's
+id and a text. It returns a remark on what it checked, and raises `NotApplicable` if it does not apply."""
 
 
 class NotApplicable(Exception):
@@ -52,10 +52,10 @@ class Audit:
     """
 
     selection: ClassVar[tuple[str, tuple[str, ...]] | None] = None
-    """A selecting key of the configuration, and names that it must all select when they are given together."""
+    """A key of the configuration that selects tasks, and several names that it must be able to select together."""
 
     settings: ClassVar[Mapping[str, Sequence[Any]]] = {"num_tasks_per_case": (3, 5), "seed": (41, 43)}
-    """Keys of the configuration with two values that must give different tasks."""
+    """Keys of the configuration, each with values that must give different tasks."""
 
     checks: Mapping[str, OwnCheck] = MappingProxyType({})
     """Further checks of this environment, by name."""
@@ -65,8 +65,10 @@ class Audit:
         return None
 
     def phase_lines(self, turn: Turn) -> Mapping[str, bool]:
-        """Beginnings of lines with which full prompts show the phase of the game. True means that this turn's prompt
-        must have such a line, False that it must not. Empty for a case with one phase."""
+        """The beginnings of the lines by which full prompts show the phase of the game; empty for a single phase.
+
+        True means that the prompt of this turn must have such a line, and False that it must not.
+        """
         return {}
 
     def redealt(self, task: Task, count: int) -> Sequence[Turn] | None:
@@ -77,15 +79,15 @@ class Audit:
         return None
 
     def seats_alike(self, case: str) -> bool | None:
-        """Whether a case is symmetric in its seats: rotated seats give rotated results."""
+        """Whether a case is symmetric in its seats, so that rotated seats give rotated results."""
         return None
 
     def coarse(self, task: Task) -> Task:
-        """The same task with a cheaper estimate of values, for comparing an answer with itself."""
+        """The same task with a cheaper estimate of values, for comparisons of the same answer."""
         return task
 
     def finer(self, task: Task) -> Task | None:
-        """The same task on a finer scale of pay; None if there is none."""
+        """The same task with a finer scale of values; None if there is none."""
         return None
 
     def pays_in_proportion(self, task: Task) -> bool:
@@ -93,5 +95,5 @@ class Audit:
         return False
 
     def question_count(self, task: Task) -> int | None:
-        """The number of different questions of the tasks of this case; None if there are too many to count."""
+        """The number of different questions in the case of this task; None if there are too many to count."""
         return None

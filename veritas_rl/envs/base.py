@@ -69,11 +69,11 @@ class Turn:
 
     Attributes:
         seat: The seat to move.
-        messages: The messages for a model. They hold everything that this seat may know, and nothing else.
-        answers: A whole reply for each legal answer, in the order of `view`; empty if answers cannot be listed.
+        messages: The messages for a model. They contain all information of this seat, and nothing else.
+        answers: A complete reply for each legal answer, in the order of `view`; empty if answers cannot be listed.
         update: The message for a growing chat that already contains the earlier messages.
-        dice: Seeds a player's random choices together with the player's own seed: the task's chance seed, the ply and
-            the seat. So a repeated task has the same random choices.
+        dice: The task's chance seed, the ply and the seat. Together with the player's own seed they seed the player's
+            random choices, so a repeated task has the same random choices.
         solution: A reply with the full value, if the environment has one; else "". A model never sees it.
         view: The game for bots and solvers. A model never sees it.
     """
@@ -92,7 +92,7 @@ class Reply:
     """A player's reply to one turn.
 
     Attributes:
-        text: The reply as it was written.
+        text: The unchanged text of the reply.
         truncated: Whether the reply was cut at a token limit.
         overlong: Whether the prompt was too long, so that no reply was requested.
         prompt_tokens: The number of prompt tokens; 0 for players without tokens.
@@ -134,7 +134,7 @@ class Score:
 
     @property
     def legal(self) -> bool:
-        """Whether every answer of this seat was a legal one."""
+        """Whether every answer of this seat was legal."""
         return not self.reason.is_mistake
 
     @property
@@ -151,7 +151,7 @@ class Choice:
 
     Attributes:
         name: The name of the answer.
-        reply: A whole reply that gives this answer.
+        reply: A complete reply that gives this answer.
         cells: The cells of the board that select this answer, in order, such as ("e2", "e4").
     """
 
@@ -192,11 +192,11 @@ class Session(ABC):
 
     @abstractmethod
     def step(self, replies: Mapping[int, Reply]) -> None:
-        """Answer every waiting turn, by seat. A bad reply raises no error; it leads to a score with a reason."""
+        """Answer every waiting turn, by seat. A bad reply raises no error, but leads to a score with its reason."""
 
     @abstractmethod
     def scores(self) -> dict[int, Score]:
-        """The score of each seat that was asked.
+        """The score of each seat that had a turn.
 
         Raises:
             RuntimeError: The session is not over.
@@ -228,8 +228,10 @@ class Session(ABC):
         return next((choice.reply for choice in self.choices(seat) if choice.name == text), "")
 
     def hints(self, seat: int) -> tuple[str, Sequence[Hint]]:
-        """The values of a waiting seat's choices, from the seat's information, and their source; empty if they are
-        unknown."""
+        """The source of the values of a waiting seat's choices, and the values; empty if they are unknown.
+
+        The values use only the seat's information.
+        """
         return "", ()
 
 
@@ -248,7 +250,7 @@ def play(
 
     Args:
         sessions: New sessions.
-        players: The player of each seat; a single player plays every seat. A sequence has an entry for each session.
+        players: The player of each seat, or a single player for every seat. A sequence has an entry for each session.
 
     Returns:
         The scores of each session, by seat.
@@ -280,10 +282,10 @@ def shape(score: Score, task: Task, moves_left: int = 0, accepted: bool | None =
     Args:
         score: The seat's score at the end of the session.
         task: The task with its `Pay`. The reward "legal" pays 1 for legal answers; every other reward pays the score's
-            value. `gamma` discounts, and `legal_share` is paid for the reply's own legality.
+            value, discounted by `gamma` for each of `moves_left`. `legal_share` is paid for the legality of the reply.
         moves_left: The number of later accepted moves of this seat; 0 for a single move.
-        accepted: Whether the reply was a legal answer; by default whether all replies of the seat were. A mistake that
-            was corrected later still gets 0.
+        accepted: Whether the reply was a legal answer; by default whether all replies of the seat were legal. A mistake
+            that was corrected later still has the reward 0.
 
     Returns:
         A reward in [0, 1]; 0 for every mistake.

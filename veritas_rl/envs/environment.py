@@ -17,7 +17,7 @@ from veritas_rl.errors import UserError, unknown
 
 
 def accept(name: str, case: str) -> None:
-    """The check of a kind of player that can play every case."""
+    """A check for players that can play every case: accept the case."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class PlayerKind:
 
     Attributes:
         forms: The forms of the name, for users: "mcts", "mcts:SIMS".
-        pattern: A regular expression that matches each whole name.
+        pattern: A regular expression that matches complete names.
         description: A description in one line.
         make: Makes the player of a name with a seed. Raises `UserError` for an invalid name.
         check: Raises `UserError` if the player of a name cannot play a case.
@@ -49,7 +49,7 @@ class PlayerKind:
 
 @dataclass(frozen=True)
 class TaskName:
-    """The columns that name the task of a row of a dataset.
+    """The columns of a dataset's row that name its task.
 
     Attributes:
         task_id: The task's id or number.
@@ -63,18 +63,19 @@ class TaskName:
 
 
 class Environment(ABC):
-    """An environment. One instance serves a whole process; it holds no state of a session."""
+    """An environment. A process has one instance, which has no state of a session."""
 
     name: ClassVar[str]
 
     config_type: ClassVar[type]
-    """A frozen dataclass that validates itself: the settings of users.
+    """The settings of users, a frozen dataclass that validates itself.
 
-    Every environment has the fields `cases` (names of cases, as a list or with commas, and afterwards a tuple; empty
-    for all), `num_tasks_per_case`, `seed` and `prompt`. Most have `reward`, `gamma` and `legal_share`."""
+    Every environment has the fields `cases`, `num_tasks_per_case`, `seed` and `prompt`. `cases` contains names of
+    cases, as a list or a text with commas, which becomes a tuple; empty for all. Most environments have `reward`,
+    `gamma` and `legal_share`."""
 
     user_keys: ClassVar[Mapping[str, str]] = {}
-    """Users' names of fields of `config_type` that have another name there: {"reward_mode": "reward"}."""
+    """Users' names of fields of `config_type` with different names, such as {"reward_mode": "reward"}."""
 
     task_type: ClassVar[type[Task]] = Task
     """The class of the tasks; its annotations give the classes of the tasks' parts."""
@@ -95,8 +96,8 @@ class Environment(ABC):
     """The default cases of demonstrations, as users name them; "" for all."""
 
     single: ClassVar[Mapping[str, Any]] = {}
-    """The fields of `config_type` for single-answer tasks with the most exact values. The warm-up and the judgement of
-    a model use these tasks, whatever the run trains on."""
+    """The fields of `config_type` for single-answer tasks with the most exact values. The warm-up and the evaluation of
+    a model use these tasks in every run."""
 
     stages: ClassVar[tuple[Mapping[str, Any], ...]] = ()
     """The default stages of a curriculum, in the form of `curriculum.stages`."""
@@ -105,14 +106,14 @@ class Environment(ABC):
     """The fields of `config_type` that select cases. A stage that sets one of them does not inherit the others."""
 
     answers, solved = "answers that could be read", "solved tasks"
-    """The names of the counted rates: answers without a mistake, and successes."""
+    """The names of the reported rates: answers without a mistake, and successes."""
 
     estimated: ClassVar[str] = ""
-    """The name of successes if values are estimates; "" if no value is."""
+    """The name of successes if values are estimates; "" if no value is an estimate."""
 
     @abstractmethod
     def catalogue(self, config: Any, split: str) -> Sequence[Task]:
-        """The tasks of a configuration, as a lazy sequence: opening costs nothing, whatever the length.
+        """The tasks of a configuration, as a lazy sequence, which is cheap to open at any length.
 
         Args:
             config: An instance of `config_type`.
@@ -127,12 +128,12 @@ class Environment(ABC):
         """A new session of a task that is answered by action numbers, as affinetes' clients expect.
 
         Raises:
-            UserError: As `start`; by default the environment has no such sessions.
+            UserError: As for `start`, or the environment has no such sessions, as by default.
         """
         raise UserError(f"{self.name} has no sessions that are answered by ids; use the protocol boxed")
 
     def prepare(self, tasks: Iterable[Task]) -> None:
-        """Announce tasks that start soon, so that slow work can be done ahead, in the background.
+        """Announce tasks that start soon, so that slow work can run in advance in the background.
 
         Args:
             tasks: The tasks; an iterator may make them lazily.
@@ -155,14 +156,14 @@ class Environment(ABC):
             count: The number of tasks.
 
         Raises:
-            UserError: A number has no task. By default tasks have no numbers.
+            UserError: A number has no task; by default, tasks have no numbers.
         """
         raise UserError(f"tasks of {self.name} have no numbers; leave out --start-task-id and task_id")
 
     def words(self, cases: Iterable[str]) -> Sequence[str]:
-        """The words of the brief prompts and of the answers of some cases, in addition to single characters.
+        """The words in brief prompts and answers of some cases that need their own token, besides single characters.
 
-        A fresh model has one token for each of them. By default there are none.
+        A fresh model has one token for each word. By default there are none.
         """
         return ()
 
@@ -178,14 +179,14 @@ class Environment(ABC):
         return task.id
 
     def audit(self) -> Audit:
-        """The facts for the linter, see `Audit`."""
+        """The facts and checks for the linter, see `Audit`."""
         return Audit()
 
     def perturbations(self, task: Task) -> Mapping[str, str]:
-        """The perturbations of a task, with descriptions. A perturbation shows a task differently and leaves the
-        problem unchanged.
+        """The perturbations of a task, with descriptions. By default there are none.
 
-        A model that memorized answers is worse on perturbed tasks. By default there are none.
+        A perturbation shows a task differently without changing the problem. A model that memorized answers is worse on
+        perturbed tasks.
         """
         return {}
 
@@ -200,7 +201,7 @@ class Environment(ABC):
     def turn_class(self, task: Task, turn: Turn) -> str:
         """The `equivalence_class` of the single-answer task with the question of a turn of `task`.
 
-        By default that of the task itself.
+        By default the class of the task itself.
         """
         return self.equivalence_class(task)
 
@@ -237,7 +238,7 @@ class Environment(ABC):
         return ()
 
     def read_config(self, values: Mapping[str, Any]) -> Any:
-        """The configuration with these values of its fields.
+        """The configuration with these values of its fields, and defaults for the other fields.
 
         Raises:
             UserError: A key is unknown, or a value is invalid.

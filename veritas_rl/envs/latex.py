@@ -7,7 +7,7 @@ _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[{}]|[^\\{}]+|\\", re.DOTALL)
 _SIGNS = str.maketrans(
     {"×": "*", "·": "*", "⋅": "*", "\u2217": "*", "÷": "/", "−": "-", "–": "-", "$": None, "\u00a0": " "}
 )
-_WIDE = str.maketrans({chr(ord(sign) + 0xFEE0): sign for sign in "()[]{}<>+-*/="})  # as Chinese keyboards type them
+_WIDE = str.maketrans({chr(ord(sign) + 0xFEE0): sign for sign in "()[]{}<>+-*/="})  # full-width, from Chinese keyboards
 _WRAPPERS = frozenset(
     {"\\operatorname", "\\boldsymbol", "\\mbox"}
     | {f"\\text{style}" for style in ("", "bf", "it", "rm", "sf", "tt")}

@@ -28,7 +28,7 @@ class Part:
 
     Attributes:
         env: The name of the environment.
-        weight: Its share of the dataset, relative to the weights of the others.
+        weight: The share of the dataset, relative to the weights of the other environments.
         settings: The settings for `open_catalogue`, and `curriculum` and `failure_replay` of this environment.
     """
 
@@ -42,11 +42,11 @@ def parts_of(settings: Mapping[str, Any]) -> tuple[Part, ...]:
 
     Args:
         settings: `environments` maps names to `weight` (1 by default), `config`, and `curriculum` and `failure_replay`
-            if they differ from those of the dataset. Without it, `env` and `adapter_config` give the only environment.
-            `defaults` holds default settings by environment.
+            if they differ from those of the dataset. Without `environments`, `env` and `adapter_config` give the only
+            environment. `defaults` contains default settings by environment.
 
     Raises:
-        UserError: An environment does not exist, a key is unknown, or a weight is no number above 0.
+        UserError: An environment does not exist, a key is unknown, or a weight is not a number above 0.
     """
     nodes = settings.get("environments")
     if nodes is None:
@@ -83,9 +83,9 @@ def _part(name: str, node: Any, settings: Mapping[str, Any]) -> Part:
 class Schedule:
     """The order of environments, by index, in proportion to their weights.
 
-    Draws come in blocks of `BLOCK`. A block contains each index as often as its share, rounded down or up, evenly
-    spread. Later blocks compensate the rounding. A block differs from the previous one only where a rounding changed,
-    so any `BLOCK` consecutive draws, also across blocks, contain each share rounded down or up.
+    Draws come in blocks of `BLOCK`. The count of each index in a block is its share, rounded down or up, and its places
+    are evenly spread. Later blocks compensate the rounding. A block differs from the previous block only if a rounding
+    changes. So any `BLOCK` consecutive draws, also across blocks, contain each share rounded down or up.
 
     Args:
         weights: The weight of each index, above 0.
@@ -95,7 +95,7 @@ class Schedule:
         total = sum(weights)
         self._wanted = [BLOCK * weight / total for weight in weights]
         self._left = [0.0] * len(weights)
-        """The deficit of each index after the earlier blocks, in tasks."""
+        """The number of tasks that each index lacks after the earlier blocks."""
         self._block: list[int] = []
         self._place = 0
 
@@ -129,7 +129,7 @@ class Schedule:
 
 
 def _spread(counts: Sequence[int]) -> list[int]:
-    """Each index with its count; each place goes to the index that lags most."""
+    """A block that contains each index with its count. Each place goes to the index that lags most."""
     given = [0] * len(counts)
     block: list[int] = []
     for place in range(1, sum(counts) + 1):
@@ -141,7 +141,7 @@ def _spread(counts: Sequence[int]) -> list[int]:
 
 
 def _changed(block: Sequence[int], counts: Sequence[int]) -> list[int]:
-    """The block with the fewest changes that contains each index with its count."""
+    """A block that contains each index with its count, with the fewest changes to the given block."""
     changed = list(block)
     more = [index for index, count in enumerate(counts) for _ in range(count - block.count(index))]
     for index, count in enumerate(counts):
@@ -151,7 +151,9 @@ def _changed(block: Sequence[int], counts: Sequence[int]) -> list[int]:
 
 
 class MixedTasks(LazyTasks):
-    """The tasks of several catalogues as one sequence, in proportion to their weights, until each is used up.
+    """The tasks of several catalogues as one sequence, in proportion to their weights.
+
+    The sequence contains every task. A catalogue without further tasks is skipped.
 
     Args:
         catalogues: The tasks of each environment, in their own order.
@@ -204,7 +206,7 @@ def open_tasks(settings: Mapping[str, Any], split: str, *words: object, single: 
         settings: The settings for `parts_of`.
         split: "train" or "val".
         words: The seed of the order.
-        single: Whether every task has a single answer, see `Environment.single`.
+        single: Whether to use only single-answer tasks, see `Environment.single`.
 
     Raises:
         UserError: An environment, a key or a value is invalid.

@@ -1,7 +1,7 @@
 """The registry of environments, by name: those of this package and those of other packages.
 
-A line here adds an environment. Another package adds one by an entry point of the group `veritas_rl.environments`, with
-the environment's name and its class.
+An entry in `ENVIRONMENTS` adds an environment. Another package adds an environment by an entry point of the group
+`veritas_rl.environments`, with the environment's name and its class.
 """
 
 import re
@@ -47,10 +47,10 @@ def environment_names() -> tuple[str, ...]:
 
 @cache
 def get_environment(name: str) -> Environment:
-    """The environment of this name, made once a process.
+    """The environment of this name, created once in each process.
 
     Raises:
-        UserError: There is no such environment, or several of this name, or it does not load.
+        UserError: No environment or several environments have this name, or the environment cannot be loaded.
     """
     kind, _, address = name.partition(":")
     if kind in ADDRESSED:
@@ -75,10 +75,10 @@ def get_environment(name: str) -> Environment:
 
 
 def task_from_dict(values: Mapping[str, Any]) -> Task:
-    """The task that `Task.to_dict` wrote, of the class of its environment.
+    """The task of a dict by `Task.to_dict`, as an instance of its environment's class.
 
     Raises:
-        UserError: The environment, case or number is missing, a name is no value of a task, or a value is invalid.
+        UserError: The environment, case or number is missing, a name is unknown, or a value is invalid.
     """
     missing = [name for name in ("env", "case", "k") if name not in values]
     if missing:
@@ -87,20 +87,20 @@ def task_from_dict(values: Mapping[str, Any]) -> Task:
 
 
 def task_of(row: Mapping[str, Any]) -> Task:
-    """The task in a row's `extra_info`, which may also hold other values.
+    """The task in a row's `extra_info`, which may also contain other values.
 
     Raises:
-        UserError: As `task_from_dict`.
+        UserError: As for `task_from_dict`.
     """
     values = task_values(get_environment(str(row.get("env"))).task_type)
     return task_from_dict({name: row[name] for name in values if name in row})
 
 
 def make_task(env: str, case: str, k: int, **values: Any) -> Task:
-    """A task with these values, named as in `Task.to_dict`, and default values for the others.
+    """A task with these values, named as in `Task.to_dict`, and default values for all others.
 
     Raises:
-        UserError: As `task_from_dict`.
+        UserError: As for `task_from_dict`.
     """
     return task_from_dict({"env": env, "case": case, "k": k, **values})
 
@@ -115,12 +115,12 @@ def prepare(tasks: Iterable[Task]) -> None:
 
 
 def cases_among(tasks: Sequence[Task], most: int = 1000) -> tuple[str, ...]:
-    """The cases of `count` tasks at equal distances in a catalogue."""
+    """The cases of at most `most` tasks at equal distances in a catalogue."""
     return tuple(dict.fromkeys(task.case for task in spread(tasks, most)))
 
 
 def spread(tasks: Sequence[Task], most: int) -> Iterator[Task]:
-    """At most `count` tasks at equal distances in a catalogue."""
+    """At most `most` tasks at equal distances in a catalogue."""
     yield from (tasks[index * len(tasks) // min(most, len(tasks))] for index in range(min(most, len(tasks))))
 
 
@@ -139,8 +139,10 @@ def task_from_id(text: str) -> Task:
 
 
 def prepared(tasks: Iterable[Task], ahead: int = 256) -> Iterator[Task]:
-    """The same tasks. Each is announced to its environment at least `ahead` tasks before its turn, if there are so
-    many."""
+    """The same tasks, each announced to its environment in advance.
+
+    A task is announced before at least `ahead` earlier tasks are yielded, except at the beginning.
+    """
     rest = iter(tasks)
     now = list(islice(rest, ahead))
     prepare(now)
@@ -173,8 +175,8 @@ def open_catalogue(settings: Mapping[str, Any], split: str, **changes: Any) -> S
     """The tasks of one environment of a dataset's settings, as a lazy sequence.
 
     Args:
-        settings: `env` names the environment. `adapter_config` holds the user's settings; None counts as not set.
-            `defaults` holds, by environment, defaults that replace the environment's own.
+        settings: `env` names the environment. `adapter_config` contains the user's settings; None counts as not set.
+            `defaults` contains, by environment, defaults that replace the environment's own.
         split: "train" or "val".
         changes: Settings that override all others.
 

@@ -66,7 +66,7 @@ class CaseTasks(LazyTasks):
 
 
 class SingleAnswerAudit(Audit):
-    """The facts that hold in all single-answer environments, and the turns of tasks.
+    """The facts of all single-answer environments, and the turns of tasks.
 
     Args:
         start: Starts a session of a task.
@@ -76,11 +76,11 @@ class SingleAnswerAudit(Audit):
         self._start = start
 
     def facts(self, turn: Turn) -> TurnFacts:
-        """The only seat moves, answers cannot be listed, and nothing is hidden."""
+        """The facts: the only seat is to move, answers cannot be listed, and nothing is hidden."""
         return TurnFacts(to_act=(0,), legal=(), hidden=False)
 
     def asked(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Turn]]:
-        """Each task with its turn, without tasks that do not start; another check reports those."""
+        """Each task with its turn. Tasks that do not start are skipped; another check reports them."""
         for task in tasks:
             try:
                 (turn,) = self._start(task).turns()
@@ -91,14 +91,14 @@ class SingleAnswerAudit(Audit):
 
 @dataclass(frozen=True)
 class SingleAnswerConfig:
-    """The settings that every environment of single answers has. `known_cases` is for the environment to define.
+    """The settings of every single-answer environment. Each environment defines `known_cases`.
 
     Attributes:
-        cases: Names of cases, as a list or with commas; empty for all. Afterwards a tuple.
-        num_tasks_per_case: Tasks of each case.
+        cases: Names of cases, as a list or a text with commas; empty for all. The value becomes a tuple.
+        num_tasks_per_case: The number of tasks of each case.
         seed: The seed of the set of tasks.
-        prompt: What is shown, see `Manner`.
-        reward: What is paid, see `Pay`.
+        prompt: The kind of prompt, see `Manner`.
+        reward: The reward, see `Pay`.
         legal_share: The share of the reward that is paid for an answer that could be read.
 
     Raises:
@@ -123,11 +123,11 @@ class SingleAnswerConfig:
         object.__setattr__(self, "cases", tuple(dict.fromkeys(named)) or known)
 
     def known_cases(self) -> tuple[str, ...]:
-        """The known cases, which are the default."""
+        """The known cases, which are the default value of `cases`."""
         raise NotImplementedError
 
     def accepts(self, case: str) -> bool:
-        """Whether a case exists although it is not listed."""
+        """Whether a case exists although it is not one of `known_cases`."""
         return False
 
     def tasks(self, split: str, make: Callable[[str, int], Task]) -> CaseTasks:
@@ -141,10 +141,10 @@ class SingleAnswerConfig:
 
 
 def whole_number(name: str, value: Any, least: int) -> int:
-    """A whole number from a number or text.
+    """An integer from an integer or a text.
 
     Raises:
-        UserError: The value is no whole number, or is too small.
+        UserError: The value is no integer, or is less than `least`.
     """
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value)

@@ -1,9 +1,8 @@
 """Tasks: the identity of a problem, the manner of its play, and its pay. All three are plain values.
 
-The identity says what is asked: environment, case, number, mode, seed, split, and the environment's own `Parameters`.
-It alone determines the task's id and its chance seed. The `Manner` says how the task is played and shown, and the `Pay`
-what a finished session is worth; neither changes the id. `Task.key` distinguishes tasks that differ in any of the
-three.
+The identity defines the problem: environment, case, number, mode, seed, split, and the environment's own `Parameters`.
+Only the identity determines the task's id and its chance seed. The `Manner` defines how the task is played and shown,
+and the `Pay` defines the reward of a finished session. `Task.key` also distinguishes tasks by manner and pay.
 
 An environment with its own values derives from `Parameters`, `Manner`, `Pay` and `Task`:
 
@@ -41,12 +40,12 @@ class Manner:
         opponent: The player of every other seat of a whole game; "none" without other seats.
         seat: The trained or judged seat; -1 if the session decides, as in a single move.
         prompt: "full" explains everything; "unlisted" does not list the legal answers; "brief" shows only the question,
-            for a model too small to read.
-        context: In a whole game, "turn" shows each position in a new chat; "conversation" is one growing chat.
+            for a model too small to follow instructions.
+        context: In a whole game, "turn" shows each position in a new chat; "conversation" uses one growing chat.
     """
 
     prompts: ClassVar[tuple[str, ...]] = PROMPTS
-    """The kinds of prompt that the environment has."""
+    """The kinds of prompts of the environment."""
 
     opponent: str = "none"
     seat: int = -1
@@ -60,16 +59,16 @@ class Manner:
 
 @dataclass(frozen=True)
 class Pay:
-    """What a finished session is worth.
+    """The reward of a finished session.
 
     Attributes:
         reward: One of `rewards`. "legal" pays 1 for legal answers; "outcome" pays the value that the session computes.
         gamma: The discount of a reward for each later move of the same seat, in (0, 1].
-        legal_share: The share of a reward that is paid for a legal answer as such, in [0, 1).
+        legal_share: The share of a reward that is paid for a legal answer of any value, in [0, 1).
     """
 
     rewards: ClassVar[tuple[str, ...]] = ("legal", "outcome")
-    """The rewards of the environment."""
+    """The names of the environment's rewards."""
 
     reward: str = "outcome"
     gamma: float = 0.99
@@ -108,9 +107,9 @@ PARTS = ("parameters", "manner", "pay")
 
 @dataclass(frozen=True)
 class Task:
-    """One problem, frozen and self-contained: any process rebuilds the same session from its plain values.
+    """One problem, frozen and self-contained: any process can start the same session from its plain values.
 
-    All values have different names, even in different parts, so a task can be written as one flat mapping.
+    The names of all values are different, even in different parts, so a task can be written as one flat mapping.
 
     Attributes:
         env: The environment's name in the registry.
@@ -119,11 +118,11 @@ class Task:
         mode: "move" for one answer, "episode" for a whole game.
         seed: The seed of the set of tasks.
         split: "train" or "val"; they never share a task if the environment can distinguish tasks.
-        parameters: The rest of the identity, which the environment defines.
+        parameters: The part of the identity that the environment defines.
         manner: How the task is played and shown.
-        pay: What the task is worth.
-        visit: How often training has asked this task. An environment that estimates values may improve the estimate
-            from visit to visit. The visit is not part of the id or the key.
+        pay: The reward of the task.
+        visit: The number of times that training has already used this task. An environment that estimates values may
+            improve the estimate from visit to visit. The visit is not part of the id or the key.
     """
 
     env: str
@@ -145,16 +144,16 @@ class Task:
 
     @property
     def id(self) -> str:
-        """The identity as text: `env/case/mode#k`, then every value that is not the default, `?name=value&...`.
+        """The identity as text: `env/case/mode#k`, then `?name=value&...` with all values that are not the default.
 
-        As in `openspiel/hex(board_size=5)/move#17?split=val`.
+        An example is `openspiel/hex(board_size=5)/move#17?split=val`.
         """
         changed = "&".join(f"{name}={value}" for name, value in self._changed("parameters").items())
         return f"{self.env}/{self.case}/{self.mode}#{self.k}" + (f"?{changed}" if changed else "")
 
     @property
     def key(self) -> str:
-        """The id and a digest of manner and pay: the key of everything that is stored by task."""
+        """The id and a digest of manner and pay, the key under which data of a task are stored."""
         changed = sorted((self._changed("manner") | self._changed("pay")).items())
         return f"{self.id}~{digest(*changed):016x}"
 
@@ -162,12 +161,12 @@ class Task:
     def chance_seed(self) -> str:
         """The seed of deals, dice and opponents' random choices.
 
-        It depends on the identity alone, so two players get the same deals, whatever is shown or paid.
+        It depends only on the identity, so deals are the same for all players, prompts and rewards.
         """
         return f"{self.env}/{self.case}/{self.mode}#{self.k}?seed={self.seed}&split={self.split}"
 
     def _changed(self, part: str) -> dict[str, Any]:
-        """The values of a part that differ from the default; for the parameters with seed and split."""
+        """The values of a part that differ from the default. The parameters include seed and split."""
         values = vars(getattr(self, part))
         if part == "parameters":
             values = {"seed": self.seed, "split": self.split} | values
@@ -183,16 +182,16 @@ class Task:
         """The task with some values changed, named as in `to_dict`: `task.replace(reward="legal", k=3)`.
 
         Raises:
-            UserError: A name is no value of a task, or a value is refused.
+            UserError: A name is unknown, or a value is invalid.
         """
         return type(self).from_dict(self.to_dict() | changes)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The task of this class that `to_dict` wrote; values that are missing have their defaults.
+        """The task of a dict by `to_dict`; missing values have their defaults.
 
         Raises:
-            UserError: A name is no value of a task, or a value is refused.
+            UserError: A name is unknown, or a value is invalid.
         """
         places = _places_of(cls)
         own: dict[str, Any] = {}
@@ -234,7 +233,7 @@ def _places_of(task_type: type[Task]) -> dict[str, tuple[str, type]]:
 
 @cache
 def task_values(task_type: type[Task]) -> tuple[str, ...]:
-    """The names of all values of a task, as `Task.to_dict` writes them."""
+    """The names of all values of a task, as in `Task.to_dict`."""
     return tuple(_places_of(task_type))
 
 

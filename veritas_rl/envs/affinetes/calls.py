@@ -1,9 +1,9 @@
-"""Calls of a server in affinetes' protocol. Its own client is not used, because it patches asyncio, which breaks Ray.
+"""Calls of a server in affinetes' protocol. The client of affinetes is not used: it patches asyncio, which breaks Ray.
 
     POST URL/call {"method": "reset", "args": [], "kwargs": {"task_id": 7, "seed": 42}}
 
-A reset is repeated after any failure. A step is repeated only if the server cannot have received it, because the same
-move twice is another game.
+A reset is repeated after any lost connection or timeout. A step is repeated only if no connection was opened or the
+server reports that it is unavailable, because a step that runs twice makes the same move twice.
 """
 
 import time
@@ -16,16 +16,16 @@ import httpx
 from veritas_rl.errors import UserError
 
 CONNECT_SECONDS = 10.0
-"""The most seconds for a connection."""
+"""The most seconds for opening a connection."""
 
 TRIES = 4
 """The most tries of a call."""
 
 WAIT = 1.0
-"""Seconds before the second try; they double with each."""
+"""The seconds before the second try. They double before each further try."""
 
 BUSY = frozenset({429, 502, 503})
-"""HTTP status codes of a server that did nothing and may be asked again."""
+"""HTTP status codes after which every call is repeated, because the server is assumed not to have run it."""
 
 MOST_BYTES = 10_000_000
 """The most bytes of an answer."""
@@ -33,7 +33,7 @@ MOST_BYTES = 10_000_000
 
 @cache
 def _client() -> httpx.Client:
-    # Addresses of this machine bypass the proxy of the environment.
+    # Local addresses bypass the proxy that environment variables may set.
     direct = ("127.0.0.1", "localhost", "[::1]")
     return httpx.Client(mounts={f"all://{host}": None for host in direct}, limits=httpx.Limits(max_connections=None))
 
@@ -68,7 +68,7 @@ def call(url: str, method: str, seconds: float, *, again: bool, **kwargs: Any) -
         url: The address as `check_address` returns it.
         method: "reset", "step" or "stop".
         seconds: The most seconds for one try.
-        again: Whether the call may be repeated.
+        again: Whether the call may be repeated if the server may already have run it.
         kwargs: The arguments of the method.
 
     Raises:

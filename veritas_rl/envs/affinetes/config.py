@@ -15,21 +15,23 @@ class AffinetesConfig:
     """The settings of the sessions of a server.
 
     Attributes:
-        cases: The addresses of servers, as a list or with commas. Afterwards a tuple.
-        num_tasks_per_case: Tasks of each server.
-        seed: Sent with each reset: it may decide deals, dice and the seat.
-        prompt: Only "full": the server writes the prompts.
-        context: "conversation" is one chat that grows; "turn" trains each reply alone, with the chat before it.
-        first_task_id: Training asks for this number and every second one after it, validation for those between.
-        rival: Sent with each reset as `opponent`; "" leaves it to the server.
-        seconds: The most for one call of the server.
-        most_steps: A longer session ends as unfinished, and pays nothing.
-        reward: Only "outcome": what the server pays at the end, cut to [0, 1].
+        cases: The addresses of servers, as a list or a text with commas. The value becomes a tuple.
+        num_tasks_per_case: The number of tasks of each server.
+        seed: The seed that is sent with each reset. It may determine deals, dice and the seat.
+        prompt: Only "full", because the server writes the prompts.
+        context: "conversation" is one growing chat; "turn" trains each reply separately, with the earlier chat as its
+            prompt.
+        first_task_id: The server's first task number. Training uses this number and every second number after it;
+            validation uses the numbers between them.
+        rival: The opponent that is sent with each reset as `opponent`; "" for the server's default.
+        seconds: The most seconds for one call of the server.
+        most_steps: The most steps of a session; a longer session ends as unfinished and pays 0.
+        reward: Only "outcome", the server's last reward clipped to [0, 1].
         gamma: The discount of the reward for each later reply.
         legal_share: The share of the reward that is paid for a reply that the server accepted.
 
     Raises:
-        UserError: A value cannot work; the message says which, and what would.
+        UserError: A value is invalid; the message names a valid one.
     """
 
     cases: Any = ()
@@ -52,7 +54,7 @@ class AffinetesConfig:
         if not urls:
             raise UserError("the address of the server is missing; set env=affinetes:http://127.0.0.1:8000")
         object.__setattr__(self, "cases", urls)
-        # Each part of a task checks its values.
+        # The parts of a task check their values.
         AffinetesParameters(self.first_task_id, self.rival)
         AffinetesManner(prompt=self.prompt, context=self.context, seconds=self.seconds, most_steps=self.most_steps)
         AffinetesPay(reward=self.reward, gamma=float(self.gamma), legal_share=float(self.legal_share))

@@ -14,7 +14,7 @@ from veritas_rl.envs.task import SPLITS, Task, check_choice
 from veritas_rl.errors import UserError
 
 MOST_CHARACTERS = 200_000
-"""The most characters of a reply; a longer one is not sent."""
+"""The most characters of a reply; a longer reply is not sent."""
 
 
 class AffinetesEnvironment(Environment):
@@ -34,11 +34,11 @@ class AffinetesEnvironment(Environment):
         self._address = address
 
     def read_config(self, values: Mapping[str, Any]) -> Any:
-        """The configuration. The default server is that of the environment's name."""
+        """The configuration. The default server is the address in the environment's name."""
         return super().read_config({"cases": self._address, **values})
 
     def catalogue(self, config: AffinetesConfig, split: str) -> Sequence[Task]:
-        """The tasks: `num_tasks_per_case` of each server, all of the first one first."""
+        """The tasks: `num_tasks_per_case` of each server, server by server."""
         check_choice("split", split, SPLITS)
 
         def make(case: str, k: int) -> AffinetesTask:
@@ -62,14 +62,14 @@ class AffinetesEnvironment(Environment):
         """A new session on the server.
 
         Raises:
-            UserError: The task is of another environment, or the server starts no session.
+            UserError: The task belongs to another environment, or the server starts no session.
         """
         if not isinstance(task, AffinetesTask):
             raise UserError(f"{task.id} is no task of a server")
         return AffinetesSession(task)
 
     def name_of(self, task: Task) -> TaskName:
-        """The server's number of the task."""
+        """The server's number of the task, the server's address, and the seed."""
         assert isinstance(task, AffinetesTask)
         return TaskName(task.task_id, task.case, task.seed)
 
@@ -140,7 +140,7 @@ class AffinetesSession(Session):
         return self._chat[-1]["content"] if self._chat else ""
 
     def _show(self, shown: Mapping[str, Any]) -> None:
-        """Set the turn from the server's answer."""
+        """Add the server's observation to the chat, and set the score if the session is over."""
         self._chat.append({"role": "user", "content": str(shown.get("observation", ""))})
         if shown.get("done"):
             paid = shown.get("reward")
@@ -159,7 +159,7 @@ class AffinetesSession(Session):
             self._end(0.0, Reason.UNFINISHED)
 
     def _end(self, value: float, reason: Reason) -> None:
-        """End a session that is not over on the server."""
+        """Set the score of an unfinished session, and stop it on the server."""
         if reason.is_mistake:
             self.rejected = {0: reason}
         self._score = Score(value, False, reason, {"steps": self._steps})

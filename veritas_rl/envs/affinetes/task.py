@@ -9,11 +9,11 @@ from veritas_rl.errors import UserError
 
 @dataclass(frozen=True)
 class AffinetesParameters(Parameters):
-    """The server's session, in addition to its number.
+    """The environment's own part of the identity.
 
     Attributes:
         first_task_id: The server's number of the first task.
-        rival: The opponent that the server is asked for; "" leaves it to the server.
+        rival: The opponent that is requested from the server; "" for the server's default.
     """
 
     first_task_id: int = 0
@@ -29,7 +29,7 @@ class AffinetesManner(Manner):
 
     Attributes:
         seconds: The most seconds for one call.
-        most_steps: The most steps of a session; a longer one ends as unfinished.
+        most_steps: The most steps of a session; a longer session ends as unfinished.
     """
 
     prompts: ClassVar[tuple[str, ...]] = ("full",)

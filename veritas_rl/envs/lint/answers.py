@@ -15,7 +15,7 @@ MOST_TRIED = 40
 SPELLED_TASKS = 2
 """The number of tasks for which every spelling of one answer must have the same value."""
 FEWEST_ESTIMATES = 8
-"""The number of estimated values from which it is no coincidence that all are 0, 0.5 or 1."""
+"""The smallest number of estimated values that cannot all be 0, 0.5 or 1 by coincidence."""
 MOST_ERRORLESS = 0.5
 """The share of estimated values that may have the error 0."""
 CERTAIN = (0.0, 0.5, 1.0)
@@ -69,7 +69,7 @@ def _spread(things: Sequence[Any], most: int) -> list[Any]:
 
 
 def values_of_many_playouts(case: Case, log: Log) -> str:
-    """An estimated value is a mean of many playouts, whose error shrinks with their number."""
+    """An estimated value is a mean of many playouts, whose error decreases with their number."""
     if case.no_outcome:
         raise NotApplicable(f"all legal answers have the same value: {case.no_outcome}")
     values, errors, exact, others = [], {"fine": [], "coarse": []}, 0, set()
@@ -96,14 +96,14 @@ def values_of_many_playouts(case: Case, log: Log) -> str:
                     errors[which].append(float(error or 0))
                 if fine.value not in CERTAIN and not errors_of[0]:
                     errorless.append((task.id, fine.value))
-    # Near the end of a game all playouts may come to the same score.
+    # Near the end of a game, all playouts may have the same score.
     if len(errorless) > MOST_ERRORLESS * len(values):
         for name, value in errorless:
             log.found(name, f"a value of {value:.3g} has the error 0: no mean of playouts")
     certain = len(values) >= FEWEST_ESTIMATES and all(value in CERTAIN for value in values)
     if certain and not _finer_scale_shows_means(case, log):
         log.found("", f"all {len(values)} estimated values are 0, 1/2 or 1, as of one single playout each")
-    # Values of 0 or 1 after few playouts are left out, because more playouts may find the first rare result.
+    # Estimates with the error 0 are excluded: few playouts may miss a rare result that more playouts find.
     both = [pair for pair in zip(errors["fine"], errors["coarse"], strict=True) if all(pair)]
     left = sum(fine for fine, _ in both) / (sum(rough for _, rough in both) or 1)
     if len(both) >= FEWEST_ESTIMATES and left > 0.8:
@@ -114,8 +114,11 @@ def values_of_many_playouts(case: Case, log: Log) -> str:
 
 
 def _finer_scale_shows_means(case: Case, log: Log) -> bool:
-    """Whether some value on the scale "utility" changes with the number of playouts. If random games are practically
-    decided, as after random bids in bridge, only this scale distinguishes a mean from a single game."""
+    """Whether some value on the finer scale "utility" changes with the number of playouts.
+
+    If random games are practically decided, as after random bids in bridge, only this scale distinguishes a mean from a
+    single game.
+    """
     for task, turns in case.asked:
         fine = case.audit.finer(task)
         if fine is None:
@@ -150,7 +153,7 @@ def tasks_distinct(case: Case, log: Log) -> str:
 
 
 def format_stated(case: Case, log: Log) -> str:
-    """The prompt states the box if answers must be in a box."""
+    """The prompt mentions the box if answers must be in a box."""
     boxed = [(task, turn) for task, turns in case.asked for turn in turns if _is_boxed(turn)]
     if case.tasks[0].manner.prompt == "brief":
         raise NotApplicable("prompt=brief shows only the position")
@@ -167,11 +170,11 @@ def _is_boxed(turn: Turn) -> bool:
 
 
 def settings_read(environment: Environment, settings: Mapping[str, Any], log: Log) -> str:
-    """Every documented key of the configuration changes the tasks, and a selecting key selects every name.
+    """Every documented key of the configuration changes the tasks, and a selecting key selects every given name.
 
     Args:
         environment: The environment.
-        settings: The settings besides the tested key.
+        settings: The settings in addition to the tested key.
         log: Records findings.
     """
     read = []
@@ -207,7 +210,7 @@ def _head(environment: Environment, settings: Mapping[str, Any]) -> tuple[int, l
 def _selected(environment: Environment, key: str, names: Sequence[str], log: Log) -> str:
     given = ",".join(names)
     tasks = environment.catalogue(environment.read_config({key: given}), "train")
-    # A name selects cases, or a single case whose tasks belong to several groups.
+    # A name may be a case, or a group of tasks within a case.
     found = list(dict.fromkeys(task.case if task.case in names else environment.group(task) for task in tasks))
     if missing := [name for name in names if name not in found]:
         log.found("", f'{key}="{given}" gives {", ".join(found)} alone, without {", ".join(missing)}')

@@ -12,9 +12,9 @@ from veritas_rl.envs.task import Task
 GAMES = 8
 """The most whole games that are played of a case."""
 DECISIONS = 600
-"""The most decisions of all whole games of a case together; longer games are cut."""
+"""The most decisions in all whole games of a case together; further games are cut."""
 TWIN_GAMES, TWIN_DECISIONS = 2, 60
-"""The number of whole games that are repeated in other processes, and their most decisions."""
+"""The number of whole games that are repeated in other processes, and the most decisions of each."""
 
 
 class Case:
@@ -25,7 +25,7 @@ class Case:
         name: The case.
         tasks: The tasks of the case.
         games: Tasks of whole games of the case; empty if the environment has none.
-        no_outcome: Why the tasks pay only for legal answers; "" if they pay by outcome.
+        no_outcome: The reason why the tasks pay only for legal answers; "" if they pay by outcome.
     """
 
     def __init__(
@@ -40,18 +40,18 @@ class Case:
 
     @cached_property
     def asked(self) -> list[tuple[Task, list[Turn]]]:
-        """Each task with its first turns, without tasks that do not start; those are in `broken`."""
+        """Each task with its first turns. Tasks that do not start are in `broken` instead."""
         found = []
         for task in self.tasks:
             try:
                 found.append((task, list(self.environment.start(task).turns())))
-            except Exception as error:  # a check reports it
+            except Exception as error:  # a check reports the error
                 self.broken[task.id] = error
         return found
 
     @cached_property
     def broken(self) -> dict[str, Exception]:
-        """The errors of tasks that do not start, by task id."""
+        """The errors of tasks that do not start or cannot be played, by task id."""
         return {}
 
     @cached_property
@@ -63,7 +63,7 @@ class Case:
                 break
             try:
                 rounds, scores = random_game(self.environment, task, left)
-            except Exception as error:  # a check reports it
+            except Exception as error:  # a check reports the error
                 self.broken[task.id] = error
                 continue
             found.append((task, rounds, scores))
@@ -72,7 +72,7 @@ class Case:
 
     @cached_property
     def items(self) -> list[Item]:
-        """The items for other processes: an early and a late answer to each task, and a few whole games."""
+        """The items for other processes: two answers to each task, and a few whole games."""
         replies = [
             Item(self.audit.coarse(task).to_dict(), reply)
             for task, turns in self.asked
@@ -111,12 +111,12 @@ class Case:
 
 
 def _ends(turn: Turn) -> list[str]:
-    """An early and a late answer; if answers are not listed, the solution and a wrong answer."""
+    """The first and the last answer of a list; if answers are not listed, the solution and a wrong answer."""
     if turn.answers:
         return [turn.answers[0], turn.answers[-1]]
     return [turn.solution, "a wrong answer"] if turn.solution else []
 
 
 def said(turn: Turn) -> str:
-    """The whole text of a turn."""
+    """The complete text of a turn's messages."""
     return "\n".join(message["content"] for message in turn.messages)

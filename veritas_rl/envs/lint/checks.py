@@ -16,7 +16,7 @@ Check = Callable[[Case, Log], str]
 REDEALS = 4
 """The number of indistinguishable states that are compared for each task."""
 LEAST_GAP = 0.25
-"""The least difference between the mean values of wins and losses."""
+"""The smallest allowed difference between the mean values of wins and losses."""
 SEAT_TASKS = 120
 """The number of whole games over which trained seats are counted: a multiple of 2, 3, 4, 5 and 6."""
 MOST_STEPS = 200
@@ -24,7 +24,7 @@ MOST_STEPS = 200
 
 
 def mistakes_pay_nothing(case: Case, log: Log) -> str:
-    """Empty, garbled, multiple and impossible answers have the value 0 in every reward mode and are no success."""
+    """Empty, garbled, multiple and impossible answers have the value 0, no success, and the reward 0 in every mode."""
     count = 0
     for task, turns in case.asked:
         for turn in turns[:1]:
@@ -67,7 +67,7 @@ def _report_broken(case: Case, log: Log) -> None:
 
 
 def same_everywhere(case: Case, log: Log, twins: list[list[Outcome]]) -> str:
-    """Prompts and pay of the same answer are equal in processes with other hash seeds and another order."""
+    """The prompts and the pay of the same answer are equal in processes with other hash seeds and another order."""
     here = [outcome for outcome, _ in case.settled]
     for item, *outcomes in zip(case.items, here, *twins, strict=True):
         if len(set(outcomes)) > 1:
@@ -79,8 +79,10 @@ def same_everywhere(case: Case, log: Log, twins: list[list[Outcome]]) -> str:
 
 
 def asked_seat_has_to_act(case: Case, log: Log) -> str:
-    """No seat is asked at chance nodes or at the end, and all seats that move simultaneously are asked for their
-    actions."""
+    """Exactly the seats that are to move are asked, with all their legal answers.
+
+    So no seat is asked at chance nodes or at the end, and all seats are asked in simultaneous moves.
+    """
     steps = 0
     for task, turns in case.asked + [(task, turns) for task, rounds, _ in case.played for turns in rounds]:
         if not turns:
@@ -169,7 +171,7 @@ def nothing_hidden_shown(case: Case, log: Log) -> str:
 
 
 def wins_above_losses(case: Case, log: Log) -> str:
-    """A win has a clearly higher value than a loss; on a linear scale all values could be near the middle."""
+    """A win has a clearly higher value than a loss. On a linear scale, all values could be near the middle."""
     if not case.games:
         raise NotApplicable("no whole games")
     if case.audit.pays_in_proportion(case.games[0]):
@@ -194,8 +196,10 @@ def _first_difference(turn: Turn, other: Turn) -> str:
 
 
 def seats_alike(case: Case, log: Log) -> str:
-    """Equal results have equal values for every seat, each seat is trained as often, and rotated seats of a symmetric
-    game have rotated scores."""
+    """Equal results have equal values for every seat, and each seat is trained equally often.
+
+    In a symmetric game, rotated seats have rotated scores.
+    """
     scores = [found for _, _, found in case.played]
     seats = max(map(len, scores), default=0)
     if not case.games:
@@ -211,7 +215,7 @@ def seats_alike(case: Case, log: Log) -> str:
 
 
 def _equal_results(case: Case, log: Log) -> str:
-    """A return has the same value for every seat and game with the same returns of the others."""
+    """A return has the same value in every seat and game, if the other seats have the same returns."""
     paid: dict[tuple[float, ...], tuple[float, int]] = {}
     compared = 0
     for task, _, scores in case.played:
@@ -232,7 +236,6 @@ def _equal_results(case: Case, log: Log) -> str:
 
 
 def _trained_seats(case: Case, log: Log, seats: int) -> str:
-    """Each seat is trained equally often."""
     trained = [task.manner.seat for task in case.games]
     if trained[0] < 0:
         return "no seat is trained alone"

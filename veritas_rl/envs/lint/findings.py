@@ -1,4 +1,4 @@
-"""The results of the linter: a row for each case and check, with its findings."""
+"""The results of the linter: a row for each check of each case, with its findings."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,8 +23,8 @@ class Finding:
     """A finding of a check.
 
     Attributes:
-        task: The task's id; "" if the finding is not about a single task.
-        text: What is wrong, with a short quotation.
+        task: The task's id; "" if the finding does not concern a single task.
+        text: The problem, with a short quotation.
     """
 
     task: str
@@ -36,10 +36,10 @@ class Row:
     """The result of one check of one case.
 
     Attributes:
-        case: The case, or "all" for a check of the whole environment.
+        case: The case, or "all" for a check of the complete environment.
         check: The check's name.
         verdict: The result of the check.
-        remark: What was checked, or why the check does not apply.
+        remark: The amount of checked data, or the reason why the check does not apply.
         findings: All findings, in the order of the tasks.
     """
 

@@ -1,4 +1,4 @@
-"""Makes replies that must never pay: empty ones, noise, several answers, near misses of legal answers."""
+"""Makes replies that must never pay: empty replies, noise, several answers, near misses of legal answers."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -71,8 +71,8 @@ def _boxes(inside: Sequence[str], prompt: str) -> Iterator[tuple[str, Reply]]:
         yield "digits of another script", boxed(numbers[-1].translate(_OTHER_DIGITS))
         if (fraction := f"{numbers[-1]}.0") not in known:
             yield "a number with a point", boxed(fraction)
-    # What holds a legal answer, or is a part of one, without being one. A zero before a number changes nothing, and a
-    # sign at the end, such as the one for check, may say something of the answer that can be left out.
+    # Near misses contain a legal answer or are a part of one, but are not legal. Two changes are excluded because the
+    # answer may stay legal: a zero before a number, and the removal of a final sign, such as the sign for check.
     near = [changed for said in inside for changed in (said + "0", "9" + said, said[1:])]
     near += [said[:-1] for said in inside if said[-1:].isalnum()]
     near = [said.strip() for said in dict.fromkeys(near)]

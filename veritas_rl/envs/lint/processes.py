@@ -1,6 +1,6 @@
 """Replays answers in other processes. The pay must not depend on the process, its hash seed or its order.
 
-A child is started with `python -m veritas_rl.envs.lint.processes`; it reads a JSON object from its standard input and
+Two child processes run `python -m veritas_rl.envs.lint.processes`. Each reads a JSON object from its standard input and
 writes a JSON list to its standard output. The second child plays in reverse order.
 """
 
@@ -29,8 +29,8 @@ MOST_AFTER_EMPTY = 3
 """The number of empty replies after which a session counts as endless."""
 
 LEANING = 0.95
-"""The rate of the last answer in games with an even number. Uniformly random play of some games, such as gin rummy,
-hardly ever ends in a win."""
+"""The probability of the last answer in tasks with an even number `k`. Some games, such as gin rummy, rarely end in a
+win if all moves are uniformly random."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Item:
     limit: int = 0
 
     def task_in(self, environment: Environment) -> Task:
-        """The task itself."""
+        """The task as an instance of the environment's class."""
         return environment.task_type.from_dict(self.task)
 
 
@@ -90,7 +90,7 @@ def open_environment(name: str) -> Environment:
 
 
 def random_game(environment: Environment, task: Task, limit: int) -> tuple[list[list[Turn]], dict[int, Score]]:
-    """Play a task with random legal answers; games with an even number prefer the last answers.
+    """Play a task with random legal answers. Tasks with an even number `k` prefer the last answer, see `LEANING`.
 
     Returns:
         The turns of every step, and the scores by seat.
@@ -119,7 +119,7 @@ def _random_reply(task: Task, step: int, turn: Turn) -> Reply:
 
 
 def settle(environment: Environment, item: Item) -> tuple[Outcome, dict[int, Score]]:
-    """Play an item, and return its outcome and its scores. An exception is an outcome too."""
+    """Play an item, and return its outcome and its scores. An exception is a part of the outcome."""
     task = item.task_in(environment)
     try:
         if item.reply is None:
@@ -203,7 +203,7 @@ class Twins:
 def _child() -> None:
     """Play the items of standard input."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # libraries print warnings there
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # libraries may print to the standard output
     work: dict[str, Any] = json.load(sys.stdin)
     environment = open_environment(work["environment"])
     outcomes = [settle(environment, Item(**item))[0] for item in work["items"]]

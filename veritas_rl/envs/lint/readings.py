@@ -1,4 +1,4 @@
-"""Checks that the text of one answer is not parsed as another answer."""
+"""Checks that the text of an answer is not parsed as another answer."""
 
 import re
 
@@ -9,11 +9,11 @@ from veritas_rl.envs.lint.findings import Log, NotApplicable, quote
 from veritas_rl.envs.lint.hostile import inside_of
 
 _NUMBER = re.compile(r"(?<![^\s(])[0-9]+(?![^\s).,:])")
-"""A number that stands alone, as in "card 5"."""
+"""A number that is a separate word, as in "card 5"."""
 
 
 def numbers_in_names(case: Case, log: Log) -> str:
-    """A number from an answer's name, given alone, does not select another answer."""
+    """A number from an answer's name, used as an answer, does not select another answer."""
     count = 0
     for task, turns in case.asked:
         for turn in turns[:1]:
@@ -30,10 +30,10 @@ def numbers_in_names(case: Case, log: Log) -> str:
 
 
 def other_answers_refused(case: Case, log: Log) -> str:
-    """The name of an answer that is not legal here is refused, because a small letter may mean something else than a
-    capital.
+    """The name of an answer that is not legal in this turn is refused.
 
-    The check uses names that differ from a legal name only in case, from turns that share an answer with this turn.
+    The check uses names that differ from a legal name only in case, because a lowercase letter may have another meaning
+    than an uppercase letter. The names are from turns that share an answer with this turn.
     """
     kinds = {frozenset(_said(case.facts(turn))) for turn in _met(case)}
     count = 0
@@ -53,7 +53,7 @@ def other_answers_refused(case: Case, log: Log) -> str:
 
 
 def _met(case: Case) -> list[Turn]:
-    """All turns of the case's tasks and of its played games."""
+    """All turns of the case's tasks and played games."""
     asked = [turn for _, turns in case.asked for turn in turns]
     return asked + [turn for _, rounds, _ in case.played for turns in rounds for turn in turns]
 

@@ -39,7 +39,7 @@ MOST_SEARCHED = 10_000
 """The number of tasks that are searched for cases if the configuration has no `cases`."""
 
 CASES_TOGETHER = 3
-"""How many cases one worker lints: they share the processes in which the same is played again."""
+"""The number of cases that one worker lints. These cases share the processes of the replays."""
 
 Progress = Callable[[int, int, str], None]
 """A function that gets the number of finished steps, the number of all steps, and the name of the next step."""
@@ -57,17 +57,18 @@ def lint(
 
     Args:
         name: The environment's name in the registry, or "module:Class".
-        cases: The cases; empty for those of the default configuration.
+        cases: The cases; empty for the cases of the default configuration.
         count: The number of tasks of each case.
         prompt: The kind of prompt, if the environment has several.
         progress: See `Progress`.
-        workers: Who share the cases, so many together; None for this process alone. They change no row.
+        workers: The workers that lint the cases in groups of `CASES_TOGETHER`; None to use only this process. The rows
+            do not depend on the workers.
 
     Returns:
-        A row for each case and check, case by case, then one for the settings.
+        A row for each case and check, case by case, then a row for the settings.
 
     Raises:
-        UserError: No such environment, case or prompt.
+        UserError: The environment, a case or the kind of prompt does not exist.
     """
     if count < 1:
         raise UserError(f"--tasks must be at least 1, {count} was given")
@@ -105,12 +106,12 @@ def lint(
 
 
 def _lint_cases(name: str, count: int, prompt: str, cases: Sequence[str]) -> list[Row]:
-    """The rows of some cases; runs in any process."""
+    """The rows of some cases, computed in a worker."""
     return lint(name, cases, count, prompt)[:-1]
 
 
 def _settings(environment: Environment, cases: Sequence[Case]) -> Row:
-    """The row of the environment as a whole."""
+    """The row of the check of the settings."""
     return _row("all", SETTINGS, lambda log: answers.settings_read(environment, _small(environment, cases), log))
 
 
@@ -177,7 +178,7 @@ def _cases(environment: Environment, names: Sequence[str], count: int, prompt: s
 
 
 def _tasks(environment: Environment, settings: Mapping[str, Any], rewards: bool) -> tuple[Sequence[Task], str]:
-    """The tasks of a case, and why they pay only for legal answers; "" if they pay by outcome."""
+    """The tasks of a case, and the reason why they pay only for legal answers; "" if they pay by outcome."""
     try:
         return environment.catalogue(environment.read_config(settings), "train"), ""
     except UserError as error:
@@ -201,7 +202,7 @@ def _found_cases(environment: Environment, names: Sequence[str], count: int, sho
 
 
 def _small(environment: Environment, cases: Sequence[Case]) -> dict[str, Any]:
-    """A small configuration of one case, if the configuration has cases."""
+    """The settings that select one case, if the configuration has cases."""
     known = {field.name for field in dataclasses.fields(environment.config_type)}
     if "cases" not in known:
         return {}

@@ -1,9 +1,9 @@
 """External engines, as a source of values and as players: Stockfish, GNU Go, Pachi, GNU Backgammon, double dummy.
 
-An engine is named as in `spec`, such as "uci:stockfish:nodes=2000". Its work is bounded by nodes, level, playouts,
-plies or deals, never by time; it has one thread and a fixed seed, and remembers nothing from one request to the next.
-So its answer does not depend on earlier requests. docs/engines.md describes the installation of each engine and the
-meaning of its values.
+An engine is named as in `spec`, such as "uci:stockfish:nodes=2000". Its work is limited by nodes, level, playouts,
+plies or deals, never by time. It has one thread and a fixed seed, and keeps no state between requests, so its answer
+does not depend on earlier requests. docs/engines.md describes the installation of each engine and the meaning of its
+values.
 """
 
 import logging
@@ -29,7 +29,7 @@ _ENGINES: Mapping[str, tuple[Callable[[EngineSpec], Engine], Callable[[Game], bo
 
 _pool = EnginePool(lambda spec: _ENGINES[spec.kind.name][0](spec))
 _given_up: set[EngineSpec] = set()
-"""Engines that failed in this process and are not asked for values again."""
+"""Engines that failed in this process and are not used for values again."""
 _log = logging.getLogger(__name__)
 
 
@@ -41,7 +41,7 @@ def plays(spec: EngineSpec, game: Game) -> bool:
 def engine_values(game: Game, state: State, player: int, spec: str, scale: str = "auto") -> Mapping[int, float] | None:
     """The value in [0, 1] of each legal action of a player to move, by the engine of this game.
 
-    It depends only on the player's information, the engine and the scale, not on the time or on other requests.
+    The values depend only on the player's information, the engine and the scale, not on the time or on other requests.
 
     Args:
         game: The game.
@@ -51,8 +51,8 @@ def engine_values(game: Game, state: State, player: int, spec: str, scale: str =
         scale: The scale from scores to values, see `Game.outcome`.
 
     Returns:
-        The values, or None if no engine plays this case, or if the engine that does has failed in this process. The
-        first failure is logged as a warning.
+        The values; None if no engine plays this case, or if its engine has failed in this process. The first failure is
+        logged as a warning.
     """
     for engine in parse_all(spec):
         if engine in _given_up or not engine.kind.values or not plays(engine, game):
@@ -105,7 +105,7 @@ def check_starts(spec: EngineSpec) -> None:
     """Start an engine unless it is running.
 
     Raises:
-        UserError: The engine is not installed, or its program is another one.
+        UserError: The engine is not installed, or its program does not start as this engine.
     """
     try:
         _pool.ask(spec, lambda running: None)

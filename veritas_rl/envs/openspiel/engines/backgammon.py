@@ -1,8 +1,8 @@
-"""GNU Backgammon, which values each resulting position by its position id.
+"""GNU Backgammon, which evaluates the positions after each move.
 
-The value of a move is the player's probability of winning by GNU Backgammon's evaluation at a number of plies; 0 plies
-use only its neural network. There is no cube, and gammons count as plain wins. The first of the two moves of a double
-has the value of the best second one.
+The value of a move is the player's probability of winning, by GNU Backgammon's evaluation at a number of plies; 0 plies
+use only its neural network. There is no cube, and gammons count as plain wins. If a player moves twice in a turn, the
+first move has the value of the best second move.
 """
 
 import base64
@@ -16,21 +16,21 @@ from veritas_rl.envs.openspiel.games import Game, State
 BAR = 100
 """OpenSpiel's number of the bar."""
 SECONDS_OF_PLIES = (0.01, 0.5, 20.0, 600.0)
-"""The most seconds for one position, by plies: a hundred times the time on one core of 2020."""
+"""The most seconds for one position, by plies: a hundred times the duration on one core of 2020."""
 
 Checkers = tuple[int, ...]
-"""25 numbers: the checkers of one side on its points 1 to 24, counted from its own side, and on the bar."""
+"""25 counts of one player's checkers: on points 1 to 24, counted from the player's own side, and on the bar."""
 
 
 class GnuBackgammon:
     """A running GNU Backgammon.
 
     Args:
-        spec: Its name and its plies.
+        spec: The engine's name and the number of plies.
 
     Raises:
-        UserError: It is not installed.
-        EngineError: It cannot be started.
+        UserError: GNU Backgammon is not installed.
+        EngineError: GNU Backgammon cannot be started.
     """
 
     def __init__(self, spec: EngineSpec) -> None:
@@ -63,7 +63,7 @@ class GnuBackgammon:
         self._process.abandon()
 
     def _chances(self, ids: list[str]) -> dict[str, float]:
-        """The probability to win of the player on roll in each position."""
+        """For each position, the probability that the player on roll wins."""
         if not ids:
             return {}
         work = SECONDS_OF_PLIES[self._plies] * len(ids)
@@ -83,7 +83,7 @@ class GnuBackgammon:
 
 
 def is_plain(game: Game) -> bool:
-    """Whether a case is backgammon with 15 checkers in which all wins count the same."""
+    """Whether a case is backgammon with 15 checkers in which all wins count equally."""
     parameters = game.parameters
     return (
         game.short_name == "backgammon"
@@ -99,28 +99,28 @@ def checkers_of(state: State, player: int) -> Checkers:
 
 
 def position_id(mine: Sequence[int], other: Sequence[int]) -> str:
-    """GNU Backgammon's position id, 14 letters.
+    """GNU Backgammon's position id, 14 characters.
 
     Source: the GNU Backgammon manual, "A technical description of the Position ID".
 
     Args:
         mine: The checkers of the player on roll, see `Checkers`.
-        other: Those of the other player.
+        other: The checkers of the other player.
     """
     bits = "".join("1" * count + "0" for side in (other, mine) for count in side)
-    number = int(bits[::-1], 2)  # the first bit is the least
+    number = int(bits[::-1], 2)  # the first bit is the least significant bit
     return base64.b64encode(number.to_bytes(10, "little")).decode().rstrip("=")
 
 
 def read_position_id(text: str) -> tuple[Checkers, Checkers]:
-    """The checkers of the player on roll and of the other one; the inverse of `position_id`."""
+    """The checkers of the player on roll and of the other player; the inverse of `position_id`."""
     number = int.from_bytes(base64.b64decode(text + "=="), "little")
     counts = [len(run) for run in f"{number:080b}"[::-1].split("0")]
     return tuple(counts[25:50]), tuple(counts[:25])
 
 
 def _leaves(state: State, player: int) -> list[str | float]:
-    """The positions before the other player's roll that a player can reach: ids, or the values of finished games."""
+    """The positions that a player can reach before the other player's roll: ids, or the values of finished games."""
     if state.is_terminal():
         return [(1 + state.returns()[player]) / 2]
     if state.current_player() == player:

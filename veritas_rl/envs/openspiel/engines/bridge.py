@@ -1,9 +1,9 @@
 """The double dummy solver for bridge, DDS by Bo Haglund, through endplay.
 
-`Bridge.resample` deals the hidden cards again several times, with random numbers that depend on the player's
-information, and the solver solves each deal with all cards open. The value of a card is the mean value of the resulting
-scores. The value of a call is that of the contract after it, if all players pass from then on. So no value depends on
-the true hidden cards, but the solver plays the later cards as if all cards were visible.
+`Bridge.resample` samples several deals of the hidden cards, with random numbers that depend only on the player's
+information. The solver solves each deal with all cards open. The value of a card is the mean value of the resulting
+scores. The value of a call is the mean value of the contract if all players pass after the call. So no value depends on
+the true hidden cards, but the solver plays all later cards as if every card were visible.
 """
 
 from collections.abc import Iterator
@@ -17,19 +17,19 @@ from veritas_rl.envs.openspiel.games.bridge import Bridge
 from veritas_rl.seeding import generator
 
 RANKS, SUITS = "23456789TJQKA", "CDHS"
-"""Action 4 * rank + suit is a card."""
+"""Action 4 * rank + suit is a card, with the indices of its rank and suit in these strings."""
 FIRST_CALL = 52
-"""The actions from here on are calls."""
+"""The first action that is a call; lower actions are cards."""
 
 Contract = tuple[int, int, int, int]
-"""Level, denomination (0 to 4 for C, D, H, S, NT), 1, 2 or 4 for undoubled, doubled or redoubled, declarer."""
+"""Level; denomination (0 to 4 for C, D, H, S, NT); 1, 2 or 4 for undoubled, doubled or redoubled; declarer."""
 
 
 class DoubleDummy:
     """The solver as an engine.
 
     Args:
-        spec: Its name and the number of deals per decision.
+        spec: The engine's name and the number of deals per decision.
 
     Raises:
         UserError: endplay is not installed.
@@ -57,13 +57,13 @@ class DoubleDummy:
 
     def move(self, game: Game, state: State, player: int) -> int:
         values = self.values(game, state, player, "utility")
-        return max(values, key=lambda action: values[action])  # among equal ones the lowest action: pass, or a low card
+        return max(values, key=lambda action: values[action])  # the lowest of equal actions: pass, or a low card
 
     def close(self) -> None:
-        """Nothing runs."""
+        """Do nothing, because the solver has no process."""
 
     def abandon(self) -> None:
-        """Nothing runs."""
+        """Do nothing, because the solver has no process."""
 
 
 class World:
@@ -88,7 +88,7 @@ class World:
         return self._game.deal_of(self._state)
 
     def scores_of_cards(self) -> dict[int, int]:
-        """For each legal card the score of North and South, if all players play the best cards from then on."""
+        """For each legal card, the score of North and South if all players play optimally after it."""
         deal = self._deal
         *_, (leader, trick) = deal.tricks
         _, denomination, _, declarer = deal.contract
@@ -106,7 +106,7 @@ class World:
         }
 
     def scores_of_calls(self, actions: list[int]) -> dict[int, int]:
-        """For each call the score of North and South, if all players pass after it."""
+        """For each call, the score of North and South if all players pass after it."""
         contracts = {action: self._game.deal_of(self._state, action).contract for action in actions}
         return {
             action: self._score(contract, self._made(contract[1], contract[3])) if contract else 0
@@ -114,12 +114,12 @@ class World:
         }
 
     def _solved(self, deal: Any) -> Iterator[tuple[int, int]]:
-        """Each legal card, as an action, with the further tricks of the side that plays it."""
+        """Each legal card, as an action, and the number of further tricks that its player's side wins."""
         for card, tricks in self._dds.solve_board(deal):
             yield 4 * RANKS.index(card.rank.abbr) + 3 - int(card.suit), tricks
 
     def _made(self, denomination: int, declarer: int) -> int:
-        """The number of tricks of a declarer."""
+        """The number of tricks that a declarer wins."""
         if (denomination, declarer) not in self._tricks:
             leader = (declarer + 1) % 4
             deal = self._types.Deal(
@@ -130,7 +130,7 @@ class World:
         return self._tricks[denomination, declarer]
 
     def _score(self, contract: Contract, tricks: int) -> int:
-        """The score of North and South."""
+        """The score of North and South for a contract in which the declarer wins this number of tricks."""
         level, denomination, doubled, declarer = contract
         found = self._types.Contract(
             level=level,

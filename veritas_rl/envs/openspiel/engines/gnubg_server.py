@@ -1,6 +1,7 @@
-"""Runs inside GNU Backgammon (gnubg -t -p FILE), whose Python offers the module `gnubg`.
+"""A script that runs inside GNU Backgammon (gnubg -t -p FILE), whose Python has the module `gnubg`.
 
-It answers "ready", and to a line "win PLIES ID ..." the winning probabilities of the players on roll.
+It answers a line "win PLIES ID ..." with the winning probability of the player on roll in each position, and any other
+line with "ready".
 """
 
 import os
@@ -8,10 +9,10 @@ import sys
 
 
 def serve() -> None:
-    """Answer lines until there are no more."""
+    """Answer lines until the end of the input."""
     import gnubg  # pyright: ignore[reportMissingImports]
 
-    # The last point of a match, in which gammons and the cube do not count.
+    # A match to 1 point, in which gammons and the cube do not count.
     cube = gnubg.cubeinfo(1, -1, 0, 1, (0, 0), 0)
     for line in sys.stdin:
         word, *arguments = line.split()

@@ -1,10 +1,10 @@
-"""GNU Go, a source of values and a player, and Pachi, a player, through the Go Text Protocol.
+"""GNU Go and Pachi, through the Go Text Protocol. Both are players; only GNU Go is a source of values.
 
-GNU Go estimates the final score of a position, and the points that each move gains over a pass. A logistic curve maps
+GNU Go estimates the final score after a pass, and the points that each move gains over a pass. A logistic function maps
 their sum to a probability of winning. A move that GNU Go does not consider has the value of a pass.
 
-Pachi's threads search until a periodic check finds enough playouts. So the number of playouts and the moves vary
-between calls, and Pachi is not a source of values.
+Pachi searches until a periodic check finds enough playouts. So its number of playouts and its moves vary between calls,
+and Pachi is not a source of values.
 """
 
 import math
@@ -18,15 +18,15 @@ from veritas_rl.envs.openspiel.engines.spec import EngineSpec
 from veritas_rl.envs.openspiel.games import Game, State
 
 SIZES = range(5, 20)
-"""The boards that both engines play on."""
+"""The board sizes that both engines support."""
 POINTS_PER_SIZE = 2.0
-"""The scale of the logistic curve, in points per column of the board. In 33 games of GNU Go against itself, from random
-positions on 9 x 9, values of 2 to 3 are the most likely."""
+"""The scale of the logistic function, in points per column of the board. For 33 games of GNU Go against itself from
+random positions on 9 x 9, the likelihood is largest at values of 2 to 3."""
 SECONDS_OF_A_MOVE = 120.0
-"""The most seconds for GNU Go on the largest board at its highest level: a hundred times the time on one core of
-2020."""
+"""The most seconds for a move of GNU Go on the largest board at its highest level: a hundred times the duration on one
+core of 2020."""
 SLOWEST_PLAYOUTS = 10
-"""The fewest playouts per second of Pachi, on the slowest machine."""
+"""The playouts per second of Pachi on the slowest machine."""
 _BOUNDS = re.compile(r"\(upper bound: (-?[0-9.]+), lower: (-?[0-9.]+)\)")
 
 
@@ -34,11 +34,11 @@ class GoEngine(ABC):
     """A running Go program.
 
     Args:
-        spec: Its name and its bound.
+        spec: The program's name and its limit of work.
 
     Raises:
-        UserError: It is not installed.
-        EngineError: It does not start, or does not speak the protocol.
+        UserError: The program is not installed.
+        EngineError: The program does not start, or does not support the protocol.
     """
 
     def __init__(self, spec: EngineSpec) -> None:
@@ -48,15 +48,15 @@ class GoEngine(ABC):
     @staticmethod
     @abstractmethod
     def command(program: str, limit: int) -> list[str]:
-        """The command that starts it."""
+        """The command that starts the program."""
 
     @property
     @abstractmethod
     def work(self) -> float:
-        """Seconds that the slowest machine might need for a move."""
+        """The seconds that the slowest machine may need for a move."""
 
     def set_up(self, game: Game, state: State) -> str:
-        """Play the moves of a state on a new board, and give the colour to move."""
+        """Play the moves of a state on a new board, and return the color to move."""
         self.process.set_up(game, state)
         return COLOURS[state.current_player()]
 
@@ -90,13 +90,13 @@ class GnuGo(GoEngine):
         return colour
 
     def values(self, game: Game, state: State, player: int, scale: str) -> Mapping[int, float]:
-        """The probability of winning after each action, see the module."""
+        """The probability of winning after each action, see the module's docstring."""
         colour = self.set_up(game, state)
         estimate = self.process.ask("estimate_score", self.work)
         bounds = _BOUNDS.search(estimate)
         if not bounds:
             raise EngineError(f"gtp:gnugo estimates the score as {estimate!r}")
-        # White's score minus black's, if white or black moves first; a pass gives the first move to the other.
+        # Both bounds are White's score minus Black's, if White or Black moves first. After a pass the opponent moves.
         white_first, black_first = map(float, bounds.groups())
         passed = -white_first if player == 0 else black_first
         self.process.ask(f"reg_genmove {colour}", self.work)
@@ -137,12 +137,16 @@ class Pachi(GoEngine):
         return self.spec.limit / SLOWEST_PLAYOUTS
 
     def values(self, game: Game, state: State, player: int, scale: str) -> Mapping[int, float]:
-        """Not offered, see the module."""
+        """Raise an error, because Pachi is not a source of values.
+
+        Raises:
+            EngineError: Always.
+        """
         raise EngineError("gtp:pachi values no moves")
 
 
 def fits(game: Game) -> bool:
-    """Whether a case is Go on a board that both engines know."""
+    """Whether a case is Go on a board that both engines support."""
     return is_go(game) and game.parameters["board_size"] in SIZES
 
 

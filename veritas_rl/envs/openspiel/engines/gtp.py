@@ -6,23 +6,23 @@ from veritas_rl.envs.openspiel.engines.process import EngineError, LineProcess
 from veritas_rl.envs.openspiel.games import Game, State
 
 COLUMNS = "ABCDEFGHJKLMNOPQRST"
-"""The columns of a board; there is no I."""
+"""The columns of a board, without I."""
 COLOURS = ("black", "white")
 
 
 class RefusedError(EngineError):
-    """The program understood a command and refused it."""
+    """The program refused a command."""
 
 
 class GtpProcess:
-    """A program that speaks the protocol.
+    """A program that supports the protocol.
 
     Args:
         command: The program and its arguments.
-        name: The engine, for messages.
+        name: The engine's name, for messages.
 
     Raises:
-        EngineError: It cannot be started, or does not speak the protocol.
+        EngineError: The program cannot be started, or does not support the protocol.
     """
 
     def __init__(self, command: Sequence[str], name: str) -> None:
@@ -36,15 +36,15 @@ class GtpProcess:
             raise
 
     def ask(self, command: str, work: float = 0.0) -> str:
-        """The program's answer to a command, without the leading sign.
+        """The program's answer to a command, without the leading "=".
 
         Args:
-            command: One line.
-            work: Seconds that the slowest machine might need.
+            command: A command of one line.
+            work: The seconds that the slowest machine may need.
 
         Raises:
-            RefusedError: It refuses the command.
-            EngineError: It failed.
+            RefusedError: The program refuses the command.
+            EngineError: The program failed.
         """
         answered = False
 
@@ -63,12 +63,14 @@ class GtpProcess:
         return text
 
     def ask_rows(self, command: str) -> list[str]:
-        """The rows of an answer that may lack the empty line at its end, as GNU Go's answer to `all_move_values` does
-        if there are no rows. A second command is sent with it, whose answer marks the end.
+        """The rows of an answer that may lack the empty line at its end.
+
+        For example, GNU Go's answer to `all_move_values` lacks this line if there are no rows. So a second command is
+        sent together with the first, and its answer marks the end.
 
         Raises:
-            RefusedError: It refuses the command.
-            EngineError: It failed.
+            RefusedError: The program refuses the command.
+            EngineError: The program failed.
         """
         last = ""
 
@@ -86,7 +88,7 @@ class GtpProcess:
         """Play the moves of a state on a new board.
 
         Raises:
-            EngineError: The program refuses the size of the board, or a move.
+            EngineError: The program failed, or refuses the size of the board or a move.
         """
         self.ask(f"boardsize {game.parameters['board_size']}")
         self.ask("clear_board")
@@ -99,7 +101,7 @@ class GtpProcess:
         self._process.close()
 
     def abandon(self) -> None:
-        """Release the program, which belongs to the parent of this forked process."""
+        """Release the program in a forked child, because it belongs to the parent."""
         self._process.abandon()
 
 
@@ -115,10 +117,10 @@ def vertex(game: Game, action: int) -> str:
 
 
 def action_of(game: Game, text: str) -> int:
-    """The action of a vertex, in capital or small letters; the inverse of `vertex`.
+    """The action of a vertex, in uppercase or lowercase letters; the inverse of `vertex`.
 
     Raises:
-        EngineError: It is not a point of the board.
+        EngineError: The vertex is not a point of the board.
     """
     size = game.parameters["board_size"]
     text = text.strip().upper()

@@ -1,8 +1,8 @@
 """The engine programs of this process: started once, locked, restarted after a crash, ended with the process.
 
-An engine is started at its first request and kept. Requests of several threads wait for each other. A forked child
-inherits no engine: it closes its copies of the pipes and starts its own engines. An engine ends with its process: it is
-killed at exit, and if the process itself is killed, the engine reads the end of its input.
+An engine starts at its first request and keeps running. It processes the requests of several threads one at a time. A
+forked child inherits no engine: it closes its copies of the pipes and starts its own engines. An engine ends with its
+process: it is killed at exit, and if the process itself is killed, the engine reads the end of its input.
 """
 
 import atexit
@@ -22,8 +22,8 @@ from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.errors import UserError
 
 PATIENCE = 120.0
-"""Seconds without an answer after which an engine with little work counts as hanging. Long work gets more time, see
-`LineProcess.ask`. The limit detects hangs; it never bounds a search."""
+"""The seconds without an answer after which an engine with little work is considered to hang. Long work has more time,
+see `LineProcess.ask`. This limit only detects hangs; it never limits a search."""
 
 GAMES_FOLDERS = (Path("/usr/games"), Path("/usr/local/games"))
 """The folders in which Debian installs games; they are often not in PATH."""
@@ -43,9 +43,10 @@ class Engine(Protocol):
 
         Args:
             game: A case that the engine plays.
-            state: Where the player is asked.
-            player: Who.
-            scale: How a score becomes a value, see `Game.outcome`, where results are more than won, drawn and lost.
+            state: The state of the decision.
+            player: The player to move.
+            scale: The scale from scores to values, see `Game.outcome`. It matters only if results are more than won,
+                drawn and lost.
 
         Raises:
             EngineError: The engine failed.
@@ -61,7 +62,7 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None:
-        """End the engine at once."""
+        """End the engine immediately."""
         ...
 
     def abandon(self) -> None:
@@ -88,7 +89,7 @@ class EnginePool:
         os.register_at_fork(after_in_child=self._abandon)
 
     def ask(self, spec: EngineSpec, request: Callable[[Engine], T]) -> T:
-        """The answer of an engine. After a crash the engine is restarted and asked once more.
+        """The answer of an engine. After a crash, the engine is restarted and the request is repeated once.
 
         Raises:
             EngineError: The engine failed twice, hung, or cannot be started.
@@ -132,11 +133,11 @@ class EnginePool:
         self._guard = threading.Lock()
 
     def _abandon(self) -> None:
-        # Kept, so that garbage collection does not close the pipes a second time.
+        # References are kept, so that garbage collection does not close the pipes a second time.
         self._abandoned += self._engines.values()
         for engine in self._engines.values():
             engine.abandon()
-        # A lock that another thread held at the fork would never be released here.
+        # A lock that another thread had acquired at the fork would never be released in the child.
         self._reset()
 
 
@@ -145,8 +146,8 @@ class LineProcess:
 
     Args:
         command: The program and its arguments.
-        name: The engine, for messages.
-        environment: Environment variables in addition to those of this process.
+        name: The engine's name, for messages.
+        environment: Environment variables in addition to the variables of this process.
 
     Raises:
         EngineError: The program cannot be started.
@@ -175,13 +176,13 @@ class LineProcess:
         Args:
             text: The lines to send.
             is_last: Whether a line ends the answer.
-            work: Seconds that the slowest machine might need; `PATIENCE` is added.
+            work: The seconds that the slowest machine may need; `PATIENCE` is added.
 
         Returns:
             The lines of the answer, including the last one.
 
         Raises:
-            EngineError: The program ended, or gave no answer.
+            EngineError: The program ended, or gave no answer in time.
         """
         self._write(text.encode() + b"\n")
         deadline = time.monotonic() + PATIENCE + work
@@ -212,7 +213,7 @@ class LineProcess:
 
     def _line(self, deadline: float) -> str:
         assert self._process.stdout is not None
-        readable = select.poll()  # unlike select.select it takes any file descriptor
+        readable = select.poll()  # unlike select.select, poll accepts file descriptors of any size
         readable.register(self._process.stdout, select.POLLIN)
         while b"\n" not in self._buffer:
             if not readable.poll(1000 * max(0.0, deadline - time.monotonic())):
@@ -236,7 +237,7 @@ def find_program(spec: EngineSpec) -> str:
     """The path of an engine's program.
 
     Raises:
-        UserError: It is not installed.
+        UserError: The program is not installed.
     """
     kind = spec.kind
     folders = os.pathsep.join([os.environ.get("PATH", ""), *map(str, GAMES_FOLDERS)])
@@ -252,7 +253,7 @@ def find_library(spec: EngineSpec, module: str) -> Any:
     """A module of the library that an engine needs.
 
     Raises:
-        UserError: It is not installed.
+        UserError: The library is not installed.
     """
     try:
         return importlib.import_module(module)

@@ -1,4 +1,4 @@
-"""Names of engines: "uci:stockfish", or "uci:stockfish:nodes=2000" with a bound of the work."""
+"""Names of engines: "uci:stockfish", or "uci:stockfish:nodes=2000" with a limit of the work."""
 
 from dataclasses import dataclass
 
@@ -12,13 +12,13 @@ class EngineKind:
     Attributes:
         name: The name, such as "uci:stockfish".
         game: The short name of its game.
-        plays: The cases that it plays, in words.
-        bound: The unit of the bound of its work on one request, such as "nodes".
-        default: The default bound.
-        least: The smallest valid bound.
-        greatest: The largest valid bound.
-        program: The program, or "" for a library in this process.
-        library: The required PyPI package, or "".
+        plays: A description of the cases that the engine plays.
+        bound: The unit in which the work on one request is limited, such as "nodes".
+        default: The default limit.
+        least: The smallest valid limit.
+        greatest: The largest valid limit.
+        program: The program; "" for a library in this process.
+        library: The required PyPI package; "" for none.
         install: How to install the program.
         values: Whether the engine values moves in addition to playing.
     """
@@ -37,7 +37,7 @@ class EngineKind:
 
     @property
     def forms(self) -> tuple[str, str]:
-        """The forms of the name for users: with the default bound, and with another."""
+        """The forms of the name for users: with the default limit, and with a given limit."""
         return self.name, f"{self.name}:{self.bound}={self.bound.upper()}"
 
 
@@ -99,18 +99,18 @@ KINDS = (
         library="endplay",
     ),
 )
-"""Every engine."""
+"""All engines."""
 
 _BY_NAME = {kind.name: kind for kind in KINDS}
 
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """An engine and the bound of its work.
+    """An engine and the limit of its work.
 
     Attributes:
         kind: The engine.
-        limit: The bound of its work on one request, in units of `kind.bound`.
+        limit: The limit of its work on one request, in units of `kind.bound`.
     """
 
     kind: EngineKind
@@ -124,11 +124,11 @@ def parse(text: str) -> EngineSpec:
     """The engine of a name such as "uci:stockfish:nodes=2000".
 
     Raises:
-        UserError: There is no such engine, or it has no such bound.
+        UserError: The engine does not exist, or its limit is invalid.
     """
     found = [kind for kind in KINDS if text == kind.name or text.startswith(f"{kind.name}:")]
     if not found:
-        # The bound is removed, because it would change the distance between names.
+        # The search for the nearest name ignores the limit, which would change the distance between names.
         raise unknown("engine", text.partition("=")[0].rpartition(":")[0] if "=" in text else text, _BY_NAME)
     (kind,) = found
     given = text.removeprefix(kind.name).removeprefix(":")
@@ -148,10 +148,10 @@ def parse(text: str) -> EngineSpec:
 
 
 def parse_all(text: str) -> tuple[EngineSpec, ...]:
-    """The engines of a list with commas, which value moves; at most one for each game.
+    """The engines in a text with commas. All of them must value moves, with at most one engine for each game.
 
     Raises:
-        UserError: As `parse`; or two engines play the same game, or one values no moves.
+        UserError: As for `parse`; or two engines play the same game, or an engine values no moves.
     """
     specs = tuple(parse(part.strip()) for part in text.split(",") if part.strip())
     for spec in specs:

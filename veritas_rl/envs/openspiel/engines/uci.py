@@ -1,9 +1,9 @@
 """Stockfish for chess, through python-chess.
 
 The value of a move is Stockfish's expected score, P(win) + P(draw) / 2, from its win-draw-loss model (option
-UCI_ShowWDL). One search (MultiPV) with a number of nodes and one thread values all moves. A new game before each search
-clears the hash, and the position is sent without its history, so equal positions have equal values. A move that ends
-the game, also by repetition, has the value of that end.
+UCI_ShowWDL). A search (MultiPV) with a number of nodes and one thread values all moves; further searches value moves
+without a value. A new game before each search clears the hash, and the position is sent without its history, so equal
+positions have equal values. A move that ends the game, also by repetition, has the value of the result.
 """
 
 import asyncio
@@ -32,18 +32,18 @@ class Stockfish:
     """A running Stockfish.
 
     Args:
-        spec: Its name and its bound in nodes.
+        spec: The engine's name and its limit in nodes.
 
     Raises:
         UserError: Stockfish or python-chess is not installed.
-        EngineError: It does not start, or is not Stockfish 12 or later.
+        EngineError: The program does not start, or is not Stockfish 12 or later.
     """
 
     def __init__(self, spec: EngineSpec) -> None:
         chess_engine = find_library(spec, "chess.engine")
         program = find_program(spec)
         self._chess = find_library(spec, "chess")
-        # python-chess raises its own error or a RuntimeError, and cancels the calls that wait for an engine that ended.
+        # python-chess raises its own errors and RuntimeErrors. If the engine ends, it cancels waiting calls.
         self._failures = (RuntimeError, OSError, TimeoutError, CancelledError)
         self._limit = chess_engine.Limit(nodes=spec.limit)
         self._seconds = process.PATIENCE + spec.limit / SLOWEST_NODES
@@ -105,7 +105,7 @@ class Stockfish:
                 pipe.get_extra_info("pipe").close()
 
     def _search(self, state: State, moves: list[str]) -> dict[str, float]:
-        """The values of the moves that the search reached with its nodes, at least the first ones."""
+        """The values of the moves that the search completes within its number of nodes, which may be only some."""
         board = self._chess.Board(fen(state))
         asked = [self._chess.Move.from_uci(move) for move in moves]
         infos = self._run(
@@ -129,7 +129,7 @@ class Stockfish:
 
 
 def is_standard(game: Game) -> bool:
-    """Whether a case is chess by the usual rules from the usual position."""
+    """Whether a case is chess with the standard rules and starting position."""
     return game.short_name == "chess" and not game.parameters.get("chess960", False)
 
 
@@ -139,14 +139,16 @@ def fen(state: State) -> str:
 
 
 def moves_of(state: State) -> dict[str, int]:
-    """The legal actions by their moves as UCI writes them, such as "e7e8q"."""
+    """The legal actions, by their moves in UCI notation, such as "e7e8q"."""
     board = state.board()
     return {pyspiel.chess.action_to_move(action, board).to_lan(): action for action in state.legal_actions()}
 
 
 def _in_daemon(start: Callable[[], T]) -> T:
-    """Call a function and make the threads that it starts daemons. Otherwise the thread of python-chess would prevent
-    this process, and the engine, from ending."""
+    """Call a function in a daemon thread, so that the threads that it starts are daemons.
+
+    Otherwise the thread of python-chess would prevent this process, and so the engine, from ending.
+    """
     started: Future[T] = Future()
 
     def run() -> None:
