@@ -2,9 +2,9 @@
 
 - Thinking: `<think>...</think>`, all text before an unopened `</think>`, and all text after an unclosed `<think>`.
 - A box: `\\boxed{...}`. Its content ends at the first closing brace and is trimmed.
-- A code block: lines between two fences of three backticks or more, whatever language the first one names.
+- A code block: lines between two fences of three backticks or more. The first fence may name any language.
 - Inline code: text on one line between one, two or three backticks and the same number of backticks.
-- A statement: the text after "The answer is", "Answer:" or the same in Chinese, up to the end of the sentence or line.
+- A statement: the text after "The answer is", "Answer:" or their Chinese forms, up to the end of the sentence or line.
 - The last line that is not empty and is not the end of a LaTeX formula.
 - The last paragraph: the last lines, back to an empty line.
 

@@ -28,7 +28,7 @@ class Reason(StrEnum):
     LOST = "lost"
     DRAWN = "drawn"
     LEGAL = "legal"
-    """A legal single move; the score's value says how good it is."""
+    """A legal single move; the score's value is its quality."""
     CORRECT = "correct"
     WRONG = "wrong"
     """A readable answer that is not right; it may still earn a part of the value."""

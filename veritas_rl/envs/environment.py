@@ -1,7 +1,7 @@
 """The interface of an environment: its tasks, its sessions, and further information for training and judging.
 
-A new environment is a class like this in a folder, a line in `registry.ENVIRONMENTS` (or an entry point of the group
-`veritas_rl.environments` in another package), and a node of the configuration that names it.
+A new environment needs a subclass of `Environment` in its own folder, a line in `registry.ENVIRONMENTS` (or an entry
+point of the group `veritas_rl.environments` in another package), and a node of the configuration that names it.
 """
 
 import dataclasses
@@ -103,7 +103,7 @@ class Environment(ABC):
     """The default stages of a curriculum, in the form of `curriculum.stages`."""
 
     selecting_keys: ClassVar[tuple[str, ...]] = ("cases",)
-    """The fields of `config_type` that select cases. A stage that sets one of them does not inherit the others."""
+    """The fields of `config_type` that select cases. A stage that sets one of these fields inherits none of them."""
 
     answers, solved = "answers that could be read", "solved tasks"
     """The names of the reported rates: answers without a mistake, and successes."""

@@ -45,7 +45,7 @@ class Expression:
 
 
 def parsed(text: str) -> Expression | None:
-    """The expression that a text is as a whole; None if the text is no expression or divides by zero.
+    """Parse a complete text as an expression; None if the text is no expression or divides by zero.
 
     Operators of equal rank are left-associative. An operand may have one minus sign. A number has no leading zero.
     Square brackets count as parentheses, and an x between spaces as a multiplication sign.

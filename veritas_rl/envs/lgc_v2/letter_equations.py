@@ -1,4 +1,4 @@
-"""Solves equations between words, in which each letter is a different digit, column by column.
+"""Solves equations between words, in which different letters are different digits, column by column.
 
 For +, - and *, the last k digits of a result depend only on the last k digits of the numbers. So the search extends a
 table of partial solutions from the rightmost column to the left, and drops inconsistent rows after each column. It

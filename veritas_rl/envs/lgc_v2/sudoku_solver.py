@@ -31,7 +31,7 @@ FREE = {
     | 1 << cell
     for cell in range(CELLS)
 }
-"""For the bit of a cell, the cells that may contain the same digit, including the cell itself."""
+"""For the bit of a cell, the cells that may contain the same digit as the cell, including the cell itself."""
 
 Possible = list[int]
 """For each digit, the cells that can still contain it; index 0 is the digit 1."""

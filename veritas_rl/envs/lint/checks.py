@@ -39,7 +39,7 @@ def mistakes_pay_nothing(case: Case, log: Log) -> str:
 
 
 def values_in_range(case: Case, log: Log) -> str:
-    """Values and rewards are in [0, 1], and legal answers raise no errors."""
+    """Values and rewards are in [0, 1], and answers and random games raise no errors."""
     scores: list[tuple[Task, Score]] = []
     for item, (outcome, found) in zip(case.items, case.settled, strict=True):
         task = item.task_in(case.environment)
@@ -145,7 +145,7 @@ def asked_phase_shown(case: Case, log: Log) -> str:
 
 
 def nothing_hidden_shown(case: Case, log: Log) -> str:
-    """Prompts, answers and seats are equal in states that the seat cannot distinguish."""
+    """Prompts and legal answers are equal in states that the seat cannot distinguish."""
     count = covered = 0
     for task, turns in case.asked:
         for turn in turns[:1]:

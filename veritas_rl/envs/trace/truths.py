@@ -133,7 +133,7 @@ class Truths:
             self._ask(source, stdin, self._ahead)
 
     def prefetch_made(self, makers: Iterable[Maker]) -> None:
-        """As `prefetch`, but the programs are slow to make: the threads call the makers."""
+        """As `prefetch`, for programs that are slow to make: the threads call their makers."""
         with self._wake:
             self._makers.extend(makers)
             self._start_workers()

@@ -136,7 +136,7 @@ def of_list(draft: Draft, values: Variable, item: str) -> tuple[str, int]:
 
     Args:
         draft: The program under construction.
-        values: The other list.
+        values: The variable of the other list.
         item: An unused name for the variable of a comprehension.
     """
     name, least = values.name, values.least

@@ -152,7 +152,7 @@ class OperationPuzzle(Puzzle):
 
 
 def number_in(said: str) -> Fraction | None:
-    """The number that a text is: whole, decimal or a fraction, optionally after an equals sign; None for other text."""
+    """Parse a text as a number: whole, decimal or a fraction, optionally after an equals sign; None for other text."""
     text = said.strip()
     if len(text) > LONGEST_NUMBER:
         return None

@@ -80,7 +80,7 @@ def list_recursion(draft: Draft) -> None:
 
 @block(level=6, lines=9)
 def towers(draft: Draft) -> None:
-    """The towers of Hanoi, which prints or counts the moves."""
+    """The towers of Hanoi, with the moves printed or counted."""
     function = draft.names.one("function")
     n, a, b, c = draft.local().some("number", "text", "text", "text")
     discs = draft.between(2, 3 if draft.level < 9 else 4)
