@@ -204,14 +204,16 @@ def test_a_reset_is_tried_again_and_a_step_only_where_nothing_was_done(
     answering: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calls, "WAIT", 0.01)
-    url, asked = answering([(503, "busy"), (0, ""), BEGUN, (503, "busy"), BEGUN, (0, "")])
+    url, asked = answering([(503, "busy"), (0, ""), (502, ""), BEGUN, (503, "busy"), BEGUN, (0, ""), (502, "")])
     played = session(url)
-    assert len(asked) == 3
+    assert len(asked) == 4
     played.step({0: Reply("a")})
-    assert len(asked) == 5
+    assert len(asked) == 6
     with pytest.raises(UserError, match="was lost during a step"):
         played.step({0: Reply("b")})
-    assert len(asked) == 6
+    with pytest.raises(UserError, match=re.escape("refused a step (HTTP 502)")):
+        played.step({0: Reply("c")})
+    assert len(asked) == 8
 
 
 def test_rewards_are_cut_to_the_range_of_scores(answering: Any) -> None:

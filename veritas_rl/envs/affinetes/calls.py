@@ -24,8 +24,11 @@ TRIES = 4
 WAIT = 1.0
 """The seconds before the second try. They double before each further try."""
 
-BUSY = frozenset({429, 502, 503})
-"""HTTP status codes after which every call is repeated, because the server is assumed not to have run it."""
+BUSY = frozenset({429, 503})
+"""HTTP status codes after which every call is repeated, because the server has not run it."""
+
+BAD_GATEWAY = 502
+"""The HTTP status code of a proxy that lost the server, which may have run the call."""
 
 MOST_BYTES = 10_000_000
 """The most bytes of an answer."""
@@ -93,7 +96,7 @@ def call(url: str, method: str, seconds: float, *, again: bool, **kwargs: Any) -
             if again:
                 continue
             raise UserError(f"the connection to the environment at {url} was lost during a {method} ({why})") from error
-        if answer.status_code in BUSY:
+        if answer.status_code in BUSY or (again and answer.status_code == BAD_GATEWAY):
             why = f"HTTP {answer.status_code}: {_short(answer.text)}"
             continue
         return _result(url, method, answer)
