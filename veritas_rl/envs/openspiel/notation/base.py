@@ -14,7 +14,7 @@ _SPACES = re.compile(r"[\s_-]+")
 class Notation:
     """A notation that accepts only exact names.
 
-    It is used for games without a description of their own, in whose names capital letters may matter.
+    It serves games without their own description, whose action names may be case-sensitive.
     """
 
     def key(self, text: str) -> Hashable | None:
@@ -43,7 +43,7 @@ class Notation:
         return said == known
 
     def others(self, name: str) -> tuple[str, ...]:
-        """Usual spellings of a name that consist of a part of it."""
+        """Common spellings of a name that leave out a part of it."""
         return ()
 
 
@@ -56,7 +56,7 @@ class Words(Notation):
     """Moves that are words; case, hyphens and spaces do not matter.
 
     Args:
-        same: Other words for a name, each with that name, in small letters.
+        same: Synonyms, each mapped to the name of a move, in lowercase.
     """
 
     def __init__(self, same: Mapping[str, str] = NO_WORDS) -> None:
@@ -93,8 +93,8 @@ class Numbered(Notation):
 
 
 def folded(text: str) -> str | None:
-    """A text in small letters with single spaces between words; None if it is not ASCII.
+    """A text in lowercase with single spaces between words; None if it is not ASCII.
 
-    `str.lower` folds some other letters onto ASCII ones, such as the Kelvin sign onto k.
+    ASCII is checked first, because `str.lower` maps some other letters to ASCII letters, such as the Kelvin sign to k.
     """
     return _SPACES.sub(" ", text).strip().lower() if text.isascii() else None

@@ -24,15 +24,15 @@ _BID = re.compile(r"(?:bid:? )?([1-7]) ?(clubs?|diamonds?|hearts?|spades?|[cdhs]
 
 
 def symbols_written(text: str) -> str | None:
-    """A text in small letters with letters for the suits' symbols; None where it is not ASCII then."""
+    """A text in lowercase with a letter for each suit symbol; None if the result is not ASCII."""
     return small(_LATEX.sub(lambda match: match[1][0], text).translate(_SYMBOLS))
 
 
 def cards_in(text: str) -> list[str]:
-    """The cards that a text consists of, such as "ts", in its order; none where it holds anything else.
+    """The cards of a text, such as "ts", in the order of the text; empty if the text contains anything else.
 
     Args:
-        text: In small letters, without symbols.
+        text: In lowercase, without suit symbols.
     """
     found: list[str] = []
     place = 0
@@ -48,11 +48,11 @@ def cards_in(text: str) -> list[str]:
 
 
 class Cards(Notation):
-    """Moves that name one or several cards, in any order, maybe after a word for what is done, as in "discard 6s".
+    """Moves that name one or several cards in any order, optionally after a verb, as in "discard 6s".
 
     Args:
-        verbs: The words that may precede the cards, each with the word that precedes them in matching names.
-        words: Other words for moves without a card, as in `Words`.
+        verbs: The verbs that may precede the cards, each mapped to the verb of the matching names.
+        words: Synonyms for moves without a card, as in `Words`.
     """
 
     def __init__(self, verbs: Mapping[str, str] = NO_WORDS, words: Mapping[str, str] = NO_WORDS) -> None:
@@ -62,7 +62,7 @@ class Cards(Notation):
         self._verb = re.compile(rf"({spelled}):? ") if verbs else None
 
     def key(self, text: str) -> tuple[str, Hashable] | None:
-        """What is done, "" where that is not said, and the cards in alphabetical order, or the words."""
+        """The verb ("" if there is none), and the cards in alphabetical order or the words."""
         plain = symbols_written(text)
         if plain is None:
             return None
@@ -100,7 +100,7 @@ class Piles(Notation):
     _EMPTY = re.compile(r"empty(?: column| pile| space)?")
 
     def key(self, text: str) -> Hashable | None:
-        """The card and the card, "foundation" or "empty" that it goes to; or the word."""
+        """The moved card and its destination (a card, "foundation" or "empty"), or the words."""
         plain = symbols_written(text)
         move = plain and self._MOVE.fullmatch(plain)
         if not move:

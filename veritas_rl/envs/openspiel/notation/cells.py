@@ -6,25 +6,25 @@ from collections.abc import Collection, Hashable, Mapping
 from veritas_rl.envs.openspiel.notation.base import NO_WORDS, Notation, Words, folded
 
 CELL = r"\(?([a-z])(?: ?, ?| )?([1-9][0-9]?)\)?"
-"""A cell as in a1, A1, a 1, (a, 1), in small letters."""
+"""A regular expression for a cell in lowercase text, such as a1, a 1 and (a, 1)."""
 
 _CELL = re.compile(CELL)
 _STEP = re.compile(rf"(?:from )?{CELL}( ?-> ?| ?- ?| ?= ?> ?| ?[x*:] ?| ?, ?| (?:captures|takes) | to | )?{CELL}(\*?)")
 
 
 def small(text: str) -> str | None:
-    """A text in small letters with one kind of arrow; None where it holds anything but ASCII then."""
+    """A text in lowercase with every arrow as "->"; None if the result is not ASCII."""
     text = re.sub(r"\\(?:(?:long)?rightarrow|to)(?![a-z]) ?|[→⟶⇒➔➜]", "->", text)
     return text.lower() if text.isascii() else None
 
 
 class Cells(Notation):
-    """Moves that are one cell, maybe after a word for what is done there, as in "shoot f5".
+    """Moves that are one cell, optionally after a verb, as in "shoot f5".
 
     Args:
-        verbs: What may stand before the cell, each with the first word of the names that it fits; "" for names that
-            are the cell alone.
-        words: Other words for moves that are no cell, as in `Words`.
+        verbs: The verbs that may precede the cell, each mapped to the first word of the matching names; "" for names
+            that are the cell alone.
+        words: Synonyms for moves that are not a cell, as in `Words`.
     """
 
     def __init__(self, verbs: Mapping[str, str] = NO_WORDS, words: Mapping[str, str] = NO_WORDS) -> None:
@@ -34,7 +34,7 @@ class Cells(Notation):
         self._move = re.compile(rf"({spelled}):? ?(?:the )?(?:cell |square |point )?{CELL}")
 
     def key(self, text: str) -> tuple[str, str] | None:
-        """What is done, "" where that is not said, and the cell, or the words."""
+        """The verb ("" if there is none), and the cell or the words."""
         plain = small(text)
         if move := plain and self._move.fullmatch(plain):
             return self._verbs[move[1]], move[2] + move[3]
@@ -49,8 +49,8 @@ class Steps(Notation):
     """Moves from one cell to another, written as in "a5b5".
 
     Args:
-        captures: The names of the moves that capture: only they are read with an x or a star. None where every jump
-            over a cell captures and nothing else does.
+        captures: The names of the capturing moves. Only these may be written with a capture mark, such as x or a star.
+            None if a move captures exactly when it jumps over a cell.
     """
 
     def __init__(self, captures: Collection[str] | None = None) -> None:
@@ -80,12 +80,12 @@ class Joined(Notation):
 
 
 class Placed(Notation):
-    """Things that lie or stand from a cell on, as in "c4 right" or "a1h", beside moves that are one cell.
+    """Placements at a cell with a direction, as in "c4 right" or "a1h", and moves that are one cell.
 
     Args:
-        kinds: What may stand beside the cell, each with how the name says it.
-        before: A regular expression of what may stand before a placed thing.
-        alone: A regular expression of what may stand before a cell alone.
+        kinds: The words for a direction, which follow the cell, each mapped to its spelling in names.
+        before: A regular expression for the allowed prefix of a placement.
+        alone: A regular expression for the allowed prefix of a cell without a direction.
     """
 
     def __init__(self, kinds: Mapping[str, str], before: str, alone: str) -> None:

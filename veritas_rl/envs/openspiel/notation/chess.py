@@ -1,7 +1,7 @@
-"""Chess moves: standard and long algebraic notation, and that of the UCI protocol.
+"""Chess moves in standard algebraic, long algebraic and UCI notation.
 
-Whether a small b is a pawn's file or a bishop is decided as the notation has it: a bishop is a capital B. The marks for
-check and mate and the x of a piece's capture may be left out, but what is said must be true of the move.
+As in standard notation, a lowercase b is a pawn's file and a capital B is a bishop. The marks for check and mate and
+the x of a piece's capture are optional, but everything that the text states must be true of the move.
 """
 
 import re
@@ -24,7 +24,7 @@ class Move:
 
     Attributes:
         name: In standard algebraic notation.
-        long: The squares it goes from and to, and the small letter of what a pawn becomes: "e7e8q".
+        long: The start and destination squares, and the lowercase letter of a promotion: "e7e8q".
     """
 
     name: str
@@ -45,7 +45,7 @@ class ChessMoves(Notation):
     """The legal moves of one position.
 
     Args:
-        moves: Gives each legal move, by number.
+        moves: Returns each legal move, by number.
     """
 
     def __init__(self, moves: Callable[[], Mapping[int, Move]]) -> None:
@@ -78,12 +78,12 @@ class ChessMoves(Notation):
 
 
 def _has(move: Move, mark: str) -> bool:
-    """Whether a move gives check, for any of the marks, and mate for #."""
+    """Whether a move gives mate, for the mark #, or at least check, for another mark."""
     return move.name.endswith("#" if mark == "#" else ("+", "#"))
 
 
 def _fits(said: re.Match[str], move: Move) -> bool:
-    """Whether a text, in the groups of `_MOVE`, says a move and nothing false of it."""
+    """Whether a match of `_MOVE` describes a move and states nothing false about it."""
     letter, file, rank, between, goal, promotion = said.groups()
     start, end, becomes = move.long[:2], move.long[2:4], move.long[4:]
     squares = bool(file and rank)
@@ -97,6 +97,6 @@ def _fits(said: re.Match[str], move: Move) -> bool:
     if not letter:
         if squares:
             return not takes or move.piece == "P" or "x" in move.name
-        # A pawn's capture is written by its file and an x; without an x neither file nor rank is said.
+        # A pawn's capture has its file and an x; every other pawn move has neither.
         return move.piece == "P" and not rank and bool(file) == ("x" in move.name) == takes and between != "-"
     return letter.upper() == move.piece and not move.castling

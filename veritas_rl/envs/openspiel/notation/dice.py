@@ -1,4 +1,4 @@
-"""Moves of dice games: bids of liar's dice, and the moves of two checkers of backgammon."""
+"""Moves of dice games: bids in liar's dice, and moves of two checkers in backgammon."""
 
 import re
 from collections.abc import Hashable
@@ -18,7 +18,7 @@ _TWICE = "(2)"
 
 
 class DiceBids(Notation):
-    """Quantity and face, as in "3x4", and saying liar."""
+    """Bids of a quantity and a face, as in "3x4", and the call "liar"."""
 
     _WORDS = Words(dict.fromkeys(("call liar", "say liar", "i say liar", "i call liar", "you are a liar"), "liar"))
 
@@ -32,7 +32,7 @@ class DiceBids(Notation):
 
 
 class Points(Notation):
-    """Checkers' moves in the order played, as in "24/20 13/11*". The star of a hit may be left out."""
+    """Moves of checkers in the order played, as in "24/20 13/11*". The star of a hit is optional."""
 
     def agree(self, said: tuple[Hashable, frozenset[int]], known: tuple[Hashable, frozenset[int]]) -> bool:
         return said[0] == known[0] and said[1] <= known[1]
@@ -41,7 +41,7 @@ class Points(Notation):
         return (name.replace("*", ""),) if "*" in name else ()
 
     def key(self, text: str) -> tuple[Hashable, frozenset[int]] | None:
-        """The two points of each move with the die that comes first, or the word; and which of the moves hit."""
+        """The points of each move with the die played first, or "pass"; and the indices of the moves marked as hits."""
         plain = small(text)
         if plain is None:
             return None

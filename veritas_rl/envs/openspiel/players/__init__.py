@@ -1,1 +1,1 @@
-"""Players of OpenSpiel games: tree search and exact solutions."""
+"""Players of OpenSpiel games: tree search, exact solutions and external engines."""

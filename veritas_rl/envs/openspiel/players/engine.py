@@ -11,7 +11,7 @@ from veritas_rl.envs.openspiel.view import View
 
 
 class EnginePlayer:
-    """Plays what an engine plays: the same in the same position.
+    """Plays the moves of an engine: always the same move in the same position.
 
     Args:
         name: The engine, as `spec.parse` reads it.
@@ -39,7 +39,7 @@ class EnginePlayer:
 
 
 def _kind(family: str) -> PlayerKind:
-    """The engines whose names begin with a word, as a kind of player."""
+    """The kind of player that covers all engines of a family."""
     engines = [engine for engine in ENGINES if engine.name.partition(":")[0] == family]
     described = "; ".join(f"{engine.name} plays {engine.plays}" for engine in engines)
     return PlayerKind(
@@ -55,4 +55,4 @@ def _kind(family: str) -> PlayerKind:
 
 
 KINDS = tuple(map(_kind, dict.fromkeys(engine.name.partition(":")[0] for engine in ENGINES)))
-"""The engines, by the word before the first colon."""
+"""The kinds of engine players, one for each family: the word before the first colon of an engine's name."""

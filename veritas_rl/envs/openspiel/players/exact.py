@@ -15,10 +15,10 @@ from veritas_rl.seeding import generator
 
 
 class ExactPlayer:
-    """Plays perfectly; among equal moves the seed and the turn's dice choose one.
+    """Plays perfectly; the seed and the turn's dice choose among equally good moves.
 
     Args:
-        max_states: How many states a game may have for minimax, see `ExactSolver`.
+        max_states: The maximum number of states of a game that is solved by minimax, see `ExactSolver`.
         seed: Any seed.
     """
 
@@ -46,7 +46,7 @@ class ExactPlayer:
 
 
 def check_solvable(case: str) -> None:
-    """Check that a game can be solved, by solving its start.
+    """Check that a game can be solved, by solving its initial state.
 
     Raises:
         UserError: As `ExactPlayer.act`.

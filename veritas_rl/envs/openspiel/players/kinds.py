@@ -16,13 +16,13 @@ def make_search(name: str, seed: int | str) -> MCTSPlayer:
 
 
 def level_of_search(name: str) -> str:
-    """A search of fewer simulations than the usual number is "medium"."""
+    """The level of a search: "medium" with fewer simulations than the default, otherwise "hard"."""
     simulations = name.partition(":")[2]
     return "medium" if simulations.isdigit() and int(simulations) < SIMULATIONS else "hard"
 
 
 def canonical_search(name: str) -> str:
-    """The common name of searches with the same simulations: "mcts:50" for "mcts"."""
+    """The canonical name of a search with its number of simulations: "mcts:50" for "mcts"."""
     simulations = name.partition(":")[2] or str(SIMULATIONS)
     return f"mcts:{int(simulations) if simulations.isdigit() else simulations}"
 

@@ -24,8 +24,9 @@ from veritas_rl.errors import UserError
 from veritas_rl.seeding import digest, generator
 
 WORLDS = 16
-"""The most dealt worlds of a search. Their number is half the square root of the simulations, 4 worlds for 50. With 16
-worlds the same 50 simulations lose 66% of games of liar's dice against 4 worlds with one die, and 86% with five."""
+"""The maximum number of dealt worlds of a search. The number is about half the square root of the simulations: 4 worlds
+for 50 simulations. In liar's dice, 50 simulations in 16 worlds lose 66% of games against 50 simulations in 4 worlds
+with one die, and 86% with five dice."""
 EXPLORATION = 2.0
 """The constant of UCT (Kocsis and Szepesvari 2006), in standard deviations of the returns of random games."""
 MEMORY_MB = 1000
@@ -35,7 +36,7 @@ class MCTSPlayer:
     """Plays the most visited move of a search.
 
     Args:
-        simulations: The simulations for each move; None for the budget that the game is judged with.
+        simulations: The simulations for each move; None for the game's full budget, see `Game.budget`.
         rollouts: Random playouts at the end of each simulation, if `simulations` is given.
         seed: Any seed; the search also depends on the turn's dice.
         solve: Whether a search ends once it has proven its best move; otherwise it makes all its simulations.
@@ -76,7 +77,7 @@ class MCTSPlayer:
 
 
 def check_searchable(case: str) -> None:
-    """Check that OpenSpiel's searches play a game.
+    """Check that OpenSpiel's tree search can play a game.
 
     Raises:
         UserError: The game has simultaneous moves, or pays before its end.

@@ -3,10 +3,10 @@
 A small game is enumerated once per process, and tasks use each third of the game in turn. In a larger game a task draws
 a few positions of one third of the game from walks by players of several skills. A few playouts estimate whether their
 moves have different values, and the task uses a position where they do. A position with one legal action is used only
-if a depth leaves no other.
+if the depth allows no other position.
 
-States are split between training and validation by a hash of their symmetry class, for any seed. So no state and no
-mirror image of it is in both splits.
+A hash of a state's symmetry class assigns the state to training or validation, independently of the seed. So a state
+and its mirror image are never in different splits. `is_split` describes the exceptions.
 """
 
 from veritas_rl.envs.openspiel.positions.tasks import VALIDATION_SHARE, count, decision_of, is_split, split_of

@@ -1,7 +1,7 @@
-"""A cheap estimate whether the moves of a position have different values, before a task uses the position.
+"""A cheap estimate of whether the moves of a position have different values, before a task uses the position.
 
-It makes a few random playouts of each move, with dice that no reward uses. All moves share the same worlds: with hidden
-information each world is dealt once.
+The estimate uses a few random playouts of each move, with random numbers that no reward uses. With hidden information
+all moves share the same worlds: each world is one deal of the hidden cards.
 """
 
 import math
@@ -18,25 +18,25 @@ from veritas_rl.envs.openspiel.values.question import Question
 from veritas_rl.seeding import digest, generator
 
 PLAYOUTS = 128
-"""The number of playouts for each move, as in `learning_signal`, with which a difference should be detected."""
+"""The number of playouts of each move in a measurement by `learning_signal`, which should detect the difference."""
 LEAST_SPREAD = 0.02
-"""The least standard deviation of different moves, see `learning_signal`."""
+"""The smallest standard deviation at which the moves' values count as different, see `learning_signal`."""
 SURE = 2.0
-"""The required number of standard errors of the variance of the moves' values above 0."""
+"""The number of standard errors by which the variance of the moves' values must exceed 0."""
 VISIBLE = 3.5
 """The same number for a measurement with `PLAYOUTS` playouts, so that a difference is almost always detected."""
 MOVES = 1200
-"""The most playout moves of a screening in Python."""
+"""The maximum number of playout moves of a screening in Python."""
 NATIVE_MOVES = 8000
-"""The most playout moves of a screening with OpenSpiel's playouts."""
+"""The maximum number of playout moves of a screening with OpenSpiel's playouts."""
 START = 6
 """The cost of starting a playout, in moves."""
 WORLDS = (4, 16)
-"""The least and the most worlds for each move. Of very many moves only some are tried."""
+"""The minimum and maximum number of worlds for each move. If there are very many moves, only some are tried."""
 
 
 def screen(game: Game, state: State, player: int) -> float:
-    """The confidence that the moves of a player differ, at least 1 if they seem to; the same in every process."""
+    """The confidence that a player's moves differ, at least 1 if they seem to; the same in every process."""
     question = Question.of(game, state, player)
     known = solved(question)
     if known is not None:
@@ -96,7 +96,7 @@ def _playout(
 
 
 def _move_all(state: State, draw: Callable[[], float], player: int = -1, action: int = 0) -> None:
-    """Make random simultaneous moves of all players except a given one."""
+    """Apply random simultaneous moves of all players, except `action` for `player`."""
     choices = [state.legal_actions(seat) or [0] for seat in range(state.num_players())]
     moves = [actions[int(draw() * len(actions))] for actions in choices]
     if player >= 0:
@@ -105,9 +105,9 @@ def _move_all(state: State, draw: Callable[[], float], player: int = -1, action:
 
 
 def _score_of_shares(means: np.ndarray, playouts: int) -> float:
-    """The score of moves that were won in these shares of their playouts.
+    """The score of moves with these shares of won playouts.
 
-    Where games are drawn the variance of a playout is smaller than assumed here: the score errs to the low side.
+    Draws make the variance of a playout smaller than assumed, so the score is then too low.
     """
     noise = float((means * (1 - means)).mean()) * playouts / max(1, playouts - 1)
     return _score(means, playouts, noise, noise)
@@ -128,7 +128,7 @@ def _score(means: np.ndarray, playouts: int, noise: float, alone: float) -> floa
         means: The mean of each move.
         playouts: The number of playouts of a mean.
         noise: The variance of a playout without the part that it shares with other moves.
-        alone: The variance of a playout.
+        alone: The variance of a playout with the shared part.
     """
     variance = float(means.var(ddof=1)) - noise / playouts
     if variance < LEAST_SPREAD**2:

@@ -16,20 +16,20 @@ from veritas_rl.seeding import digest, generator
 VALIDATION_SHARE = 0.25
 """The share of symmetry classes in validation."""
 MIN_CLASSES = 100
-"""The fewest symmetry classes of a game that is split; in smaller games training and validation share them."""
+"""The minimum number of symmetry classes of a split game; in smaller games training and validation share them."""
 NEAR_STATES = 2_000
-"""If a depth leaves more states than this, some belong to each split."""
+"""If more states than this are within a depth, each split is assumed to have some of them."""
 MAX_FRUITLESS, MAX_FORCED, MAX_WALKS = 32, 160, 4_000
-"""The numbers of walks without a position with a choice after which a task stops to search in its third of the game,
-for a choice, and for any position."""
+"""The maximum numbers of walks of a task: fruitless walks in its third of the game, fruitless walks before a position
+with one legal action is accepted, and walks in total. A fruitless walk yields no new position with a choice."""
 SHARES = 4
-"""The number of shares of a third's information states. A task uses one share, so that not all tasks use the few common
-states."""
+"""The number of shares into which the information states of a third are divided. A task uses one share, so that not all
+tasks use the few common states."""
 PER_WALK = 6
-"""The most decisions of one walk that are considered."""
+"""The maximum number of decisions considered in one walk."""
 SCREENED = 3
-"""The number of positions among which the one with the highest confidence is used, unless an earlier one is confident
-enough."""
+"""The number of screened positions of which a task uses the one with the highest confidence. The search ends earlier at
+a confidence of at least 1."""
 
 
 def decision_of(case: str, k: int, seed: int, split: str, depth: int = -1) -> Decision:
@@ -40,7 +40,8 @@ def decision_of(case: str, k: int, seed: int, split: str, depth: int = -1) -> De
         k: The number of the task, from 0. States repeat if there are fewer states than tasks.
         seed: The seed of the set of tasks.
         split: "train" or "val".
-        depth: The most moves by players before the state, all at random; -1 for a state of any stage of the game.
+        depth: The maximum number of random moves by players before the state; -1 for a state from any stage of
+            the game.
 
     Raises:
         UserError: The split has no state within the depth, or no state of the game has a choice.
@@ -61,8 +62,8 @@ def _decision(case: str, k: int, seed: int, split: str, depth: int) -> Decision:
 
 @lru_cache(maxsize=256)
 def _positions(case: str, depth: int) -> tuple[Position, ...] | None:
-    """All positions that tasks ask about, those with one legal action only if there are no others; None if there are
-    too many to list."""
+    """All positions that tasks use; None if there are too many to list. Positions with one legal action are used only
+    if a depth allows no others."""
     found = enumerate_states(case)
     if found is not None:
         found = tuple(position for position in found if depth < 0 or position.depth <= depth)
@@ -75,10 +76,10 @@ def _positions(case: str, depth: int) -> tuple[Position, ...] | None:
 
 @lru_cache(maxsize=256)
 def is_split(case: str, depth: int = -1) -> bool:
-    """Whether training and validation have different states; otherwise they share all, and validation is "seen".
+    """Whether training and validation have different states; otherwise they share all states, and validation is "seen".
 
-    They share them in a game of few symmetry classes, and where a depth leaves so few, such as the root alone, that one
-    of the two would have none.
+    They share the states of a game with few symmetry classes. They also share the states within a depth if one split
+    would otherwise have none, for example if only the root remains.
     """
     case = load(case).case
     found = _positions(case, -1)
@@ -89,7 +90,7 @@ def is_split(case: str, depth: int = -1) -> bool:
 
 
 def split_of(game: Game, state: State, player: int) -> str:
-    """The split that the symmetry class of a player's decision falls in, where the game is split."""
+    """The split of a player's decision by its symmetry class, if the game is split."""
     return _split_of_class(game.case, game.symmetry_key(state, player))
 
 
@@ -98,8 +99,7 @@ def _split_of_class(case: str, group: str) -> str:
 
 
 def count(case: str, split: str, depth: int = -1) -> int | None:
-    """How many different states the tasks of a split have, at most so many moves from the start; None if they are too
-    many to count."""
+    """The number of different states in the tasks of a split within a depth; None if there are too many to count."""
     case = load(case).case
     return None if _positions(case, depth) is None else len(_members(case, split, depth))
 
@@ -112,7 +112,8 @@ def _members(case: str, split: str, depth: int) -> list[Position]:
 
 @lru_cache(maxsize=64)
 def _pool(case: str, seed: int, split: str, depth: int) -> tuple[Position, ...]:
-    """The positions of a split in the order in which tasks ask: each third of the game in turn, as far as it lasts."""
+    """The positions of a split in the order of the tasks: random with a depth; otherwise each third of the game in
+    turn, until its positions are used up."""
     members = _members(case, split, depth)
     if not members:
         raise _no_choice(case)
@@ -123,7 +124,7 @@ def _pool(case: str, seed: int, split: str, depth: int) -> tuple[Position, ...]:
     thirds: list[list[Position]] = [[], [], []]
     for position in members:
         thirds[min(2, int(3 * position.depth / max(usual, position.depth + 1)))].append(position)
-    # Each with its place among those of its third; a stable sort keeps the thirds in turn.
+    # Sorting by the place within a third, then by the third, takes the thirds in turn.
     places = [(place, third) for third, of in enumerate(thirds) for place in range(len(of))]
     return tuple(thirds[third][place] for place, third in sorted(places))
 
@@ -141,14 +142,14 @@ def _too_shallow(case: str, split: str, depth: int) -> UserError:
 
 @dataclass
 class _Search:
-    """What was met on the way to one task's position.
+    """The progress of the search for one task's position.
 
     Attributes:
-        best: The position whose moves differ most surely, of those that were screened.
-        score: How surely.
-        screened: How many were screened.
-        forced: A position with one legal action.
-        fruitless: How many walks found nothing else.
+        best: The screened position with the highest confidence that its moves differ.
+        score: The confidence of `best`, see `screen`.
+        screened: The number of screened positions.
+        forced: The first position found with one legal action.
+        fruitless: The number of walks without a position to screen.
     """
 
     best: Position | None = None
@@ -159,12 +160,12 @@ class _Search:
 
     @property
     def over(self) -> bool:
-        """Whether no other position has to be looked at."""
+        """Whether the search needs no further position."""
         return self.screened >= SCREENED or self.score >= 1.0
 
 
 def _drawn(game: Game, k: int, seed: int, split: str, depth: int) -> Position:
-    """The position of a task of a game with too many positions to list. It depends on no other task."""
+    """The position of a task of a game with too many positions to list, independent of all other tasks."""
     search, third = _Search(), game.walk_thirds[k % len(game.walk_thirds)]
     open_ = [0, 1, 2]
     for attempt in range(MAX_WALKS):
@@ -189,7 +190,7 @@ def _drawn(game: Game, k: int, seed: int, split: str, depth: int) -> Position:
 
 
 def _look_at(game: Game, found: Iterable[Decision], split: str, depth: int, share: int | None, search: _Search) -> None:
-    """Look at the decisions of a walk in turn, as far as it is of use."""
+    """Screen the decisions of a walk in turn until the search is over."""
     before = search.screened
     for state, seat in found:
         forced = len(state.legal_actions(seat)) == 1

@@ -1,8 +1,8 @@
 """Plays games up to positions, with players of different skills.
 
-Random play alone reaches unrealistic positions: chess loses its pieces, and bridge is bid to seven. So each seat of a
-walk has its own skill, from random moves to good moves only. Good moves come from the game's own `sensible_action`, or
-else from a short look-ahead with random play of a few moves.
+Random play alone reaches unrealistic positions: most chess pieces are lost, and bridge auctions reach level seven. So
+each seat of a walk has its own skill, from random moves to good moves only. Good moves come from the game's own
+`sensible_action`, or else from a short look-ahead with a few random moves.
 """
 
 from collections.abc import Iterator
@@ -18,15 +18,15 @@ from veritas_rl.seeding import generator
 MEASURED_GAMES = 16
 """The number of games for an estimate of the length."""
 MEASURED_POINTS = 3
-"""The number of decisions of each game from which random play is tried."""
+"""The number of decisions of each game from which the rest of the game is played again."""
 LONGEST = 0.9
-"""The share of games that have ended at the end of the last third."""
+"""The share of games that are over at the end of the last third."""
 LOOKED_AT = 4
-"""The number of random moves among which the general good player chooses."""
+"""The number of random moves that a look-ahead compares."""
 LOOK_AHEAD = 8
-"""The most moves of the look-ahead after each of them."""
+"""The maximum number of moves of a look-ahead, including the compared move."""
 LOOKING_MOVES = 600
-"""The most look-ahead moves of a walk; in a long game not every move is chosen by look-ahead."""
+"""The approximate maximum of look-ahead moves in a walk; in a long game not every move is chosen by look-ahead."""
 
 
 def walk(game: Game, random: Random, depth: int = -1) -> Decision:
@@ -36,7 +36,7 @@ def walk(game: Game, random: Random, depth: int = -1) -> Decision:
         game: The game.
         random: Chooses every move uniformly and every chance outcome by its probability.
         depth: -1: the game is played to its end, and one of its decision nodes is chosen uniformly. Otherwise a number
-            of moves is chosen uniformly from 0 to `depth`; if the game ends before, its last decision node is taken.
+            of moves is chosen uniformly from 0 to `depth`; if the game ends earlier, its last decision node is taken.
     """
     moves = random.randint(0, depth) if depth >= 0 else -1
     state = game.new_game()
@@ -56,18 +56,18 @@ def walk(game: Game, random: Random, depth: int = -1) -> Decision:
 
 def history_length(game: Game, state: State) -> int:
     """The length of a state's history."""
-    # A history is copied to be measured; where players move in turn it has an entry for every move.
+    # `history` makes a copy. If players move in turn, `move_number` gives the same length without a copy.
     return len(state.history()) if game.simultaneous else state.move_number()
 
 
 def candidates(game: Game, random: Random, third: int, count: int) -> list[Decision]:
-    """Decisions of one game in one third of it, in a random order; none if the game ends before.
+    """Decisions from one third of a random game, in random order; empty if the game ends before this third.
 
     Args:
         game: The game.
         random: Chooses the depths, the players and their moves.
         third: 0, 1 or 2.
-        count: How many decisions, at most. Their depths are uniform over the third.
+        count: The maximum number of decisions. Their depths are uniform over the third.
     """
     begin, end = stages(game.case)[third : third + 2]
     wanted = {int(begin + random.random() * (end - begin)) for _ in range(count)}
@@ -80,7 +80,7 @@ def candidates(game: Game, random: Random, third: int, count: int) -> list[Decis
 
 
 def moves_left(game: Game, state: State, random: Random) -> int:
-    """The number of decisions until the end of a game that continues from a state with players of walks."""
+    """The number of decisions until the end of a game that players of random skill continue from a state."""
     return sum(1 for _ in _decisions(game, state.clone(), random))
 
 
@@ -98,10 +98,10 @@ def _decisions(game: Game, state: State, random: Random) -> Iterator[State]:
 
 @lru_cache(maxsize=256)
 def stages(case: str) -> tuple[float, float, float, float]:
-    """After how many decisions a game begins, its second and last thirds begin, and it ends.
+    """The numbers of decisions after which the three thirds of a game begin, and after which it ends.
 
-    A decision after m moves lies in the last third if m is more than twice what is left, and so on. How many moves are
-    left is fitted by a line over some games.
+    A decision with m moves made and l moves left is at m / (m + l) of the game. A line fitted over some games predicts
+    l from m.
     """
     game = load(case)
     made, left, lengths = [], [], []
@@ -123,8 +123,8 @@ class _Player:
 
     Args:
         game: The game.
-        random: The walk's.
-        skill: How often it chooses well.
+        random: The random numbers of the walk.
+        skill: The probability of a good move.
     """
 
     def __init__(self, game: Game, random: Random, skill: float) -> None:

@@ -1,7 +1,7 @@
-"""Equilibrium play of small games with hidden information, by CFR+ (Tammelin 2014) as OpenSpiel implements it.
+"""Equilibrium play of small games with hidden information, by OpenSpiel's CFR+ (Tammelin 2014).
 
-The average policy of some iterations is close to a Nash equilibrium: its NashConv is 0.002 in kuhn_poker, 0.03
-in leduc_poker and 0.05 in liars_dice(numdice=1), in chips or games.
+The average policy of some iterations is close to a Nash equilibrium: its NashConv is 0.002 in kuhn_poker, 0.03 in
+leduc_poker and 0.05 in liars_dice(numdice=1), in units of return.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ equilibrium."""
 
 
 class Equilibrium:
-    """The CFR+ policy of a two-player zero-sum game in turns, and the value of each action against it.
+    """The CFR+ policy of a turn-based two-player zero-sum game, and the value of each action against it.
 
     Args:
         game: The game.
@@ -70,7 +70,7 @@ class Equilibrium:
         reached: dict[str, float] = {}
 
         def visit(state: State, reach: tuple[float, float], chance: float) -> float:
-            """The expected return of player 0; `reach` holds each player's probability of reaching the state."""
+            """The expected return of player 0; `reach` contains each player's probability of reaching the state."""
             if state.is_terminal():
                 return state.player_return(0)
             if state.is_chance_node():
@@ -117,5 +117,5 @@ def has_equilibrium(case: str) -> bool:
 
 @lru_cache(maxsize=16)
 def equilibrium_of(case: str) -> Equilibrium:
-    """The equilibrium of a case, found once a process."""
+    """The equilibrium of a case, cached in the process."""
     return Equilibrium(load(case))

@@ -20,11 +20,11 @@ from veritas_rl.errors import UserError
 from veritas_rl.seeding import generator
 
 LINES = 1e6
-"""The most lines of play of a searched position, by the estimate of `outlook`."""
+"""The maximum number of lines of play, as estimated by `outlook`, of a late position that is solved."""
 MAX_VISITS = 8
 """The number of visits whose playouts improve a mean; later visits add none."""
 MAX_MOVES = 32
-"""The most legal moves among which playouts search the best one; of more moves, so many are drawn."""
+"""The maximum number of legal moves that playouts compare to find the best move; of more moves, this many are drawn."""
 ERRORS = 2.0
 """The number of standard errors of the difference by which a good move is better than the average legal move."""
 ENGINE_TOLERANCE = 0.02
@@ -227,7 +227,7 @@ def state_value(game: Game, state: State, player: int, pay: OpenSpielPay) -> flo
     Args:
         game: The game.
         state: A decision node. Hidden cards are taken as they are.
-        player: The player; another one may be to move.
+        player: The player of the value, who need not be the player to move.
         pay: The scale and the number of playouts.
     """
     mover = game.movers(state)[0]
@@ -242,5 +242,5 @@ def state_value(game: Game, state: State, player: int, pay: OpenSpielPay) -> flo
 
 
 def result(value: float) -> Reason:
-    """The reason of a finished game with this value: won above 0.5."""
+    """The reason for which a game with this value ended: won above 0.5, lost below 0.5, else drawn."""
     return Reason.WON if value > 0.5 else Reason.LOST if value < 0.5 else Reason.DRAWN

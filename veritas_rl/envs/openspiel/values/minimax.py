@@ -1,4 +1,4 @@
-"""Exact values by memoised minimax, for games that can be searched completely and for late positions of others."""
+"""Exact values by memoised minimax, for games that can be searched completely and for late positions of other games."""
 
 from functools import lru_cache
 
@@ -89,7 +89,7 @@ class ExactSolver:
 
 @lru_cache(maxsize=16)
 def solver_of(case: str, max_states: int = MAX_STATES) -> ExactSolver:
-    """The solver of a case, made once a process, with its cached values."""
+    """The solver of a case, cached in the process together with its values."""
     return ExactSolver(load(case), max_states)
 
 

@@ -1,4 +1,4 @@
-"""A quick estimate for a position: the length of its games and the number of their lines of play."""
+"""A quick estimate for a position: the number of remaining moves and the number of lines of play."""
 
 from functools import lru_cache
 from statistics import fmean, median
@@ -11,7 +11,7 @@ from veritas_rl.seeding import generator
 LOOKS = 3
 """The number of random games of an estimate."""
 MANY = 1e12
-"""The largest counted number of lines of play."""
+"""The upper limit of the estimated number of lines of play."""
 
 
 @lru_cache(maxsize=8192)

@@ -1,11 +1,11 @@
 """Values by playouts: games of uniformly random moves from a position, valued by their results.
 
 Playout i of a position has the same deal of hidden cards, the same first chance outcomes, and the same stream of random
-moves for every valued move. That lowers the error of the difference between two moves. All of them depend only on the
-player's information and on i, so equal questions have equal values.
+moves for every valued move. That lowers the error of the difference between two moves. These random numbers depend only
+on the player's information and on i, so equal questions have equal values.
 
-If a finished game is worth 1, 0.5 or 0 and nothing is dealt, OpenSpiel plays the playouts, about ten times as fast.
-Those of different moves are independent.
+If a finished game is worth 1, 0.5 or 0 and nothing is dealt, OpenSpiel plays the playouts, about ten times as fast. The
+playouts of different moves are then independent.
 """
 
 import math
@@ -62,7 +62,7 @@ class Sample:
         return math.sqrt(self.variance / self.count)
 
     def less(self, other: "Sample") -> tuple[float, float]:
-        """The difference of the means, this minus the other, and its standard error; paired if both have results."""
+        """The mean of this sample minus that of `other`, and the standard error; paired if both have results."""
         if self.results is not None and other.results is not None and self.count == other.count:
             paired = _sample(self.results - other.results)
             return paired.mean, paired.error
@@ -75,7 +75,7 @@ def _sample(results: NDArray[np.float64]) -> Sample:
 
 
 def is_native(game: Game) -> bool:
-    """Whether OpenSpiel's playouts are equivalent: returns of -1, 0 and 1, no grades, and nothing to deal."""
+    """Whether OpenSpiel's playouts are equivalent: returns of -1, 0 and 1, no margin, no chance, and nothing hidden."""
     ends = (game.spiel.min_utility(), game.spiel.max_utility())
     return game.solvable and ends == (-1, 1) and not game.is_graded
 
@@ -103,7 +103,7 @@ def usual_count(case: str) -> int:
     return int(min(MOST, max(LEAST, count)))
 
 
-@lru_cache(maxsize=65_536)  # at most some 100 MB; a position has about ten
+@lru_cache(maxsize=65_536)  # at most about 100 MB; a position has about ten samples
 def sample_of(question: Question, action: int | None, count: int, scale: str, visits: int = 1) -> Sample:
     """Playouts after a legal action of the player.
 
@@ -113,7 +113,7 @@ def sample_of(question: Question, action: int | None, count: int, scale: str, vi
             legal move.
         count: The number of playouts that a visit adds.
         scale: See `Game.outcome`.
-        visits: The number of visits, including this one, whose playouts all count.
+        visits: The number of visits, including this one, whose playouts are combined.
     """
     if visits > 1:
         before = sample_of(question, action, count, scale, visits - 1)
@@ -122,7 +122,7 @@ def sample_of(question: Question, action: int | None, count: int, scale: str, vi
 
 
 def fresh_sample(question: Question, action: int, count: int, scale: str, dice: Sequence[object]) -> Sample:
-    """Playouts that no reward uses, because their dice also depend on these words. They are not cached."""
+    """Playouts with random numbers that no reward uses, because `dice` also seeds them. They are not cached."""
     return _visit(question, action, count, scale, ("fresh", *dice))
 
 
@@ -204,12 +204,12 @@ def native_mean(game: Game, state: State, player: int, count: int, seed: int) ->
 
 
 def _variance(value: float, count: int) -> float:
-    """The variance of a single playout by its mean: exact without draws; with them the true variance is smaller."""
+    """The variance of a single playout, estimated from the mean; too large if there are draws."""
     return value * (1 - value) * count / max(1, count - 1)
 
 
 def mean_of_state(question: Question, player: int, count: int, scale: str) -> float:
-    """The mean value for any player of playouts from a state with its true hidden cards."""
+    """The mean value for any player of playouts from the question's state, with its true hidden cards."""
     first = digest("playouts", question.case, question.true, "state")
     seeds = range(first, first + 2 * count, 2)
     return fmean(_finished(question, question.state.clone(), player, scale, Random(seed)) for seed in seeds)

@@ -7,13 +7,13 @@ from veritas_rl.envs.openspiel.games import Game, State
 
 @dataclass(frozen=True)
 class Question:
-    """A decision of a player. Two are equal if the further game and the player's information are equal.
+    """A decision of a player. Decisions are equal if `case`, `player`, `known` and `true` are equal.
 
     Attributes:
         case: The game's case.
         player: The player to move.
-        known: The player's information, which seeds the dice of playouts instead of hidden information.
-        true: The true state.
+        known: The key of the player's information. It seeds playouts, so that they do not depend on hidden information.
+        true: The key of the true state.
         game: The game.
         state: One of the states with these keys. It is never changed.
     """

@@ -14,8 +14,8 @@ from veritas_rl.seeding import digest
 MOVES = 24_000
 """The number of playout moves for one position, about 10 ms on one core."""
 MOST, LEAST = 128, 32
-"""The most and the least simulations for each legal action. With fewer than the least a search is no better than
-playouts, so the position is not searched."""
+"""The maximum and minimum number of simulations for each legal action. With fewer simulations a search is no better
+than playouts, so the position is not searched."""
 TOLERANCE = 0.05
 """The difference up to which moves count as equally good: about the error of a search of this size."""
 EXPLORATION = 2.0
