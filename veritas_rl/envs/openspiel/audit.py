@@ -22,7 +22,7 @@ from veritas_rl.seeding import generator
 RANDOM_GAMES = 8
 """The number of random games that must have rotated results for a case to count as symmetric."""
 MOST_CHANGES = 60
-"""The most changed histories that are tried to find states that a player cannot distinguish."""
+"""The maximum number of changed histories that are tried to find states that a player cannot distinguish."""
 
 FEWER_PLAYOUTS = 4
 """The divisor of the number of playouts if an answer is only compared with itself."""
@@ -78,16 +78,16 @@ class OpenSpielAudit(Audit):
         return TurnFacts(to_act, tuple(legal), game.hidden)
 
     def phase_lines(self, turn: Turn) -> Mapping[str, bool]:
-        """See `phases`."""
+        """Whether each line that shows a phase belongs in the turn's prompt, see `phases`."""
         view: View = turn.view
         return lines_of(load(view.case), view.state, turn.seat)
 
     def redealt(self, task: Task, count: int) -> Sequence[Turn] | None:
-        """The turn with other hidden cards, resampled by the game if possible, and found by changed histories.
+        """The task's turn with other hidden cards, resampled by the game if possible, and from changed histories.
 
         A changed history has one step replaced by another action, or two deals or two moves of one player exchanged.
-        It counts if it is legal and gives the player the same information by OpenSpiel's own text: its information
-        state or, where a game has no text for that, every observation on the way.
+        The result is used if it is legal and OpenSpiel's text for the player is the same: the information state or, if
+        the game has no text for it, every observation in the history.
         """
         game = load(task.case)
         if task.mode != "move" or not game.hidden:
@@ -114,7 +114,7 @@ class OpenSpielAudit(Audit):
         return positions.count(task.case, task.split, OpenSpielTask.of(task).parameters.depth)
 
     def coarse(self, task: Task) -> Task:
-        """A task with fewer playouts."""
+        """The task with fewer playouts."""
         playouts = OpenSpielTask.of(task).pay.playouts or usual_count(task.case)
         return task.replace(playouts=max(2, playouts // FEWER_PLAYOUTS))
 
@@ -171,7 +171,7 @@ def _observed_alike(game: Game, state: State, player: int, random: Random) -> It
 
 
 def _steps(game: Game, state: State) -> list[Step]:
-    """A history step by step."""
+    """A state's history, divided into steps."""
     copy, steps, history = game.spiel.new_initial_state(), [], state.history()
     while len(copy.history()) < len(history):
         start = len(copy.history())

@@ -1,7 +1,7 @@
-"""Cases: which game with which parameters, as one string such as "hex(board_size=5)", and how users name them.
+"""Cases: a game and its parameters as one string, such as "hex(board_size=5)", and the names that select cases.
 
-A case has one canonical spelling, because it is part of a task's id and of every seed: parameters sorted, those at
-their default dropped, but a board's size always kept: "hex" is "hex(board_size=11)", and "clobber(rows=5)" is
+A case has one canonical spelling, because it is part of a task's id and of every seed. Parameters are sorted and
+dropped at their defaults, except a board's size: "hex" is "hex(board_size=11)", and "clobber(rows=5)" is
 "clobber(columns=6,rows=5)". So a bare "hex" can mean every hex case.
 """
 
@@ -76,7 +76,7 @@ _TYPES = {"bool": (bool,), "int": (int,), "float": (float, int), "str": (str, in
 
 @cache
 def playable_names() -> tuple[str, ...]:
-    """OpenSpiel's short names of the games that load without parameters and have no crowd (mean-field) dynamics."""
+    """OpenSpiel's short names of the games that load without parameters and are not mean-field games."""
     crowd = pyspiel.GameType.Dynamics.MEAN_FIELD
     types = pyspiel.registered_games()
     return tuple(sorted(t.short_name for t in types if t.default_loadable and t.dynamics != crowd))
@@ -99,9 +99,9 @@ def write_case(name: str, parameters: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=256)
 def load(case: str) -> Game:
-    """The game of a case in any spelling, loaded once a process.
+    """The game of a case in any spelling, cached in the process.
 
-    A game without a description here, or with parameters that the description does not cover, gets the generic
+    A game without a description in `games`, or with parameters that its description does not cover, gets the generic
     description and a warning.
 
     Raises:
@@ -145,8 +145,8 @@ def load(case: str) -> Game:
 
 
 def _defaults(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a game of the given size. Some depend on it, such as Quoridor's walls and Go's length; a size
-    that the game's description does not cover is not tried."""
+    """The default parameters of a game at the given board size. Some depend on the size, such as Quoridor's walls and
+    Go's length. A size that the game's description does not cover is not loaded."""
     if name not in playable_names():
         return {}
     plain = _load_quietly(name).get_parameters()
@@ -161,8 +161,8 @@ def _defaults(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _load_quietly(spelled: str) -> Any:
-    """OpenSpiel's game. At each load of quoridor it writes a warning past Python, which concerns other numbers of
-    players than the description covers; that alone is held back."""
+    """Load OpenSpiel's game. OpenSpiel writes a warning directly to stderr whenever quoridor is loaded. The warning
+    concerns numbers of players that the description does not cover, so it is suppressed."""
     if not spelled.startswith("quoridor"):
         return pyspiel.load_game(spelled)
     kept = os.dup(2)
@@ -176,9 +176,9 @@ def _load_quietly(spelled: str) -> Any:
 
 
 def _parse(case: str) -> tuple[str, dict[str, Any]]:
-    """A case's name and typed parameters, old spellings mapped.
+    """A case's name and typed parameters, with old spellings replaced.
 
-    The names are checked here, before OpenSpiel sees them, because it answers a wrong one with a page of text.
+    The names are checked before OpenSpiel reads them, because its error message for an unknown name is a page long.
     """
     text = re.sub(r"\s*([(),=])\s*", r"\1", case.strip())
     name = text.partition("(")[0]

@@ -1,4 +1,4 @@
-"""The tasks of an OpenSpiel configuration, made one at a time."""
+"""The tasks of an OpenSpiel configuration, created on access."""
 
 from veritas_rl.envs.lazy import LazyTasks
 from veritas_rl.envs.openspiel import ids
@@ -10,7 +10,7 @@ from veritas_rl.seeding import digest
 
 
 class Catalogue(LazyTasks):
-    """The tasks of a configuration, case by case, made on access."""
+    """The tasks of a configuration, case by case, created on access."""
 
     def __init__(self, config: OpenSpielConfig, split: str) -> None:
         self.config = config
@@ -30,7 +30,8 @@ class Catalogue(LazyTasks):
             k=k,
             mode=config.mode,
             seed=config.seed,
-            # A task id names one task for every use; `allowed_game_indices` gives the same tasks in training.
+            # A task id means the same task in training and validation; `allowed_game_indices` gives these tasks in
+            # training.
             split="train" if config.task_ids else self.split,
             parameters=OpenSpielParameters(config.depth),
             manner=OpenSpielManner(

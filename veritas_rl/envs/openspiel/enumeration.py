@@ -1,4 +1,4 @@
-"""Small games as the list of all their decisions."""
+"""List all decisions of small games."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,9 +10,9 @@ from veritas_rl.envs.openspiel.playing import History
 from veritas_rl.seeding import generator
 
 MAX_STATES = 50_000
-"""The most states of an enumerated game."""
+"""The maximum number of states of an enumerated game."""
 MAX_LINES = 1e9
-"""The most lines of play, by the estimate of `lines`, for which enumeration is tried."""
+"""The maximum number of lines of play, as estimated by `lines`, for which enumeration is tried."""
 
 
 @dataclass(frozen=True)
@@ -36,18 +36,18 @@ class Position:
 
 @lru_cache(maxsize=64)
 def enumerate_states(case: str) -> tuple[Position, ...] | None:
-    """One decision for each information state, nearest first; None if there are more than `MAX_STATES` states."""
+    """One decision for each information state, by depth; None if there are more than `MAX_STATES` states."""
     game = load(case)
     return None if lines(game) > MAX_LINES else states_within(game, None, MAX_STATES)
 
 
 def states_within(game: Game, depth: int | None, most: int) -> tuple[Position, ...] | None:
-    """One decision for each information state, nearest first.
+    """One decision for each information state, by depth.
 
     Args:
         game: The game.
-        depth: The most earlier moves of players; None for all.
-        most: The most true states; the result is None if there are more.
+        depth: The maximum number of earlier moves of players; None for no limit.
+        most: The maximum number of true states; the result is None if there are more.
     """
     found: dict[str, Position] = {}
     root = game.spiel.new_initial_state()

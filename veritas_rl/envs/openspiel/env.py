@@ -51,7 +51,7 @@ class OpenSpielEnvironment(Environment):
     estimated: ClassVar[str] = "good moves"
 
     def catalogue(self, config: OpenSpielConfig, split: str) -> Sequence[Task]:
-        """The tasks: `num_tasks_per_case` of each case or indexed game, all of the first one first; or the `task_ids`.
+        """The tasks: `num_tasks_per_case` of each case or indexed game, case by case; or those of `task_ids`.
 
         Raises:
             UserError: No such split, or `depth` leaves it without a state.
@@ -114,7 +114,7 @@ class OpenSpielEnvironment(Environment):
         """The settings for consecutive task ids, see `ids`.
 
         Raises:
-            UserError: One of them does not exist.
+            UserError: An id does not exist.
         """
         numbers = tuple(range(task_id, task_id + count))
         for number in (numbers[0], numbers[-1]):

@@ -3,8 +3,7 @@
     python -m veritas_rl.envs.openspiel.gallery
     python -m veritas_rl.envs.openspiel.gallery --check     # exit code 1 if the page is not current
 
-Each game with what it is, its cases, its variants, how it is scored, who can play it, and one prompt as a model sees
-it.
+The page shows each game's kind, cases, variants, scoring and players, and one prompt as a model sees it.
 """
 
 from dataclasses import dataclass
@@ -29,24 +28,24 @@ DOCS = ROOT / "docs"
 PAGE = DOCS / "games.md"
 TEMPLATE = "games.md.jinja"
 SIGNAL = DOCS / "learning_signal.json"
-"""What `train/tools/learning_signal.py` has measured; the page has no figures where it is missing."""
+"""The measurements of `train/tools/learning_signal.py`; without this file the page has no figures."""
 
 
 @dataclass(frozen=True)
 class Exhibit:
-    """One game of the gallery, as words.
+    """One game of the gallery, as text.
 
     Attributes:
         name: OpenSpiel's short name.
-        title: What it is called.
+        title: OpenSpiel's long name.
         kind: Players, information, chance, order of moves.
         cases: The cases that its bare name means.
         variants: The parameters that the description covers.
-        task_ids: Its index and how many configurations the variants choose from.
+        task_ids: Its index in task ids, and the number of its configurations.
         score: How a finished game becomes a value.
         moves: How a single move is valued.
         search: The budget of `mcts:full`, or why there is none.
-        seen: What a search sees of what is hidden.
+        seen: Whether a search sees hidden information.
         prompt: One prompt.
     """
 
@@ -168,7 +167,7 @@ def render() -> str:
 
 
 def _signal() -> dict[str, Any]:
-    """What was measured of the cases, as words."""
+    """The measurements of the cases, as text."""
     settings, rows = report.read(SIGNAL)
     return {
         "settings": settings,
@@ -179,7 +178,7 @@ def _signal() -> dict[str, Any]:
 
 
 def _learned() -> dict[str, Any]:
-    """What trainings came to, as words."""
+    """The results of the trainings, as text."""
     runs = learning_runs.read(learning_runs.PATH)
     return {
         "columns": learning_runs.COLUMNS,

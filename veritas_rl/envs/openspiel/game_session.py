@@ -1,4 +1,4 @@
-"""What sessions over an OpenSpiel state have in common, whatever their turn protocol."""
+"""The common base of sessions over an OpenSpiel state, for any turn protocol."""
 
 from collections.abc import Sequence
 
@@ -8,12 +8,12 @@ from veritas_rl.envs.openspiel.task import OpenSpielTask
 
 
 class GameSession(Session):
-    """A state of a game, the turns that wait for a reply, and the scores once it is over.
+    """A state of a game, the turns that wait for a reply, and the scores once the game is over.
 
     Args:
-        task: What is played.
+        task: The task.
         game: The task's game.
-        state: Where the session starts.
+        state: The state in which the session starts.
     """
 
     def __init__(self, task: OpenSpielTask, game: Game, state: State) -> None:

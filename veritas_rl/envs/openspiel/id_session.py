@@ -6,7 +6,7 @@
 - A finished game pays by `Game.outcome` on the scale "utility": zero-sum games in proportion to the return, others by
   rank. It is won above 0.5.
 
-The words are ours; the scores are those of that environment on the same moves.
+The wording of the messages differs from that environment; the scores of the same moves are equal.
 """
 
 import re
@@ -22,16 +22,16 @@ from veritas_rl.envs.openspiel.values import result
 from veritas_rl.envs.openspiel.view import View
 
 ATTEMPTS = 3
-"""The most answers to a turn."""
+"""The maximum number of answers to a turn."""
 
 _NUMBER = re.compile(r"(?<![\w.-])[0-9]{1,9}(?![\w.-]*\w)")
 
 
 class IdSession(GameSession):
-    """One game.
+    """A whole game that is answered by ids.
 
     Args:
-        task: What is played.
+        task: The task.
         game: The task's game.
     """
 

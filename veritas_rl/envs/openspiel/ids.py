@@ -102,7 +102,7 @@ def decode(task_id: int | str) -> tuple[str, int]:
         task_id: A number, or up to 12 digits.
 
     Raises:
-        UserError: It is none, or out of range.
+        UserError: It is no task id, or it is out of range.
     """
     text = str(task_id).strip()
     if isinstance(task_id, bool) or not (text.isascii() and text.isdigit()) or len(text) > 12:
@@ -115,7 +115,7 @@ def encode(case: str, k: int) -> str:
     """The 12 digits of a training task: the inverse of `decode`.
 
     Raises:
-        UserError: The case is no configuration of an indexed game, or variant `k` of it chooses another one.
+        UserError: The case is no configuration of an indexed game, or is not the case of variant `k`.
     """
     name = case.partition("(")[0]
     for index, game in enumerate(INDEXED_GAMES):

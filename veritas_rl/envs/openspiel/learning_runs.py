@@ -63,7 +63,7 @@ class LearningRun:
 
 
 def read(path: Path) -> list[LearningRun]:
-    """The runs of a file; none where there is no file.
+    """The runs of a file; empty if there is no file.
 
     Raises:
         UserError: The file is damaged.
@@ -77,7 +77,7 @@ def read(path: Path) -> list[LearningRun]:
 
 
 def write(path: Path, runs: Sequence[LearningRun]) -> None:
-    """Write a file that `read` reads; it appears whole."""
+    """Write the runs to a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     part.write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n", encoding="utf-8")
@@ -85,7 +85,7 @@ def write(path: Path, runs: Sequence[LearningRun]) -> None:
 
 
 def cells_of(run: LearningRun) -> tuple[str, ...]:
-    """A run as words, one for each of `COLUMNS`."""
+    """The cells of a run, one for each of `COLUMNS`."""
     report = run.report
     players = (UNIFORM, WARM, AFTER)
     cells = {

@@ -1,8 +1,8 @@
 """Parses replies. The answer format is a single `\\boxed{...}` with the number or the name of a legal action.
 
-- Outside thinking there is one box, see `veritas_rl.envs.answers`; or several boxes with the same answer.
-- A number is that of the prompt's list, in ASCII digits and without a sign.
-- A name is accepted as in the list, or in another usual spelling by the grammar of the game's notation, see
+- Outside its thinking, a reply has one box or several boxes with the same answer, see `veritas_rl.envs.answers`.
+- A number refers to the prompt's list. It consists of ASCII digits without a sign.
+- A name is spelled as in the list, or in another common way that the game's notation allows, see
   `veritas_rl.envs.openspiel.notation`.
 - Number and name may be given together, as in the prompt's list, if they agree.
 - LaTeX, quotes, brackets, bold type and a full stop around the answer are ignored.
@@ -21,9 +21,9 @@ from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.envs.openspiel.notation import Notation
 
 MOST_CHARACTERS = 200
-"""The most characters of a box; a longer text is no action unless it is a name."""
+"""The maximum number of characters in a box; a longer text is an action only if it is a listed name."""
 MOST_BOXES = 8
-"""The most different boxes that are parsed; more cannot all mean the same action."""
+"""The maximum number of different boxes that are parsed; more boxes are ambiguous."""
 
 _PAIRS = ('""', "''", "``", "\u201c\u201d", "\u2018\u2019", "«»", "()", "[]", "{}", "<>", "**", "__")
 _NUMBER = re.compile(r"0*([0-9]{1,9})")
@@ -38,7 +38,7 @@ _SPACES = re.compile(r"\s+")
 _PARTS = re.compile(r"[,;/|\s]")
 _DIGITS = 10
 _UNDRESSED = 6
-"""The most layers of quotes, brackets and similar marks that are removed."""
+"""The maximum number of removed layers of quotes, brackets and similar marks."""
 
 
 def read_action(reply: Reply, game: Game, state: State, player: int, listed: Mapping[int, str]) -> int | Reason:
@@ -102,7 +102,7 @@ def _plain_box(text: str, names: Mapping[int, str]) -> int | None:
 
 
 def _exact(said: str, names: Mapping[int, str]) -> set[int]:
-    """The action whose number or name a text is."""
+    """The actions whose number or name is exactly this text."""
     # int() accepts more than numbers here: "+3", "0_3" and digits of other scripts are no numbers.
     if said.isdigit() and said.isascii() and len(said) < _DIGITS and (said[0] != "0" or said == "0"):
         return {int(said)} & names.keys()

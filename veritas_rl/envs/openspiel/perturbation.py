@@ -1,12 +1,11 @@
 """Perturbed OpenSpiel tasks: a player that memorized answers instead of learning the game is worse on them.
 
-labels      Every action of a game gets another number and a made-up name, by a bijection that the task and a seed fix.
-            The prompt lists them as always, in the order of the new numbers, and says after each name what it stands
-            for. The new labels alone are read.
-mirrored    The position is shown turned or mirrored by a symmetry of the game, and so is the answer.
+labels      Every action of a game gets another number and an invented name, by a bijection from the task and a seed.
+            The prompt lists the actions in the order of the new numbers, each with its original name after the new
+            name. Replies may use only the new labels.
+mirrored    The position is rotated or mirrored by a symmetry of the game, and so are the actions.
 
-The rules and the worth of a move stay as they are, so a player that plays by the rules, and reads the list, loses
-nothing.
+The rules and the values of moves do not change, so a player that follows the rules and reads the list loses nothing.
 """
 
 from abc import abstractmethod
@@ -28,8 +27,8 @@ PERTURBATIONS = {"labels": "with other labels", "mirrored": "mirrored"}
 """Each perturbation with its description in reports."""
 
 MIRRORED = ("connect_four", "hex", "tic_tac_toe")
-"""The games that stay the same when their actions are counted from the other end: Connect Four mirrored left to right,
-the two boards after half a turn."""
+"""The games with a symmetry that reverses the order of the actions: Connect Four mirrored left to right, the two boards
+rotated by 180 degrees."""
 
 CONSONANTS, VOWELS = "bdfgjklmnprstvwz", "aeiou"
 
@@ -41,7 +40,7 @@ _MISTAKES = {
     Reason.TRUNCATED: Reply("", truncated=True),
     Reason.OVERLONG: Reply("", overlong=True),
 }
-"""A reply for each mistake, which the game itself reads as the same mistake."""
+"""A reply for each kind of mistake, which the inner session reads as the same mistake."""
 
 
 class Label(NamedTuple):
@@ -49,7 +48,7 @@ class Label(NamedTuple):
 
     Attributes:
         action: The game's own action.
-        name: The name that is read.
+        name: The name that replies use.
         shown: The name in the prompt's list.
     """
 
@@ -106,7 +105,7 @@ class Perturbed(Session):
 
     @abstractmethod
     def labels(self, view: View, seat: int) -> dict[int, Label]:
-        """Each legal action by its shown number, ascending."""
+        """The label of each legal action by its shown number, ascending."""
 
     @abstractmethod
     def notation(self, view: View, seat: int) -> Notation:
@@ -150,7 +149,7 @@ class Relabelled(Perturbed):
 
     Args:
         inner: The session as `OpenSpielEnvironment` starts it.
-        seed: With the task's chance seed it chooses the labels.
+        seed: Seeds the labels together with the task's chance seed.
     """
 
     def __init__(self, inner: Session, seed: int | str = 0) -> None:
@@ -173,7 +172,7 @@ class Relabelled(Perturbed):
         return Words()
 
     def _word(self, action: int) -> str:
-        """Three syllables, other ones for each action."""
+        """An invented name of three syllables, different for each action."""
         rest, syllables = self._words[action % len(self._words)], []
         for _ in range(3):
             rest, consonant = divmod(rest, len(CONSONANTS))

@@ -1,6 +1,6 @@
-"""Which phase of a game a state is in, by OpenSpiel itself, and the line by which a prompt shows it.
+"""The phase of a game in a state, according to OpenSpiel, and the line of a prompt that shows the phase.
 
-A linter holds the prompts against it: nothing here asks the descriptions in `games/` what they show.
+A linter compares prompts with these lines, so this module does not use the descriptions in `games/`.
 """
 
 from collections.abc import Callable, Mapping
@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from veritas_rl.envs.openspiel.games import Game, State
 
 Belongs = Callable[[Game, State, int], bool]
-"""Whether a line belongs into the prompt of a player who is asked in a state."""
+"""Whether a line belongs in the prompt of a player to move in a state."""
 
 CARDS = 52
-"""Bridge: OpenSpiel numbers the cards from 0, calls after them. Gin rummy: the draw of the upcard comes after them."""
+"""Bridge: actions below this number are cards, the others are calls. Gin rummy: this action draws the upcard."""
 
 
 def _phase(name: str) -> Belongs:
@@ -28,7 +28,7 @@ def _amazons(part: int) -> Belongs:
 
 
 def _passing(game: Game, state: State, player: int) -> bool:
-    """Hearts: cards are passed before the first trick, unless the first chance node has said not to."""
+    """Hearts: cards are passed before the first trick, unless the first chance outcome is no passing."""
     passed = sum(step.player >= 0 for step in state.full_history())
     return bool(game.parameters["pass_cards"]) and state.history()[0] != 0 and passed < 12
 
@@ -38,12 +38,12 @@ def _plays_card(game: Game, state: State, player: int) -> bool:
 
 
 def _named(word: str) -> Belongs:
-    """Whether OpenSpiel's own name of the first legal action has a word."""
+    """Whether OpenSpiel's own name of the first legal action contains a word."""
     return lambda game, state, player: word in state.action_to_string(player, state.legal_actions(player)[0])
 
 
 def _crib(game: Game, state: State, player: int) -> bool:
-    """Cribbage: two cards are chosen at once for the crib, one card or a pass in the play."""
+    """Cribbage: an action names two cards for the crib, but one card or a pass in the play."""
     return len(state.action_to_string(player, state.legal_actions(player)[0]).split()) == 3
 
 

@@ -15,11 +15,11 @@ def deal(state: State, chance_seed: str) -> None:
 
 
 def apply_chance(state: State, drawn: float) -> None:
-    """Apply an outcome of a chance node by its probability.
+    """Apply the outcome of a chance node that a random number selects by its probability.
 
     Args:
         state: A chance node; it is changed in place.
-        drawn: A number in [0, 1). The outcomes divide this interval in their order; the last one also takes the
+        drawn: A number in [0, 1). The outcomes divide this interval in their order; the last outcome also takes the
             rounding error.
     """
     action, upto = -1, 0.0

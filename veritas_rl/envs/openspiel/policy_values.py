@@ -1,11 +1,9 @@
-"""Exact values of a whole policy of a small two-player zero-sum game: against its best response and against the
-optimum.
-
+"""Exact values of a policy in a small two-player zero-sum game, against a best response and against the optimum.
 
 A policy gives every information state the probability of each legal action. With hidden information the values are
 OpenSpiel's (`TabularBestResponse`, `nash_conv`, `expected_returns`), and the optimum is the CFR+ equilibrium of
-`values.equilibrium`. With perfect information and no chance they are found here by backward induction, and the
-optimum plays each move of the greatest minimax value equally often.
+`values.equilibrium`. With perfect information and no chance this module computes the values by backward induction, and
+the optimum plays each move of the greatest minimax value with equal probability.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +26,7 @@ Policy = Mapping[str, Probabilities]
 """The probabilities of each information state, by its key; see `Decision`."""
 
 MAX_DECISIONS = 50_000
-"""The most information states of a game that is judged exactly."""
+"""The maximum number of information states of a game that is judged exactly."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +34,9 @@ class Decision:
     """An information state of a player; with perfect information a position.
 
     Attributes:
-        key: OpenSpiel's information state string; with perfect information, what `Game.information_key` says.
+        key: OpenSpiel's information state string; with perfect information, `Game.information_key`.
         label: A short name of the state for a person.
-        state: One of the states in it.
+        state: One of the states in the information state.
         seat: The seat to move.
         depth: The number of earlier moves, by all players.
         best: The best actions.
@@ -115,7 +113,7 @@ def _hidden(game: Game) -> tuple[Decision, ...]:
     level, depth = [game.spiel.new_initial_state()], 0
     while level:
         following: list[State] = []
-        for state in level:  # grows while it is read: what chance leads to is no move deeper
+        for state in level:  # the list grows during the loop, because outcomes of chance have the same depth
             for action in state.legal_actions():
                 child = state.child(action)
                 if not child.is_terminal():
@@ -207,8 +205,8 @@ def _perfect_worth(case: str, policy: Policy) -> Worth:
 
 
 def _induction(game: Game, policy: Policy, seat: int, other: Callable[[str, Mapping[int, float]], float]) -> float:
-    """The expected return of a seat that plays the policy, where `other` makes the value of the opponent's decision
-    from its key and the values of its actions for the seat."""
+    """The expected return of a seat that plays the policy. `other` computes the value of an opponent's decision for the
+    seat, from the decision's key and the values of its actions for the seat."""
     known: dict[str, float] = {}
 
     def value(state: State) -> float:

@@ -13,7 +13,7 @@ from veritas_rl.envs.openspiel.values import move_values, result, state_value
 from veritas_rl.envs.openspiel.view import View
 
 QUOTED_CHARACTERS = 2000
-"""The most characters of a mistake that are quoted to the player who may correct it."""
+"""The maximum number of characters quoted from a mistaken reply that the player may correct."""
 
 
 class OpenSpielSession(GameSession):

@@ -15,7 +15,7 @@ class OpenSpielParameters(Parameters):
     """The environment's own part of the identity, which selects the position of a single move.
 
     Attributes:
-        depth: The most random moves before the position; -1 for positions of every stage of a game.
+        depth: The maximum number of random moves before the position; -1 for positions from every stage of a game.
     """
 
     depth: int = -1
@@ -30,7 +30,7 @@ class OpenSpielManner(Manner):
 
     Attributes:
         retries: The number of corrected mistakes that a seat is allowed in the whole game.
-        max_moves: The most moves of a whole game, over all seats; 0 for `Game.max_moves`.
+        max_moves: The maximum number of moves of a whole game, over all seats; 0 for `Game.max_moves`.
     """
 
     retries: int = 0
@@ -51,7 +51,7 @@ class OpenSpielPay(Pay):
             game, see `Game.outcome`.
         playouts: The number of random playouts that value a single move if no better source does; 0 for the default of
             the case.
-        engine: The engines that value single moves of their games, with commas, see `engines`; "" for none.
+        engine: The engines that value single moves of their games, separated by commas, see `engines`; "" for none.
     """
 
     rewards: ClassVar[tuple[str, ...]] = ("legal", "outcome", "optimal")

@@ -24,13 +24,13 @@ def messages(
         names: The name of each legal action, by its shown number.
         prompt: "full": rules, role, aim, position, all legal actions as `number: name` lines, the answer format.
             "unlisted": the same without the actions, but with how a move is written. "brief": the position and the
-            legal action numbers alone, for a model too small to read.
+            legal action numbers alone, for a model too small to understand text.
         scale: The scale of results, see `Game.outcome`; the aim follows from it.
     """
     if prompt == "brief":
         content = game.brief(state, player)
         if not game.brief_shows_actions:
-            # The numbers come first, so that the position has the same distance from every answer.
+            # The numbers come first, so that the distance from the position to the answer is always the same.
             content = f"{''.join([f' {number}' for number in names])}\n{content}"
     else:
         listed = f"{_listed(names)}\n\n" if prompt == "full" else ""
@@ -53,13 +53,13 @@ def correction(reason: Reason) -> str:
 
 
 def answers(numbers: Iterable[int]) -> tuple[str, ...]:
-    """A whole reply for each action that has one of these numbers, which plays it."""
+    """A complete reply for each of these action numbers."""
     return tuple(map(answer, numbers))
 
 
 @lru_cache(maxsize=100_000)
 def answer(number: int) -> str:
-    """A whole reply that plays the action of this number."""
+    """A complete reply that plays the action of this number."""
     return f"\\boxed{{{number}}}"
 
 

@@ -23,7 +23,7 @@ class View:
     case: str
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Pickled by its history, because OpenSpiel cannot read its own text of some states.
+        # Pickle the history, because OpenSpiel cannot deserialize some of its own states.
         return _view_of, (self.case, tuple(self.state.history()), self.actions)
 
 

@@ -24,13 +24,14 @@ case. `report.py` prints, writes and reads the results. The terms:
 - halves: the correlation, within tasks, between the values of the first and the second half of the playouts. 1 means no
   noise, 0 means only noise.
 - mistakes: among the unforced tasks with known true values, the share whose best-paid move is not among the best. If
-  several moves are paid best, the share of them. True values are minimax values (of the whole game, or of this position
-  if a search of limited size reaches every end), or expected returns against the CFR+ equilibrium.
+  several moves are paid best, the task counts with the share of them that are not among the best. True values are
+  minimax values (of the whole game, or of this position if a search of limited size reaches every end), or expected
+  returns against the CFR+ equilibrium.
 - regret: the mean loss of the best-paid move against the best one by true values, in units of the game's return.
 - fixed: every legal move of the task has the same `success`, so only the position decides it. Forced tasks are
   included.
-- thirds: the part of the game in which a task lies: m / (m + l), for m decisions before the position and l after it, a
-  mean of 8 games from the position between the kinds of players that led to it, see `positions.walks`.
+- thirds: the third of the game that contains the position, by m / (m + l): m decisions come before the position, and l
+  is the mean number of decisions after it in 8 games by players of the kind that led to it, see `positions.walks`.
 - seconds: the CPU time of one task on one core: start its session, answer with one random legal move, get the score.
   What is computed once per process and case, such as the solution of a game, is not included. Only this number differs
   between runs.

@@ -19,34 +19,34 @@ from veritas_rl.envs.task import Task
 from veritas_rl.seeding import generator
 
 Found = Callable[[str, str], None]
-"""Notes a finding: the task's id, and what is wrong."""
+"""Records a finding: the task's id, and what is wrong."""
 
 PLAYOUTS = 128
 MOST_MOVES, LEAST_MOVES = 32, 4
 MOST_STEPS = 50_000
 NODES = 4_000
-"""How each task is measured: the fresh playouts of a move, the maximum of measured moves (fewer if playouts are long),
-and the maximum of states in a search for true values."""
+"""The measurement of each task: the number of fresh playouts of a move, the maximum and minimum number of measured
+moves, the playout moves that limit this number, and the maximum number of states in a search for true values."""
 GAMES = 20
 CUT_GAMES = 3
-"""The number of random whole games, and how many of them are stopped half-way."""
+"""The number of random whole games, and the number of games that are stopped half-way."""
 MOST_CUT = 0.01
 """The largest share of random games that may exceed `max_moves`."""
 FEWEST_TASKS = 5
-"""The fewest tasks for which the shares below are checked."""
+"""The minimum number of tasks for a check of the shares below."""
 SIGNIFICANT = 0.05
 LEAST_DIFFER = 0.4
-"""The least share of tasks whose moves really differ."""
+"""The smallest accepted share of tasks whose moves really differ."""
 MOST_MISTAKES = 0.05
-"""The largest share of tasks with known values whose best-paid move is a mistake."""
+"""The largest accepted share of tasks with known values whose best-paid move is a mistake."""
 MOST_FIXED = 0.5
-"""The largest share of the tasks with different moves in which only the position may decide success."""
+"""The largest accepted share of tasks with different moves in which the position alone decides success."""
 LEAST_HALVES = 0.5
 """The correlation of two halves of the playouts if the values' spread equals their noise."""
 
 
 class SignalChecks:
-    """What is measured of tasks, once for all checks.
+    """The checks of the learning signal, which share one measurement of each task.
 
     Args:
         start: Makes the session of a task.
@@ -86,7 +86,7 @@ class SignalChecks:
         return f"{GAMES - cut} of {GAMES} random games end within {most} moves; {len(unfinished)} games were cut"
 
     def _cut(self, task: OpenSpielTask) -> list[Score]:
-        """The scores of a random game that is not over after `max_moves`; empty for a game that is."""
+        """The scores of a random game that is not over after `max_moves`; empty if the game is over."""
         session, random = self._start(task), generator("lint", "cut", task.id)
         while turns := session.turns():
             session.step({turn.seat: Reply(random.choice(turn.answers)) for turn in turns})
@@ -94,7 +94,7 @@ class SignalChecks:
         return scores if all(score.reason is Reason.UNFINISHED for score in scores) else []
 
     def moves_differ(self, tasks: Sequence[Task], found: Found) -> str:
-        """In enough tasks the legal moves are worth, and paid, different values."""
+        """In enough tasks the legal moves have different values and different pay."""
         signals = self._signals(tasks)
         flat = sum(signal.alike or not signal.differs for signal in signals)
         if chance_of_so_many(flat, len(signals), 1 - LEAST_DIFFER) < SIGNIFICANT:
@@ -113,7 +113,8 @@ class SignalChecks:
         return f"halves of the playouts of {len(tested)} tasks correlate {halves:.2f}"
 
     def best_moves_paid_best(self, tasks: Sequence[Task], found: Found) -> str:
-        """Where true values are cheap, the best-paid move is among the truly best, and no best move is paid nothing."""
+        """If true values are cheap to compute, the best-paid move is among the best, and no best move is
+        paid nothing."""
         known = [(task, signal) for task, signal in zip(tasks, self._signals(tasks), strict=True) if signal.truth]
         if not known:
             raise NotApplicable("true values are unknown")
@@ -153,7 +154,7 @@ class SignalChecks:
 def _most_moves(game: Game) -> int:
     """The number of measured moves per task, which falls with the length of its playouts."""
     if game.solvable and not game.is_graded:
-        return MOST_MOVES  # OpenSpiel plays them itself, which takes little time
+        return MOST_MOVES  # OpenSpiel's own playouts are fast
     length = game.playout_moves or _length(game, 0, game.max_moves) or game.max_moves
     return max(LEAST_MOVES, min(MOST_MOVES, MOST_STEPS // (PLAYOUTS * length)))
 

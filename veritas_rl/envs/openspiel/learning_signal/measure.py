@@ -1,4 +1,4 @@
-"""Measure one task: its moves' values, what the reward pays for them, the truth where it is known, and the time."""
+"""Measure one task: its moves' values, their rewards, the true values if they are known, and the time."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ from veritas_rl.errors import UserError
 from veritas_rl.seeding import digest, generator
 
 BATCHES = 16
-"""The number of equal batches into which the playouts of a move are divided, half of them in each half."""
+"""The number of equal batches into which the playouts of a move are divided, an even number for two halves."""
 LEAST_SPREAD = 0.02
 """The smallest spread at which moves count as different, on the scale of values in [0, 1]."""
 EXACT_SOURCES = ("exact", "solved", "equilibrium")
@@ -31,9 +31,9 @@ EXACT_SOURCES = ("exact", "solved", "equilibrium")
 LENGTH_GAMES = 8
 """The number of games that estimate how long a game continues."""
 FAR = 1_000_000
-"""The number of a task that only fills the caches."""
+"""The number `k` of a task that is only used to fill the caches."""
 SAME = 1e-9
-"""Values that differ by less are equal."""
+"""The difference below which values count as equal."""
 
 
 Start = Callable[[OpenSpielTask], Session]
@@ -51,9 +51,9 @@ class Job:
 
     Attributes:
         task: The task.
-        playouts: How many fresh playouts value each move; a multiple of `BATCHES`.
-        nodes: How many states a search for the true values may visit.
-        most_moves: How many of the legal moves are measured at most, evenly spread; None measures all.
+        playouts: The number of fresh playouts of each move; a multiple of `BATCHES`.
+        nodes: The maximum number of states in a search for the true values.
+        most_moves: The maximum number of measured legal moves, evenly spread; None for all.
     """
 
     task: OpenSpielTask
@@ -64,23 +64,23 @@ class Job:
 
 @dataclass(frozen=True)
 class Truth:
-    """What moves are truly worth.
+    """The true values of moves.
 
     Attributes:
         values: The value of each legal action, in units of return.
-        tolerance: How far from the best value an action counts as equally good.
+        tolerance: The difference from the best value up to which an action counts as equally good.
     """
 
     values: Mapping[int, float]
     tolerance: float = 0.0
 
     def best(self, above: float) -> list[int]:
-        """The actions that are among the best, where these are worth more than a return."""
+        """The best actions; empty unless their value exceeds the return `above`."""
         best = max(self.values.values())
         return [a for a, value in self.values.items() if best > above + SAME and value > best - self.tolerance - SAME]
 
     def mistakes(self, chosen: Sequence[int]) -> tuple[float, float]:
-        """Of the chosen actions, the share that are not among the best, and what they lose on average."""
+        """The share of the chosen actions that are not among the best, and the mean loss of the chosen actions."""
         best = max(self.values.values())
         lost = [best - self.values[action] for action in chosen]
         return sum(loss > self.tolerance + SAME for loss in lost) / len(lost), sum(lost) / len(lost)
@@ -88,24 +88,24 @@ class Truth:
 
 @dataclass(frozen=True)
 class TaskSignal:
-    """What was measured of a task. Package `learning_signal` defines the words.
+    """The measurement of a task. Package `learning_signal` defines the terms.
 
     Attributes:
-        actions: How many of its legal moves were measured.
-        third: In which third of the game it lies: 0, 1 or 2.
-        source: What the reward calls the source of its values; "playouts" or "exact" for a decision of a whole game.
-        tested: Whether its values are means of playouts, so that the test decided; False for a forced task.
-        differs: Whether its moves really differ.
-        p: The p-value of the test; None where it was not tested.
-        spread: The spread of its moves' values; None for a forced task.
-        halves: Its sums for the correlation of two halves, see `statistics.halves_of`; None where it was not tested.
+        actions: The number of measured legal moves.
+        third: The third of the game that contains the position: 0, 1 or 2.
+        source: The reward's name for the source of its values; "playouts" or "exact" for a decision of a whole game.
+        tested: Whether the values are means of playouts, so that the test is needed; False for a forced task.
+        differs: Whether the moves really differ.
+        p: The p-value of the test; None if the task was not tested.
+        spread: The spread of the moves' values; None for a forced task.
+        halves: The sums for the correlation of two halves, see `statistics.halves_of`; None if the task was not tested.
         truth: Whether the true values are known; False for a forced task.
-        mistake: The share of the best-paid moves that are mistakes; None where nothing is known or paid.
-        alike: Whether all measured moves are paid the same; False for a decision of a whole game.
-        unpaid: Whether a best move is paid nothing, as an illegal answer is, although a worse return exists; False
-            where nothing is known.
-        regret: What the best-paid moves lose on average, in units of return; None as `mistake`.
-        successes: For how many moves the task counts as solved; None for a decision of a whole game.
+        mistake: The share of the best-paid moves that are mistakes; None if the true values or the rewards are unknown.
+        alike: Whether all measured moves have the same reward; False for a decision of a whole game.
+        unpaid: Whether a best move is paid nothing, like an illegal answer, although a worse return exists; False if
+            the true values or the rewards are unknown.
+        regret: The mean loss of the best-paid moves, in units of return; None if `mistake` is None.
+        successes: The number of moves that succeed; None for a decision of a whole game.
         seconds: CPU time of one task.
     """
 
@@ -195,7 +195,7 @@ def measure_task(job: Job, start: Start = start_session) -> TaskSignal:
 
 
 def _spread(count: int, most: int | None) -> list[int]:
-    """At most this many of the indices 0 to `count` - 1, evenly spread, including the first and the last."""
+    """At most `most` of the indices 0 to `count` - 1, evenly spread, including the first and the last."""
     if most is None or count <= most:
         return list(range(count))
     return [round(index * (count - 1) / (most - 1)) for index in range(most)]
@@ -212,12 +212,12 @@ def _warm_up(task: OpenSpielTask, start: Start) -> None:
 def _asked(task: OpenSpielTask, start: Start) -> tuple[Turn, float]:
     """The measured turn, and the CPU time of the whole task.
 
-    For a single move it is the task's turn. A whole game is played with random legal answers of all seats, and one of
-    its turns is drawn uniformly.
+    A single move has one turn. A whole game is played with random legal answers of all seats, and one of its turns is
+    drawn uniformly.
     """
     random = generator("learning signal", "answers", task.id)
     if task.k:
-        start(task.replace(k=task.k - 1))  # tasks may be drawn in order: the ones before are not its time
+        start(task.replace(k=task.k - 1))  # in case tasks are drawn in order: exclude the time of earlier tasks
     started = time.process_time()
     session = start(task)
     seen: list[Turn] = []
@@ -271,8 +271,8 @@ def true_values(game: Game, state: State, nodes: int) -> Truth | None:
 
     Args:
         game: The game.
-        state: Where a player is asked.
-        nodes: How many states a search of this position may visit, in a game that is not solved as a whole.
+        state: The state of the decision.
+        nodes: The maximum number of states in a search of this position, if the game is not solved as a whole.
     """
     if has_equilibrium(game.case):
         return Truth(equilibrium_of(game.case).values(state), TOLERANCE)
@@ -282,17 +282,17 @@ def true_values(game: Game, state: State, nodes: int) -> Truth | None:
         return None
     try:
         return Truth(ExactSolver(game, nodes).values(state))
-    except UserError:  # larger than that
+    except UserError:  # the search exceeded `nodes`
         return None
 
 
 def third_of(game: Game, state: State, name: str) -> int:
-    """In which third of the game a state lies, 0, 1 or 2.
+    """The third of the game that contains a state: 0, 1 or 2.
 
     Args:
         game: The game.
-        state: Where a player is asked.
-        name: Seeds the games that are played from there, between players as those of `positions`.
+        state: The state of the decision.
+        name: The seed of the games that continue from the state, between players of the kind in `positions.walks`.
     """
     made = sum(step.player >= 0 for step in state.full_history()) // (game.players if game.simultaneous else 1)
     games = [generator("learning signal", "length", name, index) for index in range(LENGTH_GAMES)]

@@ -1,4 +1,4 @@
-"""Print, write and read what was measured: a table for the terminal, JSON, and the rows of a page."""
+"""Print, write and read the measurements: a table for the terminal, JSON, and the rows of a page."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -38,14 +38,14 @@ PRINTED_WIDTH = 130
 
 
 def cells_of(row: CaseSignal) -> tuple[str, ...]:
-    """A case as words, one for each of `COLUMNS`."""
+    """The cells of a case, one for each of `COLUMNS`."""
     cells = measured_cells(row.whole)
     cells["thirds"] = " ".join("0/0" if part is None else f"{part.differ}/{part.tasks}" for part in row.thirds)
     return tuple(cells[name] for name in COLUMNS)
 
 
 def measured_cells(part: Measures) -> dict[str, str]:
-    """Some tasks as words: all of `COLUMNS` but the thirds."""
+    """The cells of some tasks: all of `COLUMNS` except the thirds."""
     sources = sorted(part.sources.items(), key=lambda pair: (-pair[1], pair[0]))
     return {
         "forced": _percent(part.forced / part.tasks),
@@ -126,10 +126,10 @@ def text_of(rows: Sequence[CaseSignal], settings: Settings) -> str:
 
 
 def read(path: Path) -> tuple[Settings, tuple[CaseSignal, ...]]:
-    """What `text_of` wrote.
+    """Read the settings and the results that `text_of` wrote.
 
     Raises:
-        UserError: The file is none of these.
+        UserError: The file cannot be read, or has another format.
     """
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
@@ -143,7 +143,7 @@ def measured_before(path: Path, settings: Settings) -> dict[str, CaseSignal]:
     """The cases in a file, measured with the same settings; empty if there is no file.
 
     Raises:
-        UserError: The file is no learning signal, or of other settings; the message says which.
+        UserError: The file has another format, or was measured with other settings; the message names the cause.
     """
     if not path.exists():
         return {}

@@ -21,17 +21,17 @@ Samples = NDArray[np.float64]
 
 
 def p_of_equal_moves(samples: Samples, seed: int) -> float:
-    """The p-value of a permutation test of: all moves have the same distribution of results.
+    """The p-value of a permutation test of the hypothesis that all moves have the same distribution of results.
 
-    The statistic is the sum of squares between the moves' means. With as many batches for each move, it orders samples
-    as the F of a one-way analysis of variance does. All batches are exchangeable if the moves are the same, so they are
-    handed out to the moves again in `PERMUTATIONS` random ways, and p = (1 + b) / (1 + `PERMUTATIONS`), where b counts
-    the ways with a statistic at least as large (Phipson and Smyth 2010). So p <= 0.05 has a probability of at most
-    5% without a difference, whatever the distribution. No normality is assumed: results are mostly 0, 0.5 or 1.
+    The statistic is the sum of squares between the moves' means. With equally many batches for each move, it orders
+    samples like the F statistic of a one-way analysis of variance. All batches are exchangeable if the moves are the
+    same, so they are permuted at random `PERMUTATIONS` times, and p = (1 + b) / (1 + `PERMUTATIONS`), where b counts
+    the permutations with a statistic at least as large (Phipson and Smyth 2010). So p <= 0.05 has a probability of at
+    most 5% without a difference, whatever the distribution. No normality is assumed: results are mostly 0, 0.5 or 1.
 
     Args:
-        samples: Means of as many playouts each, of shape (moves, batches).
-        seed: Of the permutations.
+        samples: Means of equally many playouts each, of shape (moves, batches).
+        seed: The seed of the permutations.
     """
     moves, batches = samples.shape
     observed = _between(samples[None])[0]
@@ -55,9 +55,9 @@ def _between(samples: Samples) -> Samples:
 def spread_of(samples: Samples) -> float:
     """The standard deviation of the true values of a task's moves, each move counted once.
 
-    The variance of the measured means exceeds it by (m - 1) / m of the mean variance of a mean, which is subtracted:
-    the estimate of the variance between groups by moments. It is unbiased; where it is negative the spread is 0. With
-    one batch for each move the values are exact, and nothing is subtracted.
+    The variance of the m measured means exceeds the true variance by (m - 1) / m times the mean variance of a mean.
+    This noise is subtracted, as in the method of moments for the variance between groups. The result is unbiased; if it
+    is negative, the spread is 0. With one batch for each move the values are exact, and nothing is subtracted.
 
     Args:
         samples: Shape (moves, batches).
@@ -68,7 +68,7 @@ def spread_of(samples: Samples) -> float:
 
 
 def halves_of(samples: Samples) -> tuple[float, float, float]:
-    """What a task adds to the correlation of two halves: the sums of x y, x^2 and y^2, where x and y are the means of a
+    """A task's part of the correlation of two halves: the sums of x y, x^2 and y^2, where x and y are the means of a
     move over the first and the second half of the batches, less their mean over the moves."""
     half = samples.shape[1] // 2
     first, second = samples[:, :half].mean(axis=1), samples[:, half:].mean(axis=1)
@@ -77,7 +77,7 @@ def halves_of(samples: Samples) -> tuple[float, float, float]:
 
 
 def correlation(sums: Iterable[tuple[float, float, float]]) -> float | None:
-    """The correlation within tasks, from what `halves_of` says of each; None where a half never differs."""
+    """The correlation within tasks, from each task's `halves_of`; None if the values in one half never differ."""
     rows = list(sums)
     both, first, second = (math.fsum(row[part] for row in rows) for part in range(3))
     return both / math.sqrt(first * second) if first > ROUNDING and second > ROUNDING else None
@@ -85,35 +85,35 @@ def correlation(sums: Iterable[tuple[float, float, float]]) -> float | None:
 
 def error_of_share(found: int, count: int) -> float:
     """The standard error of the share `found / count` of independent draws: sqrt(p (1 - p) / n) of Agresti and Coull
-    (1998), with two found and two not found added, so that it is not 0 where all or none were found."""
+    (1998), with two found and two not found added, so that it is not 0 if all or none were found."""
     share = (found + 2) / (count + 4)
     return math.sqrt(share * (1 - share) / (count + 4))
 
 
 def expected_false(found: int, tested: int) -> float:
-    """How many of the `found` among `tested` are expected to be false positives.
+    """The expected number of false positives, if the test finds a difference in `found` of `tested` tasks.
 
-    If the test finds every real difference, n of the tested have none, and 5% of these n are found: found = tested -
-    0.95 n. Where the test misses some, fewer tasks have no difference than n, so this is an upper bound. It is at most
-    `found`.
+    Let n be the number of tested tasks without a difference. If the test finds every real difference, and also 5% of
+    these n tasks, then found = tested - 0.95 n. If the test misses some real differences, n is smaller, so the result
+    is an upper bound. It is at most `found`.
     """
     return min(found, FALSE_POSITIVE_RATE * (tested - found) / (1 - FALSE_POSITIVE_RATE))
 
 
 def chance_of_so_many(found: int, count: int, share: float) -> float:
-    """The probability of at least `found` among `count` independent draws that each hit with probability `share`."""
+    """The probability of at least `found` successes in `count` independent draws with success probability `share`."""
     return math.fsum(
         math.comb(count, hits) * share**hits * (1 - share) ** (count - hits) for hits in range(found, count + 1)
     )
 
 
 def surely_below(found: float, bound: float, freedom: int) -> bool:
-    """Whether a correlation that was found to be `found` is below `bound` at 5%, by the z transform of Fisher (1915).
+    """Whether a measured correlation is significantly below a bound, at 5%, by the z transform of Fisher (1915).
 
     Args:
-        found: The correlation.
+        found: The measured correlation.
         bound: The bound, in (-1, 1).
-        freedom: How many pairs were correlated, less the means that were subtracted.
+        freedom: The number of correlated pairs, less the number of subtracted means.
     """
     if freedom < 4:
         return False

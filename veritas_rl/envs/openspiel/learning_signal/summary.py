@@ -29,11 +29,11 @@ class Settings:
     Attributes:
         tasks: Tasks of each case.
         playouts: Fresh playouts of each move; a multiple of `BATCHES`.
-        moves: The most legal moves of a task that are measured, evenly spread; None for all.
+        moves: The maximum number of measured legal moves of a task, evenly spread; None for all.
         reward: "outcome" or "optimal".
         mode: "move", or "episode" for decisions of whole games between random players.
         seed: The seed of the set of tasks.
-        nodes: The most states that a search for the true values of a position may visit.
+        nodes: The maximum number of states in a search for the true values of a position.
         config: Other settings of the environment, by name.
 
     Raises:
@@ -80,7 +80,7 @@ class Settings:
         config: OpenSpielConfig = environment.read_config(given | own)
         if config.allowed_game_indices or config.task_ids:
             raise UserError("tasks are chosen by --cases and --tasks; leave out allowed_game_indices and task_ids")
-        environment.catalogue(config, "train")  # refuses a depth that leaves nothing
+        environment.catalogue(config, "train")  # raises an error if no state is within the depth
         return Catalogue(config, "train")
 
 
@@ -93,12 +93,12 @@ class Measures:
         forced: The number of tasks with one legal move.
         tested: The number of tasks decided by the test; the other unforced ones have exact values.
         differ: The number of tasks whose moves really differ.
-        tested_differ: The number of these that the test decided.
+        tested_differ: The number of tested tasks whose moves really differ.
         spread: The mean spread of the unforced tasks; None without any.
         halves: The correlation of two halves; None without tested tasks, or if a half never differs.
         known: The number of unforced tasks with known true values.
         mistakes: The share of best-paid moves that are mistakes, over the tasks with known values; None without any.
-        regret: The mean loss of the best-paid move, in units of return; None as `mistakes`.
+        regret: The mean loss of the best-paid move, in units of return; None if `mistakes` is None.
         fixed: The number of tasks in which all moves have the same `success`; None for whole games.
         always: The number of these in which every move succeeds; None for whole games.
         sources: The number of tasks by the source of their values.
@@ -179,7 +179,7 @@ class CaseSignal:
     Attributes:
         case: The case.
         whole: The measures of all its tasks.
-        thirds: Those of the tasks in the first, second and last third of the game; None for a third without tasks.
+        thirds: The measures of the tasks in each third of the game; None for a third without tasks.
     """
 
     case: str
@@ -187,7 +187,7 @@ class CaseSignal:
     thirds: tuple[Measures | None, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The case as plain values: the measures of all its tasks, and under `thirds` those of each third."""
+        """The case as plain values: the measures of all its tasks, and under `thirds` the measures of each third."""
         thirds = [part and part.to_dict() for part in self.thirds]
         return {"case": self.case} | self.whole.to_dict() | {"thirds": thirds}
 
