@@ -1,8 +1,8 @@
 """Backgammon. Rules checked against OpenSpiel's `games/backgammon/backgammon.cc`.
 
-A move is two checkers; a double is played as two such moves in a row. OpenSpiel has the same two checkers in either
-order as two actions under one text, so a name here gives the order. `hyper_backgammon` is not described, because
-OpenSpiel pays 0 for every end of it: it waits for 15 checkers, and there are 3.
+A move moves two checkers; a double is played as two such moves in a row. OpenSpiel has one action for each order of the
+two checkers, but one text for both actions, so the names in this file state the order. `hyper_backgammon` is not
+described, because OpenSpiel always pays 0 for it: a win requires 15 checkers, and the game has only 3.
 """
 
 from typing import ClassVar
@@ -14,7 +14,7 @@ from veritas_rl.envs.openspiel.notation import Notation, Points
 
 _BAR, _PASS = 100, -1
 _DOUBLES = 30
-"""The first chance outcome that is a double. Those before it have two different dice, in either order."""
+"""The first chance outcome that is a double. Earlier outcomes have two different dice, in either order."""
 _SCORES = {
     "winloss_scoring": "Whoever has borne off all 15 checkers first wins.",
     "enable_gammons": "Whoever has borne off all 15 checkers first wins 1 point, or 2 (a gammon) if the other has "
@@ -97,7 +97,7 @@ class Backgammon(Game):
         )
 
     def brief(self, state: State, player: int) -> str:
-        """Dice; own checkers and the other's by point from 24 down to 1 in hexadecimal, with bar and off."""
+        """Dice; own and opponent's checkers by point from 24 down to 1 in hexadecimal, with bar and off."""
         mine, other = self._checkers(state, player)
         seen = self._seen(state)
         off = self._off(seen)
@@ -127,7 +127,7 @@ class Backgammon(Game):
         return " ".join(parts) or "pass"
 
     def cells(self, state: State, player: int, action: int, name: str) -> tuple[str, ...]:
-        """Where each checker starts and where it ends, in the order played."""
+        """The start and the end of each checker's move, in the order played."""
         moves = [part.rstrip("*").split("/") for part in name.split() if "/" in part]
         return tuple(point for move in moves for point in move)
 
@@ -137,7 +137,7 @@ class Backgammon(Game):
     def margin(self, state: State, player: int) -> float:
         """The lead in pips; a checker on the bar has 25 pips to go."""
         seen = np.array(state.observation_tensor(player))
-        # Each point has four numbers: whether it holds 1, 2 or 3 checkers, and how many more than 3.
+        # Each point has four numbers: whether it has 1, 2 or 3 checkers, and how many more than 3.
         one, two, three, more = seen[:192].reshape(2, 24, 4).transpose(2, 0, 1)
         checkers = one + 2 * two + 3 * three + more + 3 * (more > 0)
         mine, theirs = _PIPS if player == 0 else _PIPS[::-1]
@@ -148,7 +148,7 @@ class Backgammon(Game):
         return f"{player} {self._turns(state)}\n{self.brief(state, player)}"
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """Both sides have the same problem. The number of turns is left out, because few games reach the limit."""
+        """The seats are equivalent. The number of turns is left out, because few games reach the limit."""
         return self.brief(state, player)
 
     def state_key(self, state: State) -> str:
@@ -156,8 +156,7 @@ class Backgammon(Game):
 
     @staticmethod
     def _checkers(state: State, player: int) -> tuple[list[int], list[int]]:
-        """The player's checkers and the other's on the points 1 to 24, counted from the player's side; index 0 is not
-        used."""
+        """The player's and the opponent's checkers on points 1 to 24 from the player's side; index 0 is unused."""
         order = range(24, -1, -1) if player == 0 else range(-1, 24)
         sides = [[0 if place in (24, -1) else state.board(owner, place) for place in order] for owner in (0, 1)]
         return (sides[0], sides[1]) if player == 0 else (sides[1], sides[0])

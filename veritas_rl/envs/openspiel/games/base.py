@@ -38,7 +38,7 @@ class Game:
     """
 
     default_cases: ClassVar[tuple[str, ...]] = ()
-    """The cases of the game's bare name."""
+    """The cases that the game's bare name selects."""
     limits: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """The parameters that the description covers, each with its smallest and largest value; a text parameter with all
     its values."""
@@ -46,9 +46,9 @@ class Game:
     """The simulations, and the rollouts of each simulation, of a search at full strength, `mcts:full`; None if search
     is not useful."""
     most_moves: ClassVar[int] = 2_000
-    """The most moves of a whole game, unless its rules set a lower limit."""
+    """The maximum number of moves of a whole game, unless its rules set a lower limit."""
     playout_moves: ClassVar[int | None] = None
-    """The most moves, of all seats, of a random playout that values a single move; None for whole games."""
+    """The maximum number of moves, over all seats, of a random playout that values a single move; None for no limit."""
     deal_moves: ClassVar[int] = 0
     """The cost of `resample` in random moves, which is added to a playout with its own deal."""
     grade_moves: ClassVar[int] = 0
@@ -56,11 +56,11 @@ class Game:
     unit: ClassVar[str] = "points"
     """The unit of the returns, if their size matters."""
     walk_skills: ClassVar[tuple[float, ...]] = (0.0, 0.5, 0.9)
-    """The rates of good moves of the players who reach a single move's position; each seat draws one of them."""
+    """The possible rates of good moves in a walk to a position; each seat draws one of these rates."""
     walk_thirds: ClassVar[tuple[int | None, ...]] = (0, 1, 2, None)
-    """The thirds of the game in which positions of single moves lie, in turn by task; None for any."""
+    """The thirds of the game from which tasks take their positions, in turn; None for any third."""
     screening_moves: ClassVar[int | None] = None
-    """The most playout moves for the estimate whether the moves of a position differ; None for the default."""
+    """The maximum number of playout moves to screen a position, see `positions.screening`; None for the default."""
     margin_unit: ClassVar[float | None] = None
     """The `margin` whose value is half of the maximum; None if the game has no margin."""
     result_share: ClassVar[float] = 0.8
@@ -69,11 +69,11 @@ class Game:
     """The return that has the value 3/4 in a game of stakes, and 1/2 in a game for one player, on the scale "auto";
     None for values proportional to the return."""
     loss_unit: ClassVar[float | None] = None
-    """The loss of estimated value, which lies in [0, 1], for which the reward "optimal" pays 1/2; None for pay that
-    falls by the loss itself. It needs one if the moves of most positions differ by little: an illegal reply would then
-    cost so much more than the worst move that a model learned to be legal and nothing else."""
+    """The loss of estimated value, in [0, 1], for which the reward "optimal" pays 1/2; None to pay 1 minus the loss. A
+    game needs this unit if the moves of most positions differ by little. Without it an illegal reply costs so much more
+    than the worst move that a model only learns to reply legally."""
     solver_nodes: ClassVar[int] = 8_000
-    """The most states that are visited to solve a late position; fewer for slow games, 0 for no search."""
+    """The maximum number of states visited to solve a late position; fewer for slow games, 0 for no search."""
     written: ClassVar[str] = ""
     """The notation of moves, for prompts without a list of moves, if the rules do not state it."""
     brief_shows_actions: ClassVar[bool] = False
@@ -97,7 +97,7 @@ class Game:
         return self.spiel.new_initial_state()
 
     def new_game(self) -> State:
-        """A state at the start of the game. It is a copy, which is 100 times as fast as a new state in gin rummy."""
+        """A copy of the initial state. In gin rummy a copy is 100 times as fast as a new state."""
         return self._root.clone()
 
     @property
@@ -125,8 +125,7 @@ class Game:
 
     @cached_property
     def solvable(self) -> bool:
-        """Whether minimax applies: two players in turn, zero-sum, perfect information, no chance, returns at the
-        end."""
+        """Whether minimax applies: two players in turn, zero-sum, perfect information, no chance, terminal returns."""
         return (
             self.players == 2
             and self.zero_sum
@@ -208,12 +207,14 @@ class Game:
     def graded(self, start: State, end: State, player: int, scale: str) -> float:
         """The value for a player of reaching one state from another, in [0, 1].
 
-        Where a game has a margin, a part of the value is what the margin gained on the way. Let g be `share` of that.
-        An unfinished game is worth 1/2 (1 + R g), with R = `result_share`, and a drawn one the same with no margin at
-        the end. A win is worth 1/2 (1 + R + (1 - R) g), where g counts as 0 if the margin shrank, and a loss as much
-        less than 1/2. So a win is worth more than a draw or an unfinished game, and these more than a loss. A game of
-        stakes that is over pays its outcome, and a game for one 1/2 (1 + g), where g is the share of the points gained.
-        Without a margin a game pays its outcome, or 0.5 if it is unfinished; a game for one what was gained.
+        If a game has a margin, the value depends on the growth of the margin from `start` to `end`. Let g be the
+        `share` of this growth, and R = `result_share`. An unfinished game is worth 1/2 (1 + R g), and a drawn game the
+        same with a final margin of 0. A win is worth 1/2 (1 + R + (1 - R) g), where g counts as 0 if the margin shrank.
+        A loss is worth 1/2 (1 - R + (1 - R) g), where g counts as 0 if the margin grew. So a win is worth more than a
+        draw or an unfinished game, and these are worth more than a loss. On the scale "utility", and on "auto" in a
+        game of stakes, a finished game pays its outcome. A game for one player pays 1/2 (1 + g), where g is the share
+        of the gained return. Without a margin a game pays its outcome, or 0.5 if it is unfinished, and a game for one
+        player pays the outcome of the gained return.
 
         Args:
             start: The state before the valued moves. It may be the original of a resampled state, with other hidden
@@ -294,7 +295,7 @@ class Game:
     def words(self) -> tuple[str, ...]:
         """The words of brief prompts and answers, in addition to single characters: action numbers and cells.
 
-        A fresh model has one token for each of them, so that it can copy a legal action into its answer.
+        A new small model has one token for each of these words, so that it can copy a legal action into its answer.
         """
         if self.brief_shows_actions:
             return ()
@@ -303,8 +304,7 @@ class Game:
         return (*[number for number in numbers if len(number) > 1], *[f" {number}" for number in numbers], *cells)
 
     def visible(self, state: State, player: int) -> str:
-        """OpenSpiel's text for one player; with hidden information the text with everything that this player has
-        seen."""
+        """OpenSpiel's text for one player; with hidden information, the text of everything that the player has seen."""
         sources = [
             (self.type.provides_observation_string, lambda: state.observation_string(player)),
             (self.type.provides_information_state_string, lambda: state.information_state_string(player)),
@@ -319,14 +319,14 @@ class Game:
         return " ".join(state.action_to_string(player, action).split())
 
     def cells(self, state: State, player: int, action: int, name: str) -> tuple[str, ...]:
-        """The cells of the board that select an action of this name: those in the name."""
+        """The cells of the board that select the action: those in its name."""
         return tuple(_CELL.findall(name))
 
     def action_names(self, state: State, player: int) -> dict[int, str]:
         """The name of each of a player's legal actions, by OpenSpiel's action number, in ascending order.
 
-        A name is unique, and never the number of another action. Names differ in more than case unless OpenSpiel's
-        names do not.
+        A name is unique, and never the number of another action. No two names differ only in case, unless OpenSpiel's
+        names do.
         """
         names = {action: self.action_name(state, player, action) for action in state.legal_actions(player)}
         distinct = set(names.values())
@@ -348,11 +348,11 @@ class Game:
         return action
 
     def action(self, number: int) -> int:
-        """The action of a number."""
+        """The action with a number in lists and answers."""
         return number
 
     def listed(self, names: Mapping[int, str]) -> Mapping[int, str]:
-        """The names of actions, given by action, by the number of each."""
+        """The name of each action by its number, from the names by action."""
         return names
 
     def notation(self, state: State, player: int) -> Notation:
@@ -399,7 +399,7 @@ class Game:
     def sensible_action(self, state: State, random: Random) -> int | None:
         """A sensible legal action, from the information of the player to move.
 
-        Some players of the walks to positions use it. None selects the general method.
+        The players of `positions.walks` use it for good moves. None selects their look-ahead.
         """
         return None
 

@@ -1,7 +1,7 @@
 """Battleship. Rules checked against OpenSpiel's `games/battleship/battleship.cc`.
 
-A cell may be shot at again, and the ships that are sunk decide the game when all shots are used up. OpenSpiel cannot
-resample it: this file draws fleets that fit the answers to the player's shots.
+A player may shoot at a cell again. When all shots are used up, the sunk ships decide the game. OpenSpiel cannot
+resample the game, so this file draws fleets that are consistent with the answers to the player's shots.
 """
 
 import re
@@ -17,7 +17,7 @@ from veritas_rl.envs.openspiel.games.base import Game, State, letters
 from veritas_rl.envs.openspiel.notation import Notation, Placed
 
 PARTICLES = 16
-"""The number of fleets drawn for each one that is used."""
+"""The number of drawn fleets of which one is used."""
 
 _ANSWERS = {"W": "water", "H": "hit", "S": "sunk"}
 _SHOT = re.compile(r"/shot_(\d+)_(\d+):([WHS])")
@@ -35,8 +35,8 @@ _NOTATION = Placed(
 
 
 class Battleship(Game):
-    """A shot is named by its cell, such as "c4"; a ship's place by its top or left cell and where the ship goes on from
-    there, such as "c4 right"."""
+    """A shot is named by its cell, such as "c4"; a ship's placement by its top or left cell and its direction, such as
+    "c4 right"."""
 
     default_cases: ClassVar = ("battleship",)
     screening_moves: ClassVar = 250
@@ -109,14 +109,14 @@ class Battleship(Game):
         return _NOTATION
 
     def margin(self, state: State, player: int) -> float:
-        """Cells hit of the other's ships, less those hit of the player's own."""
+        """The number of hit cells of the opponent's ships, minus that of the player's ships."""
         hit = {cell for cell, answer in self._answers(state, player) if answer != "W"}
         ships = zip(self._placed(state, player), self._lengths, strict=False)
         own = {cell for ship in ships for cell in self._cells(*ship)}
         return len(hit) - len(own.intersection(self._shots(state, player)))
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """Each of the two boards may be turned and mirrored by itself."""
+        """Each of the two boards may be rotated and mirrored independently."""
         ships = [self._cells(*ship) for ship in zip(self._placed(state, player), self._lengths, strict=False)]
         shots, answers = self._shots(state, player), self._answers(state, player)
         own, theirs = [], []
@@ -127,11 +127,11 @@ class Battleship(Game):
         return f"{player}|{min(own)}|{min(theirs)}"
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
-        """Resample the other's fleet among the fleets that match the answers to the player's shots.
+        """Resample the opponent's fleet among the fleets that are consistent with the answers to the player's shots.
 
-        `PARTICLES` fleets are drawn ship by ship, first what covers the hits, and one of them is taken with a chance
-        proportional to the inverse of the chance that it was drawn with (sampling-importance-resampling, Rubin 1987):
-        nearly uniform over the fleets that fit.
+        `PARTICLES` fleets are drawn ship by ship, first the ships that cover hits. One fleet is selected with a
+        probability proportional to the inverse of its probability of being drawn (sampling-importance-resampling, Rubin
+        1987). The result is nearly uniform over the consistent fleets.
         """
         placed = len(self._placed(state, 1 - player))
         fleets = _fleets(*self._shape, self._lengths[:placed], self._answers(state, player))
@@ -170,7 +170,7 @@ class Battleship(Game):
         return [step.action for step in first if step.player == player]
 
     def _shots(self, state: State, player: int) -> list[int]:
-        """The cells of a player's board at which the other has shot, in order."""
+        """The cells of a player's board at which the opponent has shot, in order."""
         later = state.full_history()[2 * len(self._lengths) :]
         return [step.action for step in later if step.player != player]
 
@@ -248,10 +248,10 @@ def _berths(width: int, height: int, lengths: tuple[int, ...]) -> tuple[tuple[_B
 
 
 class _Fleets:
-    """The fleets that give some answers.
+    """The fleets that are consistent with some answers.
 
     Args:
-        berths: For each ship that is placed, where it can lie.
+        berths: The possible placements of each ship that is already placed.
         answers: The answers.
     """
 
@@ -263,7 +263,7 @@ class _Fleets:
         self.touching = [berth for places in self.berths for berth in places if berth.cells & self.hits]
 
     def sample(self, uniform: Callable[[], float]) -> list[int]:
-        """The actions that place a fleet, as `Battleship.resample` says.
+        """The actions that place a sampled fleet, see `Battleship.resample`.
 
         Raises:
             pyspiel.SpielError: No fleet fits.
@@ -279,7 +279,7 @@ class _Fleets:
         return [berth.action for berth in sorted(fleet)]
 
     def _fits(self, cells: int) -> bool:
-        """Whether a ship there is sunk exactly by the shot at the last of its cells."""
+        """Whether the answers report a ship on these cells as sunk exactly when its last cell is hit."""
         shot = 0
         for bit, sunk in self.answers:
             if bit & cells:
@@ -290,7 +290,7 @@ class _Fleets:
 
     def _options(self, fleet: tuple[_Berth, ...]) -> list[_Berth]:
         """The placements that may extend a fleet: those that cover the hit with the fewest placements, or, if all hits
-        are covered, those of the first ship without one. So each fleet is reached in exactly one way."""
+        are covered, those of the first ship without a placement. So each fleet is reached in exactly one way."""
         taken, placed = 0, set()
         for berth in fleet:
             taken |= berth.cells

@@ -24,7 +24,7 @@ _NOTATION = Words(
 
 
 class Blackjack(Game):
-    """A player sees the own cards and the dealer's second card."""
+    """The player sees their own cards and the dealer's second card."""
 
     default_cases: ClassVar = ("blackjack",)
     deal_moves: ClassVar[int] = 5
@@ -48,7 +48,7 @@ class Blackjack(Game):
         return f"Your cards: {shown} (total {counted})\nDealer's cards: {_name(open_card)} and one face down"
 
     def brief(self, state: State, player: int) -> str:
-        """Own cards and the dealer's open card, by rank: suits count for nothing."""
+        """Own cards and the dealer's open card, by rank, because suits have no effect."""
         mine, open_card = self._cards(state)
         return "".join(_RANKS[card % 13] for card in mine) + f" {_RANKS[open_card % 13]}"
 

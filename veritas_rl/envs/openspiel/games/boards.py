@@ -1,4 +1,4 @@
-"""Shared by several board games: drawing a grid of cells, and its symmetries."""
+"""Helpers for board games: drawing a grid of cells, and its symmetries."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -8,7 +8,7 @@ from functools import cache
 def symmetries(rows: int, columns: int) -> tuple[tuple[int, ...], ...]:
     """The symmetries of a board of `rows * columns` cells, numbered row by row: 8 of a square, else 4.
 
-    Each is given as the cell that lands on every cell, so that `[cells[cell] for cell in symmetry]` is the image.
+    A symmetry lists the cell that moves onto each cell, so that `[cells[cell] for cell in symmetry]` is the image.
     """
     found: list[tuple[int, ...]] = []
     grid = [tuple(range(row * columns, (row + 1) * columns)) for row in range(rows)]
@@ -36,7 +36,8 @@ def least_image(cells: Sequence[str], rows: int, columns: int) -> str:
 
 
 def marks(rows: Sequence[str], mine: str) -> str:
-    """The occupied cells of a board as signs: "+12" for an own piece on cell 12, "-12" for another's, as in " +3 -12".
+    """The occupied cells of a board as signs: "+12" for an own piece on cell 12, "-12" for an opponent's,
+    as in " +3 -12".
 
     Cells are numbered row by row. A small model learns to read such signs long before it learns to read grids, because
     each sign contains piece and cell.
@@ -55,7 +56,7 @@ def drawn(rows: Sequence[str], columns: str, *, upwards: bool) -> str:
     Args:
         rows: From top to bottom.
         columns: The letter of each column, from left to right.
-        upwards: Whether the rows are counted from the bottom, and the letters stand there; else both are at the top.
+        upwards: Whether rows are counted from the bottom and the letters are at the bottom; otherwise from the top.
     """
     width = len(str(len(rows)))
     numbers = range(len(rows), 0, -1) if upwards else range(1, len(rows) + 1)

@@ -1,6 +1,6 @@
 """Contract bridge, one deal. Rules checked against OpenSpiel's `games/bridge/bridge.cc` and `bridge_scoring.cc`.
 
-By OpenSpiel's default there is no card play: the declarer's tricks are those under perfect play with all cards seen.
+By OpenSpiel's default there is no card play: the declarer gets the tricks of perfect play with all cards visible.
 Computing them takes a third of a second for each deal and each replayed state, so the default case has card play.
 """
 
@@ -48,7 +48,7 @@ class _Deal:
 
     @property
     def dummy(self) -> int | None:
-        """The declarer's partner, whose hand lies open after the opening lead; None before it."""
+        """The declarer's partner, whose hand is visible after the opening lead; None before it."""
         lead = self.tricks and self.tricks[0][1]
         return (self.contract[3] + 2) % 4 if self.contract and lead else None
 
@@ -149,7 +149,7 @@ class Bridge(Game):
         return "\n".join(lines)
 
     def brief(self, state: State, player: int) -> str:
-        """Seat; own hand; calls; in the play whose card it is, the dummy's hand, this trick and the tricks before."""
+        """Seat; own hand; calls; in the play also whose turn it is, the dummy's hand, this trick and earlier tricks."""
         seen = _read(tuple(state.history()), self.parameters.get("dealer", 0))
         parts = [
             _SEAT_NAMES[player][0],
@@ -201,8 +201,8 @@ class Bridge(Game):
         """The expected points of the contract, if nothing more is bid.
 
         The declarer's side is expected to take as many tricks as it has trumps ("law of total tricks", Vernes 1969; 6.5
-        without trumps), and one more for each 3 high-card points (A 4, K 3, Q 2, J 1) above half of them. While cards
-        are played that holds for the tricks that are left.
+        without trumps), and one more for each 3 high-card points (A 4, K 3, Q 2, J 1) above half of them. In the play,
+        this estimate covers the remaining tricks.
         """
         seen = _read(tuple(state.history()), self.parameters.get("dealer", 0))
         if not seen.contract:
@@ -223,7 +223,7 @@ class Bridge(Game):
         return points if (declarer - player) % 2 == 0 else -points
 
     def gained(self, start: State, end: State, player: int) -> float:
-        """The whole margin at the end, because the margin at the start depends on hidden cards."""
+        """The margin at the end alone, because the margin at the start depends on hidden cards."""
         return self.margin(end, player)
 
     def information_key(self, state: State, player: int) -> str:

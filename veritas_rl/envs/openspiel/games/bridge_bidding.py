@@ -1,7 +1,7 @@
 """The calls of a sensible bridge player: a few rules of natural bidding, no conventions.
 
 High-card points count 4, 3, 2, 1 for ace to jack. The partner's points are estimated from the partner's first call. A
-pair bids no higher than its points together allow, so most contracts can be made.
+pair bids no higher than its total points allow, so most contracts can be made.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ MAJORS = (2, 3)
 LEVELS = ((37, 7), (33, 6), (29, 5), (25, 4), (23, 3), (20, 2))
 """The points that a pair needs for each level, highest first; with fewer points it may bid level 1."""
 OPENING, OVERCALL, STRONG = 12, 9, 15
-"""The points that a first bid needs, a bid over the other side's, and a bid without a long suit or a partner."""
+"""The points required for an opening bid, for an overcall, and for a bid without a long suit or a bidding partner."""
 UNKNOWN = 8
-"""The estimated points of a partner who has not called, and of one who has passed after the other side's bid."""
+"""The estimated points of a partner who has not called."""
 
 
 def sensible_call(hand: Sequence[int], calls: Sequence[tuple[int, int]], seat: int, random: Random) -> int:
@@ -24,7 +24,7 @@ def sensible_call(hand: Sequence[int], calls: Sequence[tuple[int, int]], seat: i
     Args:
         hand: The seat's 13 cards, by action.
         calls: The seat and the action of each call so far.
-        seat: Who calls.
+        seat: The seat that calls.
         random: Changes the points by up to one, because players judge hands differently.
     """
     points = sum(max(0, card // 4 - 8) for card in hand) + random.choice((-1, 0, 0, 1))
@@ -76,7 +76,7 @@ def _shown(bids: Sequence[int], calls: Sequence[int], all_bids: Sequence[tuple[i
         return 5 if calls and calls[0] == PASS and not all_bids else 6 if calls else UNKNOWN
     level, denomination = divmod(bids[0] - FIRST_BID, 5)
     if all_bids[0][1] != bids[0]:
-        return 8 + 2 * level  # an answer, or over the other side's bid
+        return 8 + 2 * level  # a response or an overcall
     if denomination == NO_TRUMP:
         return (STRONG, 20)[min(level, 1)]
     return 13 if level == 0 else 7

@@ -1,4 +1,4 @@
-"""Shared by card games: names of cards, renaming of suits, and resampling of unseen cards."""
+"""Helpers for card games: names of cards, renaming of suits, and resampling of unseen cards."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache

@@ -1,8 +1,8 @@
 """Checkers. Rules checked against OpenSpiel's `games/checkers/checkers.cc`: each jump is a separate move.
 
 Oddities of OpenSpiel: 40 moves without a capture are a draw, even if the last one leaves the opponent without a move.
-A second jump is looked up wrongly on a board with more columns than rows, which ends the game with an error;
-such boards are refused here.
+On a board with more columns than rows OpenSpiel looks up a second jump wrongly, which ends the game with an error, so
+such boards are refused.
 """
 
 import re

@@ -63,7 +63,7 @@ class ConnectFour(Game):
 
     @cached_property
     def _grid(self) -> tuple[str, str]:
-        """What stands between two cells, and the columns' numbers below the board."""
+        """The separator between two cells, and the column numbers below the board."""
         numbers = [str(column) for column in range(self.parameters["columns"])]
         width = len(numbers[-1])
         return " " * width, " ".join(number.rjust(width) for number in numbers)

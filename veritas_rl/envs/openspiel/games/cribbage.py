@@ -2,8 +2,8 @@
 
 Two things differ from the usual rules. All points at the end of a deal are counted before a player can win, and if both
 players then have 121 points, player 0 wins. A flush of four cards counts in the crib as it does in a hand. OpenSpiel
-cannot resample a state; this file does it from the history: 12 cards dealt, two put into the crib by each player, the
-starter, and the play. Earlier deals stay unchanged, because only their scores still matter.
+cannot resample a state, so this file resamples from the history: 12 cards dealt, two put into the crib by each player,
+the starter, and the play. Earlier deals stay unchanged, because only their scores still matter.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _SUITS = "cdhs"
 _PAIRS, _PASS = 52, 2756
 """The first action that puts two cards into the crib, 52 + 52 * card + card; and the action to pass."""
 _DEAL_MOVES = 12
-"""The number of moves, from the choice for the crib on, in which a deal nearly always ends."""
+"""The number of moves after which a deal is nearly always over, counted from the choice for the crib."""
 _RENAMINGS = suit_renamings()
 _NOTATION = Cards({"play": "", "crib": "", "discard": "", "to the crib": ""}, {"go": "pass"})
 
@@ -31,7 +31,7 @@ class _Deal:
 
     Attributes:
         number: The number of the deal, from 1.
-        start: The index in the history at which it begins.
+        start: The index in the history at which the deal begins.
         dealer: The dealer's seat.
         dealt: The six cards of each seat.
         crib: The two cards that each seat has put into the crib; () before.
@@ -125,8 +125,8 @@ class Cribbage(Game):
         )
 
     def brief(self, state: State, player: int) -> str:
-        """Own points, the other's points, d for the dealer or n; hand; own crib cards and starter; this count; the
-        counts before. What the other played has a dash in front."""
+        """Own points, the opponent's points, d for the dealer or n; hand; own crib cards and starter; this count;
+        earlier counts. The opponent's plays begin with a dash."""
         seen, scores = _read(tuple(state.history())), self._scores(state)
         lines = [
             f"{scores[player]} {scores[1 - player]} {'nd'[seen.dealer == player]}",
@@ -150,11 +150,11 @@ class Cribbage(Game):
         return _NOTATION
 
     def playout_limit(self, state: State) -> int | None:
-        """Cards put into the crib are valued when the hands have been counted, after the 8 cards and some passes."""
+        """A choice for the crib is valued after the hands are counted, that is, after 8 cards and some passes."""
         return self.playout_moves if _read(tuple(state.history())).starter is not None else _DEAL_MOVES
 
     def margin(self, state: State, player: int) -> float:
-        """Points."""
+        """The lead in points."""
         scores = self._scores(state)
         return scores[player] - scores[1 - player]
 
@@ -163,8 +163,8 @@ class Cribbage(Game):
         return f"{_read(tuple(state.history())).number}/{hand}/{rest}"
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """Suits may be renamed. The seats are not alike, because player 0 wins where both have 121 points. The number
-        of the deal is left out: hardly any game comes near to 100 deals."""
+        """Suits may be renamed. The seats are not equivalent, because player 0 wins if both have 121 points. The number
+        of the deal is left out, because hardly any game approaches 100 deals."""
         hand, rest = self._key(state, player)
         renamed = []
         for table in _RENAMINGS:
@@ -173,8 +173,8 @@ class Cribbage(Game):
         return min(renamed)
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
-        """The other's hand and crib cards, resampled uniformly over what fits: a card that could have been played when
-        the other player passed is not in that hand."""
+        """Resample the opponent's hand and crib cards uniformly over the consistent deals, in which the opponent's hand
+        contains no card that could have been played instead of a pass."""
         seen, other = _read(tuple(state.history())), 1 - player
         played = seen.played(other)
         known = {*seen.dealt[player], *played, *([] if seen.starter is None else [seen.starter])}

@@ -58,7 +58,7 @@ class DotsAndBoxes(Game):
         return "\n".join([*lines, f"Boxes: A {counts[0]}, B {counts[1]}"])
 
     def brief(self, state: State, player: int) -> str:
-        """Who moves, the own boxes and the other's, then the lines that are drawn."""
+        """The mover, the mover's boxes, the opponent's boxes, then the drawn lines."""
         own, other = self._boxes(state, player)
         drawn = [f" +{action}" for action, line in enumerate(state.dbn_string()) if line == "1"]
         return f"{'AB'[player]}{own}:{other}{''.join(drawn)}"
@@ -70,7 +70,7 @@ class DotsAndBoxes(Game):
         return _NOTATION
 
     def margin(self, state: State, player: int) -> float:
-        """Boxes."""
+        """The lead in boxes."""
         own, other = self._boxes(state, player)
         return own - other
 
@@ -121,7 +121,7 @@ class DotsAndBoxes(Game):
         return horizontal, [drawn[start : start + columns + 1] for start in range(down, len(drawn), columns + 1)]
 
     def _boxes(self, state: State, player: int) -> tuple[int, int]:
-        """The boxes of a player and of the other. In OpenSpiel's text each is its owner's number, 1 or 2, and there are
-        no other digits."""
+        """The number of a player's and of the opponent's boxes. In OpenSpiel's text a box is its owner's number, 1 or
+        2, and there are no other digits."""
         shown = state.observation_string(0)
         return shown.count("12"[player]), shown.count("21"[player])

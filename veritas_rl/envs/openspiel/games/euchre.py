@@ -168,7 +168,7 @@ class Euchre(Game):
         return "\n".join(lines)
 
     def brief(self, state: State, player: int) -> str:
-        """Seat, dealer, upcard; hand; trump, bids and who plays alone; this trick; the tricks before."""
+        """Seat, dealer, upcard; hand; trump, bids and who plays alone; this trick; earlier tricks."""
         seen = _read(tuple(state.history()))
         trump = "-" if seen.trump is None else _SUITS[seen.trump]
         asked_alone = _ALONE in state.legal_actions()
@@ -243,8 +243,8 @@ class Euchre(Game):
         return f"{player} {self._key(state, player)}"
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """All seats have the same problem: the dealer is named by the distance from the player. Suits may be renamed
-        if each colour's two suits stay together."""
+        """All seats are equivalent, so the dealer is named by the distance from the player. Suits may be renamed if
+        each colour's two suits stay together."""
         key = self._key(state, player)
         hand, rest = key.split("|")
         renamed = ((hand.translate(table).split(), rest.translate(table)) for table in _RENAMINGS)
@@ -370,7 +370,7 @@ def _strength(card: int, trump: int | None, led: int | None) -> tuple[bool, bool
 
 
 def _missing(seen: _Deal, seat: int) -> set[int]:
-    """The suits of which a seat has shown to have no card."""
+    """The suits of which a seat has no card, as its plays show."""
     found = set()
     for trick in seen.tricks:
         for who, card in trick[1:]:

@@ -1,8 +1,8 @@
 """Gin rummy. Rules checked against OpenSpiel's `games/gin_rummy/gin_rummy.cc` and `gin_rummy_utils.cc`.
 
 The game is one hand. J, Q and K count 10. Knocking, laying down melds and laying off are consecutive single actions.
-Melds have at most five cards, so a longer run is laid down as two. OpenSpiel's own resampling depends on the true hand
-and leaves it in the history, so neither it nor the search that uses it is used here.
+Melds have at most five cards, so a longer run is laid down as two melds. OpenSpiel's own resampling depends on the true
+hand and leaves it in the history, so neither this resampling nor the search that uses it is used.
 """
 
 from collections.abc import Callable, Sequence
@@ -163,7 +163,7 @@ class GinRummy(Game):
         return True
 
     def margin(self, state: State, player: int) -> float:
-        """Minus the player's own deadwood, because the other's is hidden."""
+        """Minus the player's own deadwood, because the opponent's deadwood is hidden."""
         return -state.deadwood()[player]
 
     def information_key(self, state: State, player: int) -> str:
@@ -206,7 +206,7 @@ class GinRummy(Game):
         """The opponent's cards that the player has never seen, resampled uniformly from all such cards."""
         size, steps = self.parameters["hand_size"], state.full_history()
         if state.current_phase().name == "LAYOFF":
-            return state.clone()  # both hands lie open
+            return state.clone()  # both hands are visible
         seen: set[int] = set()
         hidden: list[int] = []
         for place, step in enumerate(steps):
@@ -219,7 +219,7 @@ class GinRummy(Game):
             elif not mine:
                 hidden.append(place)
         history = [step.action for step in steps]
-        hidden = [place for place in hidden if history[place] not in seen]  # the others were discarded since
+        hidden = [place for place in hidden if history[place] not in seen]  # other hidden cards were discarded later
         dealt = shuffle([card for card in range(_UPCARD) if card not in seen], uniform)
         for place in hidden:
             history[place] = dealt.pop()
@@ -256,7 +256,7 @@ class GinRummy(Game):
         return self._cards([_card(card) for card in state.known_cards()[player]])
 
     def _discarded(self, state: State, player: int, pile: Sequence[str]) -> str:
-        """The cards of the discard pile with who discarded each one last; nobody discarded the first upcard."""
+        """The discard pile, each card with the player who discarded it last; nobody discarded the first upcard."""
         last = {_card(step.action): step.player for step in state.full_history() if 0 <= step.action < _UPCARD}
         names = {player: "you", 1 - player: "your opponent"}
         return ", ".join(f"{card} ({names.get(last[card], 'first upcard')})" for card in pile)

@@ -90,7 +90,7 @@ class Go(Game):
                 continue
             region, borders = [point], set()
             seen[point] = True
-            for empty in region:  # grows while it is read
+            for empty in region:  # the list grows during the loop
                 for other in around[empty]:
                     if cells[other] != ".":
                         borders.add(cells[other])

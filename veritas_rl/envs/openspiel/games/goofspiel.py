@@ -82,9 +82,9 @@ class Goofspiel(Game):
         return "\n".join(lines)
 
     def brief(self, state: State, player: int) -> str:
-        """Own points, the other's points, "=" before the prize and "+" before the prizes to come; with hidden bids the
-        own bid and the result of every round, else "-" before the other's cards. The own cards are the legal
-        actions."""
+        """Own points, the opponent's points, "=" before the prize and "+" before later prizes; with hidden bids the
+        own bid and the result of every round, otherwise "-" before the opponent's cards. The own cards are the
+        legal actions."""
         prizes, bids = self._rounds(state)
         points, other = self._points(prizes, bids), 1 - player
         lines = [f"{points[player]}:{points[other]} ={prizes[-1]}"]
@@ -124,7 +124,7 @@ class Goofspiel(Game):
         """The lead in points of the prizes won, divided by the number of cards."""
         prizes, (mine, theirs), cards = *self._actions(state, player), self.parameters["num_cards"]
         lead = sum([((a > b) - (a < b)) * (prize + 1) for prize, a, b in zip(prizes, mine, theirs, strict=False)])
-        if state.is_terminal() and len(mine) == cards - 1:  # the last round is in no history: what is left is played
+        if state.is_terminal() and len(mine) == cards - 1:  # the history lacks the last round: the remaining cards
             prize, a, b = [sum(range(cards)) - sum(gone[: cards - 1]) for gone in (prizes, mine, theirs)]
             lead += ((a > b) - (a < b)) * (prize + 1)
         return lead / cards
@@ -133,9 +133,9 @@ class Goofspiel(Game):
         return f"{player}|{self.symmetry_key(state, player)}"
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """Both seats have the same problem."""
+        """The seats are equivalent."""
         if self.parameters["imp_info"]:
-            return self.brief(state, player)  # its rounds show the own cards
+            return self.brief(state, player)  # the rounds in it determine the own cards
         mine = self._left([bid[player] for bid in self._rounds(state)[1]])
         return f"{self._list(mine)}\n{self.brief(state, player)}"
 
@@ -146,7 +146,7 @@ class Goofspiel(Game):
         """Resample the other player's bids uniformly among those that win, lose and tie the same rounds.
 
         Raises:
-            pyspiel.SpielError: No bids fit, which the rules exclude.
+            pyspiel.SpielError: No bids are consistent, which cannot happen by the rules.
         """
         if not self.parameters["imp_info"]:
             return state.clone()
@@ -179,7 +179,7 @@ class Goofspiel(Game):
         return turned, [(a + 1, b + 1) for a, b in zip(*bids, strict=True)]
 
     def _actions(self, state: State, player: int) -> tuple[Sequence[int], tuple[Sequence[int], Sequence[int]]]:
-        """The prizes and the bids of a player and of the other one, counted from 0. Prizes are those turned up so far,
+        """The prizes and the bids of a player and of the opponent, counted from 0. Prizes are those turned up so far,
         or all if their order is fixed."""
         history, order = state.history(), self.parameters["points_order"]
         if order == "random":
@@ -205,18 +205,18 @@ class Goofspiel(Game):
 
 
 Results = tuple[tuple[int, int], ...]
-"""For each round the own bid, and 1 if the other's was higher, 0 if it was equal, -1 if it was lower."""
+"""For each round the own bid, and 1 if the opponent's bid was higher, 0 if it was equal, -1 if it was lower."""
 
 
 def _draw_bids(cards: int, results: Results, uniform: Callable[[], float]) -> list[int]:
-    """The other's bid of each round, uniformly among all consistent bids.
+    """Draw the opponent's bid of each round, uniformly among all consistent bids.
 
     Cards are assigned in ascending order from 1. `pool` holds the cards without a round, and `above` counts the rounds
     that need a card higher than the own bid. A round that needs a lower card takes it from the pool when the value of
     the own bid is reached. Each choice is weighted by the number of completions that remain.
 
     Raises:
-        pyspiel.SpielError: Nothing fits.
+        pyspiel.SpielError: No bids are consistent.
     """
     rounds = {bid: (index, result) for index, (bid, result) in enumerate(results)}
     signs = tuple(rounds[card][1] if card in rounds else None for card in range(1, cards + 1))

@@ -1,9 +1,9 @@
 """Hearts. Rules checked against OpenSpiel's `games/hearts/hearts.cc`.
 
 The game is one deal. With `pass_cards=False` OpenSpiel still draws one of all four directions, and cards are passed,
-because its chance outcomes ignore that parameter. Its observation struct shows a player the incoming cards before the
-player has passed, and its own resampling ignores which suits players lack. So this file does both from the history:
-pass direction, 52 cards dealt in turn, three cards passed by each player, and the play.
+because its chance outcomes ignore that parameter. OpenSpiel's observation struct shows a player the received cards
+before the player has passed, and its resampling ignores which suits players lack. So this file computes both from the
+history: pass direction, 52 cards dealt in turn, three cards passed by each player, and the play.
 """
 
 from collections.abc import Callable
@@ -145,7 +145,7 @@ class Hearts(Game):
         return "\n".join(lines)
 
     def brief(self, state: State, player: int) -> str:
-        """Seat and pass; hand; this trick; the tricks before with their leaders; what was passed and received."""
+        """Seat and pass; hand; this trick; earlier tricks with their leaders; passed and received cards."""
         seen = _read(tuple(state.history()))
         *before, last = [f"{leader} {_names(cards)}".rstrip() for leader, cards in seen.tricks] or [""]
         parts = [
@@ -193,7 +193,7 @@ class Hearts(Game):
         return f"{player} {self.symmetry_key(state, player)}"
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """All seats have the same problem, so players are named by their distance to the left."""
+        """All seats are equivalent, so players are named by their distance to the left."""
         seen = _read(tuple(state.history()))
         first = (seen.tricks[0][0] - player) % 4 if seen.tricks else "-"
         parts = [
@@ -207,7 +207,7 @@ class Hearts(Game):
 
     def resample(self, state: State, player: int, uniform: Callable[[], float]) -> State:
         """Resample the hidden cards: uniformly over the hands that are consistent with the play, and over the cards
-        that others passed.
+        that the other players passed.
 
         A hand is consistent if each of its plays was legal: it has no card of a suit that was not followed, and no card
         that would have forbidden leading a heart early or playing points in the first trick.
@@ -263,7 +263,7 @@ class Hearts(Game):
         return dealt, passed
 
     def _barred(self, seen: _Deal) -> list[set[int]]:
-        """The cards that each seat cannot hold, because one of its plays would have been illegal."""
+        """The cards that each seat cannot have, because one of its plays would have been illegal."""
         barred: list[set[int]] = [set() for _ in _SEATS]
         on = self.parameters
         points = {card for card in range(52) if card % 4 == _HEARTS} | {_QUEEN_OF_SPADES}
@@ -317,7 +317,7 @@ def _winner(leader: int, cards: tuple[int, ...]) -> int:
 
 
 def _danger(card: int) -> tuple[int, int]:
-    """How much a player wants to get rid of a card."""
+    """How dangerous a card is to keep, as a sort key."""
     if card == _QUEEN_OF_SPADES:
         return 3, 0
     return (2 if card % 4 == _SPADES and card > _QUEEN_OF_SPADES else 1 if card % 4 == _HEARTS else 0), card // 4

@@ -60,7 +60,7 @@ class Hex(Game):
 
     def symmetry_key(self, state: State, player: int) -> str:
         board = self.information_key(state, player)
-        return min(board, board[::-1])  # half a turn
+        return min(board, board[::-1])  # a rotation by 180 degrees
 
     @property
     def brief_cells(self) -> int:

@@ -15,7 +15,7 @@ _CALLED = Words(
 
 
 class KuhnPoker(Game):
-    """A player sees the own card and the betting so far."""
+    """A player sees their own card and the betting so far."""
 
     default_cases: ClassVar = ("kuhn_poker",)
     unit: ClassVar = "chips"

@@ -17,12 +17,12 @@ _TO_MATCH = Words({"reraise": "raise", "re raise": "raise"})
 
 
 class LeducPoker(Game):
-    """A player sees the own card, the public card once it is dealt, the betting and everybody's chips."""
+    """A player sees their own card, the public card once it is dealt, the betting and all players' chips."""
 
     default_cases: ClassVar = ("leduc_poker",)
     budget: ClassVar = (3000, 200)
     unit: ClassVar = "chips"
-    # One chip: returns range over 26 chips, and half of the decisions are about less than three.
+    # One chip: returns range over 26 chips, but in half of the decisions moves differ by less than three chips.
     loss_unit: ClassVar = 1 / 26
     limits: ClassVar = {"players": (2, 10)}
 

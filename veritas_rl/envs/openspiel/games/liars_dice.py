@@ -14,7 +14,7 @@ _NOTATION = DiceBids()
 
 
 class LiarsDice(Game):
-    """A player sees the own dice and all bids. A bid is named by quantity and face: "3x5" is three fives."""
+    """A player sees their own dice and all bids. A bid is named by quantity and face: "3x5" is three fives."""
 
     default_cases: ClassVar = ("liars_dice", "liars_dice(numdice=5)")
     limits: ClassVar = {"numdice": (1, 20), "dice_sides": (2, 20), "bidding_rule": ("reset-face", "reset-quantity")}
@@ -48,7 +48,7 @@ class LiarsDice(Game):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The bids, in addition."""
+        """The words of all games, and the bids."""
         bids = range(self.spiel.num_distinct_actions())
         return (*super().words, *[f" {self._name(action)}" for action in bids])
 

@@ -63,7 +63,7 @@ class Othello(Game):
         return "\n".join(["xo"[player], *self._rows(state)])
 
     def state_key(self, state: State) -> str:
-        return state.observation_string(0)  # whose turn it is stands there too
+        return state.observation_string(0)  # the text also shows whose turn it is
 
     def symmetry_key(self, state: State, player: int) -> str:
         return "xo"[player] + least_image("".join(self._rows(state)), _SIZE, _SIZE)

@@ -115,7 +115,7 @@ class Oware(Game):
         ]
 
     def _sown(self, seeds: list[int], player: int, action: int) -> str:
-        """The seeds of all houses after a move that captures nothing, as OpenSpiel writes them; "" after another."""
+        """The seeds of all houses after a move that captures nothing, as OpenSpiel writes them; "" if it captures."""
         house, board = player * self._houses + action, list(seeds)
         hand, board[house], place = board[house], 0, house
         while hand:

@@ -1,8 +1,8 @@
 """Phantom tic-tac-toe. Rules checked against OpenSpiel's `games/phantom_ttt/phantom_ttt.cc`.
 
-A player sees only those marks of the opponent that an own try has met. OpenSpiel cannot resample it, so this file
-enumerates the opponent's lines of play that are consistent with a player's information, and draws one by its
-probability under random play.
+A player sees a mark of the opponent only after trying its cell. OpenSpiel cannot resample it, so this file enumerates
+the opponent's lines of play that are consistent with a player's information, and draws one by its probability under
+random play.
 """
 
 from bisect import bisect_right
@@ -23,13 +23,13 @@ _LINES = (0o7, 0o70, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124)
 _FULL = 0o777
 
 Known = tuple[tuple[int, bool] | None, ...]
-"""A player's own tries, as the cell and whether the mark was put there; None for a try of the opponent's."""
+"""A player's information: for each own try the cell and whether the mark was placed; None for a try of the opponent."""
 _NOTATION = Cells()
 
 
 class PhantomTicTacToe(Game):
-    """Cells are named as in tic-tac-toe. A player knows the own tries with their results, in order; with the
-    observation type "reveal-numturns" also how often the opponent tried between them."""
+    """Cells are named as in tic-tac-toe. A player knows their own tries with the results, in order. With the
+    observation type "reveal-numturns" a player also knows how often the opponent tried in between."""
 
     default_cases: ClassVar = ("phantom_ttt", "phantom_ttt(obstype=reveal-numturns)")
     deal_moves: ClassVar[int] = 150
@@ -135,7 +135,7 @@ class _Lines:
 
     Args:
         known: The player's information.
-        counted: Whether `known` holds the opponent's tries.
+        counted: Whether `known` contains the opponent's tries.
         again: Whether a player who met a mark tries again.
         player: The player.
     """

@@ -68,7 +68,7 @@ class Pig(Game):
         return f"{player} {self._moves(state)} {self.brief(state, player)}"
 
     def symmetry_key(self, state: State, player: int) -> str:
-        """All seats have the same problem. The number of moves is left out, because few games reach the horizon."""
+        """All seats are equivalent. The number of moves is left out, because few games reach the horizon."""
         return self.brief(state, player)
 
     def state_key(self, state: State) -> str:

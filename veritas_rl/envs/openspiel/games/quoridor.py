@@ -39,7 +39,7 @@ class _Board:
 class Quoridor(Game):
     """A pawn's move is named by the cell it goes to, a wall by the cell at its top left and its kind, h or v. Actions
     number the places of a grid of `2 * board_size - 1` columns, cells and the gaps between them, row by row; a pawn's
-    move is its direction, added to the third cell of that grid in both ways."""
+    move is the place that it reaches from column 2, row 2 of that grid, counted from 0."""
 
     default_cases: ClassVar = ("quoridor(board_size=7,wall_count=8)", "quoridor(board_size=9)")
     screening_moves: ClassVar = 400
@@ -107,7 +107,7 @@ class Quoridor(Game):
         return _NOTATION
 
     def margin(self, state: State, player: int) -> float:
-        """The lead in moves on the shortest way to the goal, without pawns as obstacles."""
+        """The lead in moves on the shortest path to the goal, without pawns as obstacles."""
         board, size = self._board(state), self._size
         blocked = set()
         for column, row, kind in board.walls:
@@ -118,7 +118,7 @@ class Quoridor(Game):
         distances = []
         for (column, row), goal in zip(board.pawns, (0, size - 1), strict=True):
             far = {row * size + column: 0}
-            for cell in (line := list(far)):  # grows while it is read
+            for cell in (line := list(far)):  # the list grows during the loop
                 if cell // size == goal:
                     distances.append(far[cell])
                     break
@@ -129,7 +129,7 @@ class Quoridor(Game):
         return distances[1 - player] - distances[player]
 
     def sensible_action(self, state: State, random: Random) -> int:
-        """Usually the pawn move that shortens the own way most, else the best of a few walls."""
+        """Usually the pawn move that shortens the player's path most, otherwise the best of a few walls."""
         actions, player = state.legal_actions(), state.current_player()
         pawn = [action for action in actions if not self._is_wall(action)]
         walls = [action for action in actions if self._is_wall(action)]
@@ -178,7 +178,7 @@ class Quoridor(Game):
         hand, walls = [self.parameters["wall_count"]] * 2, []
         for number, action in enumerate(state.history()):
             row, column = divmod(action, 2 * self._size - 1)
-            if self._is_wall(action):  # else a pawn's move: its direction alone names it
+            if self._is_wall(action):  # a pawn's move states only its direction
                 walls.append((column // 2, row // 2, "h" if row % 2 else "v"))
                 hand[number % 2] -= 1
         # OpenSpiel prints two signs for the row's number, then three for each cell and one for each gap.

@@ -1,6 +1,6 @@
 """Klondike solitaire, for one player. Rules checked against OpenSpiel's `games/solitaire/solitaire.cc`.
 
-The waste lies open, and every third card of it can be played. OpenSpiel's state does not contain the face-down cards:
+The waste is visible, and every third card of it can be played. OpenSpiel's state does not contain the face-down cards:
 chance chooses a card when it is turned up. So nothing in the state is hidden from the player. OpenSpiel intends to
 forbid moves back to an earlier position, but 2.0.2 never does.
 """

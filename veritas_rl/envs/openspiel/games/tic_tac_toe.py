@@ -8,7 +8,7 @@ from veritas_rl.envs.openspiel.notation import Cells, Notation
 
 
 def draw(cells: str) -> str:
-    """The board with its coordinates, from its three rows of cells, one a line."""
+    """The board with its coordinates, from its three rows of cells, one per line."""
     rows = cells.split("\n")
     return "\n".join(["  a b c", *[f"{number} {' '.join(row)}" for number, row in enumerate(rows, 1)]])
 
@@ -45,8 +45,8 @@ class TicTacToe(Game):
         return draw(self._cells(state))
 
     def brief(self, state: State, player: int) -> str:
-        """The board with a different sign in each cell: a to i for the player's marks, A to I for the other's, and the
-        action's number in empty cells. A small model learns to read signs long before it learns to read grids."""
+        """The board with a different sign in each cell: a to i for the player's marks, A to I for the opponent's, and
+        the action's number in empty cells. A small model learns to read signs long before it learns to read grids."""
         cells = enumerate(self._cells(state).replace("\n", ""))
         mine = self.role(player)
         signs = [str(i) if cell == "." else "abcdefghi"[i] if cell == mine else "ABCDEFGHI"[i] for i, cell in cells]

@@ -20,7 +20,7 @@ def choose_card(
         cards: The legal cards.
         strength: The rank of a card in the trick; the highest takes it.
         best: The winning card so far; None for the lead.
-        partner_wins: Whether the partner played it.
+        partner_wins: Whether the partner played `best`.
         last: Whether this player plays last in the trick.
         random: Chooses among nearly equal cards.
     """
