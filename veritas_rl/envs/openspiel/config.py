@@ -17,46 +17,47 @@ from veritas_rl.errors import UserError, unknown
 
 @dataclass(frozen=True)
 class OpenSpielConfig:
-    """What OpenSpiel tasks are made from. Sequences and mappings of any kind, and strings with commas, become tuples.
+    """The settings that define OpenSpiel tasks. Sequences, mappings and comma-separated strings become tuples.
 
     Attributes:
-        cases: Cases such as "hex(board_size=5)"; with those of `game_list`, what is played. Afterwards: the canonical
-            cases that are played.
+        cases: Cases such as "hex(board_size=5)", played together with those of `game_list`. After validation: the
+            canonical spelling of all played cases.
         game_list: Games by short name.
-        game_configs: For games of `game_list` the parameters of each case: {"hex": [{"board_size": 5}]}, or a list
-            parallel to `game_list`. A game without any gives its plain case.
+        game_configs: The parameters of each case of the games in `game_list`: {"hex": [{"board_size": 5}]}, or a list
+            parallel to `game_list`. A game without parameters gives its plain case.
         game_types: Short names and cases that select among the cases, or from OpenSpiel's games; "" selects all.
         allowed_game_indices: Instead of cases: games by their index in the numbering of task ids. Task number k of a
             game is its variant k.
-        task_ids: Instead of cases: task ids of 12 digits, each one task of the split "train", in validation too.
-        only_small: Whether of all these only the small cases are played, as far as there are any.
-        fallback_cases: What is played where nothing above says so. Default: every described game.
+        task_ids: Instead of cases: task ids of 12 digits, each one task of the split "train", also in validation.
+        only_small: Whether only the small cases among these are played, if there are any.
+        fallback_cases: The cases that are played if none of the above selects any. Default: every described game.
         num_tasks_per_case: Tasks of each case.
-        depth: The most random moves before a single move's position; None or -1 for positions of every stage of the
-            game. People know it as `max_random_steps`.
-        reward: "legal", "outcome" or "optimal", see `OpenSpielSession`. People know it as `reward_mode`.
+        depth: The maximum number of random moves before a single move's position; None or -1 for positions from every
+            stage of the game. Users set it as `max_random_steps`.
+        reward: "legal", "outcome" or "optimal", see `OpenSpielSession`. Users set it as `reward_mode`.
         seed: The seed of the set of tasks.
         mode: "move" or "episode".
-        opponent: The player of the other seats of a whole game; "none" leaves them to the player of the session, "self"
-            to the model that is trained, which then meets "random" in validation.
+        opponent: The player of the other seats of a whole game. "none": the session's player also plays these seats.
+            "self": the trained model plays them in training, and "random" in validation.
         past_opponent_share: With opponent=self, the share of games against an earlier checkpoint of the same run.
         prompt: "full", "unlisted" (without the list of legal actions) or "brief".
         scale: What a finished game pays: "result" for winning, "utility" in proportion to the return, "auto" for
-            winning but in games of stakes, such as poker, for the return. See `Game.outcome`.
-        playouts: Random playouts for the value of a single move, where nothing better values it; 0 for the number that
-            suits the case. More take longer and err less.
-        engine: Engines that value single moves of the games that they play: one or several with commas, such as
-            "uci:stockfish,gtp:gnugo:level=5", see docs/engines.md; "" for none.
+            winning, except in games of stakes, such as poker, for the return. See `Game.outcome`.
+        playouts: Random playouts that value a single move if there is no better source; 0 for the default of the case.
+            More playouts are slower and more accurate.
+        engine: Engines that value single moves of the games that they play: one or several, separated by commas, such
+            as "uci:stockfish,gtp:gnugo:level=5", see docs/engines.md; "" for none.
         context: "turn" or "conversation", in whole games.
-        retries: How often a seat may answer again after a mistake in a whole game. People know it as `illegal`:
-            "forfeit" is none, "retry:N" are N.
-        max_moves: The most moves of a whole game, all seats together; None or 0 for the game's own limit, within which
-            99% of random games end by the rules. A longer game is paid for how it stands.
+        retries: How often a seat may answer again after a mistake in a whole game. Users set it as `illegal`: "forfeit"
+            means 0, "retry:N" means N.
+        max_moves: The maximum number of moves of a whole game, over all seats; None or 0 for the game's own
+            limit, within which 99% of random games end by the rules. A longer game is stopped and pays the value
+            of its position.
         gamma: The discount of the reward for each later move of the same seat.
-        legal_share: The share of the reward that is paid for a legal answer as such.
+        legal_share: The share of the reward that is paid for any legal answer.
 
     Raises:
-        UserError: A value cannot work; the message says which, and what would.
+        UserError: A value is invalid; the message names it and a valid one.
     """
 
     cases: Any = ()
@@ -121,8 +122,8 @@ class OpenSpielConfig:
         )
         for engine in engines:
             check_installed(engine)
-            # A warning and no error, because a stage of a curriculum may lack the games of an engine that other stages
-            # use.
+            # A warning instead of an error, because a stage of a curriculum may lack the games of an engine that other
+            # stages use.
             if not any(plays(engine, case_names.load(case)) for case in self.cases):
                 warnings.warn(
                     f"engine={engine} has no effect on these cases; it plays {engine.kind.plays}", stacklevel=2
@@ -191,7 +192,7 @@ def _numbers(name: str, value: Any) -> tuple[int, ...]:
 
 
 def _game_configs(games: tuple[str, ...], given: Any) -> tuple[tuple[tuple[tuple[str, Any], ...], ...], ...]:
-    """The parameters of each case of each game, in the order of `games`, as tuples; () where none are given."""
+    """The parameters of each case of each game, in the order of `games`, as tuples; () if none are given."""
     if not given:
         return ()
     if isinstance(given, Mapping):
