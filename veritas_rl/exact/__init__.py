@@ -1,1 +1,1 @@
-"""Whole policies of small games, scored exactly."""
+"""Exact scores of policies in small games."""

@@ -1,4 +1,4 @@
-"""The answers of players to batches of states, kept so that an interrupted judgement goes on where it was."""
+"""The stored answers of players to batches of states, with which an interrupted judgement resumes."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -10,17 +10,17 @@ from veritas_rl.kept import KeptLines
 ANSWERS = "states.jsonl"
 
 Answers = tuple[list[tuple[float, ...]], Mapping[str, int]]
-"""For each state how often each action was answered, as a share of all answers; and the mistakes, by reason."""
+"""For each state the share of each action among all answers; and the number of mistakes, by reason."""
 
 
 class AnswerLedger:
-    """What was answered so far, in an output folder.
+    """The answers so far, stored in an output folder.
 
     Args:
         folder: The folder.
 
     Raises:
-        UserError: The file cannot be read or written, or is of something else.
+        UserError: The file cannot be read or written, or has another format.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -34,12 +34,12 @@ class AnswerLedger:
             raise UserError(f"{self._kept.path} cannot be read as answers ({error}): remove it") from error
 
     def ask(self, key: str, asked: Callable[[], Answers]) -> Answers:
-        """What is kept under a key; what is not is asked, and kept."""
+        """The stored answers of a key; if there are none, call `asked` and store its result."""
         if key not in self._found:
             rows, mistakes = self._found[key] = asked()
             self._kept.add(json.dumps([key, rows, mistakes]))
         return self._found[key]
 
     def close(self) -> None:
-        """Put everything on the disk."""
+        """Write everything to the disk, and close the file."""
         self._kept.close()

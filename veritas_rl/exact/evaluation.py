@@ -120,10 +120,10 @@ def evaluate_exactly(
 
     Args:
         settings: The settings of the evaluation.
-        folder: Where answers are kept, and models that are merged for it, but those of `every_step`.
+        folder: The folder of the answers, and of merged models except those of `every_step`.
         console: Where to print.
         purse: The counter of servers' costs, with or without a budget.
-        workers: Who share a bot's answers; None for this process alone.
+        workers: The workers that share a bot's answers; None for this process alone.
 
     Raises:
         UserError: A player does not exist, the budget is spent, or a game is unknown, too large or without exact

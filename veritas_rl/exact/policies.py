@@ -1,8 +1,8 @@
-"""Exact judgement: a player answers in every information state of a small game, and its whole policy is scored.
+"""Exact judgement: a player answers in every information state of a small game, and its policy is scored.
 
     score_policy(player, "kuhn_poker")      # 12 prompts
 
-It computes without noise what games only estimate: NashConv, the values against a best response and against the
+The scores are computed exactly, not estimated from games: NashConv, the values against a best response and against the
 optimum, and the rate of optimal moves. The prompts are those of the environment's own sessions.
 
 The policy is measured in one of two ways, which the report states:
@@ -110,7 +110,7 @@ class StatePolicy:
 
 @dataclass(frozen=True)
 class ExactReport:
-    """A player's whole policy, scored.
+    """The scores of a player's policy.
 
     Attributes:
         case: The canonical case.
@@ -119,7 +119,7 @@ class ExactReport:
         samples: The number of answers drawn in each state; 0 for probabilities.
         hidden: Whether the game has hidden information. Then "optimal" means near the best response to an equilibrium.
         worth: The values of the policy conditional on legal answers.
-        floor: The NashConv of the optimum when it is sampled as often, which is noise alone; 0 without hidden
+        floor: The NashConv of the optimum if it is sampled equally often, which is pure noise; 0 without hidden
             information, and with at most one answer in each state.
         mistakes: The number of illegal answers, by reason.
         states: The policy in each information state.
@@ -181,10 +181,11 @@ def score_policy(
         player: The player, on both seats.
         case: The game, in any accepted spelling.
         prompt: "full", "unlisted" or "brief".
-        samples: How many answers are drawn in each state. None: the probabilities of the answers where the player
-            gives them, else `SAMPLES`.
-        advance: Called with how many states were asked since the last call.
-        keep: Called with where a batch of states starts, and with what asks it; returns the answers to it.
+        samples: The number of answers drawn in each state. None: the probabilities of the answers if the player gives
+            them, otherwise `SAMPLES` answers.
+        advance: Called with the number of states asked since the last call.
+        keep: Called with the index of a batch's first state, and with a function that asks the player; returns the
+            answers of the batch.
 
     Raises:
         UserError: The game is too large or has no exact values.
@@ -267,7 +268,7 @@ def questions_of(case: str, prompt: str) -> tuple[Question, ...]:
 
 
 def _asked(player: Player, questions: Sequence[Question], samples: int | None) -> Answers:
-    """What a player answers in some states: drawn so often, or by the probabilities that it gives."""
+    """A player's answers in some states: `samples` drawn answers each, or the probabilities that the player gives."""
     if samples is None and isinstance(player, GivesProbabilities):
         return list(map(tuple, player.answer_probabilities([question.turn for question in questions]))), {}
     return _sampled(player, questions, samples or SAMPLES)

@@ -26,10 +26,10 @@ from veritas_rl.judging.report import draw_level
 matplotlib.use("Agg")
 
 SCREEN = 21
-"""The most lines that a printed report takes; the rest of a screen is for the paths of its files."""
+"""The maximum number of lines of a printed report; the rest of a screen is for the paths of its files."""
 
 FEW_STATES = 48
-"""The most information states for which the picture has one bar each."""
+"""The maximum number of information states for which the picture has one bar each."""
 
 KUHN_EQUILIBRIA: Mapping[str, tuple[float, float]] = {
     "0J": (0, 1 / 3),
@@ -89,7 +89,7 @@ def print_report(evaluation: ExactEvaluation, console: Console) -> None:
     """Print the tables and the notes.
 
     If they do not fit a screen of `SCREEN` lines, the last notes are left out, then the earlier checkpoints of an
-    experiment; exact.json holds all of them.
+    experiment; exact.json contains all of them.
     """
     names = [*evaluation.players, *REFERENCES]
     last = [name for name in names if name in evaluation.last or name in REFERENCES]

@@ -46,10 +46,11 @@ OPPONENTS = ("random",)
 """The default opponents."""
 
 MODEL_OPENING = 2
-"""Random moves at the start of games between models. Without them, two models at temperature 0 repeat one game."""
+"""The number of random moves at the start of games between models. Without them, two models at temperature 0 repeat
+one game."""
 
 AT_ONCE = 2048
-"""The most games that run together."""
+"""The maximum number of games that run together."""
 
 
 @dataclass(frozen=True)
@@ -161,9 +162,9 @@ def evaluate(
         settings: The settings of the evaluation.
         folder: The folder of the finished games, and of models that are merged for the evaluation.
         console: Where to print.
-        games_to_show: How many games are kept move by move, see `shown`.
+        games_to_show: The number of games that are recorded move by move, see `shown`.
         purse: The counter of servers' costs, with or without a budget.
-        workers: Who share the work, see `play_all`.
+        workers: The workers that share the work, see `play_all`.
 
     Raises:
         UserError: A player or a game does not exist or cannot be played, or the budget is spent. Finished games are
@@ -222,7 +223,7 @@ def evaluate(
 
 
 def at_once(replies: ReplySettings, purse: Purse | None) -> int:
-    """How many games run together. With a budget they are few, because a spent budget loses unfinished games."""
+    """The number of games that run together; small with a budget, because a spent budget loses unfinished games."""
     return min(AT_ONCE, replies.concurrency) if purse and purse.budget is not None else AT_ONCE
 
 

@@ -39,10 +39,10 @@ CAPTION_OF_ANSWERS = (
     "of a mean value is the bootstrap interval by class. A class holds equivalent tasks."
 )
 SCREEN = 20
-"""The most lines that a printed report takes; four more of a screen are for the paths of its files."""
+"""The maximum number of lines of a printed report; four more lines of a screen are for the paths of its files."""
 
 NOTES = 3
-"""How many notes a shortened report prints."""
+"""The number of notes that a shortened report prints."""
 
 INTERVALS = "95% intervals in brackets"
 NEEDED = "games that this difference would need for a power of 80%"
@@ -126,7 +126,7 @@ def print_report(evaluation: Evaluation, console: Console) -> None:
     """Print the tables and the notes, shortened if they do not fit a screen of `SCREEN` lines.
 
     The rows of single seats are left out first, then comparisons by game or group, then the tables. The files of
-    `write` hold all of them.
+    `write` contain all of them.
     """
     over_seats = [row for row in evaluation.rows if row.seat == ALL]
     choices = (

@@ -69,7 +69,7 @@ class Judgement:
         return type(get_environment(self.envs[0])) if len(self.envs) == 1 else Environment
 
     def gain_over(self, other: "Judgement") -> Estimate:
-        """The difference in optimal rate, this minus the other, paired by task.
+        """The optimal rate of this judgement minus that of `other`, paired by task.
 
         Raises:
             ValueError: The two were not judged on the same tasks.
@@ -77,7 +77,7 @@ class Judgement:
         return self._difference(other, self.optimal, other.optimal)
 
     def value_gain_over(self, other: "Judgement") -> Estimate:
-        """The difference in mean value, this minus the other, paired by task.
+        """The mean value of this judgement minus that of `other`, paired by task.
 
         Raises:
             ValueError: The two were not judged on the same tasks.

@@ -4,10 +4,10 @@ A deal is everything that chance decides: cards, dice, the random opening, and t
 played from each seat and by each of the compared players, with the same chance seed. So two results of a deal differ
 only by the player. A task of a single answer is treated as a game without other seats.
 
-Games with models run at once: each call of a model answers the waiting turns of all of them, and workers share those
-of a search. Games between bots are shared by the workers whole. Each finished game is a line in the ledger, so that an
+Games with models run at once: each call of a model answers the waiting turns of all games, and workers share the turns
+of a search. A game between bots is played by one worker. Each finished game is a line in the ledger, so that an
 interrupted evaluation continues where it was. The result of a game depends on its own task and players alone, so it
-does not matter when and where it was played, or beside which others.
+does not matter when and where it was played, or with which other games.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ class Rules:
     Attributes:
         env: The environment.
         seed: The seed of the deals.
-        prompt: What a model is shown, see `Task`.
+        prompt: The kind of a model's prompt, see `Task`.
         opening: The number of random moves at the start of each game.
         max_moves: The number of moves, over all seats, after which a game ends as `Reason.UNFINISHED`; 0 for the
             environment's own limit.
@@ -67,7 +67,7 @@ def tasks_of(cases: str | Sequence[str], count: int, rules: Rules) -> dict[str, 
 
     Args:
         cases: The cases as users name them; "" for all cases of the environment.
-        count: The most tasks of each case.
+        count: The maximum number of tasks of each case.
         rules: The rules of the evaluation.
 
     Raises:
@@ -156,7 +156,7 @@ class Pairing:
         return self.player.is_model or (self.opponent is not None and self.opponent.is_model)
 
     def name_of(self, seat: int) -> str:
-        """Who sits there, as a person named it."""
+        """The name of a seat's player, as the user typed it."""
         return self.player.name if self.judges(seat) or not self.opponent else self.opponent.name
 
     def judges(self, seat: int) -> bool:
@@ -278,7 +278,7 @@ def _placed(task: Task, seats: int, opponent: NamedPlayer) -> list[Task]:
 
 
 OnEnd = Callable[[Pairing, FinishedGame, PlayedGame | None], None]
-"""Receives each game as it ends, and its record where one was wanted."""
+"""Receives each game when it ends, and its record if the game is recorded."""
 
 
 def play_all(
@@ -288,14 +288,14 @@ def play_all(
     recorded: Collection[str] = (),
     workers: Workers | None = None,
 ) -> None:
-    """Play games: those between bots in their order, and those with models so many at a time.
+    """Play games: first those between bots in order, then those with models, `at_once` at a time.
 
     Args:
         pairings: The games.
-        at_once: The most games with models that run together, which bounds the memory.
+        at_once: The maximum number of games with models that run together, which bounds the memory.
         on_end: See `OnEnd`.
         recorded: The keys of games that are recorded.
-        workers: Who share the work; None for this process alone. What they change is the time alone.
+        workers: The workers that share the work; None for this process alone. They change only the time.
     """
     workers = workers or Workers(1)
     alone = [pairing for pairing in pairings if not pairing.asks_models]
@@ -316,7 +316,7 @@ def play_all(
 
 
 def _play_alone(asked: tuple[Pairing, bool]) -> tuple[FinishedGame, PlayedGame | None]:
-    """One game, and its record if it is wanted; runs in any process."""
+    """Play one game; return it, and its record if it is recorded. Runs in any process."""
     pairing, recorded = asked
     ended: list[tuple[FinishedGame, PlayedGame | None]] = []
     session = _Watched(pairing, lambda _, *found: ended.append(found), recorded)
@@ -325,7 +325,7 @@ def _play_alone(asked: tuple[Pairing, bool]) -> tuple[FinishedGame, PlayedGame |
 
 
 class _Watched(Session):
-    """A game that is counted, and reports its end."""
+    """A game that counts its answers and tokens, and reports its end."""
 
     def __init__(self, pairing: Pairing, on_end: OnEnd, recorded: bool) -> None:
         self.pairing = pairing
@@ -385,9 +385,9 @@ class _Watched(Session):
 
 
 class Ledger:
-    """The finished games of an output folder, one JSON object a line.
+    """The finished games of an output folder, one JSON object per line.
 
-    A line that was cut off is dropped, see `KeptLines`: its game is played again.
+    A line that was cut off is dropped, see `KeptLines`, and its game is played again.
 
     Args:
         path: The file. It is created with its folder if it does not exist.
@@ -409,12 +409,12 @@ class Ledger:
         self.games = {game.key: game for game in games}
 
     def add(self, game: FinishedGame) -> None:
-        """Keep a finished game."""
+        """Add a finished game."""
         self.games[game.key] = game
         self._kept.add(game.to_json())
 
     def close(self) -> None:
-        """Put everything on the disk."""
+        """Write everything to the disk, and close the file."""
         self._kept.close()
 
     def of(self, pairings: Iterable[Pairing]) -> list[FinishedGame]:

@@ -18,7 +18,7 @@ class PlayersParser(argparse.ArgumentParser):
 
     Args:
         description: The first part of the help, as it is written.
-        env: The environment where `--env` is not given.
+        env: The environment if `--env` is not given.
     """
 
     def __init__(self, description: str | None, env: str) -> None:
@@ -77,7 +77,7 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
-    """Add the option for those who share the work, see `parallel.read_workers`."""
+    """Add the option for the workers, see `parallel.read_workers`."""
     help = (
         "how many share the work, on Ray; 1: this process alone. The results are the same. Default: auto, one for each "
         f"core once the work has lasted {PATIENCE:g} seconds, or for each CPU of the Ray cluster at RAY_ADDRESS. Only "

@@ -1,7 +1,7 @@
 """A check for memorized answers: the same single answers, unchanged and perturbed.
 
 An environment names its perturbations (`Environment.perturbations`). A perturbation shows a task differently and leaves
-the problem unchanged. The tasks come from the training split, because only answers to those can be memorized.
+the problem unchanged. The tasks come from the training split, because only answers to training tasks can be memorized.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -47,7 +47,7 @@ def check_perturbed(
     Args:
         examples: One task of each case. The judged tasks have its case and its prompt.
         models: The judged models.
-        count: The most tasks of each case.
+        count: The maximum number of tasks of each case.
         seed: The seed of the perturbations.
         console: Where to print.
     """

@@ -10,12 +10,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 @contextmanager
 def progress(console: Console, total: int, done: int, what: str) -> Iterator[Callable[..., None]]:
-    """Show how far a piece of work is.
+    """Show the progress of some work.
 
     Args:
         console: Where to print.
-        total: How many items there are.
-        done: How many of them are done already.
+        total: The number of items.
+        done: The number of items that are already done.
         what: The singular name of an item.
 
     Yields:

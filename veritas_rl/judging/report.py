@@ -20,7 +20,7 @@ def percent(estimate: Estimate) -> str:
 
 
 def measure_of(judgements: Mapping[str, Judgement]) -> str:
-    """What `Judgement.optimal_rate` counts, in the environment's words; an estimate, if any of the values is one."""
+    """What `Judgement.optimal_rate` counts, in the environment's words: those for an estimate if any value is one."""
     by_exactness = sorted(judgements.values(), key=lambda judgement: judgement.exact)
     return by_exactness[0].solved
 

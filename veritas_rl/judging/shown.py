@@ -24,7 +24,7 @@ class Shown:
         folder: The folder of the page.
         title: The title of the page.
         pairings: All games of the evaluation.
-        count: How many games are recorded.
+        count: The number of recorded games.
         ledger: The finished games. A finished game without a record is not shown.
 
     Raises:
@@ -47,11 +47,11 @@ class Shown:
 
     @property
     def recorded(self) -> Collection[str]:
-        """The keys of the games that are to be recorded."""
+        """The keys of the games to record."""
         return self._chosen.keys()
 
     def ended(self, pairing: Pairing, record: PlayedGame | None) -> None:
-        """A game is over: keep its record, if there is one."""
+        """Store the record of a finished game, if there is one."""
         if record is not None:
             self._games[pairing.key] = record
             games = [self._games[key] for key in self._chosen if key in self._games]

@@ -24,7 +24,7 @@ POWER = 0.8
 PERMUTATIONS = 9999
 
 LEAST_DEALS = 6
-"""The fewest deals with which a two-sided permutation test can be significant at 5%: 2 / 2^6."""
+"""The minimum number of deals with which a two-sided permutation test can be significant at 5%: 2 / 2^6."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ def rate(outcomes: Sequence[bool], classes: Sequence[Hashable], seed: int = 0) -
     """A share with a 95% interval that holds for few values and for clustered values.
 
     The interval covers two intervals. Wilson's (1927) is accurate for few values and near 0 and 1, but treats values as
-    independent. The other one is resampled by class. If every class has the same share, resampling gives a point; then
-    Wilson's interval is computed as if each class were one value.
+    independent. The other interval is resampled by class. If every class has the same share, resampling gives a point;
+    then Wilson's interval is computed as if each class were one value.
 
     Raises:
         ValueError: As `clustered_mean`.
@@ -135,7 +135,7 @@ class Comparison:
     Attributes:
         difference: The first player's mean minus the second player's, with its interval.
         p_value: The two-sided p-value of the paired permutation test over deals.
-        values_needed: How many values the observed difference would need for a power of 80% at a significance of 5%;
+        values_needed: The number of values that give the observed difference a power of 80% at a significance of 5%;
             None if no difference was observed.
     """
 

@@ -196,11 +196,11 @@ def compare(games: Sequence[FinishedGame], first: str, second: str) -> list[Vers
 
 
 def describe_divergences(differing: int, played: int, what: str, where: str) -> str:
-    """How many of the games or tasks of two players differ, and which file lists them.
+    """A sentence: how many of the games or tasks of two players differ, and which file lists them.
 
     Args:
-        differing: How many differ.
-        played: How many both players have finished.
+        differing: The number of games or tasks that differ.
+        played: The number of games or tasks that both players have finished.
         what: "games" or "tasks".
         where: The file.
     """
@@ -209,7 +209,7 @@ def describe_divergences(differing: int, played: int, what: str, where: str) -> 
 
 
 def _parts(items: Sequence[Item], game_of: Callable[[Item], FinishedGame]) -> list[tuple[str, list[Item]]]:
-    """The parts by which results are reported, with their items. If there are several, the first part holds all items.
+    """The parts by which results are reported, with their items. If there are several, the first has all items.
 
     A case of several groups, such as a type of puzzle with its levels, is a part of its own before its groups.
     """

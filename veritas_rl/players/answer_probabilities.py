@@ -1,4 +1,4 @@
-"""Computes the probability that a language model gives each of several whole replies, without sampling.
+"""Computes the probability that a language model gives each of several complete replies, without sampling.
 
 All replies to one prompt share one row. A tree mask lets the tokens of a reply attend to the prompt and to their own
 reply only, so the prompt is computed once. A common prefix of all prompts, such as the rules of a game, is computed
@@ -14,10 +14,10 @@ import torch
 from transformers import DynamicCache
 
 BATCH_TOKENS = 16_384
-"""The most tokens of one forward, including padding and the shared prefix."""
+"""The maximum number of tokens of one forward pass, including padding and the shared prefix."""
 
 BATCH_LOGITS = 2**26
-"""The most logits of one forward: 256 MiB in float32."""
+"""The maximum number of logits of one forward pass: 256 MiB in float32."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ def _batch(
     ends: Sequence[int],
     temperature: float,
 ) -> list[list[float]]:
-    """One forward. Prompts are padded on the left, so that all replies start in one column; replies on the right.
+    """Run one forward pass. Prompts are padded on the left, so that replies start in one column; replies on the right.
 
-    `beginning` holds the first `skipped` tokens of every prompt.
+    `beginning` contains the first `skipped` tokens of every prompt.
     """
     first = max(len(row.prompt) for row in rows) - skipped
     width = first + max(row.width for row in rows)

@@ -1,7 +1,7 @@
 """The cost of chat servers: tokens, and money if their prices are known.
 
 Requests are counted, not moves: equal requests are sent and paid once, and a game that was lost to an interruption was
-paid too. `spending.json` in the output folder stores the count, so that a budget holds for all commands with this
+paid too. `spending.json` in the output folder stores the count, so that a budget applies to all commands with this
 folder together.
 """
 
@@ -24,7 +24,7 @@ PRICED_TOKENS = 1_000_000
 """The number of tokens that a price refers to."""
 
 MESSAGE_TOKENS = 16
-"""The most tokens that a chat template adds to a message."""
+"""The maximum number of tokens that a chat template adds to a message."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Purse:
     Args:
         folder: The folder of `spending.json`.
         prices: The prices of models.
-        budget: The most money that may be spent for this folder; None for no limit.
+        budget: The maximum amount that may be spent for this folder; None for no limit.
 
     Raises:
         UserError: The file cannot be read, or the budget is not above 0.
@@ -185,7 +185,7 @@ class Purse:
         """The context of one request: wait until the budget covers its upper bound, and then count its cost.
 
         Raises:
-            UserError: The budget does not cover it, and no running request could leave money over.
+            UserError: The budget does not cover the request, and no running request could free money.
         """
         # A text has at most as many tokens as bytes.
         most = sum(len(message["content"].encode()) + MESSAGE_TOKENS for message in messages)
@@ -266,5 +266,5 @@ def describe(row: Mapping[str, Any]) -> str:
 
 
 def _amount(money: float) -> str:
-    # Two decimals, or four if the amount is below 1.
+    # Two decimals, or four significant digits if the amount is below 1.
     return f"{money:.2f}" if money >= 1 or not money else f"{money:.4g}"

@@ -1,16 +1,16 @@
 """Continuous batching over a Hugging Face causal language model: token ids in, token ids and log-probabilities out.
 
-The requests of a rollout differ in length and arrive at any time. In one `model.generate` call each would wait for the
-longest. Here a background thread holds one running batch. Requests join it between two steps; each leaves at the step
-that ends it, and its future resolves. The engine needs only torch and transformers, so it also works without an
-inference server: on a CPU, in an evaluation, in a test.
+The requests of a rollout differ in length and arrive at any time. In one `model.generate` call each request would wait
+for the longest one. In this engine a background thread runs one batch. Requests join the batch between two steps. A
+request leaves the batch at the step that ends it, and its future resolves. The engine needs only torch and
+transformers, so it also works without an inference server: on a CPU, in an evaluation, in a test.
 
-How it is fast:
+Why the engine is fast:
 
 - Each row owns a slot of one preallocated key-value buffer with its own length. No step concatenates, shifts or
   left-pads rows. The last row takes the slot of a row that left.
 - Prefill stops one token before the end of a prompt; the last token is the row's first decode step. So prefill needs no
-  logits, and no mask, because padding is on the right, where causal attention never looks. Equal prompts, as in a group
+  logits, and no mask, because padding is on the right, where causal attention never reads. Equal prompts, as in a group
   of rollouts, are computed once and copied to their slots.
 - A decode step reads the buffer in place, without repeating it for each query head (`slot_kv_cache`).
 """
@@ -34,10 +34,10 @@ GATHER_SECONDS = 0.003
 """Seconds that an idle engine waits after a first request, so that requests sent together are prefilled together."""
 
 PREFILL_TOKENS = 4096
-"""The most tokens of one prefill forward, padding included. It bounds memory and separates different lengths."""
+"""The maximum number of tokens of a prefill pass, with padding. It bounds memory and separates different lengths."""
 
 LOOKAHEAD_TOKENS = 256
-"""How many tokens beyond a row's length its slot is allocated. A row that needs more gets more later."""
+"""The number of tokens that are allocated in a slot beyond the row's length. More are allocated later if needed."""
 
 
 @dataclass
@@ -72,8 +72,8 @@ class GenerationEngine:
             attention implementation "sdpa" is replaced by an equivalent one.
         eos_token_ids: Tokens that end every completion.
         pad_token_id: Any token of the vocabulary; padding is never attended to.
-        max_batch_size: The most requests that run at once; others wait.
-        max_model_len: The most tokens of prompt and completion together.
+        max_batch_size: The maximum number of requests that run at once; others wait.
+        max_model_len: The maximum number of tokens of prompt and completion together.
         seed: The seed of the engine's random generator. The same requests in the same batches give the same tokens;
             requests in another order do not.
 
@@ -109,7 +109,7 @@ class GenerationEngine:
         self._held = False
         """Whether a step or an `exclusive` block holds the engine."""
         self._claims = 0
-        """The number of callers that wait for or are in an `exclusive` block; the loop gives way to them."""
+        """The number of callers that wait for or are in an `exclusive` block; the loop yields to them."""
         self._paused = False
         self._closed = False
         self._thread: threading.Thread | None = None
@@ -198,13 +198,14 @@ class GenerationEngine:
     ) -> int:
         """Copy weights into the model in place while the engine is held.
 
-        Each tensor is copied when it arrives, so a sender may reuse its buffer. After an error the model holds a
+        Each tensor is copied when it arrives, so a sender may reuse its buffer. After an error the model contains a
         mixture of old and new weights, and must be loaded again.
 
         Args:
             weights: Pairs of a name of `model.state_dict()` and a tensor of that shape, of any dtype and device. One
                 name of a set of tied weights is enough.
-            wanted: The names whose weights must arrive, and no others; by default all names.
+            wanted: Whether the weight of a name must arrive; other names are rejected. By default every weight
+                must arrive.
 
         Returns:
             The number of copied tensors.
@@ -347,7 +348,7 @@ class GenerationEngine:
         )
 
     def _columns(self, rows: Sequence[_Request]) -> int:
-        """The length of the slots that holds the next `LOOKAHEAD_TOKENS` tokens of every row."""
+        """The length of slots with space for the next `LOOKAHEAD_TOKENS` tokens of every row."""
         return max(len(row.prompt) + min(row.limit, len(row.token_ids) + LOOKAHEAD_TOKENS) for row in rows)
 
     def _decode(self) -> list[tuple[_Request, str]]:
@@ -407,7 +408,7 @@ class GenerationEngine:
 
 
 def _check_attention(config: Any) -> None:
-    # A slot holds the whole past of a row, so sliding-window or other attention would give wrong results.
+    # A slot contains all past tokens of a row, so sliding-window or other attention would give wrong results.
     text = config.get_text_config(decoder=True)
     kinds = set(getattr(text, "layer_types", None) or ["full_attention"])
     window = getattr(text, "sliding_window", None) if getattr(text, "layer_types", None) is None else None

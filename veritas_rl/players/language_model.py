@@ -79,9 +79,9 @@ class LanguageModelPlayer:
     def answer_probabilities(self, turns: Sequence[Turn]) -> list[tuple[float, ...]]:
         """For each turn the probability of each of its answers, in order, at the player's temperature.
 
-        It is the probability that the whole reply is the answer's text, in the tokens of that text. An answer that does
-        not fit has the probability 0. The remainder up to 1 belongs to all other replies: other spellings of the
-        answers, answers after thinking, and mistakes.
+        This is the probability that the complete reply is the answer's text, tokenized as this text. An answer that
+        exceeds the token limit has the probability 0. The remainder up to 1 belongs to all other replies: other
+        spellings of the answers, answers after thinking, and mistakes.
 
         Raises:
             ValueError: The player does not sample from all tokens, see `gives_probabilities`.

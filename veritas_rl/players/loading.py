@@ -1,11 +1,11 @@
 """Opens a player by its name: a bot, a server, a model's folder, a checkpoint, an adapter, a hub id.
 
 random, mcts:50, exact              a bot, see `registry`
-http://host:8000/v1                 an OpenAI-compatible chat server; http://host:8000/v1#NAME where it serves several
+http://host:8000/v1                 an OpenAI-compatible chat server; http://host:8000/v1#NAME if it serves several
 a folder with config.json           a Hugging Face model
-a folder with adapter_config.json   an adapter, unmerged, with the base that it names
+a folder with adapter_config.json   an unmerged adapter on the base model that it names
 .../global_step_N                   a checkpoint of verl, merged into a folder first
-a folder of global_step_N           an experiment: its newest whole checkpoint
+a folder of global_step_N           an experiment: its newest complete checkpoint
 Qwen/Qwen3-4B-Instruct-2507         a model on the Hugging Face hub
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from veritas_rl.players.generation import GenerationEngine
 
 LONGEST_PROMPT = 16384
-"""The most tokens of a prompt. Prompts of games are far shorter, and a longer context takes memory."""
+"""The maximum number of tokens of a prompt. Prompts of games are far shorter, and a longer context takes memory."""
 
 _ADDRESS = re.compile(r"https?://")
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
@@ -39,12 +39,12 @@ class ReplySettings:
     """The settings of a model's replies.
 
     Attributes:
-        max_tokens: The most tokens of a reply.
+        max_tokens: The maximum number of tokens of a reply.
         temperature: The sampling temperature; 0 is greedy.
         top_p: The probability of nucleus sampling.
         seed: Seeds each reply together with the turn's dice.
         concurrency: The number of replies that a server or the engine generates at once.
-        timeout: The most seconds that a server may take for a reply.
+        timeout: The maximum number of seconds that a server may take for a reply.
         enable_thinking: Whether a model with a thinking mode thinks before it answers; a server decides that itself.
         say_limit: Whether each prompt states the token limit of the reply.
     """
@@ -175,7 +175,7 @@ def find_model(name: str, merged: Path, base: str | None = None) -> ModelFiles:
 
 
 def check_player(name: str, env: str) -> None:
-    """Check that a name can be that of a player.
+    """Check that a name can refer to a player.
 
     Raises:
         UserError: The name is no bot, no address, no folder and no hub id.
@@ -244,8 +244,8 @@ def load_model(files: ModelFiles, max_tokens: int, concurrency: int) -> LoadedMo
 
     Args:
         files: The files of the model.
-        max_tokens: The most tokens of a reply.
-        concurrency: How many replies are generated at once.
+        max_tokens: The maximum number of tokens of a reply.
+        concurrency: The number of replies that are generated at once.
 
     Raises:
         UserError: The model does not load, or the engine does not support it.

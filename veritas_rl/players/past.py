@@ -1,4 +1,4 @@
-"""Earlier checkpoints of the same run as an opponent, one of them in each game."""
+"""Earlier checkpoints of the same run as an opponent, one checkpoint in each game."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from veritas_rl.players.loading import NamedPlayer, ReplySettings, open_player
 from veritas_rl.seeding import digest
 
 REMEMBERED = 4096
-"""For how many games the drawn checkpoint is remembered; more than run at once."""
+"""The number of games whose drawn checkpoint is remembered; more games than run at once."""
 
 
 class PastPlayer:

@@ -6,9 +6,9 @@ solution       the environment's own solution, if the environment has one
 An environment adds players of its own (`Environment.players`): OpenSpiel has mcts:SIMS and exact. Training also
 accepts:
 
-none            no opponent: the player of the session plays every seat
+none            no opponent: the session's player plays every seat
 self            the trained model plays every seat
-checkpoint:WHO  what `players.loading` opens: a folder, a checkpoint, an adapter, a hub id, a server's address
+checkpoint:WHO  a player that `players.loading` opens: a folder, a checkpoint, an adapter, a hub id, a server's address
 past            an earlier checkpoint of the same run, drawn for each game
 """
 
@@ -77,14 +77,14 @@ def kind_of(name: str, env: str) -> PlayerKind:
 
 
 def describe(env: str) -> str:
-    """The bots of an environment, one kind a line, for the help of a command line."""
+    """The bots of an environment, one kind per line, for the help of a command line."""
     rows = [(", ".join(kind.forms), kind.description) for kind in kinds_of(env)]
     width = max(len(forms) for forms, _ in rows)
     return "".join(f"  {forms:<{width}}  {description}\n" for forms, description in rows)
 
 
 def is_bot(name: str, env: str) -> bool:
-    """Whether a name is that of a bot, or was meant to be one, such as "mcts:many"."""
+    """Whether a name refers to a bot, or is meant to, such as "mcts:many"."""
     words = {form.partition(":")[0] for form in forms_of(env)}
     return name.partition(":")[0] in words
 

@@ -13,7 +13,7 @@ class SamplingParams:
     """The sampling parameters of a completion.
 
     Attributes:
-        max_new_tokens: The most new tokens, at least 1.
+        max_new_tokens: The maximum number of new tokens, at least 1.
         temperature: The divisor of the logits; 0 is greedy.
         top_p: The probability of the smallest set of most likely tokens to sample from, in (0, 1]; 1 is off.
         top_k: The number of most likely tokens to sample from; -1 is off.
@@ -127,8 +127,8 @@ class Sampler:
         probs, order = logprobs.exp().sort(dim=-1, descending=True, stable=True)
         rank = torch.arange(probs.shape[1], device=probs.device)
         probs = probs.masked_fill(rank >= self._top_k, 0.0)
-        # top_p is a share of the probability that top-k left. A token is kept if the tokens before it hold less, so the
-        # first token is always kept.
+        # top_p is a share of the probability that top-k left. A token is kept if the tokens before it have less than
+        # this share, so the first token is always kept.
         before = probs.cumsum(dim=-1) - probs
         share = self._top_p * probs.sum(dim=-1, keepdim=True)
         # top_p 1 keeps every token, despite rounding in the cumulative sum.

@@ -3,8 +3,8 @@
     vllm serve Qwen/Qwen3-4B-Instruct-2507          ->  http://localhost:8000/v1
 
 All waiting turns are requested at once, up to `concurrency` at a time. A request that fails because the server is busy
-or restarting is repeated; any other failure ends with one line. If the server needs a key, an environment variable of
-`KEYS` holds it.
+or restarting is repeated; any other failure ends with one line. If the server needs a key, it is read from an
+environment variable of `KEYS`.
 """
 
 import asyncio
@@ -23,19 +23,19 @@ from veritas_rl.players.cost import Purse
 from veritas_rl.seeding import digest
 
 CONNECT_SECONDS = 10.0
-"""The most seconds for a connection. A running server accepts connections at once, even when it is busy."""
+"""The maximum seconds for a connection. A running server accepts connections at once, even when it is busy."""
 
 POOL = 32
-"""How many connections one client holds: with each request it looks at all of them."""
+"""The number of connections of one client. It is small, because each request searches all of them."""
 
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 """HTTP codes after which the same request may succeed."""
 
 LONGEST_WAIT = 60.0
-"""The most seconds between two tries, even if the server asks for more."""
+"""The maximum number of seconds between two tries, even if the server asks for more."""
 
 KEYS = ("OPENAI_API_KEY", "CHUTES_API_KEY")
-"""The environment variables that may hold a key; the first that is set is sent."""
+"""The environment variables that may contain a key; the first one that is set is sent."""
 
 TOO_LONG = ("context length", "context_length", "max_model_len", "maximum model length", "too long", "is longer than")
 """Messages of servers for a prompt that is too long, with HTTP code 400."""
@@ -45,14 +45,14 @@ class ServerPlayer:
     """A player that requests its replies from a chat server.
 
     Args:
-        url: The address as `check_url` returns it. The model's name follows a # if the server has several models.
-        max_tokens: The most tokens of a reply.
+        url: The server's address, see `check_url`. If the server has several models, a # and the model's name follow.
+        max_tokens: The maximum number of tokens of a reply.
         temperature: The sampling temperature; 0 is greedy.
         top_p: The probability of nucleus sampling.
         seed: Seeds each reply together with the turn's dice, on servers that accept a seed.
-        concurrency: The most requests that run at once.
-        timeout: The most seconds for one reply.
-        tries: The most tries of a request.
+        concurrency: The maximum number of requests that run at once.
+        timeout: The maximum number of seconds for one reply.
+        tries: The maximum number of tries of a request.
         wait: Seconds before the second try; the wait doubles with each try.
         say_limit: Whether each prompt states the token limit of the reply.
         purse: The counter of costs, with or without a budget; None counts nothing.

@@ -1,4 +1,4 @@
-"""A bot whose turns are shared by workers: its replies depend on the turns alone, and not on who thinks of them."""
+"""A bot whose turns are shared by workers. Its replies depend only on the turns, not on the worker."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -8,7 +8,7 @@ from veritas_rl.parallel import Workers
 from veritas_rl.players.loading import NamedPlayer
 
 QUICK = ("random", "solution")
-"""The bots whose replies take less than the way to another process."""
+"""The bots whose replies take less time than a request to another process."""
 
 
 def share(named: NamedPlayer, workers: Workers) -> Player:
@@ -19,11 +19,11 @@ def share(named: NamedPlayer, workers: Workers) -> Player:
 
 
 class SharedPlayer:
-    """A player that workers act for.
+    """A player whose turns are answered by workers.
 
     Args:
         player: The player; it can be pickled.
-        workers: Who share its turns.
+        workers: The workers that share its turns.
     """
 
     def __init__(self, player: Player, workers: Workers) -> None:

@@ -1,7 +1,7 @@
-"""The keys and values of a running batch: one buffer of slots in each layer, with an own length for every row.
+"""The keys and values of a running batch: one buffer of slots in each layer, with a separate length for every row.
 
 The caches of transformers give all rows one length. A batch of different lengths must be padded, and a row that joins
-or leaves moves all others. Here a step writes one column per row in place, and a row that leaves costs one copy.
+or leaves moves all others. With slots a step writes one column per row in place, and a row that leaves costs one copy.
 """
 
 from collections.abc import Sequence
@@ -64,7 +64,7 @@ AttentionMaskInterface.register(GROUPED, sdpa_mask)
 class _SlotLayer(CacheLayerMixin):
     """Keys and values of one layer, [rows, heads, columns, head size]; columns beyond a row's length are masked."""
 
-    # In transformers these are None before the first update; here they never are.
+    # In transformers these are None before the first update; in a slot they never are.
     keys: torch.Tensor
     values: torch.Tensor
 
@@ -103,7 +103,7 @@ class SlotKVCache:
     """The slots of a running batch. Row i of the batch has slot i of every layer.
 
     Args:
-        max_rows: The most slots.
+        max_rows: The maximum number of slots.
     """
 
     def __init__(self, max_rows: int) -> None:
@@ -126,7 +126,7 @@ class SlotKVCache:
             source: The row of `prefilled` for each slot.
             first: The first slot to write.
             rows: The number of slots to allocate, including slots that are written later.
-            columns: The number of tokens that each slot must hold.
+            columns: The number of tokens for which each slot must have space.
         """
         layers: list[tuple[torch.Tensor, torch.Tensor]] = [
             (layer.keys, layer.values)  # pyright: ignore

@@ -11,8 +11,8 @@ from veritas_rl.judging.summary import ALL, grouped
 from veritas_rl.rating.ratings import Result, ratings_of
 
 POINTS = {Reason.WON: 1.0, Reason.FORFEITED: 1.0, Reason.DRAWN: 0.5, Reason.UNFINISHED: 0.5}
-"""The points of a seat by the reason of the game's end; every other reason gives 0. The other seat gets the rest of 1:
-a player that makes a mistake loses, and a game that is too long is drawn."""
+"""The points of a seat by the reason of the game's end; every other reason gives 0. The opponent gets 1 minus these
+points: a player that makes a mistake loses, and a game that is too long is drawn."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def tables_of(games: Sequence[FinishedGame]) -> list[CrossTable]:
 
 
 def points_of(game: FinishedGame) -> float:
-    """The points of the judged player of a game; its opponent gets the rest of 1."""
+    """The points of the judged player of a game; its opponent gets 1 minus these points."""
     return POINTS.get(game.reason, 0.0)
 
 

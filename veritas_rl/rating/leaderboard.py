@@ -24,7 +24,7 @@ FOLDER = ROOT / "docs/leaderboard"
 PAGE = ROOT / "docs/leaderboard.md"
 
 ANCHOR, ANCHOR_RATING = "random", 1000
-"""The player with the fixed rating, and that rating."""
+"""The player with the fixed rating, and this rating."""
 
 POINTS = {"1": 1.0, "=": 0.5, "0": 0.0}
 
@@ -84,7 +84,7 @@ def ratings(reports: Mapping[str, SuiteResult]) -> dict[str, Estimate]:
 
 
 def page_of(reports: Mapping[str, SuiteResult]) -> str:
-    """The whole page."""
+    """The text of the page."""
     parts = [HEAD]
     for suite in dict.fromkeys(report.suite for report in reports.values()):
         mine = {name: report for name, report in reports.items() if report.suite == suite}

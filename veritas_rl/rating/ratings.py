@@ -4,15 +4,15 @@ The model is that of Bradley and Terry (Biometrika 39, 1952): a player that is 4
 ratings are fitted at once, by maximum likelihood on the table of scores of all pairs. A draw is half a point.
 
 A rating must not depend on the order of the games. An online rating, such as Elo's update or OpenSkill (Weng and Lin,
-JMLR 12, 2011), processes one game after the other, because the strength of people changes; that of a checkpoint does
-not. In a simulated round robin of 4 players with 200 games a match, more than half of the variance of OpenSkill's
-ratings over resampled games came from the order of the games. Over new tournaments its ratings varied 1.5 times as much
-as these, so an interval of the same width would need twice the games.
+JMLR 12, 2011), processes one game after another, because the strength of people changes. The strength of a checkpoint
+does not change. In a simulated round robin of 4 players with 200 games a match, more than half of the variance of
+OpenSkill's ratings over resampled games came from the order of the games. Over new tournaments the ratings of OpenSkill
+varied 1.5 times as much as the ratings of this module, so an interval of the same width would need twice as many games.
 
 The likelihood alone gives a player that won every game an infinite rating, and spreads all other ratings too far. So
-each of N players gets 1/N of a point more against each other player. For two players that is the half point of Haldane
-and Anscombe (Biometrika 43, 1956), which removes the bias of log odds. For more players it is the average over the
-matches of Firth's correction (Biometrika 80, 1993).
+each of N players gets 1/N of a point more against each other player. For two players this is the half point of Haldane
+and Anscombe (Biometrika 43, 1956), which removes the bias of log odds. For more players it is the average of Firth's
+correction (Biometrika 80, 1993) over the matches.
 """
 
 import math
@@ -42,7 +42,7 @@ class Result:
     Attributes:
         first: The first player.
         second: The second player.
-        points: The points of the first player: 1, 0.5 or 0. The second player gets the rest of 1.
+        points: The points of the first player: 1, 0.5 or 0. The second player gets 1 minus these points.
         deal: The deal; games of one deal are resampled together.
     """
 

@@ -99,7 +99,7 @@ def read_suite(name: str) -> Suite:
 
 
 def check_pinned(suite: Suite) -> None:
-    """Check that the suite's prompts and the play of its bots are those that the suite was defined with.
+    """Check that the suite's prompts and its bots' play have not changed since the suite was defined.
 
     Raises:
         UserError: Rules, deals, prompts or bots have changed since the suite was defined.
@@ -215,7 +215,7 @@ class CaseResult:
         name: The case, or the environment.
         score: The mean score over all games or answers, in [0, 1].
         against: The mean score against each opponent; for games only.
-        success: The share of right answers; None for games.
+        success: The share of correct answers; None for games.
         legal: The share of games, or answers, without a mistake of the player.
         points: For games, a string for each opponent with one character for each game in the order of the deals: 1 for
             a win, = for a draw, 0 for anything else.
@@ -249,7 +249,7 @@ class SuiteResult:
         prompt: "full", "unlisted" or "brief".
         number: The mean score over all games.
         games: The result of each case.
-        answers: The result of each environment of single answers; empty for a bot that cannot answer there.
+        answers: The result of each environment of single answers; empty for a bot that cannot play in them.
     """
 
     suite: str
@@ -313,7 +313,7 @@ def run_suite(
         folder: The folder of the finished games.
         console: Where to print.
         purse: The counter of servers' costs, with or without a budget.
-        workers: Who share the work, see `play_all`.
+        workers: The workers that share the work, see `play_all`.
 
     Raises:
         UserError: The player does not exist or cannot play, or the suite has changed. Finished games are kept.

@@ -1,7 +1,7 @@
 """A tournament: each player plays each other player on the same deals from both seats, and gets a rating.
 
-Games are played as in `matches` and written to a ledger when they end. So an interrupted tournament resumes, and for a
-player that joins later only its own games are played. `settings.json` beside the ledger records the settings, so that a
+Games are played as in `matches` and written to a ledger when they end. So an interrupted tournament resumes, and a
+player that joins later adds only its own games. `settings.json` beside the ledger records the settings, so that a
 folder never mixes two tournaments. `train/tools/tournament.py` is the command line.
 """
 
@@ -30,7 +30,7 @@ from veritas_rl.rating.cross_table import CrossTable, tables_of
 SETTINGS = "settings.json"
 
 MOST_CASES = 5
-"""The most cases that an error message lists."""
+"""The maximum number of cases that an error message lists."""
 
 
 @dataclass(frozen=True)
@@ -135,17 +135,17 @@ def cases_of(settings: Settings) -> tuple[str, ...]:
 def hold(
     settings: Settings, folder: Path, console: Console, purse: Purse | None = None, workers: Workers | None = None
 ) -> Tournament:
-    """Play what is not played yet, and rate.
+    """Play the games that are not played yet, and rate the players.
 
     Args:
         settings: The settings of the tournament.
         folder: The folder of the finished games, and of models that are merged for the tournament.
         console: Where to print.
         purse: The counter of servers' costs, with or without a budget.
-        workers: Who share the work, see `play_all`.
+        workers: The workers that share the work, see `play_all`.
 
     Raises:
-        UserError: A player or a game does not exist or cannot be played, the folder holds another tournament, or the
+        UserError: A player or a game does not exist or cannot be played, the folder contains another tournament, or the
             budget is spent. Finished games are kept.
     """
     cases = cases_of(settings)
@@ -221,7 +221,7 @@ def _games_between(first: NamedPlayer, second: NamedPlayer, cases: Sequence[str]
 def _play(
     matches: Sequence[Sequence[Pairing]], ledger: Ledger, console: Console, together: int, workers: Workers | None
 ) -> tuple[float, int]:
-    """Play what the ledger lacks; the seconds that it took, and how many games it was."""
+    """Play the games that the ledger lacks; return the seconds and the number of games."""
     total = sum(map(len, matches))
     missing = [[game for game in match if game.key not in ledger.games] for match in matches]
     done = total - sum(map(len, missing))
@@ -240,8 +240,8 @@ def _play(
                 ledger.add(game)
                 advance()
 
-            # Workers share the bots' games of all matches. Those with models are played one match after the other: an
-            # interruption loses the unfinished games of one, not of all.
+            # Workers share the bots' games of all matches. Games with models are played one match after another, so
+            # that an interruption loses the unfinished games of one match only.
             bots = [game for match in missing for game in match if not game.asks_models]
             for games in (bots, *([game for game in match if game.asks_models] for match in missing)):
                 play_all(games, together, ended, workers=workers)
