@@ -18,7 +18,7 @@ from veritas_rl.envs.openspiel.games import GAMES, Game
 from veritas_rl.errors import UserError, unknown
 
 DEFAULT_CASES = tuple(case for game in GAMES.values() for case in game.default_cases)
-"""The default: the default cases of every described game."""
+"""The default cases of every described game."""
 
 FOCUS_CASES = (
     *(f"clobber(columns={size},rows={size})" for size in (5, 6, 7)),

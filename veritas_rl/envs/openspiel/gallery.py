@@ -39,7 +39,7 @@ class Exhibit:
         name: OpenSpiel's short name.
         title: OpenSpiel's long name.
         kind: Players, information, chance, order of moves.
-        cases: The cases that its bare name means.
+        cases: The cases that its bare name selects.
         variants: The parameters that the description covers.
         task_ids: Its index in task ids, and the number of its configurations.
         score: How a finished game becomes a value.

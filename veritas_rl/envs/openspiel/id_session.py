@@ -126,7 +126,7 @@ class IdSession(GameSession):
 
 
 def read_id(reply: Reply, legal: Sequence[int]) -> int | Reason:
-    """The legal action of a reply's id: the whole reply, or the only legal id in it."""
+    """The legal action that a reply names: the reply is its id, or contains no other legal id."""
     text = answer_text(reply)
     if isinstance(text, Reason):
         return text

@@ -1,8 +1,8 @@
 """Task ids of 12 digits, GGGGCCCCCCCC: the index of a game, and the number of its variant.
 
 The numbering is the community's. A variant selects a configuration of its game; configurations repeat after a few
-variants. Every variant is still a task of its own with its own deals: variant C of a game is task number C of the
-selected case. So 200000042 is leduc_poker with k = 42. Numbers beyond the list are errors.
+variants. Every variant is a separate task with its own deals: variant C of a game is task number C of the selected
+case. So 200000042 is leduc_poker with k = 42. Numbers beyond the list are errors.
 
 An id names one task of the split "train", in training and in validation, so training and validation by id use the same
 tasks. Tasks of the split "val" have no ids.

@@ -56,8 +56,8 @@ class LearningRun:
 
     @property
     def shows_learning(self) -> bool:
-        """Whether replies are legal after the warm-up, and RL's gain and the difference to the random player are above
-        zero by their 95% intervals."""
+        """Whether replies are legal after the warm-up, and the 95% intervals of RL's gain and of the difference to the
+        random player are above zero."""
         legal = self.report[WARM]["legal"]["mean"] >= LEGAL
         return legal and all(self.report[name]["low"] > 0 for name in ("gain", "over random"))
 

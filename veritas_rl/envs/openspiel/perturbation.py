@@ -1,8 +1,8 @@
-"""Perturbed OpenSpiel tasks: a player that memorized answers instead of learning the game is worse on them.
+"""Perturbed OpenSpiel tasks: a player that memorized answers instead of learning the game performs worse.
 
-labels      Every action of a game gets another number and an invented name, by a bijection from the task and a seed.
-            The prompt lists the actions in the order of the new numbers, each with its original name after the new
-            name. Replies may use only the new labels.
+labels      Every action of a game gets another number and an invented name. The task and a seed determine both
+            bijections. The prompt lists the actions in the order of the new numbers, each with its original name after
+            the new name. Replies may use only the new labels.
 mirrored    The position is rotated or mirrored by a symmetry of the game, and so are the actions.
 
 The rules and the values of moves do not change, so a player that follows the rules and reads the list loses nothing.
@@ -72,7 +72,7 @@ def perturb(inner: Session, name: str, seed: int | str = 0) -> "Perturbed":
     """A new perturbed OpenSpiel session.
 
     Args:
-        inner: The session as `OpenSpielEnvironment` starts it.
+        inner: A session of `OpenSpielEnvironment`.
         name: One of `PERTURBATIONS`.
         seed: Seeds the labels together with the task's chance seed.
 
@@ -90,7 +90,7 @@ class Perturbed(Session):
     """A session that shows its turns in another way, and translates the replies.
 
     Args:
-        inner: The session as `OpenSpielEnvironment` starts it.
+        inner: A session of `OpenSpielEnvironment`.
     """
 
     def __init__(self, inner: Session) -> None:
@@ -148,7 +148,7 @@ class Relabelled(Perturbed):
     """Other numbers and names for the same actions.
 
     Args:
-        inner: The session as `OpenSpielEnvironment` starts it.
+        inner: A session of `OpenSpielEnvironment`.
         seed: Seeds the labels together with the task's chance seed.
     """
 

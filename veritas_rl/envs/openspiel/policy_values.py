@@ -1,7 +1,7 @@
 """Exact values of a policy in a small two-player zero-sum game, against a best response and against the optimum.
 
 A policy gives every information state the probability of each legal action. With hidden information the values are
-OpenSpiel's (`TabularBestResponse`, `nash_conv`, `expected_returns`), and the optimum is the CFR+ equilibrium of
+OpenSpiel's (`TabularBestResponse`, `expected_returns`), and the optimum is the CFR+ equilibrium of
 `values.equilibrium`. With perfect information and no chance this module computes the values by backward induction, and
 the optimum plays each move of the greatest minimax value with equal probability.
 """
@@ -69,7 +69,7 @@ class Worth:
     @property
     def nash_conv(self) -> float:
         """The sum of the gains of two best responses against the policy; in a zero-sum game, the seats' total loss
-        against the value of the game (Lanctot et al. 2017). Exploitability is half of it."""
+        against the value of the game (Lanctot et al. 2017). Exploitability is half of this sum."""
         return 0.0 - sum(self.worst)
 
 

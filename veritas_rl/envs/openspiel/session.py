@@ -19,10 +19,9 @@ QUOTED_CHARACTERS = 2000
 class OpenSpielSession(GameSession):
     """A single move, or a whole game.
 
-    A single move pays 1 if it is legal in the reward mode "legal". In "outcome" it pays its value, see the package
-    `values`. In "optimal" it pays 1 minus its loss against the best move, so the full reward is possible even in a lost
-    position. If several players move simultaneously, the single move is that of one of them, and the others move at
-    random.
+    In the reward mode "legal" a legal single move pays 1. In "outcome" it pays its value, see the package `values`. In
+    "optimal" it pays 1 minus its loss against the best move, so the full reward is possible even in a lost position. If
+    several players move simultaneously, the single move is that of one of them, and the others move at random.
 
     A whole game starts at the root. Chance is drawn from (`Task.chance_seed`, ply), so a task has the same deals on the
     same path. A seat's mistake ends the game when its retries are used up, and pays nothing to any seat, so no seat

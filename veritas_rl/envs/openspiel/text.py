@@ -23,8 +23,8 @@ def messages(
         player: The player to move.
         names: The name of each legal action, by its shown number.
         prompt: "full": rules, role, aim, position, all legal actions as `number: name` lines, the answer format.
-            "unlisted": the same without the actions, but with how a move is written. "brief": the position and the
-            legal action numbers alone, for a model too small to understand text.
+            "unlisted": the same with the notation of moves instead of the actions. "brief": the position and the legal
+            action numbers alone, for a model too small to understand text.
         scale: The scale of results, see `Game.outcome`; the aim follows from it.
     """
     if prompt == "brief":

@@ -36,15 +36,14 @@ def least_image(cells: Sequence[str], rows: int, columns: int) -> str:
 
 
 def marks(rows: Sequence[str], mine: str) -> str:
-    """The occupied cells of a board as signs: "+12" for an own piece on cell 12, "-12" for an opponent's,
-    as in " +3 -12".
+    """The occupied cells of a board, as in " +3 -12": "+3" is the player's piece on cell 3, "-12" an opponent's piece.
 
     Cells are numbered row by row. A small model learns to read such signs long before it learns to read grids, because
     each sign contains piece and cell.
 
     Args:
         rows: From top to bottom; an empty cell is a dot.
-        mine: The signs of the own pieces.
+        mine: The signs of the player's pieces.
     """
     cells = enumerate("".join(rows))
     return "".join([f" {'+' if sign in mine else '-'}{cell}" for cell, sign in cells if sign != "."])

@@ -83,8 +83,8 @@ class Goofspiel(Game):
 
     def brief(self, state: State, player: int) -> str:
         """Own points, the opponent's points, "=" before the prize and "+" before later prizes; with hidden bids the
-        own bid and the result of every round, otherwise "-" before the opponent's cards. The own cards are the
-        legal actions."""
+        player's bid and the result of every round, otherwise "-" before the opponent's cards. The player's cards are
+        the legal actions."""
         prizes, bids = self._rounds(state)
         points, other = self._points(prizes, bids), 1 - player
         lines = [f"{points[player]}:{points[other]} ={prizes[-1]}"]
@@ -135,7 +135,7 @@ class Goofspiel(Game):
     def symmetry_key(self, state: State, player: int) -> str:
         """The seats are equivalent."""
         if self.parameters["imp_info"]:
-            return self.brief(state, player)  # the rounds in it determine the own cards
+            return self.brief(state, player)  # the rounds in it determine the player's cards
         mine = self._left([bid[player] for bid in self._rounds(state)[1]])
         return f"{self._list(mine)}\n{self.brief(state, player)}"
 
@@ -205,15 +205,15 @@ class Goofspiel(Game):
 
 
 Results = tuple[tuple[int, int], ...]
-"""For each round the own bid, and 1 if the opponent's bid was higher, 0 if it was equal, -1 if it was lower."""
+"""For each round the player's bid, and 1 if the opponent's bid was higher, 0 if it was equal, -1 if it was lower."""
 
 
 def _draw_bids(cards: int, results: Results, uniform: Callable[[], float]) -> list[int]:
     """Draw the opponent's bid of each round, uniformly among all consistent bids.
 
-    Cards are assigned in ascending order from 1. `pool` holds the cards without a round, and `above` counts the rounds
-    that need a card higher than the own bid. A round that needs a lower card takes it from the pool when the value of
-    the own bid is reached. Each choice is weighted by the number of completions that remain.
+    Cards are assigned in ascending order from 1. `pool` contains the cards without a round, and `above` the rounds that
+    need a card higher than the player's bid. A round that needs a lower card takes it from the pool when the value of
+    the player's bid is reached. Each choice is weighted by the number of completions that remain.
 
     Raises:
         pyspiel.SpielError: No bids are consistent.

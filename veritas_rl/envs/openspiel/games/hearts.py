@@ -164,7 +164,7 @@ class Hearts(Game):
         return _PLAYED if _read(tuple(state.history())).playing else _PASSED
 
     def sensible_action(self, state: State, random: Random) -> int:
-        """High cards to pass; in tricks, cards that lose, and cards that cost points where another suit was led."""
+        """High cards to pass; in tricks, cards that lose, and cards that cost points if another suit was led."""
         seen, legal = _read(tuple(state.history())), state.legal_actions()
         if random.random() < 0.1:  # players judge cards differently
             return random.choice(legal)

@@ -62,7 +62,7 @@ class LiarsDice(Game):
         return f"{player} {self.brief(state, player)}"
 
     def sensible_action(self, state: State, random: Random) -> int:
-        """ "liar" to a bid that the own dice make unlikely, else a slightly higher bid, usually of a face in hand."""
+        """ "liar" if the player's dice make the bid unlikely, else a slightly higher bid, usually of a face in hand."""
         legal, dice = state.legal_actions(), self._dice(state, state.current_player())
         sides, liar = self.parameters["dice_sides"], self.parameters["numdice"] * 2 * self.parameters["dice_sides"]
 

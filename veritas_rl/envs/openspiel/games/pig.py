@@ -47,7 +47,7 @@ class Pig(Game):
         return f"Scores: {shown}\nPoints of this turn so far: {turn}\nMoves made so far: {self._moves(state)}"
 
     def brief(self, state: State, player: int) -> str:
-        """The points of the turn; the scores, the own first, in the order of turns."""
+        """The points of the turn; the scores in the order of turns, the player's first."""
         scores, turn = self._points(state)
         return " ".join(map(str, [turn, *scores[player:], *scores[:player]]))
 

@@ -1,9 +1,10 @@
 """Quoridor for two. Rules checked against OpenSpiel's `games/quoridor/quoridor.cc`.
 
 Oddities of OpenSpiel: it warns of "known issues" when the game is loaded; a pawn's move is numbered by its direction,
-so that the same number means different cells at different times; a game of `4 * board_size ** 2` moves is a draw, even
-if the last of them reaches the goal. Without a `wall_count` each player has `board_size ** 2 // 8` walls. A pawn can
-always move in a game of two, because a way to each goal row stays open. Games of three and four are not described here.
+so that the same number means different cells at different times; a game of `4 * board_size ** 2` moves is a draw,
+even if the last of them reaches the goal. Without a `wall_count` each player has `board_size ** 2 // 8` walls. In a
+game for two a pawn can always move, because a path to each goal row stays open. Games for three and four players are
+not described.
 """
 
 from dataclasses import dataclass

@@ -14,7 +14,7 @@ def choose_card(
     last: bool,
     random: Random,
 ) -> int:
-    """The card of a player who wants tricks: the weakest, unless a card can win the trick from the other side.
+    """The card of a player who tries to win tricks: the weakest, unless a card can win the trick from the other side.
 
     Args:
         cards: The legal cards.

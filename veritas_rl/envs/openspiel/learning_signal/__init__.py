@@ -7,8 +7,8 @@ ranks them correctly.
 case. `report.py` prints, writes and reads the results. The terms:
 
 - forced: the task has one legal move.
-- values: the value of each move on the scale of the reward, in [0, 1]. Values are exact where the reward pays exact,
-  solved or equilibrium values. Elsewhere they are means of playouts with uniformly random moves. The random numbers of
+- values: the value of each move on the scale of the reward, in [0, 1]. Values are exact if the reward pays exact,
+  solved or equilibrium values. Otherwise they are means of playouts with uniformly random moves. The random numbers of
   these playouts depend on the task and the move, and are used neither to choose positions nor to compute rewards. Each
   move has its own random numbers, unlike in the reward. With common random numbers, moves that lead to the same state
   would have the same noise, and the false-positive rate of the test would be higher than stated.

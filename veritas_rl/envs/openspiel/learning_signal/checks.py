@@ -67,7 +67,7 @@ class SignalChecks:
         }
 
     def games_end(self, tasks: Sequence[Task], found: Found) -> str:
-        """Random whole games end by the rules within `max_moves`, and a stopped game pays some player."""
+        """Random whole games end by the rules within `max_moves`, and a stopped game pays at least one player."""
         task = OpenSpielTask.of(tasks[0])
         game = load(task.case)
         most = task.manner.max_moves or game.max_moves

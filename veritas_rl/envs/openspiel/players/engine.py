@@ -14,7 +14,7 @@ class EnginePlayer:
     """Plays the moves of an engine: always the same move in the same position.
 
     Args:
-        name: The engine, as `spec.parse` reads it.
+        name: The engine's name, see `spec.parse`.
 
     Raises:
         UserError: There is no such engine, it is not installed, or it does not start.

@@ -16,9 +16,9 @@ from veritas_rl.errors import UserError
 
 ITERATIONS, LEAST_ITERATIONS = 100, 40
 UPDATES = 10_000_000
-"""The total number of visited histories, about ten seconds; larger games get fewer iterations."""
+"""The total number of histories visited to solve a game, about ten seconds; larger games get fewer iterations."""
 MAX_HISTORIES = 500_000
-"""The most histories of a solved game; liars_dice(numdice=1) has 294,883."""
+"""The maximum number of histories of a solved game; liars_dice(numdice=1) has 294,883."""
 TOLERANCE = 0.05
 """The difference in return up to which actions count as equally good, because CFR+ only approximates the
 equilibrium."""

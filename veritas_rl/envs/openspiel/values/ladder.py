@@ -226,7 +226,7 @@ def state_value(game: Game, state: State, player: int, pay: OpenSpielPay) -> flo
 
     Args:
         game: The game.
-        state: A decision node. Hidden cards are taken as they are.
+        state: A decision node, with its true hidden cards.
         player: The player of the value, who need not be the player to move.
         pay: The scale and the number of playouts.
     """

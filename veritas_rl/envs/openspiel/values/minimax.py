@@ -8,7 +8,7 @@ from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.errors import UserError
 
 MAX_STATES = 100_000
-"""The most states of a solved game, about two seconds. Tic-tac-toe has 4,520 non-terminal states."""
+"""The maximum number of states of a solved game, about two seconds. Tic-tac-toe has 4,520 non-terminal states."""
 
 
 class ExactSolver:
@@ -18,7 +18,7 @@ class ExactSolver:
 
     Args:
         game: The game.
-        max_states: The most states that are visited to value one position, counting repetitions, and the most cached
+        max_states: The maximum number of states visited to value one position, counting repetitions, and of cached
             values. A larger position counts as too large.
 
     Raises:
@@ -74,7 +74,7 @@ class ExactSolver:
         if self._left < 0 or len(self._values) >= self.max_states:
             raise self._too_large(f"more than {self.max_states:,} states")
         found = None
-        # Children with the fewest replies come first: terminal states need no search, and small ones little.
+        # Children with the fewest replies come first: terminal states need no search, and small subtrees little.
         for child in sorted(children, key=lambda child: len(child.legal_actions())):
             value = self._value(child)
             if value == best:
