@@ -46,8 +46,7 @@ OPPONENTS = ("random",)
 """The default opponents."""
 
 MODEL_OPENING = 2
-"""The number of random moves at the start of games between models. Without them, two models at temperature 0 repeat
-one game."""
+"""The number of random opening moves between models. Without them, two models at temperature 0 repeat one game."""
 
 AT_ONCE = 2048
 """The maximum number of games that run together."""

@@ -113,8 +113,7 @@ class SignalChecks:
         return f"halves of the playouts of {len(tested)} tasks correlate {halves:.2f}"
 
     def best_moves_paid_best(self, tasks: Sequence[Task], found: Found) -> str:
-        """If true values are cheap to compute, the best-paid move is among the best, and no best move is
-        paid nothing."""
+        """If true values are cheap, the best-paid move is among the best moves, and no best move is paid nothing."""
         known = [(task, signal) for task, signal in zip(tasks, self._signals(tasks), strict=True) if signal.truth]
         if not known:
             raise NotApplicable("true values are unknown")
