@@ -1,14 +1,14 @@
-"""What each speed patch for the CPU and the fork server gain: training steps with it and without it, in turn.
+"""The gain of each CPU speed patch and of the fork server: runs with every patch alternate with runs without one.
 
     python benchmarks/cpu_patches.py                          # all of them, about 25 minutes on 2 idle cores
     python benchmarks/cpu_patches.py --only small_cells --steps 3 --rounds 1
 
-Runs with everything on and runs without one patch alternate (VERITAS_RL_CPU_PATCHES=-NAME). Each run without a patch is
-compared with the runs just before and just after it, so that a slow change of the machine's load cancels out. A step
-counts with the median of a run's steps after the third, a start with the time from launching verl to the end of its
-first step. A ratio above 1 is a gain; one within the spread that is printed below the table is none.
+VERITAS_RL_CPU_PATCHES=-NAME switches off one patch. Each run without a patch is compared with the runs just before and
+just after it, so that a slow change of the machine's load cancels out. The time of a step is the median over a run's
+steps after the third. The time of a start is the time from launching verl to the end of its first step. A ratio above 1
+is a gain, unless it is within the spread printed below the table.
 
-The table is also written as Markdown to `--output`, after every run, so that an interrupted measurement is not lost.
+The table is also written to `--output` as Markdown after every run, so that an interrupted measurement is not lost.
 """
 
 import argparse
@@ -33,7 +33,7 @@ SKIPPED_STEPS = 3
 
 @dataclass(frozen=True)
 class Run:
-    """One run.
+    """The times of one run.
 
     Attributes:
         off: The patch that was off; "" for none.
@@ -48,7 +48,7 @@ class Run:
 
 @dataclass
 class Measurement:
-    """Runs in order; every second one has everything on."""
+    """Runs in order; every second run has all patches on."""
 
     runs: list[Run] = field(default_factory=list)
 
@@ -61,7 +61,7 @@ class Measurement:
         ]
 
     def spread(self, what: str) -> float:
-        """The mean relative difference of two successive runs with everything on, which is noise alone."""
+        """The mean relative difference of two successive runs with all patches on, which is pure noise."""
         plain = [getattr(run, what) for run in self.runs if not run.off]
         return fmean(abs(b - a) / a for a, b in pairwise(plain)) if len(plain) > 1 else 0.0
 

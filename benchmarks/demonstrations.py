@@ -1,11 +1,11 @@
-"""Labelled states a second of the exact solver on tic-tac-toe, against a target and a naive loop, in turn.
+"""Labeled states per second of the exact solver on tic-tac-toe, against a target and an alternating naive loop.
 
     python benchmarks/demonstrations.py [--number 2000] [--rounds 5]
 
-A state counts once it is drawn, compared with what was asked before and with what is held out, labelled, and judged by
-the environment's own score. The naive peer does the least that gives labels with OpenSpiel: it plays a random game,
-stops at a random move and asks the same solver, without judging, and without looking whether the state is held out or
-was met before. Both begin with the game solved. It prints the median of each and the ratios to the target and the peer.
+A state counts once it is drawn, checked against earlier states and the held-out states, labeled, and scored by the
+environment. The naive loop does the minimum that gives labels with OpenSpiel: it plays a random game, stops at a random
+move and asks the same solver. It does not score, and does not check whether the state is new or held out. Both sides
+start with the game solved. The script prints the median of each side and the ratios to the target and the naive loop.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.values.minimax import solver_of
 
 TARGET = 2_000
-"""Labelled states a second, on one core."""
+"""Labeled states per second on one core."""
 
 
 def naive(number: int) -> int:
@@ -38,7 +38,7 @@ def naive(number: int) -> int:
 
 
 def rate(work: Callable[[], int]) -> float:
-    """The number of states that a call labels in a second of CPU time of its only thread."""
+    """The number of states that a single-threaded call labels per second of CPU time."""
     started = time.process_time()
     labelled = work()
     return labelled / (time.process_time() - started)

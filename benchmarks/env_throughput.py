@@ -1,17 +1,17 @@
-"""What the OpenSpiel environment costs, as ratios against peers that run in turn with it, in one process.
+"""The cost of the OpenSpiel environment, as ratios to peers that run alternately with it in one process.
 
     python benchmarks/env_throughput.py [--rounds 7] [--part NAME ...]
 
-- `games`: steps a second of whole games. Both sides get the same moves and make a fresh session for each game; on
-  every step the full prompt is built and the reply is parsed. Ours also lists and checks every legal action. The peers
-  are textarena, where it is installed (`pip install -e '.[bench]'`), and bare pyspiel calls that play the same moves.
-- `rewards`: rewards a second of single moves in the mode `outcome`, from the start of the session to its score, against
-  a plain Python loop of as many playouts that starts from the position.
-- `search`: moves a second of the MCTS player against OpenSpiel's Python bots at equal simulations: neither side may
-  stop early because it has proven its move.
-- `catalogue`: what it costs to open a catalogue, to draw a task and to start it, for few and for many tasks and cases.
+- `games`: steps per second of whole games. Both sides get the same moves and make a new session for each game; each
+  step builds the full prompt and parses the reply. This package also lists and checks every legal action. The peers are
+  textarena, where it is installed (`pip install -e '.[bench]'`), and bare pyspiel calls that play the same moves.
+- `rewards`: rewards per second of single moves with the reward `outcome`, from the start of the session to its score,
+  against a plain Python loop of as many playouts from the same position.
+- `search`: moves per second of the MCTS player against OpenSpiel's Python bots at equal simulations. Neither side may
+  stop early when it has proven its move.
+- `catalogue`: the cost of opening a catalogue, drawing a task and starting it, for few and for many tasks and cases.
 
-It prints medians over the rounds, in seconds of one core, whatever else the machine does: it has one thread.
+The script prints medians over the rounds. Times are CPU seconds of its only thread, without other load on the machine.
 """
 
 import argparse
@@ -41,26 +41,26 @@ from veritas_rl.envs.task import Task
 
 ENVIRONMENT = OpenSpielEnvironment()
 GAMES = {"tic_tac_toe": "TicTacToe-v0", "kuhn_poker": "KuhnPoker-v0", "connect_four": "ConnectFour-v0"}
-"""Our case and textarena's id."""
+"""The id in textarena of each case."""
 ALONE = ("hex(board_size=5)", "clobber(columns=5,rows=5)", "othello")
-"""Cases that are compared with bare pyspiel calls alone."""
+"""Cases that are compared only with bare pyspiel calls."""
 REWARDED = ("hex(board_size=5)", "clobber(columns=5,rows=5)")
 SEARCHED = ("hex(board_size=5)", "clobber(columns=5,rows=5)", "leduc_poker", "liars_dice", "liars_dice(numdice=5)")
 STARTED = "hex(board_size=5)"
 PLAYOUTS = 64
 SIMULATIONS = 200
 SEEDS = itertools.count()
-"""A seed for each round, so that no deal was met before."""
+"""A new seed for each round, so that no deal repeats."""
 DRAWS = 2000
-"""How often a catalogue is opened, and a task drawn from it."""
+"""How many times a catalogue is opened, and how many tasks are drawn from it."""
 STARTS = 10
 
 Way = Callable[[], int]
-"""Does some work; how many units of it."""
+"""Does some work and returns the number of units done."""
 
 
 def rates(ways: Mapping[str, Way], rounds: int) -> dict[str, list[float]]:
-    """Units of work in a second of one core, by way: one number a round, all ways in turn."""
+    """Units of work per CPU second of each way, one number per round; the ways alternate."""
     found: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(rounds + 1):
         for name, work in ways.items():
@@ -78,7 +78,7 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
 
 
 def moves_of(case: str, games: int) -> list[list[int]]:
-    """The players' actions in each of some random games."""
+    """The players' actions in some random games, one list per game."""
     game, random = load(case), Random(0)
     played = []
     for _ in range(games):
@@ -94,7 +94,7 @@ def moves_of(case: str, games: int) -> list[list[int]]:
 
 
 def ours(case: str, games: Sequence[Sequence[int]]) -> Way:
-    """Whole games through the environment; no round meets another's deals."""
+    """Whole games through the environment, with new deals in each round."""
     number = load(case).number
     said = [[answer(number(action)) for action in actions] for actions in games]
 
@@ -131,10 +131,10 @@ def bare(case: str, games: Sequence[Sequence[int]]) -> Way:
 
 def textarena_games(case: str, games: Sequence[Sequence[int]]) -> Way:
     """The same games in textarena."""
-    textarena = importlib.import_module("textarena")  # by name: it need not be installed
+    textarena = importlib.import_module("textarena")  # by name, as it is an optional dependency
 
     said = [_kuhn_words(actions) if case == "kuhn_poker" else [f"[{a}]" for a in actions] for actions in games]
-    options = {"max_rounds": 1} if case == "kuhn_poker" else {}  # a game is one hand, as it is here
+    options = {"max_rounds": 1} if case == "kuhn_poker" else {}  # one hand per game, as in this package
 
     def play() -> int:
         for seed, texts in enumerate(said):
@@ -227,7 +227,7 @@ def compare_searches(rounds: int, console: Console) -> None:
             return len(player.act(turns))
 
         evaluator = mcts.RandomRolloutEvaluator(1, np.random.RandomState(0))
-        if case == "leduc_poker":  # liar's dice is searched as if nothing were hidden: OpenSpiel deals no other world
+        if case == "leduc_poker":  # plain MCTS for liar's dice: OpenSpiel cannot resample its hidden dice
             bot = ismcts.ISMCTSBot(game.spiel, evaluator, EXPLORATION, SIMULATIONS)
         else:
             dice = np.random.RandomState(0)
@@ -259,7 +259,7 @@ def compare_catalogues(rounds: int, console: Console) -> None:
 
 
 def _catalogue_costs(cases: Sequence[str], tasks: int, seed: int) -> tuple[float, float, float]:
-    """Seconds to open a catalogue, to draw a task anywhere in it, and to start one of `STARTED` that nobody met yet."""
+    """Seconds to open a catalogue, to draw a random task from it, and to start a new task of the case `STARTED`."""
     random = Random(seed)
     config = OpenSpielConfig(cases=cases, num_tasks_per_case=tasks, seed=seed)
     length = len(ENVIRONMENT.catalogue(config, "train"))

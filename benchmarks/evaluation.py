@@ -1,11 +1,11 @@
-"""Games a second of an evaluation, against the same model playing one game after the other, in turn.
+"""Games per second of an evaluation that plays all games at once, against one that plays them one by one.
 
     OMP_WAIT_POLICY=PASSIVE python benchmarks/evaluation.py [--games 1000] [--alone 40] [--rounds 3]
 
-The small model of the CPU run, warmed up until it plays legal moves, plays whole games of tic-tac-toe against a random
-player. The evaluation plays all of them at once, one by one a game begins when the one before is over; both through the
-same engine, and the games come out the same. It is done without temperature, where equal positions are asked once, and
-at temperature 1, where each reply is drawn. It prints the medians and the ratios.
+The small model of the CPU run, warmed up until it plays mostly legal moves, plays whole games of tic-tac-toe against a
+random player. Both ways use the same engine and alternate, and the script prints how many of their games are equal. It
+measures temperature 0, where equal positions are asked once, and temperature 1, where each reply is sampled. It prints
+the medians and the ratios.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def warmed_up(folder: Path) -> Path:
 
 
 def timed(pairings: Sequence[Pairing], at_once: int) -> tuple[float, list[FinishedGame]]:
-    """The time of games, and their results."""
+    """Play games; return the seconds taken and the finished games."""
     games: dict[str, FinishedGame] = {}
     started = time.perf_counter()
     play_all(pairings, at_once, lambda pairing, game, _: games.update({pairing.key: game}))

@@ -1,11 +1,11 @@
-"""Whole games a minute in the rollout, 1, 8 and 64 at once, against the same games one by one with the same model.
+"""Whole games per minute in the rollout, 1, 8 and 64 at once, against the same games one by one with the same model.
 
     OMP_WAIT_POLICY=PASSIVE python benchmarks/games.py [--games 64] [--opponent mcts:50] [--rounds 5]
 
-The games are tic-tac-toe of a small model that was warmed up to answer legally, played as a training run plays them: by
-the agent loop, with the rollout's Ray actor for the model and another one for the opponent. One by one they are played
-by the generation engine alone, in this process and without Ray. It also says in which share of the time neither the
-model nor the opponent was at work: what the games and the agent loop cost themselves.
+A small model that was warmed up to answer legally plays tic-tac-toe. The rollout plays as in a training run: in the
+agent loop, with the rollout's Ray actor for the model and another Ray actor for the opponent. One by one, the
+generation engine plays the games in this process, without Ray. The script also prints the share of the time in which
+neither the model nor the opponent worked, which is the cost of the games and the agent loop.
 """
 
 import argparse
@@ -41,13 +41,13 @@ AT_ONCE = (1, 8, 64)
 
 
 class Clock:
-    """The time during which a request waits for its answer."""
+    """Measures the time during which at least one request waits for its answer."""
 
     def __init__(self) -> None:
         self.busy, self._asked, self._since = 0.0, 0, 0.0
 
     def watch(self, ask: Any) -> Any:
-        """The same function, timed."""
+        """Wrap an asynchronous function so that its calls are timed."""
 
         async def timed(*args: Any, **kwargs: Any) -> Any:
             if not self._asked:
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 async def measure(given: argparse.Namespace) -> None:
-    """Play, and print the table."""
+    """Play all games in each way, and print rates and ratios."""
     folder = tempfile.TemporaryDirectory()
     path = warmed_up(Path(folder.name))
     made = plan([f"actor_rollout_ref.model.path={path}", "episode"], {}, Hardware(2, 0, 0), datetime.now())

@@ -1,10 +1,11 @@
-"""Tokens a second of the transformers rollout, and of its engine alone, against one padded `model.generate`, in turn.
+"""Tokens per second of the transformers rollout, and of its engine alone, against one padded `model.generate`.
 
     OMP_WAIT_POLICY=PASSIVE python benchmarks/generation.py [--requests 256] [--new-tokens 8] [--rounds 7]
 
-Each request has a prompt of 20 to 60 tokens and a limit of its own, from 1 to `--new-tokens`; one padded generation has
-to run to the longest. Only the tokens that were asked for count. The rollout is the Ray actor of a training run, asked
-as the agent loop asks it. It prints the median of each and the ratios. All serve the small model of the CPU run.
+Each request has a prompt of 20 to 60 tokens and its own limit, from 1 to `--new-tokens`; a padded generation has to run
+to the largest limit. Only tokens within the limits count. The rollout is the Ray actor of a training run, called as the
+agent loop calls it. The three ways alternate and serve the small model of the CPU run. The script prints the median of
+each and the ratios.
 """
 
 import argparse
@@ -36,7 +37,7 @@ BYTES = 256
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long one call takes."""
+    """The seconds that one call takes."""
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
@@ -59,7 +60,8 @@ def main() -> None:
     pad = plain.config.pad_token_id
     width = max(map(len, prompts))
     ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts])
-    # An end token that no model writes: every request runs to its limit. The rollout's own stops end one in a hundred.
+    # No model writes the end token -1, so every request runs to its limit. The rollout keeps its own end tokens, which
+    # stop about one request in a hundred early.
     engine = GenerationEngine(served, (-1,), pad, max_batch_size=given.requests, max_model_len=width + given.new_tokens)
 
     made = plan([f"actor_rollout_ref.model.path={path}"], {}, Hardware(2, 0, 0), datetime.now()).configuration

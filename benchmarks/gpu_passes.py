@@ -1,9 +1,9 @@
-"""Times the trainer's passes in a process of its own, and measures what they take; `gpu_step.py` starts it.
+"""Measures the time and peak memory of the trainer's passes; `gpu_step.py` starts it as a separate process.
 
-Its argument is a JSON object: `role` ("actor" or "critic"), `overrides` of Hydra, `lengths` (tokens of prompt and reply
-of each row), `repeats`. It prints one JSON object: for "inference" and "update" the seconds of the fastest pass over
-all rows and the peak in bytes; `waste`, the tokens computed for each real one, as a mean over micro-batches, and
-`most_waste`, the most of one.
+The argument is a JSON object: `role` ("actor" or "critic"), `overrides` (for Hydra), `lengths` (tokens of prompt and
+reply of each row), `repeats`. The script prints one JSON object. "inference" and "update" each contain the seconds of
+the fastest pass over all rows and the peak in bytes. `waste` is the number of tokens computed per real token, as a mean
+over the micro-batches, and `most_waste` is its maximum.
 """
 
 import json
@@ -21,10 +21,11 @@ from veritas_rl.verl_plugin.alone import infer, random_rows, update, worker_of
 
 
 class Meter:
-    """Time and peak memory of one device.
+    """Measures time and peak memory of one device.
 
     Args:
-        cuda: Whether it is a GPU: what torch has allocated there counts. Otherwise this process's resident memory does.
+        cuda: Whether the device is a GPU. Memory is what torch allocates on the GPU, otherwise the growth of this
+            process's resident memory.
     """
 
     def __init__(self, cuda: bool) -> None:
@@ -32,7 +33,7 @@ class Meter:
         self._start = 0 if cuda else self._resident("VmRSS")
 
     def measure(self, work: Callable[[], object], repeats: int) -> dict[str, float]:
-        """The seconds of the fastest of several passes after a first one, and their peak in bytes."""
+        """The seconds of the fastest of several passes after an uncounted first pass, and their peak in bytes."""
         work()
         self._reset()
         taken = []

@@ -1,20 +1,20 @@
-"""What a training step costs on a GPU, against the card's own rates, the plan's forecast, and verl's own example.
+"""The cost of a training step on a GPU, against the card's own rates, the plan's forecast, and verl's own example.
 
     python benchmarks/gpu_step.py                              # one H200, the shape of Qwen3-4B, random weights
     python benchmarks/gpu_step.py --device cpu --model tiny    # the same measurements on a CPU, in minutes
 
-It needs no weights and no network: a model of the named shape is made with random weights and a byte tokenizer. Such a
-model never ends a reply, so every reply is as long as the limit. It prints
+The script needs no weights and no network: it makes a model of the named shape with random weights and a byte
+tokenizer. Such a model never ends a reply, so every reply is as long as the limit. The script prints
 
-- the card: how fast it multiplies large matrices, which is what the trainer's passes are compared with;
-- each pass of actor and critic, with rows packed and padded: seconds, tokens a second, the share of the matrix rate
-  (MFU, without what is computed twice), the peak of memory against the plan's forecast;
-- a step: tokens of replies a second in the rollout, seconds to send the weights, the memory that the card has in use
-  against the forecast, and the seconds of one core that games, prompts, opponents and rewards take of it;
+- the card: the rate at which it multiplies large matrices, with which the trainer's passes are compared;
+- each pass of actor and critic, with rows packed and padded: seconds, tokens per second, the share of the matrix rate
+  (MFU; recomputation is not counted as useful work), the peak memory against the plan's forecast;
+- a step: reply tokens per second in the rollout, seconds to send the weights, the card's memory in use against the
+  forecast, and the core seconds that games, prompts, opponents and rewards take;
 - the same step of verl's own single-turn loop: the same model, prompts, lengths, batch and settings, with verl's own
   dataset, agent loop, reward loop and trainer.
 
-What stands at the end are Hydra overrides of both. The fastest of several steps counts.
+Positional arguments are Hydra overrides for both loops. The fastest of several steps counts.
 """
 
 import argparse
@@ -74,12 +74,12 @@ GOAL_OURS, GOAL_VERL = 0.05, 1.05
 
 
 def reward_of_length(data_source: str, solution_str: str, ground_truth: str, extra_info: Any = None) -> float:
-    """The reward in verl's own example: it costs nothing."""
+    """The reward for verl's own loop, which takes almost no time."""
     return float(len(solution_str) % 2)
 
 
 def matrix_rate(device: str) -> float:
-    """Multiplications and additions a second of large square matrices: bf16 on a GPU, fp32 on a CPU."""
+    """FLOP per second in products of large square matrices: bf16 on a GPU, fp32 on a CPU."""
     side, dtype = (8192, torch.bfloat16) if device == "cuda" else (1024, torch.float32)
     left, right = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
     fastest = float("inf")
@@ -93,7 +93,7 @@ def matrix_rate(device: str) -> float:
 
 
 def random_model(name: str, folder: Path, device: str, context: int) -> Path:
-    """A folder with a model of a named shape and random weights; a folder that has weights stays as it is."""
+    """Make a folder with a model of a named shape and random weights; if `name` is a folder, return it unchanged."""
     if Path(name).is_dir():
         return Path(name)
     if name == "tiny":
@@ -108,7 +108,7 @@ def random_model(name: str, folder: Path, device: str, context: int) -> Path:
 
 
 def lengths_of(rows: int, prompt: int, reply: int, most: int) -> list[tuple[int, int]]:
-    """Tokens of prompt and reply of each row, spread as in a game: some are several times as long as others."""
+    """Tokens of prompt and reply of each row, spread as in a game: some rows are several times as long as others."""
     draw = generator("gpu_step", rows, prompt, reply)
     prompts = [min(most, int(prompt * draw.lognormvariate(-0.1, 0.45)) + 1) for _ in range(rows)]
     return [(length, draw.randint(reply // 4, reply)) for length in prompts]
@@ -135,7 +135,7 @@ def passes(overrides: Sequence[str], role: str, lengths: Sequence[tuple[int, int
 
 
 def forecast_of(plan: Plan, role: str, name: str, waste: float) -> int:
-    """What the plan says that torch allocates at the peak of a pass."""
+    """The bytes that torch allocates at the peak of a pass, according to the plan."""
     engine = plan.actor if role == "actor" else plan.critic
     assert engine is not None
     engine = dataclasses.replace(engine, padding=waste)
@@ -144,7 +144,7 @@ def forecast_of(plan: Plan, role: str, name: str, waste: float) -> int:
 
 
 def needed_work(plan: Plan, role: str, name: str, lengths: Sequence[tuple[int, int]]) -> float:
-    """Multiplications and additions that a pass needs: nothing for padding, and nothing twice."""
+    """The FLOP that a pass needs, without padding and recomputation."""
     whole = [prompt + reply for prompt, reply in lengths]
     seen = sum(length**2 for length in whole) / sum(whole)
     once = forward_work(plan.shape, sum(whole), seen, head=role == "actor")
@@ -175,13 +175,13 @@ def show_passes(plan: Plan, typed: Sequence[str], given: argparse.Namespace, rat
 
 
 def run_of(typed: Sequence[str]) -> rl.RlRun:
-    """A run as the launcher makes it, which is not started."""
+    """Plan a run as the launcher does, without starting it."""
     return rl.plan(typed, {}, this_machine(), datetime.now(), dry=True)
 
 
 @contextmanager
 def card_in_use(device: str) -> Iterator[list[int]]:
-    """Collects the bytes of the card in use, of all processes, five times a second; nothing on a CPU."""
+    """Collect the card's memory in use by all processes, in bytes, five times a second; collect nothing on a CPU."""
     seen: list[int] = []
     if device == "cpu":
         yield seen
@@ -204,16 +204,16 @@ def card_in_use(device: str) -> Iterator[list[int]]:
 
 
 def trained(typed: Sequence[str], more: Sequence[str], device: str) -> tuple[dict[str, float], int]:
-    """Train some steps through verl, without what the launcher does before and after.
+    """Train some steps through verl, without the launcher's work before and after.
 
     Args:
-        typed: Overrides that the launcher reads.
-        more: Overrides that verl alone gets.
+        typed: Overrides for the launcher.
+        more: Additional overrides for verl only.
         device: "cuda" or "cpu".
 
     Returns:
-        Of all steps but the first the least seconds of each part and the mean of every other metric; and the most bytes
-        of the card in use.
+        The least seconds of each part and the mean of every other metric, over all steps but the first; and the peak of
+        the card's memory in use, in bytes.
     """
     made = run_of(typed)
     made.folder.mkdir(parents=True, exist_ok=True)
@@ -237,7 +237,7 @@ def trained(typed: Sequence[str], more: Sequence[str], device: str) -> tuple[dic
 
 
 def overrides_of_verl(configuration: DictConfig, rows: Path, device: str) -> list[str]:
-    """What makes verl's own single-turn example of the same run: its dataset, agent loop, reward loop and trainer."""
+    """Overrides that select verl's own single-turn dataset, agent loop, reward loop and trainer for the same run."""
     return [
         *("data.custom_cls.path=null", "data.custom_cls.name=null"),
         *(f"data.train_files={rows}", f"data.val_files={rows}"),
@@ -252,7 +252,7 @@ def overrides_of_verl(configuration: DictConfig, rows: Path, device: str) -> lis
 
 
 def write_rows(tasks: Sequence[Task], file: Path) -> Path:
-    """The prompts of tasks as verl's own dataset reads them."""
+    """Write the prompts of tasks in the format of verl's own dataset; return the file."""
     rows = [row_of(task, index) for index, task in enumerate(tasks)]
     columns = {
         "data_source": [row["data_source"] for row in rows],
@@ -265,7 +265,7 @@ def write_rows(tasks: Sequence[Task], file: Path) -> Path:
 
 
 class Filler:
-    """Answers at once as a model of random weights does, and reads every prompt as the rollout does."""
+    """A player that tokenizes every prompt as the rollout does, and replies immediately with filler of full length."""
 
     def __init__(self, tokenizer: Any, tokens: int) -> None:
         self._tokenizer = tokenizer
@@ -274,12 +274,12 @@ class Filler:
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
         for turn in turns:
             prompt_ids(self._tokenizer, turn.messages)
-        # A legal answer at the end, where answers can be listed, so that rewards are computed.
+        # The reply ends with a legal answer if answers can be listed, so that rewards are computed.
         return [Reply(f"{self._reply}{turn.answers[0] if turn.answers else ''}") for turn in turns]
 
 
 def own_seconds(tasks: Sequence[Task], tokenizer: Any, tokens: int) -> float:
-    """Seconds of one core that a step's games, prompts, opponents and rewards take, one task after the other."""
+    """Seconds that games, prompts, opponents and rewards of tasks take, one task after the other."""
     filler = Filler(tokenizer, tokens)
     started = time.perf_counter()
     for task in tasks:
@@ -292,7 +292,7 @@ def own_seconds(tasks: Sequence[Task], tokenizer: Any, tokens: int) -> float:
 
 
 def show(console: Console, title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print rows of equal keys as a table."""
+    """Print rows, which have equal keys, as a table."""
     table = Table(title=title, title_justify="left")
     for index, name in enumerate(rows[0]):
         table.add_column(name, justify="left" if index == 0 else "right")
@@ -310,7 +310,7 @@ def _shown(name: str, value: Any) -> str:
 
 
 def step_of(plan: Plan, metrics: Mapping[str, float], card: int, own: float) -> list[tuple[str, str]]:
-    """What a step through our loop took, as rows of a name and a value."""
+    """The costs of a step through this package's loop, as rows of a name and a value."""
     settings, step = plan.settings, metrics["timing_s/step"]
     tokens = metrics["response_length/mean"] * settings.prompts * settings.samples
     rows = [
@@ -336,11 +336,11 @@ PARTS = {
     "  update of the critic": "timing_s/update_critic",
     "  update of the actor": "timing_s/update_actor",
 }
-"""Parts of a step, and verl's names of their seconds."""
+"""The parts of a step, and verl's metric of each part's seconds."""
 
 
 def parse() -> argparse.Namespace:
-    """What was typed."""
+    """Parse the command line, and fill in the defaults of the device."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--device", choices=("cuda", "cpu"), default="cuda")
@@ -409,7 +409,7 @@ def measure_steps(
     place: Path,
     given: argparse.Namespace,
 ) -> dict[str, Any]:
-    """Train through our loop and through verl's own, print both, and return their metrics."""
+    """Train through this package's loop and through verl's own loop, print both, and return their metrics."""
     tasks = list(tasks_of(configuration, "train")[: given.prompts * given.steps])
     samples = configuration.actor_rollout_ref.rollout.n
     tokenizer = AutoTokenizer.from_pretrained(configuration.actor_rollout_ref.model.path)

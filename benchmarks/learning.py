@@ -1,11 +1,11 @@
-"""Does the trainer teach? Trains the small model on one game after another, and writes what each run came to.
+"""Does training improve play? Trains the small model on one game after another, and writes the result of each run.
 
     python benchmarks/learning.py                                     # ten games, all seeds: about two hours on 2 cores
     python benchmarks/learning.py --games "othello,kuhn_poker" --seeds 42
 
-Each run is `GAME_TYPES=... bash train/scripts/openspiel-ppo-trainer.sh` as a user types it, without any other setting
-than the seed. A finished run is a row of `--output`; the same command goes on with what is missing there, and with a
-run that was interrupted. `--again` replaces the rows. `python -m veritas_rl.envs.openspiel.gallery` puts the table into
+Each run is `GAME_TYPES=... bash train/scripts/openspiel-ppo-trainer.sh` as a user types it; only the seed is set. Each
+finished run adds a row to `--output`. The same command skips finished runs and resumes an interrupted run. `--again`
+repeats finished runs and replaces their rows. `python -m veritas_rl.envs.openspiel.gallery` puts the table into
 docs/games.md.
 """
 
@@ -48,7 +48,7 @@ FOLDER = ROOT / "train/outputs/learning"
 
 
 def wanted(games: str | None, seeds: str | None) -> list[tuple[str, int]]:
-    """The canonical case and the seed of each run, all first seeds first."""
+    """The canonical case and the seed of each run: first all cases with their first seed, then the other seeds."""
     chosen = split_list(games, "games") if games else GAMES
     of_all = [int(seed) for seed in seeds.split(",")] if seeds else None
     more = {canonical(case) for case in MORE_SEEDS}
@@ -61,12 +61,12 @@ def wanted(games: str | None, seeds: str | None) -> list[tuple[str, int]]:
 
 
 def folder_of(case: str, seed: int) -> Path:
-    """The folder of a run's checkpoints, its output and its time."""
+    """The folder of a run's checkpoints, printed output and duration."""
     return FOLDER / f"{''.join(sign if sign.isalnum() else '_' for sign in case)}-{seed}"
 
 
 def trained(case: str, seed: int) -> LearningRun:
-    """Train on a case.
+    """Train on a case, or resume its interrupted run.
 
     Raises:
         UserError: The training failed.

@@ -1,17 +1,19 @@
-"""What the puzzles of lgc-v2 cost: puzzles generated and answers verified a second, by type.
+"""The cost of the puzzles of lgc-v2: puzzles generated and answers verified per second, by type.
 
     python benchmarks/lgc_v2.py [--rounds 5] [--seconds 0.5] [--levels 1,2,3,4,5] [--types sudoku,dyck_language]
 
-Generated: the puzzle and the text of its question, never made before, the levels in turn. Slowest: the 99th percentile
-and the maximum of single puzzles over all rounds. Verified: whole replies, read and scored, a right one and a near miss
-in turn. Beside each type stand reasoning-gym's nearest tasks with their default settings, where it is installed
-(`pip install -e '.[bench]'`): items of the data set, and its `extract_answer` and `score_answer` of a whole reply with
-the right answer and with another item's in turn. It has no task about brackets; what is nearest are sequences to
-complete or to rewrite. Most of its tasks compare the text between two tags with the right one; ours look for the answer
-in every form, refuse two different ones, and check what it says.
+- Generated: new puzzles with the text of their questions, cycling through the levels.
+- Slowest: the 99th percentile and the maximum of the time of one puzzle, over all rounds.
+- Verified: whole replies, parsed and scored; right answers and near misses alternate.
 
-Every row works in turn in every round, in one thread of this process. It prints medians over the rounds, per second of
-wall time, and medians of the ratios within a round, so run it when nothing else runs.
+Each type is compared with reasoning-gym's nearest tasks with default settings, where it is installed (`pip install -e
+'.[bench]'`): items of its data set, and its `extract_answer` and `score_answer` on whole replies that alternate between
+the right answer and another item's answer. reasoning-gym has no task about brackets; its nearest tasks complete or
+rewrite sequences. Most of its tasks compare the text between two tags with the right answer. lgc-v2 finds the answer in
+every accepted form, rejects a reply with two different answers, and verifies the answer itself.
+
+All rows alternate within each round, in one thread of this process. The script prints medians over the rounds, per
+second of wall time, and medians of the ratios within a round, so run it on an idle machine.
 """
 
 import argparse
@@ -46,7 +48,7 @@ NEAREST: Mapping[str, tuple[str, ...]] = {
     "sudoku": ("sudoku",),
     "dyck_language_reasoning_errors": ("string_manipulation", "ab"),
 }
-"""The tasks of reasoning-gym that are nearest to each type."""
+"""The most similar tasks of reasoning-gym for each type."""
 
 ITEMS = 100
 """Puzzles of each type whose answers are verified."""
@@ -54,15 +56,15 @@ ITEMS = 100
 
 @dataclass
 class Row:
-    """One type of puzzle, of ours or of reasoning-gym.
+    """One type of puzzle, of lgc-v2 or of reasoning-gym.
 
     Attributes:
-        generate: Makes the puzzle with a number.
-        verify: Scores the answer with a number.
-        generated: Puzzles a second, a number a round.
-        verified: Answers a second, a number a round.
-        took: Seconds of single puzzles.
-        numbers: A number for each puzzle, so that none is made twice.
+        generate: Makes the puzzle of a given number.
+        verify: Scores the answer of a given number.
+        generated: Puzzles per second, one value per round.
+        verified: Answers per second, one value per round.
+        took: Seconds of each single puzzle.
+        numbers: Gives each puzzle a new number, so that no puzzle repeats.
     """
 
     generate: Callable[[int], object]
@@ -73,7 +75,7 @@ class Row:
     numbers: itertools.count = field(default_factory=itertools.count)
 
     def run(self, seconds: float, keep: bool) -> None:
-        """Generate and then verify for so many seconds each."""
+        """Generate for a number of seconds and then verify for as long; record the result if `keep`."""
         took: list[float] = []
         started = now = time.perf_counter()
         while now - started < seconds:
@@ -93,7 +95,7 @@ class Row:
 
 
 def ours(kind: PuzzleKind, levels: Sequence[int]) -> Row:
-    """A type of lgc-v2."""
+    """The row of a type of lgc-v2."""
 
     def generate(number: int) -> object:
         number, place = divmod(number, len(levels))
@@ -116,7 +118,7 @@ def ours(kind: PuzzleKind, levels: Sequence[int]) -> Row:
 
 
 def theirs(name: str) -> Row:
-    """A task of reasoning-gym."""
+    """The row of a task of reasoning-gym."""
     import reasoning_gym  # pyright: ignore[reportMissingImports]
     from reasoning_gym.utils import extract_answer  # pyright: ignore[reportMissingImports]
 
@@ -138,7 +140,7 @@ def theirs(name: str) -> Row:
 
 
 def ratio(one: Sequence[float], other: Sequence[float]) -> str:
-    """The median of how often one is the other, round by round."""
+    """The median over the rounds of `one` divided by `other`."""
     return f"{median(mine / beside for mine, beside in zip(one, other, strict=True)):.2f}"
 
 

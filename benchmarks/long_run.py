@@ -1,13 +1,13 @@
-"""Whether a long run leaks: memory and open files of each of its processes, and what it leaves on the disk.
+"""Whether a long run leaks: memory and open files of each process, and the files that it writes to disk.
 
     python benchmarks/long_run.py [--steps 1000] [--output found.json] [Hydra overrides]
 
-It trains the small model of a CPU run with default settings, and looks at every process of the run after each step. The
-last four fifths of the steps count: in them the resident memory of each process may grow by 5%, or by 4 MiB where that
-is more, and the number of open files by 2. What is compared are medians: of the first tenth of these steps and of the
-last. On the disk no more checkpoints may be kept than four, and all else may grow by 64 KiB a step.
+The script trains the small model of a CPU run with default settings, and measures every process of the run after each
+step. The last four fifths of the steps count: the resident memory of each process may grow by 5%, or by 4 MiB if that
+is more, and the number of open files by 2. Growth is the difference between the medians of the first tenth and the last
+tenth of these steps. At the end, at most four checkpoints may be on disk. All other files may grow by 64 KiB per step.
 
-The exit code is 1 where something grows.
+The exit code is 1 if anything exceeds these limits.
 """
 
 import argparse
@@ -41,13 +41,13 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Look:
-    """A process after a step.
+    """The memory and the open files of a process after a step.
 
     Attributes:
         step: The step.
-        memory: Its resident memory, in bytes.
-        own: What of that it shares with no other.
-        files: How many files it has open.
+        memory: The resident memory, in bytes.
+        own: The part of `memory` that is not shared with other processes.
+        files: The number of open files.
     """
 
     step: int
@@ -58,12 +58,12 @@ class Look:
 
 @dataclass(frozen=True)
 class Disk:
-    """What a run has written after a step.
+    """The files of a run on disk after a step.
 
     Attributes:
         step: The step.
-        checkpoints: How many there are.
-        rest: Bytes of logs, metrics and Ray's files.
+        checkpoints: The number of checkpoints.
+        rest: The bytes of logs, metrics and Ray's files.
     """
 
     step: int
@@ -73,7 +73,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class Change:
-    """A number at the beginning and at the end of what counts.
+    """A measured value at the beginning and at the end of the counted steps.
 
     Attributes:
         first: The median of the first tenth.
@@ -85,24 +85,24 @@ class Change:
 
     @classmethod
     def of(cls, numbers: Sequence[float]) -> "Change":
-        """That of a series."""
+        """The change over a series."""
         tenth = max(1, len(numbers) // 10)
         return cls(median(numbers[:tenth]), median(numbers[-tenth:]))
 
     def flat(self, share: float, least: float) -> bool:
-        """Whether it has not grown by more than a share, or by `least`."""
+        """Whether the value has grown by at most `share` of its first value, or by at most `least`."""
         return self.last - self.first <= max(share * self.first, least)
 
 
 def processes_of(launcher: int) -> Iterator[psutil.Process]:
-    """The launcher and all that it has started."""
+    """The launcher and all its child processes."""
     parent = psutil.Process(launcher)
     yield parent
     yield from parent.children(recursive=True)
 
 
 def name_of(process: psutil.Process) -> str:
-    """Ray's title of a process without the method that it runs, the program that Python runs, or the name."""
+    """Ray's title of a process without the running method, or the module or script that Python runs, or its name."""
     words = process.cmdline()
     if words and words[0].startswith("ray::"):
         return words[0].partition(".")[0]
@@ -114,11 +114,11 @@ def name_of(process: psutil.Process) -> str:
 def watched(
     run: subprocess.Popen[bytes], folder: Path, ray: Path
 ) -> tuple[dict[tuple[int, str], list[Look]], list[Disk]]:
-    """Look at a run until it ends.
+    """Measure a run after each step until it ends.
 
     Args:
         run: The launcher.
-        folder: Of its checkpoints.
+        folder: The folder of its checkpoints.
         ray: Ray's temporary folder.
     """
     looks: dict[tuple[int, str], list[Look]] = defaultdict(list)
@@ -150,7 +150,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="a JSON file for all that was measured")
     parser.add_argument("overrides", nargs="*")
     given = parser.parse_args()
-    # Ray's sockets stand in its folder, and the path of a socket is bounded.
+    # Ray's sockets are in its folder, and the length of a socket's path is limited.
     with tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as ray, tempfile.TemporaryDirectory() as checkpoints:
         folder = Path(checkpoints) / "run"
         run = subprocess.Popen(
@@ -171,7 +171,7 @@ def main() -> None:
     for (number, name), seen in looks.items():
         later = [look for look in seen if look.step > counts]
         if not later or later[0].step > counts + 2 or later[-1].step < given.steps - 1:
-            continue  # It has not lived that long.
+            continue  # The process did not run during all counted steps.
         memory, own = Change.of([look.memory for look in later]), Change.of([look.own for look in later])
         files = Change.of([look.files for look in later])
         if not memory.flat(MOST_GROWTH, LEAST_BYTES):

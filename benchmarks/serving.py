@@ -1,15 +1,15 @@
-"""Sessions and evaluations a second of the server, in turn with others.
+"""Sessions and evaluations per second of the server, alternating with its peers.
 
     python benchmarks/serving.py [--sessions 300] [--at_once 16] [--rounds 5] [--peer http://127.0.0.1:9001]
 
-- Sessions: games of tic-tac-toe against a random player over OpenEnv's WebSocket, a connection each, so many at once;
-  and the time that the server's process computes for each, because the client computes too.
-  --peer is OpenEnv's own openspiel environment, which is started beside:
+- Sessions: games of tic-tac-toe against a random player over OpenEnv's WebSocket, one connection per game, `--at_once`
+  games at a time. The CPU time of the server's process is measured separately, because the client needs CPU time too.
+  --peer is the address of OpenEnv's own openspiel environment, which the user starts first:
   OPENSPIEL_GAME=tic_tac_toe MAX_CONCURRENT_ENVS=64 uvicorn server.app:app --port 9001
-- Evaluations: `evaluate` of games of tic-tac-toe by a model that answers at once, called through the server and in this
-  process, so many at once. The model is the same, at an address of its own.
+- Evaluations: `evaluate` of games of tic-tac-toe by a model that answers immediately, called through the server and in
+  this process, `--at_once` at a time. Both ways use the same model, which has its own address.
 
-It prints the medians of the rounds and the ratios. Each server is a process of its own.
+The script prints the medians of the rounds and the ratios. Each server is a separate process.
 """
 
 import argparse
@@ -56,7 +56,7 @@ uvicorn.run(app, port=PORT, log_level="error")
 
 
 async def together(count: int, at_once: int, one: Callable[[int], Awaitable[Any]]) -> float:
-    """How many a second, of `count` calls, `at_once` at a time."""
+    """The calls per second of `count` calls of `one`, `at_once` at a time."""
     free = asyncio.Semaphore(at_once)
 
     async def bounded(index: int) -> None:
@@ -69,7 +69,7 @@ async def together(count: int, at_once: int, one: Callable[[int], Awaitable[Any]
 
 
 async def session(url: str, seed: int, theirs: bool) -> None:
-    """One game over a connection of its own."""
+    """Play one game over a new connection."""
     async with connect(f"{url}/ws".replace("http", "ws"), proxy=None) as socket:
 
         async def ask(kind: str, data: dict[str, Any]) -> dict[str, Any]:
@@ -90,7 +90,7 @@ async def session(url: str, seed: int, theirs: bool) -> None:
 
 
 def computed(url: str) -> float:
-    """How many seconds the process has computed that listens at an address of this machine."""
+    """The CPU seconds used so far by the process that listens at an address of this machine."""
     port = urlsplit(url).port
     for found in psutil.net_connections("tcp"):
         if found.status == psutil.CONN_LISTEN and getattr(found.laddr, "port", None) == port and found.pid:
@@ -100,7 +100,7 @@ def computed(url: str) -> float:
 
 
 def wait_for(url: str) -> None:
-    """Until a server answers."""
+    """Wait until a server answers."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
         try:
@@ -112,7 +112,7 @@ def wait_for(url: str) -> None:
 
 
 async def measure(given: argparse.Namespace, url: str, model: str) -> None:
-    """Both measurements, in rounds."""
+    """Measure sessions and evaluations in rounds, and print the results."""
     rates: dict[str, list[float]] = {}
 
     def note(name: str, rate: float) -> None:
@@ -180,7 +180,7 @@ def main() -> None:
         found = re.search(r"http://\S+", server.stdout.readline())
         assert found is not None
         wait_for(found[0])
-        time.sleep(2)  # the model's address takes no GET
+        time.sleep(2)  # the model's server does not answer a GET
         asyncio.run(measure(given, found[0], model))
     finally:
         for process in (server, stub):

@@ -1,17 +1,17 @@
-"""What verl adds to the arithmetic of a training step on a CPU, and to the start of a run.
+"""The overhead of verl over the arithmetic of a training step on a CPU, and over the start of a run.
 
-    python benchmarks/step.py [--steps 8]
+    python benchmarks/step.py [--steps 16]
 
-It runs the default training for some steps through verl. Then it does the work of one step again in one plain process:
-it generates the replies to as many tasks of the same kind, computes the critic's values, and makes the same updates
-with plain torch. It prints
+The script runs the default training for some steps through verl. Then it repeats the work of one step in one plain
+process: it generates the replies to as many tasks of the same kind, computes the critic's values, and makes the same
+updates with plain torch. It prints
 
-- the seconds of a step that are in neither of those,
-- the update of the actor through verl, as a multiple of the plain one,
+- the seconds of a step through verl beyond those of the plain process,
+- the update of the actor through verl, as a multiple of the plain update,
 - the time from launching verl to the end of its first step, as a multiple of a bare `import verl`.
 
-Of what is done several times the fastest counts: on a shared machine whatever is slower was disturbed. A run is started
-three times, twice of them for one step alone.
+The fastest of several measurements counts, because other work on a shared machine slows the others. Three runs are
+started, two of them for a single step.
 """
 
 import argparse
@@ -41,7 +41,7 @@ from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long one call takes."""
+    """The seconds that one call takes."""
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
@@ -51,14 +51,14 @@ def trained(folder: Path, steps: int, *overrides: str, **variables: str) -> tupl
     """Train through verl.
 
     Args:
-        folder: Where the run's checkpoints belong; a new one.
-        steps: How many.
-        overrides: For Hydra.
-        variables: More environment variables.
+        folder: A new folder for the run's checkpoints.
+        steps: The number of steps.
+        overrides: Hydra overrides.
+        variables: Additional environment variables.
 
     Returns:
-        The metrics of each step, the model that training began from, and the seconds from launching verl to its
-        first step.
+        The metrics of each step, the folder of the warmed-up model, and the seconds from launching verl to the end of
+        its first step.
     """
     mark = f"trainer.default_local_dir={folder}"
     process = subprocess.Popen(
@@ -100,7 +100,7 @@ class Plain:
 
     Args:
         model: The folder of the model.
-        configuration: As training had it.
+        configuration: The configuration of the training.
     """
 
     def __init__(self, model: Path, configuration: Any) -> None:
@@ -197,7 +197,7 @@ def main() -> None:
         records, model, start = trained(Path(folder) / "checkpoints", steps)
         for name in ("second", "third"):
             start = min(start, trained(Path(folder) / name, 1, "veritas_rl.warm_up=null")[2])
-    # The first step warms caches, here as there.
+    # The first step warms caches, through verl and in the plain process.
     through = {
         name: min(record[f"timing_s/{name}"] for record in records[1:])
         for name in ("step", "gen", "values", "update_critic", "update_actor")

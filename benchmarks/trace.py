@@ -1,16 +1,16 @@
-"""What the trace environment costs: programs, their truths, answers judged, and how long a training step waits.
+"""The cost of the trace environment: programs, their truths, judged answers, and the time that a training step waits.
 
     python benchmarks/trace.py [--rounds 3] [--seconds 2] [--cores 2]
 
 - Pieces, in one thread: programs generated, canonical forms made, debug prints injected, replies judged.
-- Truths of ready programs and whole questions (program, form, debug prints, truth), on `--cores` cores, nothing cached.
-  All runs of a program count as one truth. Beside them reasoning-gym's codeio, where it is installed (`pip install -e
-  '.[bench]'`): an item takes a ready program from its data set and runs it once, in this very interpreter, without a
-  sandbox; `x 2` is that in as many processes as there are cores.
-- A simulated training: batches of 256 tasks of all levels, each step 3 s during which this process sleeps. The tasks of
-  the next two batches are named ahead, as in a training. Waiting is the time that naming and starting tasks takes.
+- Truths of ready programs, and whole questions (program, canonical form, debug prints, truth), on `--cores` cores,
+  without cached results. All runs of a program count as one truth. They are compared with reasoning-gym's codeio, where
+  it is installed (`pip install -e '.[bench]'`): an item of codeio takes a ready program from its data set and runs it
+  once, in the same interpreter and without a sandbox. The row `x N` runs codeio in N processes, one per core.
+- A simulated training: batches of 256 tasks of all levels, and steps of 3 s during which this process sleeps. As in a
+  training, the next two batches are prepared ahead. The waiting time is the time to prepare and start tasks.
 
-It prints medians over the rounds, per second of wall time, all rows in turn, so run it when nothing else runs.
+All rows alternate. The script prints medians over the rounds, per second of wall time, so run it on an idle machine.
 """
 
 import argparse
@@ -48,21 +48,21 @@ MIXES = {"levels 1-3": range(1, 4), "levels 1-10": range(1, 11)}
 BATCH, STEP_SECONDS, STEPS, AHEAD = 256, 3.0, 5, 2
 WANTED = {"judging": 10_000, "truths": 150}
 NUMBERS = itertools.count()
-"""A number for each program, so that none was met before."""
+"""Gives each program a new number, so that no program repeats."""
 
 Work = Callable[[float], float]
-"""Works for so many seconds of wall time; units a second."""
+"""Works for a given number of seconds of wall time, and returns units per second."""
 
 
 def programs(levels: Sequence[int]) -> Iterator[Program]:
-    """Programs that were not made before, the levels in turn."""
+    """New programs without end, cycling through the levels."""
     for number in NUMBERS:
         level = levels[number % len(levels)]
         yield generate(generator("benchmark", level, number), level)
 
 
 def repeat(work: Callable[[], int]) -> Work:
-    """Repeats a piece of work, which says how many units it did, for some seconds."""
+    """Work that repeats a piece, which returns the number of units done, for some seconds."""
 
     def run(seconds: float) -> float:
         started, done = time.perf_counter(), 0
@@ -74,7 +74,7 @@ def repeat(work: Callable[[], int]) -> Work:
 
 
 def pieces(levels: Sequence[int]) -> dict[str, Work]:
-    """What is done in one thread of the process that trains."""
+    """The parts that run in one thread of the training process."""
     made = list(itertools.islice(programs(levels), 60))
     fresh = programs(levels)
     turn = itertools.count()
@@ -105,7 +105,7 @@ def pieces(levels: Sequence[int]) -> dict[str, Work]:
 
 
 def truths_of(levels: Sequence[int], folder: Path, cores: int) -> Work:
-    """Truths of programs that are there with their debug prints: made before the clock starts."""
+    """Truths of programs; the programs and their debug prints are made before the clock starts."""
     truths = Truths(threads=cores, folder=folder)
     truths.truths_of([("print(1)", "")] * cores)
     fresh = programs(levels)
@@ -124,7 +124,7 @@ def truths_of(levels: Sequence[int], folder: Path, cores: int) -> Work:
 
 
 def questions(levels: Sequence[int]) -> Work:
-    """Tasks named ahead and started: everything from the program to its truth."""
+    """Tasks prepared ahead and started: all work from the program to its truth."""
     environment = TraceEnvironment()
     numbers = itertools.count()
 
@@ -153,7 +153,7 @@ def _task(case: str, k: int) -> Task:
 
 @contextlib.contextmanager
 def codeio(cores: int) -> Iterator[Work]:
-    """Items of reasoning-gym's codeio, in processes that work at the same time and never on the same items."""
+    """Items of reasoning-gym's codeio, in parallel processes that never share an item."""
     context = multiprocessing.get_context("spawn")
     workers: list[tuple[Any, Connection]] = []
     for number in range(cores):
@@ -178,7 +178,7 @@ def codeio(cores: int) -> Iterator[Work]:
 def _codeio_worker(pipe: Connection, number: int) -> None:
     import reasoning_gym  # pyright: ignore[reportMissingImports]
 
-    # The programs print, and may leave files where they run.
+    # The programs print, and may write files to the working directory.
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         os.chdir(folder)
         items = reasoning_gym.create_dataset("codeio", seed=1 + number * 1_000_000, size=1_000_000)
@@ -193,7 +193,7 @@ def _codeio_worker(pipe: Connection, number: int) -> None:
 
 
 def waiting() -> tuple[float, float, float]:
-    """Seconds that the first step, and later ones on average, wait for their tasks, and the later ones' share."""
+    """Seconds that the first step and an average later step wait for tasks, and the share of waiting in later steps."""
     environment = TraceEnvironment()
     batches = [
         [_task(LEVELS[number % len(LEVELS)], 100_000 + BATCH * batch + number) for number in range(BATCH)]

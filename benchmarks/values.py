@@ -1,12 +1,13 @@
-"""CPU time of one OpenSpiel task, by case and reward: drawn, answered with a random legal move, scored.
+"""CPU time of one OpenSpiel task, by case and reward: started, answered with a random legal move, scored.
 
     python benchmarks/values.py [--cases CASES] [--tasks 20] [--rewards outcome,optimal,legal] [--before FOLDER]
-    python benchmarks/values.py --visit 7    # tasks that were asked seven times before, by another process
+    python benchmarks/values.py --visit 7    # tasks that another process has asked seven times before
 
-What a process makes once for a case, such as the solution of a small game, is not counted. Times are CPU time, mean and
-worst, of the position with its prompt and of the value of the answer; each reward has a process of its own, because
-positions and values are kept. `--before` names a checkout of an earlier version and measures it too, case by case in
-turn with this one, each in a process of its own; `--playouts 64` gives both the same number of playouts.
+The script prints the mean CPU time of making the position with its prompt, the mean CPU time of scoring the answer, and
+the longest task. Work that a process does once per case, such as solving a small game, is not counted. Each reward has
+its own process, because positions and values are cached. `--before` is a checkout of an earlier version, which is also
+measured, alternating with this version case by case in separate processes. `--playouts 64` gives both versions the same
+number of playouts.
 """
 
 import argparse
@@ -32,16 +33,16 @@ from veritas_rl.envs.registry import get_environment, make_task
 from veritas_rl.seeding import generator
 
 FAR = 1_000_000
-"""The number of an untimed task, with which a process fills its caches."""
+"""The number of an untimed task that fills the caches of a process."""
 
 
 def timed(case: str, tasks: int, reward: str, playouts: int | None, visit: int) -> Iterator[tuple[float, float]]:
-    """CPU seconds of each task: to start it, and to score its answer."""
+    """CPU seconds of each task: to start it, and to answer and score it."""
     environment = get_environment("openspiel")
     values = {} if playouts is None else {"playouts": playouts}
     for k in (FAR, *range(tasks)):
         task = make_task("openspiel", case, k, reward=reward, **values)
-        if visit:  # earlier versions count none
+        if visit:  # earlier versions have no visits
             task = replace(task, visit=visit)
         started = time.process_time()
         session = environment.start(task)
@@ -54,7 +55,7 @@ def timed(case: str, tasks: int, reward: str, playouts: int | None, visit: int) 
 
 
 def measured_in(folder: Path, case: str, reward: str, given: argparse.Namespace) -> list[tuple[float, float]]:
-    """The times of a case in a process that uses the package of this folder."""
+    """Measure a case in a process that imports the package from a folder."""
     command = [sys.executable, __file__, "--cases", case, "--tasks", str(given.tasks), "--rewards", reward]
     command += ["--as-json"] + (["--visit", str(given.visit)] if given.visit else [])
     command += [] if given.playouts is None else ["--playouts", str(given.playouts)]

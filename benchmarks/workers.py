@@ -1,14 +1,15 @@
-"""What more workers bring to judging, and what the driver that hands out the work takes of a core.
+"""The speedup of judging by more workers, and the share of a core that the driver needs to distribute the work.
 
     python benchmarks/workers.py speed [--workers 2] [--games 40] [--rounds 3]
     python benchmarks/workers.py driver [--workers 1000] [--seconds 20]
     python benchmarks/workers.py waiting [--games 1000] [--delay 5]
 
-speed: games of connect four between two tree searches, on one worker and on several, in turn. It prints the median
-ratio of the times, and that of the CPU time of all processes: the ratio where no other work takes the cores. driver: so
-many workers are simulated by a queue of as many tasks that sleep, which a few processes take at the rate at which so
-many workers would; it prints the driver's share of a core. waiting: so many whole games at once of a player behind a
-server that takes seconds for each reply; it prints the driver's share, too.
+- speed: games of connect four between two tree searches, alternately on one worker and on several. It prints the median
+  ratio of the wall times, and the ratio by CPU time of all processes, which is the speedup on idle cores.
+- driver: simulates `--workers` workers. As many sleeping tasks are in flight, and a few processes take them at the rate
+  of the real workers. It prints the driver's share of a core.
+- waiting: `--games` whole games at once of a player behind a server that takes `--delay` seconds for each reply. It
+  also prints the driver's share.
 """
 
 import argparse
@@ -36,17 +37,17 @@ from veritas_rl.parallel import DRIVER_SECONDS, Workers
 from veritas_rl.players.loading import ReplySettings, open_player
 
 SLEEPERS = 4
-"""Processes that take the tasks of all simulated workers."""
+"""The number of processes that run the tasks of all simulated workers."""
 
 
 def speed(count: int, games: int, rounds: int) -> None:
-    """One worker against several."""
+    """Compare one worker with several."""
     bots = [open_player(name, "openspiel", ReplySettings(), Path()) for name in ("mcts:1000", "mcts:800")]
     pairings = pair(["connect_four"], games, bots[:1], bots[1:], Rules("openspiel"))
     taken: dict[int, list[tuple[float, float]]] = {1: [], count: []}
     found: dict[int, list[FinishedGame]] = {}
     with Workers(count) as several:
-        list(several.map(_sleep, [0.05] * 4 * count))  # Ray and its processes have started
+        list(several.map(_sleep, [0.05] * 4 * count))  # wait until Ray and its processes have started
         for _ in range(rounds):
             for number, workers in {1: Workers(1), count: several}.items():
                 found[number] = []
@@ -67,14 +68,14 @@ def speed(count: int, games: int, rounds: int) -> None:
 
 
 def cpu_seconds() -> float:
-    """What this process and all that it has started have taken of the cores."""
+    """The CPU seconds of this process and all its child processes."""
     me = psutil.Process()
     times = [process.cpu_times() for process in (me, *me.children(recursive=True))]
     return sum(each.user + each.system for each in times)
 
 
 def driver(count: int, seconds: float) -> None:
-    """The driver's share of a core at the rate of so many workers."""
+    """Measure the driver's share of a core at the rate of `count` workers."""
     rate = count / max(parallel.LEAST_CHUNK, count * DRIVER_SECONDS)
     items = round(rate * seconds)
     parallel.MOST_IN_A_CHUNK = 1  # each item stands for a chunk
@@ -96,7 +97,7 @@ def _sleep(seconds: float) -> None:
 
 @contextmanager
 def cluster() -> Iterator[None]:
-    """A Ray of its own, to be joined by `RAY_ADDRESS`."""
+    """A new Ray cluster, whose address is in `RAY_ADDRESS`."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -113,7 +114,7 @@ def cluster() -> Iterator[None]:
 
 
 def waiting(games: int, delay: float) -> None:
-    """Whole games at once against a slow server."""
+    """Measure the driver's share of a core while whole games wait for a slow server."""
     with served(delay) as url, tempfile.TemporaryDirectory() as folder:
         settings = ReplySettings(max_tokens=16, temperature=1.0, concurrency=games)
         players = [open_player(name, "openspiel", settings, Path(folder)) for name in (url, "random")]
@@ -132,7 +133,7 @@ def waiting(games: int, delay: float) -> None:
 
 @contextmanager
 def served(delay: float) -> Iterator[str]:
-    """The address of a chat server, in a process of its own, that answers a legal action after so many seconds."""
+    """Start a chat server in a new process; it answers a legal action after `delay` seconds. Yield its address."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_serve, args=(there, delay), daemon=True)
