@@ -16,12 +16,12 @@ class ChatServer:
     """Serves a model's folder on a free port of this machine.
 
     Args:
-        folder: The model.
-        names: What the server says that it serves.
-        failures: How many of the first requests it answers with HTTP 503.
+        folder: The model's folder.
+        names: The model names that the server lists.
+        failures: The number of first requests that get HTTP 503.
         delay: Seconds before each answer.
-        longest: The most tokens of prompt and reply.
-        key: The key that it wants; None for none.
+        longest: The most tokens of prompt and reply together.
+        key: The required API key; None for none.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self.wfile.write(text)
         except (BrokenPipeError, ConnectionResetError):
-            self.close_connection = True  # the client has given up
+            self.close_connection = True  # the client closed the connection
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""

@@ -1,4 +1,4 @@
-"""What every test may use."""
+"""Fixtures and options for all tests."""
 
 import hashlib
 import importlib.util
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-# Small models on shared cores are quickest, and their tests most even, with one thread.
+# With one thread, small models on shared cores are fastest, and their test times vary least.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["WANDB_MODE"] = "offline"
@@ -30,14 +30,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True)
 def platform_of_gpu_tests(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test marked `gpu` starts finds its platform by itself, as without these tests."""
+    """Let processes that a test marked `gpu` starts detect their platform, as in normal use."""
     if request.node.get_closest_marker("gpu"):
         monkeypatch.delenv("VERL_PLATFORM", raising=False)
 
 
 @pytest.fixture
 def free_port() -> int:
-    """A TCP port of this machine that nothing listens on."""
+    """A free TCP port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -45,7 +45,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="session")
 def jumping_clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A library that lets the clock of a process jump, see `tests/jumping_clock.c`."""
+    """A library that makes the clock of a process jump, see `tests/jumping_clock.c`."""
     compiler = shutil.which("gcc")
     if compiler is None or platform.machine() != "x86_64":
         pytest.skip("the clock of a process is set by a library that is compiled, for x86-64")
@@ -57,7 +57,7 @@ def jumping_clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a small model of random weights. It is shared: copy it before changing it."""
+    """The folder of a small model with random weights. Tests share it: copy it before changing it."""
     from veritas_rl.launch.tiny_model import build_tiny_model
 
     return build_tiny_model(tmp_path_factory.mktemp("models") / "tiny", seed=0)
@@ -73,7 +73,7 @@ def small_parameters(tiny_model: Path) -> int:
 
 @pytest.fixture(scope="session")
 def save_checkpoint() -> Callable[[Path, Path, int, float], Path]:
-    """Writes a whole checkpoint of one rank, as a trainer does: the base with its head scaled."""
+    """Writes a complete checkpoint of one rank, as a trainer does: the base model with its head scaled."""
 
     import torch
     from transformers import AutoModelForCausalLM
@@ -113,23 +113,23 @@ def chat_server(tiny_model: Path) -> Iterator[Callable[..., Any]]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a GPU where there is none, and say so."""
+    """Skip tests that need a GPU on a machine without one."""
     import torch
 
     if torch.cuda.is_available():
         return
     for item in items:
-        # Not by keyword: the names of folders above are keywords too.
+        # By marker, because the keywords of an item also contain the names of its folders.
         if item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
 
 
 @pytest.fixture(scope="session")
 def client_python(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Gives the Python of an environment that holds a client of another project, made where it is not there yet."""
+    """Gives the Python of an environment with another project's client; the environment is made once and cached."""
 
     def make(*requirements: str, install: Path | None = None) -> Path:
-        """The Python; `install` is a project of this repository that is installed beside, as it is now."""
+        """The Python, with `requirements` and optionally `install`, a project of this repository, installed."""
         python = _base(*requirements)
         if install is not None:
             copy = tmp_path_factory.mktemp("project") / install.name
@@ -160,7 +160,7 @@ def client_python(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPath
             return python
         shutil.rmtree(folder, ignore_errors=True)
         uv = [sys.executable, "-m", "uv"]
-        # A machine without a network may have torch for CPUs in a folder that pip knows.
+        # A machine without a network may have torch for CPUs in a folder named by PIP_FIND_LINKS.
         links = os.environ.get("PIP_FIND_LINKS")
         small = ["--find-links", links] if links else ["--torch-backend", "cpu"]
         for command in (

@@ -1,4 +1,4 @@
-"""A replay buffer that puts a NaN into the batch of the second step, as a broken reward would."""
+"""A replay buffer that puts a NaN into the batch of the second step, as a faulty reward would."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ from veritas_rl.verl_plugin.replay_buffer import TaskReplayBuffer
 
 
 class NanReplayBuffer(TaskReplayBuffer):
-    """As `TaskReplayBuffer`, but for the reward of one reply."""
+    """A `TaskReplayBuffer` that replaces one reward in step 2 by NaN."""
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict[str, float]]:
-        """A batch; that of step 2 is broken."""
+        """Sample a batch; the training batch of step 2 has a NaN."""
         batch, metrics = super().sample(global_steps, partition_id, batch_size)
         if partition_id == "train" and global_steps == 2:
             key = batch.keys[:1]

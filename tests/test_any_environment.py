@@ -1,6 +1,6 @@
-"""An environment of another package (tests/quiz) goes through everything that OpenSpiel goes through.
+"""An environment of another package (tests/quiz) works with the same tools and trainings as OpenSpiel.
 
-Nothing of this repository knows it: it is found by its entry point, and chosen by a node of the configuration.
+No code of this repository names the environment: its entry point registers it, and the configuration selects it.
 """
 
 import json
@@ -16,7 +16,7 @@ QUIZ = ROOT / "tests/quiz"
 
 
 def run(*command: str | Path, **variables: str) -> str:
-    """Run a command of this repository in an environment where the quiz is installed; what it printed."""
+    """Run a command of this repository with the quiz installed; return its output."""
     search = os.pathsep.join([str(QUIZ), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [sys.executable, *map(str, command)],
@@ -74,7 +74,7 @@ def test_a_foreign_environment_is_trained_with_all_stages(tmp_path: Path) -> Non
     )
     for row in ("before", "after the warm-up", "after RL", "right numbers", "numbers in a box"):
         assert row in printed
-    assert "random legal player" not in printed  # its turns list no answers
+    assert "random legal player" not in printed  # the quiz lists no legal answers
     folder = Path(json.loads((tmp_path / "run.json").read_text())["folder"])
     steps = [json.loads(line)["data"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
     steps = [step for step in steps if "critic/score/mean" in step]
@@ -82,7 +82,7 @@ def test_a_foreign_environment_is_trained_with_all_stages(tmp_path: Path) -> Non
     for step in steps:
         assert {"task/success", "quiz/success", "quiz/sums/success", "failure_replay/size"} <= step.keys()
         assert step["quiz/reward"] == pytest.approx(step["critic/score/mean"], abs=1e-6)
-    # Stage 1 asks for sums alone and is passed at 5%: the second step has both.
+    # The first stage asks only sums and is passed at 5% success, so the second step asks both kinds.
     assert steps[0]["curriculum/stage"] >= 1
     assert any(name.startswith("val-core/quiz/") for name in steps[-1])
     report = json.loads((folder / "report.json").read_text())

@@ -1,4 +1,4 @@
-"""Training and evaluation show a model of both kinds the same prompt, with thinking and without."""
+"""Training and evaluation give a hybrid model the same prompt, with and without thinking."""
 
 import re
 
@@ -12,7 +12,7 @@ BOTH_KINDS = (
     "{% for message in messages %}{{ message.content }}{% endfor %}"
     "{% if enable_thinking is defined and enable_thinking is false %}<think></think>{% endif %}"
 )
-"""How templates of hybrid models turn thinking off: the prompt holds an empty block."""
+"""A template like those of hybrid models, which turn thinking off by an empty block in the prompt."""
 
 
 @pytest.mark.parametrize("enable_thinking", [True, False])

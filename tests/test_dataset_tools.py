@@ -1,4 +1,4 @@
-"""The command lines that write data sets and score answers, as people type them."""
+"""The command lines that write data sets and score answers, as users type them."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(tmp_path: Path) -> No
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert [path.name for path in (tmp_path / "killed").iterdir()] == ["partial.jsonl"]
-    there = len(partial.read_bytes().splitlines()) - 2  # the settings, and perhaps a row that was cut
+    there = len(partial.read_bytes().splitlines()) - 2  # without the settings and a row that may be cut
     done = tool(*given, str(tmp_path / "killed"), PYTHONHASHSEED="2")
     assert done.returncode == 0, done.stderr
     assert there > 2

@@ -1,4 +1,4 @@
-"""The command lines that make parquet, and every command of docs/dataset_generation.md, as people type them."""
+"""The command lines that write parquet, and every command of docs/dataset_generation.md, as users type them."""
 
 import json
 import os
@@ -130,7 +130,7 @@ def test_every_tool_command_of_the_page_works(command: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if "train/scripts/" in command])
 def test_every_training_command_of_the_page_is_planned(command: str, tmp_path: Path) -> None:
-    # tests/test_sft_training.py runs them; here each is planned, on files that are there.
+    # tests/test_sft_training.py runs the commands. This test only plans them, with existing files.
     made = tool(GENERATE, "--num_demonstrations", "700", "--prompt", "brief", "--output", str(tmp_path / "my-folder"))
     assert made.returncode == 0, made.stderr
     command = command.replace("my-folder", str(tmp_path / "my-folder"))

@@ -1,4 +1,4 @@
-"""docs/environments.md shows what the environments ask; its example is what test_any_environment.py trains."""
+"""docs/environments.md shows the current prompts, and its example is the one that test_any_environment.py trains."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ FORMS = {"box": "a box", "block": "a code block", "inline": "backticks", "statem
 
 
 def test_the_prompts_are_what_a_model_sees() -> None:
-    """Where this fails, a question has changed: put the new text into the page."""
+    """If this fails, a prompt has changed: copy the new text into the page."""
     shown = re.findall(r"Task\s`(\S+/move#\d+)`", PAGE)
     assert [task_from_id(name).env for name in shown] == list(ENVIRONMENTS)
     for task in map(task_from_id, shown):

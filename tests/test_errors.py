@@ -1,4 +1,4 @@
-"""Errors for people: one line, near names first, exit code 2."""
+"""Errors for users: one line, similar names first, exit code 2."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""docs/from-other-recipes.md: what it says to type can be typed."""
+"""Every command, setting and file that docs/from-other-recipes.md names exists."""
 
 import re
 import shlex
@@ -23,7 +23,7 @@ MADE_BY_A_RUN = ("train/artifacts", "train/outputs", "train/models", "train/parq
 
 
 def rows() -> Iterator[tuple[str, str, str]]:
-    """The section, what others type and what is typed here, of each row."""
+    """The section, the left cell and the right cell of each row."""
     section = ""
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
@@ -34,13 +34,13 @@ def rows() -> Iterator[tuple[str, str, str]]:
 
 
 def typed(there: str, here: str) -> list[str]:
-    """The words of all that a row says to type, where it says so; the left side counts where it is the same here."""
+    """The words in the code spans of a row's right cell, and of its left cell if the right cell begins with `SAME`."""
     text = f"{there} {here}" if here.strip().startswith(SAME) else here
     words = []
     for span in re.findall(r"`([^`]+)`", text):
         try:
             words += shlex.split(span)
-        except ValueError:  # an apostrophe
+        except ValueError:  # an unpaired apostrophe
             words += span.split()
     return words
 
@@ -63,7 +63,7 @@ def test_every_key_of_rl_is_one_that_hydra_takes() -> None:
     keys = [word for word in keys_of(False) if not word.startswith("custom_reward_function.")]
     assert len(keys) > 40
     made = compose_configuration(["hardware=h200x1", "lora=on", *map(with_or_without_plus, keys)])
-    # The last of several rows wins.
+    # If several rows set a key, the last row wins.
     assert made.algorithm.gamma == 0.99
 
 
@@ -117,7 +117,7 @@ def test_metrics_of_verl_are_metrics_of_verl() -> None:
     named = {metric for metric in metrics if re.fullmatch(r"(actor|critic|training|perf)/[\w/]+", metric)}
     assert len(named) >= 8
     for metric in sorted(named):
-        # verl adds the role in front of some names, and "/mean" behind.
+        # verl adds the role before some names, and "/mean" after them.
         name = metric.removesuffix("/mean").partition("/")[2]
         assert name in text, metric
 

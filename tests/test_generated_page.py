@@ -1,4 +1,4 @@
-"""A generated page is written, or compared with what would be written."""
+"""A generated page is written, or checked against the text that would be written."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""The main job as a GPU runs it: packed rows, adapters, bf16 and compiled entropy of hardware=h200x1, no CPU patch.
+"""RL training as on a GPU: packed rows, adapters, bf16 and compiled entropy of hardware=h200x1, no CPU patch.
 
-Without a CUDA device the same settings train on the CPU: all but the device is what a GPU gets.
+Without a CUDA device the tests train on the CPU with the same settings, except for the device.
 """
 
 import itertools
@@ -22,13 +22,13 @@ from veritas_rl.launch.warmup import warm_up
 ROOT = Path(__file__).resolve().parents[1]
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 DTYPES = ("dtype", "model_dtype", "mixed_precision", "use_torch_compile", "param_offload", "optimizer_offload")
-"""What decides in which precision a learner computes, and where its weights are."""
+"""The settings for the precision of the computation, and for where the weights are."""
 
 pytestmark = pytest.mark.training
 
 
 def train(folder: Path, model: Path, device: str, *overrides: str, **variables: str) -> list[dict[str, float]]:
-    """Run the script with the settings of one H200 on a device; the metrics of each step."""
+    """Run the script on a device with the settings of one H200; return the metrics of each step."""
     done = subprocess.run(
         [
             *("bash", "train/scripts/openspiel-ppo-trainer.sh", "hardware=h200x1", "rollout=transformers"),
@@ -36,7 +36,7 @@ def train(folder: Path, model: Path, device: str, *overrides: str, **variables: 
             *("veritas_rl.attention=sdpa", "trainer.val_before_train=false"),
             *("data.train_batch_size=32", "data.max_prompt_length=256", "data.max_response_length=8"),
             *(f"data.custom_cls.config.adapter_config.{said}" for said in ("prompt=brief", "reward_mode=legal")),
-            # The model has learned from prompts without the line about the length of a reply.
+            # The warm-up prompts of the model do not state the limit of a reply.
             *("veritas_rl.say_limit=false", "actor_rollout_ref.rollout.agent.num_workers=1"),
             *("trainer.save_freq=1", "trainer.test_freq=-1"),
             *overrides,
@@ -45,7 +45,7 @@ def train(folder: Path, model: Path, device: str, *overrides: str, **variables: 
         env={
             **os.environ,
             "VERITAS_RL_CPU_PATCHES": "0",
-            # The settings are those of a GPU that is not there.
+            # The machine may not have the GPU that the settings expect.
             "DOCTOR": "0",
             "AGENT_MODEL_REPO_ID": str(model),
             "GAME_TYPES": "tic_tac_toe",
@@ -61,7 +61,7 @@ def train(folder: Path, model: Path, device: str, *overrides: str, **variables: 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small model that has seen how a move is answered: of a random one nothing would be rewarded."""
+    """A small model that was warmed up to answer with a move; a model with random weights would get no reward."""
     folder = tmp_path_factory.mktemp("models")
     tasks = tasks_of(compose_configuration(["hardware=cpu", "lora=off", "rollout=transformers"]), "train")
     warm_up(
@@ -79,12 +79,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def logs(folder: Path) -> Path:
-    """The folder of logs of the run that has its checkpoints in a folder."""
+    """The log folder of the run whose checkpoints are in a folder."""
     return Path(json.loads((folder / "run.json").read_text())["folder"])
 
 
 def adapter(step: Path) -> dict[str, Any]:
-    """The weights that a checkpoint holds of the actor."""
+    """The actor's weights in a checkpoint."""
     return torch.load(step / "actor/model_world_size_1_rank_0.pt", weights_only=False)
 
 
@@ -100,12 +100,12 @@ def test_adapters_and_critic_are_trained_saved_and_gone_on_from(device: str, mod
     assert used.actor_rollout_ref.rollout.dtype == asked.actor_rollout_ref.rollout.dtype == "bfloat16"
     assert used.actor_rollout_ref.model.lora_rank == 32
     assert len(steps) == 2
-    # Before step 1 and after each step the rollout was asked which adapter it has.
+    # The adapter of the rollout is checked before step 1 and after each step.
     assert (logs(first) / "verl.log").read_text().count("the rollout holds the trainer's adapter: ") == 3
     for step in steps:
         assert step["actor/waste"] < 1.05
         assert step["critic/waste"] < 1.05
-        # Both sides compute in bf16, in another order.
+        # Trainer and rollout compute in bf16, but add in different orders.
         assert step["training/rollout_probs_diff_mean"] < 0.02
         assert step["actor/grad_norm"] > 0
         assert step["critic/grad_norm"] > 0

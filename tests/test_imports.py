@@ -1,7 +1,7 @@
-"""Imports run one way: no circles, every library in its place, every folder below those that use it.
+"""Imports have one direction: no cycles, each library only in its folders, each folder below those that use it.
 
 The graph is read from the source, so an import inside a function or under `if TYPE_CHECKING:` counts like any other.
-`KNOWN` holds what is not mended yet; it can only shrink.
+`KNOWN` lists known violations; it may only shrink.
 """
 
 import ast
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("veritas_rl", "train")
 
 KNOWN: frozenset[tuple[str, str]] = frozenset()
-"""Imports that break a rule today: the file, and what it imports."""
+"""Imports that currently violate a rule: the importing file and the imported module."""
 
 _MODEL_PLAYERS = tuple(
     f"veritas_rl/players/{name}.py"
@@ -32,7 +32,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "pyspiel": ("veritas_rl/envs/openspiel/",),
     **dict.fromkeys(("torch", "transformers", "peft", "safetensors", "vllm", "sglang"), _MODEL_CODE),
 }
-"""Where a library may be imported: the beginnings of the paths. Any other library may be imported anywhere."""
+"""The path prefixes where each library may be imported. Any other library may be imported anywhere."""
 
 _PLAYING = ("envs", "curriculum", "players", "checkpoints", "viewing")
 FOLDERS: Mapping[str, tuple[str, ...]] = {
@@ -68,8 +68,7 @@ FOLDERS: Mapping[str, tuple[str, ...]] = {
     "doctor": (*_PLAYING, "planning", "launch"),
     "wizard": (*_PLAYING, "planning", "launch"),
 }
-"""For each folder of the package the other folders that it may import; "" is the modules beside the folders, which
-every folder may import."""
+"""The folders of the package that each folder may import. Every folder may import "", the top-level modules."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class Import:
         file: The importing file, relative to the root, with forward slashes.
         line: Its line.
         module: The importing module's dotted name.
-        target: The imported module's dotted name; what is imported from a module counts as that module.
+        target: The imported module's dotted name; for a name imported from a module, the name of that module.
     """
 
     file: str
@@ -97,7 +96,7 @@ class Import:
 
 
 def read_imports(root: Path, folders: Iterable[str] = SOURCES) -> list[Import]:
-    """Every import in the Python files of these folders of `root`, in the order of files and lines."""
+    """Every import in the Python files of these folders of `root`, ordered by file and line."""
     files = {}
     for folder in folders:
         for path in sorted((root / folder).rglob("*.py")):
@@ -132,7 +131,7 @@ def _targets(tree: ast.AST, package: str, modules: Collection[str]) -> Iterator[
 def misplaced_libraries(
     imports: Iterable[Import], libraries: Mapping[str, tuple[str, ...]] = LIBRARIES
 ) -> list[Import]:
-    """The imports of a library outside its place."""
+    """The imports of a library outside its folders."""
     return [
         one
         for one in imports
@@ -158,7 +157,7 @@ def _folder(module: str, folders: Collection[str]) -> str:
 
 
 def circles(imports: Iterable[Import]) -> list[list[Import]]:
-    """One circle of imports for each set of modules that import one another, each the shortest of its set."""
+    """The shortest import cycle of each set of modules that import one another."""
     edges: dict[str, dict[str, Import]] = {}
     for one in imports:
         if one.target != one.module:
@@ -188,15 +187,15 @@ def _reached(start: str, edges: Mapping[str, Mapping[str, Import]]) -> set[str]:
 
 
 def _mutual(start: str, edges: Mapping[str, Mapping[str, Import]]) -> set[str]:
-    """The modules that `start` reaches and that reach it, itself among them."""
+    """The modules that `start` reaches and that reach `start`, including `start`."""
     return {other for other in _reached(start, edges) if start in _reached(other, edges)}
 
 
 def _way(start: str, end: str, edges: Mapping[str, Mapping[str, Import]]) -> list[Import]:
-    """The shortest chain of at least one import from `start` to `end`; empty where there is none."""
+    """The shortest chain of at least one import from `start` to `end`; empty if there is none."""
     ways: list[list[Import]] = [[edge] for edge in edges.get(start, {}).values()]
     seen = {start}
-    for way in ways:  # grows while it is read
+    for way in ways:  # the loop appends to `ways`
         here = way[-1].target
         if here == end:
             return way

@@ -1,4 +1,4 @@
-"""Any process of a run may die: the run ends soon and names it, and the same command resumes."""
+"""If any process of a run dies, the run ends soon and names the process, and the same command resumes the run."""
 
 import json
 import os
@@ -20,7 +20,7 @@ MOMENTS = 5
 LATEST = 3.0
 """Seconds after a step in which a process is killed: two or three steps."""
 WITHIN = 60.0
-"""Seconds from a death to the end of the run."""
+"""The most seconds from the death of a process to the end of the run."""
 
 ACTORS = (
     "ray::SimpleStorageUnit",
@@ -43,7 +43,7 @@ def command(folder: Path) -> list[str]:
 
 
 def steps_of(folder: Path) -> list[int]:
-    """The steps whose metrics the run has written."""
+    """The steps with written metrics."""
     if not (folder / "run.json").exists():
         return []
     file = Path(json.loads((folder / "run.json").read_text())["folder"]) / "metrics.jsonl"
@@ -51,7 +51,7 @@ def steps_of(folder: Path) -> list[int]:
 
 
 def processes(launcher: int, name: str) -> list[psutil.Process]:
-    """The processes of a run that have a name or a title."""
+    """The processes of a run with a given name or title."""
     found = []
     for child in psutil.Process(launcher).children(recursive=True):
         try:
@@ -64,7 +64,7 @@ def processes(launcher: int, name: str) -> list[psutil.Process]:
 
 
 def killed(folder: Path, name: str, delay: float) -> str:
-    """Run or resume, kill a process so many seconds after the next step, wait for the end: what was printed."""
+    """Start or resume a run, kill a process `delay` seconds after its next step, wait for the end; return the output."""
     log = folder.parent / "printed.txt"
     before = max(steps_of(folder), default=0)
     with log.open("w") as printed:

@@ -1,4 +1,4 @@
-"""What befalls runs that last: a disk that fills, a step that stalls, a batch with a NaN, a clock that jumps."""
+"""Failures of long runs: a full disk, a stalled step, a batch with a NaN, a clock that jumps."""
 
 import json
 import math
@@ -27,18 +27,18 @@ FEW = (
     "data.train_batch_size=16",
     "veritas_rl.critic_warmup=0",
 )
-"""What makes a run short."""
+"""Settings for a short run."""
 
 pytestmark = [pytest.mark.training, pytest.mark.long]
 
 
 def logs(folder: Path) -> Path:
-    """The folder of logs of the run that has its checkpoints in a folder."""
+    """The log folder of the run whose checkpoints are in a folder."""
     return Path(json.loads((folder / "run.json").read_text())["folder"])
 
 
 def steps_of(folder: Path) -> list[int]:
-    """The steps whose metrics the run has written."""
+    """The steps with written metrics."""
     file = logs(folder) / "metrics.jsonl" if (folder / "run.json").exists() else None
     return [json.loads(line)["step"] for line in file.read_text().splitlines()] if file and file.exists() else []
 
@@ -50,7 +50,7 @@ def wait_for(reached: Callable[[], bool], run: subprocess.Popen[bytes], log: Pat
 
 
 def test_a_run_saves_and_leaves_before_its_disk_is_full_and_goes_on_on_a_larger_one(tmp_path: Path) -> None:
-    """The disk holds two checkpoints, and something else takes the rest."""
+    """The disk of 64 MiB is too small for the four checkpoints of the run."""
     folder = tmp_path / "disk"
     folder.mkdir()
     command = [
@@ -121,7 +121,7 @@ def test_a_step_that_stalls_is_named_with_its_stacks_and_the_run_goes_on(tmp_pat
         ".play", ".finish"
     )
     stacks = next((logs(folder) / "stalls").glob("step_[34].txt")).read_text()
-    # The trainer waits for the worker, and every process is there.
+    # The trainer waits for the worker, and the stacks of every process are listed.
     for words in ("on_sample_begin", "ray::WorkerDict", "ray::TaskRunnerV1", "ray::TaskLoopWorker", "raylet"):
         assert words in stacks
     assert steps_of(folder) == [1, 2, 3, 4]
@@ -154,14 +154,14 @@ def test_a_batch_with_a_nan_is_saved_and_its_step_named_and_nothing_of_it_is_kep
     batch = torch.load(said[3], weights_only=False)
     broken = {row for row, scores in enumerate(batch["rm_scores"]) if not scores.isfinite().all()}
     assert len(broken) == 1
-    # Of the two replies to one task the advantages are none either.
+    # GRPO compares the two replies to a task, so both advantages are NaN.
     lost = {row for row, values in enumerate(batch["advantages"]) if not values.isfinite().all()}
     assert broken < lost
     assert len(lost) == 2
     assert {int(rank) for rank in said[1].split(", ")} == {batch["rank"][row] for row in lost}
     assert {"advantages", "returns", "rm_scores"} <= set(said[2].split(", "))
     assert all(math.isnan(value) for value in batch["metrics"].values())
-    # The checkpoint of the step before is whole, and its weights are numbers.
+    # The checkpoint of the previous step is complete, and its weights are finite.
     (saved,) = tmp_path.glob("global_step_*")
     assert saved.name == "global_step_1"
     assert (saved / "checkpoint.json").exists()
@@ -171,7 +171,7 @@ def test_a_batch_with_a_nan_is_saved_and_its_step_named_and_nothing_of_it_is_kep
 
 
 def test_fine_tuning_with_a_loss_that_is_no_number_ends_and_names_the_batch(tmp_path: Path) -> None:
-    """The model has a weight that is no number."""
+    """The NaN loss comes from a NaN weight."""
     model = build_tiny_model(tmp_path / "model", seed=0)
     weights = load_file(model / "model.safetensors")
     next(iter(weights.values())).view(-1)[0] = torch.nan

@@ -1,4 +1,4 @@
-"""One function over many items: the same results and errors with any number of workers, and what a person sees."""
+"""A function over many items has the same results, errors and messages with any number of workers."""
 
 import dataclasses
 import os
@@ -34,7 +34,7 @@ from veritas_rl.seeding import generator
 QUIET = Console(quiet=True)
 ROOT = Path(__file__).resolve().parents[1]
 
-# The workers import these by module and name, which a test module under pytest's importlib mode does not have.
+# The workers import these functions by module name, but a test module in pytest's importlib mode is not importable.
 WORK = """
 import os, signal, time
 from veritas_rl.errors import UserError
@@ -91,7 +91,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], C
 
 @pytest.fixture(scope="module")
 def three(work: Callable[[str], Callable]) -> Iterator[Workers]:
-    """Three workers of one Ray."""
+    """Three workers of one Ray cluster."""
     with Workers(3) as workers:
         yield workers
 
@@ -112,7 +112,7 @@ def test_several_processes_share_the_work(three: Workers, work: Callable[[str], 
     used = set(three.map(work("process"), range(60)))
     assert len(used) == 3
     assert os.getpid() not in used
-    assert set(three.map(work("process"), [1])) == {os.getpid()}  # one item takes as long here
+    assert set(three.map(work("process"), [1])) == {os.getpid()}  # a single item runs in this process
     assert set(Workers(1).map(work("process"), range(3))) == {os.getpid()}
 
 
@@ -141,7 +141,7 @@ def test_a_slow_item_holds_up_nobody_and_nothing_is_read_far_ahead(
 
 
 def keep(kept: list[int], results: Iterator[int]) -> None:
-    """Keep results one by one, as a ledger does."""
+    """Append results one by one, as a ledger does."""
     for result in results:
         kept.append(result)
 
@@ -210,7 +210,7 @@ def test_an_interrupt_ends_all_workers(tmp_path: Path, work: Callable[[str], Cal
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-        # A shell starts what runs in its background, such as these tests, with interrupts ignored.
+        # If these tests run in a shell's background, their processes ignore SIGINT by default.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
@@ -233,7 +233,7 @@ ignoring_description = pytest.mark.filterwarnings("ignore:.*has no description o
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
-    """Every file in a folder."""
+    """The content of every file in a folder."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
 
 
@@ -296,7 +296,7 @@ def test_an_evaluation_has_the_same_bytes_also_after_an_interruption(
 
 
 class First:
-    """Gives the first legal answer, as a model might."""
+    """A player, as a model, that gives the first legal answer."""
 
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
         return [Reply(turn.answers[0], tokens=2) for turn in turns]

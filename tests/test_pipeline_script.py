@@ -26,7 +26,7 @@ SMALL = {
     "JOURNEY_EPISODES": "12",
     "JOURNEY_GAMES_TO_SHOW": "8",
 }
-# One step of a few games, in which the actor is trained already.
+# One step of a few games that already trains the actor, without a warm-up of the critic.
 FEW = ["data.train_batch_size=8", "veritas_rl.critic_warmup=0", "actor_rollout_ref.actor.optim.lr=0.01"]
 
 STAGES = {
@@ -52,7 +52,7 @@ def pipeline(*arguments: str, **variables: str) -> subprocess.CompletedProcess[s
 
 
 def commands(printed: str) -> list[str]:
-    """The commands of the stages, which stand below their headings."""
+    """The commands of the stages, each on the line after its heading."""
     headings = {f"==== {stage} ====" for stage in STAGES}
     return [below for line, below in itertools.pairwise(printed.splitlines()) if line in headings]
 
@@ -65,13 +65,13 @@ def planned() -> list[str]:
 
 
 def shape(command: str, folder: str) -> list[str]:
-    """The words of a command without the settings of the short run."""
+    """The words of a command without numbers and the settings of the short run."""
     words = [word for word in shlex.split(command.replace(folder, "FOLDER")) if word not in FEW]
     return [re.sub(r"\d+", "N", word) for word in words if not word.startswith("actor_rollout_ref.actor.optim.lr")]
 
 
 def written(folder: Path) -> dict[str, int]:
-    """When each file was written."""
+    """The modification time of each file."""
     return {str(path): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
 
 
@@ -98,19 +98,19 @@ def test_from_demonstrations_to_a_merged_model_that_plays(
         assert f"merged against base + adapter: tic_tac_toe against {opponent}: 0 of 12 games differ" in verdicts
     assert "merged against base + adapter: the same: logits differ by" in verdicts
     assert json.loads((folder / "agreement.json").read_text())["holds"]
-    # RL began from what SFT had made, and moved it.
+    # RL started from the SFT model and changed its weights.
     proof = json.loads((folder / "merged/merge.json").read_text())
     assert proof["base"] == str((folder / "sft-model").resolve())
     assert proof["weights"]["differing"]
     assert AutoModelForCausalLM.from_pretrained(folder / "merged").num_parameters() == small_parameters
 
-    # What each command of the page does was done just now, in small.
+    # The commands of the page are those of this short run, except for its settings.
     mine, theirs = str(folder), "train/outputs/journey"
     assert [shape(command, mine) for command in commands(done.stdout)] == [
         shape(command, theirs) for command in planned()
     ]
 
-    # The same command again makes what is missing, and nothing that is there.
+    # The same command makes only missing files when it is repeated.
     (folder / "agreement.json").unlink()
     before = written(folder)
     again = pipeline(*FEW, JOURNEY_FOLDER=str(folder), **SMALL)

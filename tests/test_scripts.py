@@ -1,4 +1,4 @@
-"""The scripts that people type: checked by shellcheck, and run as far as they go without training."""
+"""The scripts for users: checked by shellcheck, and run as far as possible without training."""
 
 import contextlib
 import os
@@ -51,7 +51,7 @@ def test_a_dry_run_prints_the_command_and_the_configuration(tmp_path: Path) -> N
 @pytest.mark.parametrize("typed", [".", "bash"])
 def test_environments_have_scripts_of_their_own(name: str, env: str, typed: str, tmp_path: Path) -> None:
     script = ROOT / f"train/scripts/{name}-trainer.sh"
-    # It can be sourced, and games that are named for another run are not for this one.
+    # The script can be sourced, and it ignores GAME_TYPES, which other scripts use.
     variables = {"ALGORITHM": "ppo"} if typed == "bash" else {}
     done = bash(
         f"{typed} {script} data.train_batch_size=8; echo $? $PWD", tmp_path, DRY_RUN="1", GAME_TYPES="hex", **variables
@@ -160,7 +160,7 @@ def test_an_image_that_was_built_for_the_pins_is_used_as_the_user_outside(tmp_pa
     tag = building[building.index("--tag") + 1]
     assert building[:2] == ["docker", "build"]
     assert building[-1] == str(ROOT)
-    # An engine that has this image, and no other.
+    # A fake docker that has only this image.
     (tmp_path / "docker").write_text(f'#!/bin/sh\n[ "$*" = "image inspect {tag}" ]\n')
     (tmp_path / "docker").chmod(0o755)
     variables = {"DRY_RUN": "1", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
@@ -168,7 +168,7 @@ def test_an_image_that_was_built_for_the_pins_is_used_as_the_user_outside(tmp_pa
     assert command[-2:] == [tag, "bash"]
     assert command[command.index("--user") + 1] == f"{os.getuid()}:{os.getgid()}"
     assert not any(word.startswith("VENV=") for word in command)
-    # Built upon another image it is another image.
+    # The built image is not based on `other:1`, so `other:1` is used as it is.
     command = shlex.split(bash("./docker_run_verl.sh", ROOT, IMAGE="other:1", **variables).stdout)
     assert command[-2:] == ["other:1", "bash"]
     assert "--user" not in command
@@ -177,7 +177,7 @@ def test_an_image_that_was_built_for_the_pins_is_used_as_the_user_outside(tmp_pa
 def test_nothing_that_git_ignores_gets_into_the_image(tmp_path: Path) -> None:
     listed = (ROOT / ".dockerignore").read_text().splitlines()
     rules = [line for line in listed if line and not line.startswith("#")]
-    # Everything is left out but what is named, and of that what git does not know either.
+    # Only named paths are in the image, without the files in them that git ignores.
     kept = [rule.removeprefix("!") for rule in rules if rule.startswith("!")]
     assert rules[0] == "*"
     for name in kept:
@@ -208,7 +208,7 @@ def test_the_container_sees_the_folders_that_are_named(tmp_path: Path) -> None:
 
 
 def test_an_image_with_a_rollout_backend_is_built_upon(tmp_path: Path) -> None:
-    # An interpreter with SGLang, and as Debian has it without what makes another pip.
+    # An interpreter with SGLang and, as on Debian, without a working ensurepip.
     packages = tmp_path / "packages"
     (packages / "sglang-1.2.3.dist-info").mkdir(parents=True)
     (packages / "sglang-1.2.3.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: sglang\nVersion: 1.2.3\n")
@@ -217,7 +217,7 @@ def test_an_image_with_a_rollout_backend_is_built_upon(tmp_path: Path) -> None:
     image.write_text(f'#!/bin/sh\nPYTHONPATH={packages} exec {sys.base_prefix}/bin/python3 "$@"\n')
     image.chmod(0o755)
     venv = tmp_path / "venv"
-    # The installation itself fails at once: no index is asked.
+    # The installation fails immediately because pip may not use an index.
     done = bash(
         "bash train/scripts/setup.sh", ROOT, VENV=str(venv), PYTHON=str(image), PIP_NO_INDEX="1", PIP_FIND_LINKS=""
     )

@@ -1,4 +1,4 @@
-"""Generators from names: the same in every process, unrelated for near words."""
+"""Random generators seeded from names: the same in every process, uncorrelated for similar names."""
 
 import os
 import random
@@ -9,7 +9,7 @@ from veritas_rl.seeding import digest, generator, uniform
 
 
 def test_the_digest_of_words_never_changes() -> None:
-    # The first 8 bytes of SHA-256("a\x1f1"): a change here silently changes every task that was ever published.
+    # The first 8 bytes of SHA-256("a\x1f1"). A changed digest would silently change every published task.
     assert digest("a", 1) == digest("a", "1") == 0x839E11A421D370BE
 
 

@@ -1,4 +1,4 @@
-"""What setup.sh looks at before it downloads anything."""
+"""The checks of setup.sh before it downloads anything."""
 
 import os
 import re
@@ -14,7 +14,7 @@ TOOLS = "awk bash cat cut df dirname grep head mkdir mktemp printf rm sed sha256
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """A folder for PATH with the tools of a machine that has a GPU, a compiler and a new driver."""
+    """A folder for PATH with the tools of a machine with a GPU, a compiler and a recent driver."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in TOOLS.split():
@@ -35,14 +35,14 @@ def driver(tools: Path, version: str) -> None:
 
 
 def python(path: Path, include: str = "") -> Path:
-    """An interpreter that makes no environment, so that nothing is ever downloaded; its headers are elsewhere."""
+    """A fake interpreter that cannot make an environment, so nothing is downloaded; its headers are in `include`."""
     fake = f'case "$2" in *get_path*) echo {include}; exit ;; esac\n' if include else ""
     program(path, f'[ "$1" = -m ] && exit 1\n{fake}exec {sys.executable} "$@"')
     return path
 
 
 def setup(tools: Path, tmp_path: Path, maker: Path, **variables: str) -> str:
-    """The last line of standard error of a set-up that fails."""
+    """Run setup.sh, which must fail; return the last line of standard error."""
     done = subprocess.run(
         ["bash", "train/scripts/setup.sh"],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""From demonstrations to a model that plays, through the real torchrun and verl's SFT trainer, cut to a few steps."""
+"""SFT from demonstrations to a model that plays, with the real torchrun and verl's SFT trainer, for a few steps."""
 
 import json
 import os
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.training
 
 
 def run(*command: str, **variables: str) -> str:
-    """What a command printed."""
+    """Run a command; return its output."""
     environment = {**os.environ, **variables}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -36,7 +36,7 @@ def run(*command: str, **variables: str) -> str:
 
 @pytest.fixture(scope="module")
 def parquet(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The overrides that name files of demonstrations."""
+    """The overrides with the files of demonstrations."""
     folder = tmp_path_factory.mktemp("parquet")
     few = ["--games", "tic_tac_toe", "--expert", "exact", "--prompt", "brief", "--num_demonstrations", "1500"]
     run(sys.executable, "train/tools/generate_demonstrations.py", *few, "--output", str(folder))
@@ -44,7 +44,7 @@ def parquet(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def logs(checkpoints: Path) -> Path:
-    """The folder of logs of the run that has its checkpoints in a folder."""
+    """The log folder of the run whose checkpoints are in a folder."""
     return Path(json.loads((checkpoints / "run.json").read_text())["folder"])
 
 
@@ -95,7 +95,7 @@ def test_a_model_learns_from_demonstrations_and_goes_into_rl(
     assert legal > legal_before + 0.5
     assert optimal > optimal_before + 0.3
 
-    # The last line is the command that goes on with RL.
+    # The last line is the command that continues with RL.
     variable, *command = printed.splitlines()[-1].split()
     assert variable == f"AGENT_MODEL_REPO_ID={folder}"
     planned = run(*command, DRY_RUN="1", AGENT_MODEL_REPO_ID=str(folder))

@@ -1,4 +1,4 @@
-"""The documentation builds as a site without a warning, its links hold, and the README's Python runs."""
+"""The documentation builds as a site without a warning, its links are valid, and the README's Python runs."""
 
 import os
 import re

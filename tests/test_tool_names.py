@@ -1,7 +1,7 @@
-"""No tool is named like a module of the standard library.
+"""No tool has the name of a module of the standard library.
 
-Python puts the folder of a script first on its path, so `train/tools/statistics.py` would be what every tool there, and
-every library that it imports, gets for `import statistics`.
+Python puts the folder of a script first on its path. A file `train/tools/statistics.py` would therefore replace the
+module `statistics` in every tool and in every library that a tool imports.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The main job from end to end, through the real verl, Ray and FSDP, cut to a few steps."""
+"""RL training from end to end with the real verl, Ray and FSDP, for a few steps."""
 
 import hashlib
 import json
@@ -37,7 +37,7 @@ ADAPTER = "data.custom_cls.config.adapter_config"
 
 
 def train(folder: Path, *overrides: str, **variables: str) -> tuple[str, list[dict[str, float]]]:
-    """Run the script; what it printed, and the metrics of each step."""
+    """Run the script; return its output and the metrics of each step."""
     done = subprocess.run(
         [*TRAINER, f"trainer.default_local_dir={folder}", *overrides],
         cwd=ROOT,
@@ -51,12 +51,12 @@ def train(folder: Path, *overrides: str, **variables: str) -> tuple[str, list[di
 
 
 def metrics(folder: Path) -> list[dict[str, Any]]:
-    """The lines of the metrics file of the run that has its checkpoints in a folder."""
+    """The lines of the metrics file of the run whose checkpoints are in a folder."""
     return [json.loads(line) for line in (logs(folder) / "metrics.jsonl").read_text().splitlines()]
 
 
 def logs(folder: Path) -> Path:
-    """The folder of logs of the run that has its checkpoints in a folder."""
+    """The log folder of the run whose checkpoints are in a folder."""
     return Path(json.loads((folder / "run.json").read_text())["folder"])
 
 
@@ -66,7 +66,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def left_of(folder: Path) -> list[str]:
-    """The processes that name a folder on their command line."""
+    """The names of the processes with a folder on their command line."""
     return [process.name() for process in naming(str(folder))]
 
 
@@ -76,7 +76,7 @@ def naming(word: str) -> list[psutil.Process]:
 
 
 def has_stepped(folder: Path, step: int = 1) -> bool:
-    """Whether the run that has its checkpoints in a folder has written the metrics of a step."""
+    """Whether the run whose checkpoints are in a folder has written the metrics of `step` steps."""
     if not (folder / "run.json").exists():
         return False
     file = logs(folder) / "metrics.jsonl"
@@ -86,7 +86,7 @@ def has_stepped(folder: Path, step: int = 1) -> bool:
 def ended(
     command: list[str], environment: dict[str, str], reached: Callable[[], bool], number: signal.Signals, log: Path
 ) -> int:
-    """Run a command, send it a signal when something is reached, and wait for its end: its exit code."""
+    """Run a command, send it a signal when `reached` is true, and wait for its end; return its exit code."""
     with log.open("ab") as printed:
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=printed, stderr=printed)
         while not reached():
@@ -105,7 +105,7 @@ def test_ppo_trains_a_model_that_was_made_on_the_spot(tmp_path: Path) -> None:
         "veritas_rl.evaluation.positions=100",
         "data.train_batch_size=32",
         "veritas_rl.critic_warmup=0",
-        # With this off, verl recomputes the log-probabilities and compares them with the rollout's.
+        # With the bypass off, verl recomputes the log-probabilities and compares them with the rollout's.
         "algorithm.rollout_correction.bypass_mode=false",
     )
     assert len(steps) == 3
@@ -153,7 +153,7 @@ def test_grpo_trains_on_every_game_that_is_named(tmp_path: Path) -> None:
         ALGORITHM="grpo",
     )
     names = {name for step in steps for name in step if name.startswith("openspiel/") and name.count("/") == 2}
-    # Single moves are grouped by game alone: they have no opponent and no seat.
+    # Metrics of single moves are grouped only by game, because single moves have no opponent and no seat.
     assert {name.split("/")[1] for name in names} == {"hex", "go", "chess"}
     assert all("critic/vf_loss" not in step for step in steps)
     for measure in ("reward", "success", "legal", "truncated"):
@@ -182,7 +182,7 @@ def test_whole_games_of_self_play_are_trained_on_validated_and_can_be_looked_at(
         ALGORITHM="rae",
     )
     for step in (first, second):
-        # The other half of the games is against the model of before the run, and then of its first step.
+        # Half of the games are against a past model: the initial model, and then also the model of step 1.
         assert {"openspiel/vs_self/success", "openspiel/vs_past/success"} <= step.keys()
         assert step["training/rollout_probs_diff_max"] < 1e-3
     baselines = json.loads((tmp_path / "global_step_2/baselines.json").read_text())
@@ -194,7 +194,7 @@ def test_whole_games_of_self_play_are_trained_on_validated_and_can_be_looked_at(
     assert all(
         turn.player == ("model" if turn.seat == game.seat else "random") for game in games for turn in game.turns
     )
-    # What is shown is what was measured: a game's last move is paid the game's value.
+    # The shown games are the measured ones: the validation reward is the value at a game's end.
     ends = [next(end for end in game.endings if end.seat == game.seat) for game in games]
     assert len(ends) == 16
     assert second["val-core/openspiel/tic_tac_toe/reward/mean@1"] == pytest.approx(fmean(end.value for end in ends))
@@ -209,7 +209,7 @@ def test_the_reference_follows_the_checkpoints(tmp_path: Path) -> None:
     command = (
         *("actor_rollout_ref.actor.use_kl_loss=true", "veritas_rl.reference=checkpoint", "trainer.save_freq=2"),
         *("data.train_batch_size=32", "veritas_rl.critic_warmup=0", "veritas_rl.evaluation=null"),
-        # One update in a step, which measures the KL term before it changes the weights.
+        # One update per step, which measures the KL term before it changes the weights.
         *("veritas_rl.mini_batches.move=1", "actor_rollout_ref.actor.ppo_epochs=1", "veritas_rl.warm_up.steps=20"),
         "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=0",
     )
@@ -247,7 +247,7 @@ def test_games_of_one_task_are_compared_and_a_conversation_is_one_trajectory(tmp
         "curriculum/stage",
     } <= step.keys()
     assert step["training/num_turns/max"] == 1
-    # The ids that carry loss are those that were sampled, in chats of several moves: both sides agree on each.
+    # In chats of several moves, loss applies exactly to the sampled ids, so rollout and trainer agree on each.
     assert step["task/moves"] > 2
     assert step["training/rollout_probs_diff_max"] < 1e-3
     assert step["actor/grad_norm"] > 0
@@ -255,7 +255,7 @@ def test_games_of_one_task_are_compared_and_a_conversation_is_one_trajectory(tmp
 
 def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     folder, rollouts = tmp_path / "checkpoints", tmp_path / "rollouts"
-    # What comes next depends on what came of all before.
+    # Later tasks depend on the results of all earlier tasks.
     settings = [
         "data.custom_cls.config.adapter_config.reward_mode=legal",
         "data.custom_cls.config.failure_replay={}",
@@ -282,12 +282,12 @@ def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path
     def until(reached: Callable[[], bool], number: signal.Signals) -> int:
         return ended(command, environment, reached, number, tmp_path / "printed")
 
-    # Asked to stop in its first step: it saves, though no checkpoint is due, and leaves.
+    # SIGTERM early in the run: it saves a checkpoint, although none is due, and exits.
     assert until(lambda: has_stepped(folder), signal.SIGTERM) == 143
     (first,) = folder.glob("global_step_*")
     assert (first / "checkpoint.json").exists()
     assert not left_of(folder)
-    # Killed after a checkpoint was saved, whose step is written down a moment later.
+    # Killed after the checkpoint of step 3, which is saved just before the metrics of step 3 are written.
     assert until(lambda: has_stepped(folder, 3), signal.SIGKILL) == -signal.SIGKILL
     assert (folder / "global_step_3/checkpoint.json").exists()
     assert not psutil.wait_procs(naming(str(folder)), 30)[1]
@@ -310,7 +310,7 @@ def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path
         drawn = {row["reward_model"]["ground_truth"]: row["index"] for row in (dataset[k] for k in range(16))}
         replies = [json.loads(line) for line in (rollouts / f"{step}.jsonl").read_text().splitlines()]
         assert sorted(reply["gts"] for reply in replies) == sorted(drawn)
-        # In this reward mode the score says it all.
+        # In this reward mode the score is also the success.
         messages += dataset.record({drawn[reply["gts"]]: (reply["score"], reply["score"]) for reply in replies})
         assert record["data"].items() >= dataset.metrics().items()
     assert dataset.metrics()["curriculum/stage"] == 2
@@ -347,7 +347,7 @@ def test_games_that_go_on_from_step_to_step_are_neither_lost_nor_played_twice(tm
     for reply in replies:
         steps[reply["gts"]].add(reply["step"])
     assert all(len(trained) == 1 for trained in steps.values())
-    # What was drawn was trained on, or is still being played and saved as such.
+    # Every drawn task either was trained on or is saved in the checkpoint as unfinished.
     state = torch.load(folder / "global_step_4/data.pt", weights_only=False)["dataset_state"]["sources"]["openspiel"]
     waiting = [task_from_dict(draw["task"]).id for draw in state["waiting"]]
     typed = map(with_or_without_plus, settings)
@@ -380,7 +380,7 @@ def test_an_adapter_is_trained_on_two_ranks_merged_and_gone_on_from(tmp_path: Pa
         ENABLE_LORA="1",
     )
     assert all(step["training/rollout_probs_diff_max"] < 1e-3 for step in steps)
-    # The reference is the model without the adapter, so there is a difference once the adapter was trained.
+    # The reference is the model without the adapter, so the KL term is positive after the first update.
     assert steps[1]["actor/kl_loss"] > 0
     shards = sorted(path.name for path in (tmp_path / "first/global_step_2/actor").glob("model_*.pt"))
     assert shards == ["model_world_size_2_rank_0.pt", "model_world_size_2_rank_1.pt"]
@@ -409,7 +409,7 @@ def test_an_adapter_is_trained_on_two_ranks_merged_and_gone_on_from(tmp_path: Pa
         ALGORITHM="grpo",
         GAME_TYPES="kuhn_poker",
     )
-    # From the first step on the rollout plays with the adapter, which is not zero, as the trainer does.
+    # From the first step on, the rollout uses the trainer's adapter, which is not zero.
     assert "step 0: the rollout holds the trainer's adapter: " in (logs(tmp_path / "second") / "verl.log").read_text()
     assert steps[0]["training/rollout_probs_diff_max"] < 1e-3
     assert steps[0]["actor/kl_loss"] > 0

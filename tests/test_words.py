@@ -1,11 +1,11 @@
-"""The project's retired words stay out of new text.
+"""New text does not contain the project's retired words.
 
-`retired_words.txt` holds how often each of them still stands in each file. A file may have no more of them than that,
-and as soon as it has fewer the number there is lowered, so the numbers only fall. To write them after a change:
+`retired_words.txt` has the number of occurrences of each retired word in each file. The test fails if a file has more
+occurrences, and also if it has fewer, until the number is lowered. To update the file after a change:
 
     python tests/test_words.py
 
-It refuses if a word stands more often in the whole project than before.
+This command refuses if any word has become more frequent in the project.
 """
 
 import re
@@ -37,27 +37,27 @@ RETIRED: Mapping[str, tuple[str, str]] = {
     "whoever": ("whoever", "the player that, any user who"),
     "thereof": ("thereof", "of it"),
 }
-"""Each retired word with its forms, as a regular expression, and what to write instead."""
+"""Each retired word with a regular expression of its forms, and its replacement."""
 
 USERS_NAMES = re.compile(r"\bjourney\.sh\b|\bJOURNEY_[A-Z_]+")
-"""Names that users type: they stay."""
+"""Names that users type, which are allowed."""
 
 _FORMS = {word: re.compile(rf"\b({forms})\b") for word, (forms, _) in RETIRED.items()}
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 Counts = Mapping[tuple[str, str], int]
-"""How often a word stands in a file: by the file's path and the word."""
+"""The number of occurrences, by the file's path and the word."""
 
 
 def words_in(line: str) -> list[str]:
-    """The retired words in a line, also as parts of identifiers: "tellBack" and "journey_games" hold one each."""
-    # "exact values" is good English; only the name in one piece is retired.
+    """The retired words in a line, also as parts of identifiers: "tellBack" and "journey_games" contain one each."""
+    # The words "exact values" are allowed; only the identifiers are retired.
     plain = re.sub(r"(?i)exact_values", "exactvalues", USERS_NAMES.sub("", line)).replace("ExactValues", "exactvalues")
     plain = _HUMP.sub(" ", plain).replace("_", " ").lower()
     return [word for word, pattern in _FORMS.items() for _ in pattern.findall(plain)]
 
 
 def found_in(root: Path) -> Iterator[tuple[str, int, str]]:
-    """Where the retired words stand in the files under git's eye: path, line and word; line 0 is the path itself."""
+    """The occurrences in the files that git does not ignore: path, line and word; line 0 is the path itself."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.split("\0")
     for name in sorted(set(listed)):
@@ -69,7 +69,7 @@ def found_in(root: Path) -> Iterator[tuple[str, int, str]]:
 
 
 def count(root: Path) -> Counts:
-    """How often each word stands in each file."""
+    """The number of occurrences of each word in each file."""
     return Counter((name, word) for name, _, word in found_in(root))
 
 
@@ -80,12 +80,12 @@ def read_baseline(text: str) -> Counts:
 
 
 def write_baseline(counts: Counts) -> str:
-    """One line for each file and word: path, word, count."""
+    """The text of the baseline: one line for each file and word with path, word and count."""
     return "".join(f"{name} {word} {number}\n" for (name, word), number in sorted(counts.items()))
 
 
 def grown(now: Counts, before: Counts) -> dict[str, int]:
-    """By how much each word's number in the whole project has grown."""
+    """The increase of each word's number of occurrences in the project, where there is one."""
     more: Counter[str] = Counter()
     for counts, sign in ((now, 1), (before, -1)):
         for (_, word), number in counts.items():
@@ -94,7 +94,7 @@ def grown(now: Counts, before: Counts) -> dict[str, int]:
 
 
 def complaints(root: Path, baseline: Counts) -> list[str]:
-    """What is wrong, a line each: a word too often, or a number that can be lowered."""
+    """One message per problem: a word with too many occurrences, or a number that can be lowered."""
     found = list(found_in(root))
     counts: Counts = Counter((name, word) for name, _, word in found)
     said = []
@@ -151,7 +151,7 @@ def test_more_fails_with_its_lines_and_fewer_asks_for_a_lower_number(tmp_path: P
 
 
 def main() -> int:
-    """Write the baseline, unless a word has grown more frequent."""
+    """Write the baseline, unless a word has become more frequent."""
     now = count(ROOT)
     more = grown(now, read_baseline(BASELINE.read_text(encoding="utf-8"))) if BASELINE.is_file() else {}
     if more:

@@ -1,8 +1,8 @@
-"""The part of a Weights & Biases server that the client needs to open a run and to send its metrics.
+"""A minimal Weights & Biases server: the client can open a run and send its metrics.
 
     python tests/wandb_server.py PORT LOG
 
-Each line of LOG is the path of a request and its body.
+Each line of LOG has the path of a request and its body.
 """
 
 import gzip
@@ -27,16 +27,16 @@ ANSWERS: dict[str, Any] = {
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers what is asked, and keeps what is sent."""
+    """Answers requests, and logs the posted data."""
 
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """The front page."""
+        """Answer with an empty object."""
         self._answer({})
 
     def do_POST(self) -> None:
-        """A query, or metrics."""
+        """Answer a GraphQL query, or accept metrics."""
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         text = (gzip.decompress(body) if body.startswith(b"\x1f\x8b") else body).decode(errors="replace")
         with Path(sys.argv[2]).open("a") as log:
@@ -69,7 +69,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is printed."""
+        """Log nothing to the terminal."""
 
 
 if __name__ == "__main__":
