@@ -182,7 +182,7 @@ def test_whole_games_of_self_play_are_trained_on_validated_and_can_be_looked_at(
         ALGORITHM="rae",
     )
     for step in (first, second):
-        # Half of the games are against a past model: the initial model, and then also the model of step 1.
+        # Half of the games are against a past model: the initial model in step 1, the model of step 1 in step 2.
         assert {"openspiel/vs_self/success", "openspiel/vs_past/success"} <= step.keys()
         assert step["training/rollout_probs_diff_max"] < 1e-3
     baselines = json.loads((tmp_path / "global_step_2/baselines.json").read_text())

@@ -1,4 +1,4 @@
-"""Machines that lack something."""
+"""Fixtures that simulate GPUs and installed packages."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture
 def gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Puts an nvidia-smi on the path that lists GPUs with a driver, and their memory in MiB."""
+    """Puts a fake nvidia-smi on the path that lists GPUs, their driver, and their memory in MiB."""
 
     def make(*free: int, driver: str = "580.65.06", total: int = 143_771) -> None:
         tools = tmp_path / "bin"
@@ -24,7 +24,7 @@ def gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Makes a package look installed at a version, in this process."""
+    """Makes a package appear installed with a given version in this process."""
 
     def make(name: str, version: str) -> None:
         folder = tmp_path / "site" / f"{name}-{version}.dist-info"

@@ -1,4 +1,4 @@
-"""`train/tools/doctor.py` as people and trainer scripts call it."""
+"""`train/tools/doctor.py` as users and trainer scripts call it."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def test_the_fast_part_is_silent_and_takes_less_than_two_seconds() -> None:
     done = doctor("--fast", "--", "episode", "+data.some.key=1", "--cfg=job")
     ended = os.times()
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    # Of the processor alone, as other programs run beside the tests. It waits for nothing but an address of Ray.
+    # CPU time, because other programs may run beside the tests. The tool waits only for Ray's address.
     assert ended.children_user + ended.children_system - began.children_user - began.children_system < 2
 
 
@@ -45,7 +45,7 @@ def test_a_trainer_script_ends_with_one_line_for_each_fault(script: str, free_po
     assert (done.returncode, done.stdout) == (2, "")
     lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert lines[0].startswith("error: disk: /proc is not writable (")
-    # Supervised fine-tuning has no Ray.
+    # Supervised fine-tuning does not use Ray.
     assert len(lines) == 2 - ("SFT" in script)
     assert lines[1:] in (
         [],

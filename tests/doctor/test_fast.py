@@ -1,4 +1,4 @@
-"""The checks that take no time: each fault is provoked, and found with what mends it."""
+"""The fast checks: each fault is provoked, and found with its fix."""
 
 import re
 import resource
@@ -21,7 +21,7 @@ CPU = Asked(["hardware=cpu"], {})
 
 
 def one(check: str, asked: Asked = CPU) -> Finding:
-    """The only finding of a check."""
+    """The finding of a check that has exactly one."""
     (found,) = many(check, asked)
     return found
 
@@ -126,7 +126,7 @@ def test_no_shared_memory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_folder_that_cannot_be_written_is_named() -> None:
-    # Nobody makes a file there, root included.
+    # Not even root can make a file in /proc.
     found = many("disk", Asked(["hardware=cpu", "trainer.default_local_dir=/proc/checkpoints"], {}))[0]
     assert (found.state, found.found.startswith("/proc is not writable (")) == ("fault", True)
     assert "trainer.default_local_dir" in found.mend
@@ -168,7 +168,7 @@ def test_an_address_of_ray_where_nothing_answers_is_named(free_port: int) -> Non
         assert one("Ray's address", asked).state == "ok"
     named = Asked(["hardware=cpu", "ray_kwargs.ray_init.address=head"], dict(asked.environment))
     assert one("Ray's address", named).found.endswith("is not HOST:PORT")
-    # A run on one node has a Ray of its own, whatever the variable says.
+    # A run on one node starts its own Ray cluster and ignores the variable.
     assert one("Ray's address", Asked(["hardware=h200x8"], dict(asked.environment))).state == "ok"
 
 

@@ -1,4 +1,4 @@
-"""The checks that import and start things: faults of the rollout's libraries, of a model and of the network."""
+"""The checks that import libraries and start processes: faults of rollout libraries, of a model and of the network."""
 
 import json
 import os
@@ -23,12 +23,12 @@ ANYTHING = """def __getattr__(name):
         raise AttributeError(name)
     return type(name, (), {})
 """
-"""A module that has every name."""
+"""The source of a module in which every name exists."""
 
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Writes a module that processes started from here import instead of the real one."""
+    """Writes a module that child processes import instead of the real one."""
     site = tmp_path / "fakes"
     monkeypatch.setenv("PYTHONPATH", f"{site}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
 
@@ -161,7 +161,7 @@ SFT = {
     "memory": "fault",
     "free GPU memory": "skipped",
 }
-"""What is found for supervised fine-tuning of a large model on a machine without a GPU."""
+"""The findings for supervised fine-tuning of a large model on a machine without a GPU."""
 
 
 @pytest.fixture
@@ -199,12 +199,12 @@ def server() -> Iterator[Any]:
 
 @pytest.fixture
 def hub(server: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The server in the place of the hub."""
+    """Replace the hub by the server."""
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "ENDPOINT", server.url)
-    # The library has read it when it was imported.
+    # The library copied the constant when it was imported.
     monkeypatch.setattr("huggingface_hub.hf_api.constants.ENDPOINT", server.url)
     return server
 

@@ -1,4 +1,4 @@
-"""The command line: a report of the same bytes, games that are played once, and one line for a mistake."""
+"""The command line: a reproducible report, games that are played only once, and one-line errors."""
 
 import importlib.util
 import json
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*has no description of its own"
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Runs the command line in this process: its exit code, what it printed, and its errors."""
+    """Runs the command line in this process; returns the exit code, standard output and standard error."""
     spec: Any = importlib.util.spec_from_file_location("evaluate_tool", TOOL)
     tool: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
@@ -195,7 +195,7 @@ def test_points_and_highest_tile_of_2048_are_reported(run: Callable[..., Any], t
     assert code == 0
     games = [json.loads(line) for line in (tmp_path / "games.jsonl").read_text().splitlines()]
     points = [game["measures"]["points"] for game in games]
-    # On the scale of the game a return of 2,000 is worth 1/2.
+    # The value of a game is scaled so that a return of 2,000 is worth 1/2.
     assert [game["value"] for game in games] == pytest.approx([found / (found + 2000) for found in points])
     assert all(game["measures"]["highest_tile"] in {2.0**power for power in range(2, 12)} for game in games)
     (row,) = json.loads((tmp_path / "report.json").read_text())["rows"]

@@ -1,4 +1,4 @@
-"""Games are paired, run together, come out the same however they are played, and are played once."""
+"""Games are paired and run together, give the same results in any order, and are played only once."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,7 +43,7 @@ def test_every_deal_is_played_from_each_seat_with_the_same_chance() -> None:
         ["hearts", "kuhn_poker"], 10, [bot("random"), bot("exact")], [bot("random")], Rules("openspiel", seed=7)
     )
     by_case = {case: [game for game in made if game.task.case == case] for case in ("hearts", "kuhn_poker")}
-    # Ten games of four seats are three deals, as eight would be two.
+    # Each deal is played from every seat: ten games with four seats are rounded up to three deals.
     assert (len(by_case["hearts"]), len(by_case["kuhn_poker"])) == (2 * 12, 2 * 10)
     for case, seats in (("hearts", 4), ("kuhn_poker", 2)):
         for deal in {game.task.k for game in by_case[case]}:
@@ -89,7 +89,7 @@ def test_one_player_four_players_and_simultaneous_moves(case: str) -> None:
     assert {game.opponent for game in found} == {"nobody" if case == "blackjack" else "random"}
     assert {game.reason for game in found} <= {Reason.WON, Reason.LOST, Reason.DRAWN}
     if case.startswith("goofspiel"):
-        # Two players of no skill in a zero-sum game share the points of each deal.
+        # Goofspiel is zero-sum and the players are equal, so the values of a deal's two games add up to 1.
         assert sum(game.value for game in found) == len(found) / 2 or len({game.trajectory_hash for game in found}) > 4
 
 

@@ -1,4 +1,4 @@
-"""The games that an evaluation shows are those that it counted, and an interruption loses none."""
+"""An evaluation shows the games that it counted, and an interruption loses none of them."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tasks of a single answer are judged like games: by group, paired, kept in the ledger. The quiz is one of them."""
+"""Tasks with a single answer, such as the quiz, are judged like games: by group, paired, recorded in the ledger."""
 
 import importlib.util
 import json
@@ -31,7 +31,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture(autouse=True)
 def quiz(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The quiz, as if its package were installed."""
+    """Make the quiz available, as if its package were installed."""
     caches = (registry.get_environment, registry._offered)
     monkeypatch.syspath_prepend(ROOT / "tests/quiz")
     for cached in caches:
@@ -43,7 +43,7 @@ def quiz(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command line in this process: its exit code, what it printed, and its errors."""
+    """Runs the command line in this process; returns the exit code, standard output and standard error."""
     spec: Any = importlib.util.spec_from_file_location("evaluate_tool", TOOL)
     tool: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
@@ -60,7 +60,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 class Adder:
-    """Knows sums alone, and answers every third question not at all."""
+    """A player that adds in every question, and gives no answer if the second number is a multiple of 3."""
 
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
         return [self._answer(turn.messages[0]["content"].split(), turn) for turn in turns]
@@ -76,7 +76,7 @@ class Adder:
 
 @pytest.fixture
 def adder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A player with the name "adder" stands where a model would."""
+    """Make the name "adder" open the `Adder` as a model."""
     opened = evaluation.open_player
 
     def open_player(name: str, *words: Any) -> NamedPlayer:

@@ -1,4 +1,4 @@
-"""The intervals cover what they claim to cover, and resample classes, not positions."""
+"""The intervals have the stated coverage, and resample classes instead of positions."""
 
 from itertools import product
 
@@ -40,7 +40,7 @@ def test_coverage_is_near_its_claim() -> None:
         values = (rng.random(480) < rates[classes]).astype(float)
         estimate = clustered_mean(values.tolist(), classes.tolist(), seed=trial)
         covered += estimate.low <= 0.6 <= estimate.high
-    # 95% of 200 is 190; four standard deviations below it is 178.
+    # The expected number is 190, 95% of 200; 178 is four standard deviations below.
     assert covered >= 178
 
 
@@ -51,7 +51,7 @@ def test_each_value_needs_a_class(values: list[float], classes: list[str]) -> No
 
 
 def test_a_rate_of_few_values_claims_little() -> None:
-    # Wilson's interval of 5 out of 5, by his formula: n / (n + z^2) to 1.
+    # Wilson's interval of 5 out of 5 is n / (n + z^2) to 1.
     sure = rate([True] * 5, range(5))
     assert (sure.mean, sure.high) == (1.0, pytest.approx(1.0))
     assert sure.low == pytest.approx(5 / (5 + 1.959964**2), abs=1e-6)
@@ -92,12 +92,12 @@ def test_equal_players_are_distinguished_as_rarely_as_claimed() -> None:
         rates = rng.beta(2, 2, size=20)
         first, second = (rng.random(20) < rates), (rng.random(20) < rates)
         found += compare_paired(first.astype(float).tolist(), second.astype(float).tolist(), range(20)).p_value < 0.05
-    # 5% of 100 is 5; four standard deviations above it is 14.
+    # The expected number is 5, 5% of 100; 14 is four standard deviations above.
     assert found <= 14
 
 
 def test_with_as_many_games_as_it_asks_for_a_difference_is_found_four_times_in_five() -> None:
-    # All pairs of ten deals of which the first wins six and ten of which the second wins four. By hand:
+    # All pairs of ten deals of which the first player wins six and ten of which the second wins four. By hand:
     # (1.96 + 0.84)^2 * (0.6 * 0.4 + 0.4 * 0.6) / 0.2^2 = 94.2.
     first, second = zip(*product([1.0] * 6 + [0.0] * 4, [1.0] * 4 + [0.0] * 6), strict=True)
     needed = compare_paired(first, second, range(100)).values_needed
@@ -110,7 +110,7 @@ def test_with_as_many_games_as_it_asks_for_a_difference_is_found_four_times_in_f
         return first.astype(float).tolist(), second.astype(float).tolist()
 
     found = sum(compare_paired(*draw(needed), range(needed)).p_value < 0.05 for _ in range(60))
-    # 80% of 60 is 48; four standard deviations are 12.
+    # The expected number is 48, 80% of 60; four standard deviations are 12.
     assert 36 <= found <= 59
 
 

@@ -1,4 +1,4 @@
-"""What games say, on games made by hand."""
+"""Summaries of games made by hand."""
 
 import dataclasses
 
@@ -96,7 +96,7 @@ def test_a_case_of_several_groups_has_a_row_before_them() -> None:
         ("sudoku_level_2", 1, 1.0),
         ("operation_level_1", 1, 1.0),
     ]
-    # One case is all there is, and a group of several cases belongs to none of them.
+    # A group gets a row with a case name only if all its games are of that case.
     assert [row.case for row in rows_of(puzzles[:2])] == ["all", "sudoku_level_1", "sudoku_level_2"]
     boards = [answer(0, "hex(5)", "hex", right), answer(0, "hex(7)", "hex", wrong), answer(1, "hex(7)", "pig", wrong)]
     assert [(row.case, row.games) for row in rows_of(boards)] == [("all", 3), ("hex", 2), ("pig", 1)]

@@ -1,4 +1,4 @@
-"""What the verdicts on a pipeline say, of reports as an evaluation of bots leaves them."""
+"""The verdicts on a pipeline, for reports of evaluations with bots."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Plans of the settings as they compose."""
+"""Plans of composed settings."""
 
 from collections.abc import Callable
 

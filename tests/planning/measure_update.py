@@ -1,8 +1,8 @@
-"""What verl's actor or critic takes of a machine's memory, by part, measured in a process of its own.
+"""Measures the memory of verl's actor or critic by part, in a separate process.
 
-Its argument is a JSON object: `role` ("actor" or "critic"), `overrides`, `rows` (how many sequences), `prompt` and
-`reply` (tokens of each). It prints one JSON object: the bytes of each part. Resident memory is read from the kernel,
-its peak is reset before each phase.
+The argument is a JSON object: `role` ("actor" or "critic"), `overrides`, `rows` (number of sequences), `prompt` and
+`reply` (tokens of each). The script prints one JSON object with the bytes of each part. The kernel reports the resident
+memory, and its peak is reset before each phase.
 """
 
 import gc
@@ -11,7 +11,8 @@ import os
 import sys
 from pathlib import Path
 
-# An arena keeps what it was given back, so large tensors are mapped each on its own. Read before any other import.
+# Arenas keep freed memory, so each large tensor gets its own mapping. malloc reads these settings when a process
+# starts.
 os.environ.update(MALLOC_MMAP_THRESHOLD_="65536", MALLOC_TRIM_THRESHOLD_="65536", MALLOC_ARENA_MAX="1")
 if os.environ.get("VERITAS_RL_MEASURING") != "1":
     os.execvpe(sys.executable, [sys.executable, *sys.argv], {**os.environ, "VERITAS_RL_MEASURING": "1"})
@@ -29,13 +30,13 @@ def memory(field: str) -> int:
 
 
 def resident() -> int:
-    """Bytes that are in use now."""
+    """The resident bytes of this process."""
     gc.collect()
     return memory("VmRSS")
 
 
 def reset_peak() -> None:
-    """The peak is the present from here on."""
+    """Reset the peak to the current memory."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
@@ -53,7 +54,7 @@ def main() -> None:
     measured["inference"] = memory("VmHWM") - made
 
     update(role, worker, random_rows(lengths), settings)
-    # Adam makes its moments in the first step.
+    # Adam allocates its moments in the first step.
     measured["optimizer"] = resident() - made
     before = resident()
     reset_peak()

@@ -1,4 +1,4 @@
-"""The counted work, against torch's own counter; times, by hand."""
+"""The forecast work against torch's FLOP counter, and times calculated by hand."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ def test_the_work_of_a_pass_is_what_torch_counts() -> None:
     tokens = torch.zeros(2, 128, dtype=torch.int64)
     with FlopCounterMode(display=False) as counter:
         model(input_ids=tokens, use_cache=False)
-    # The plain attention computes the upper half too.
+    # Eager attention also computes the masked upper half of the scores.
     scores = 2 * 2 * 256 * 128 * config.num_attention_heads * config.head_dim * 3
     counted = counter.get_total_flops() - scores / 2
     assert forward_work(shape_of("it", "here", config.to_dict()), 256, 128, head=True) == pytest.approx(

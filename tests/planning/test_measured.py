@@ -1,4 +1,4 @@
-"""The forecast against resident memory of verl's own workers on this CPU, by part."""
+"""The forecast against the resident memory of verl's workers on this CPU, by part."""
 
 import json
 import os
@@ -24,7 +24,7 @@ RECOMPUTED = "actor_rollout_ref.model.enable_gradient_checkpointing=true"
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
-    """Makes a Qwen3 of random weights with about so many million parameters."""
+    """Makes a Qwen3 model with random weights and about the given number of million parameters."""
     made: dict[int, Path] = {}
     layers = {107: (768, 12), 226: (1024, 16), 268: (1280, 12)}
 
@@ -54,7 +54,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
 
 
 def check(model: Path, free_port: int, role: str, tokens: int, *overrides: str) -> None:
-    """Measure one worker over two micro-batches of so many tokens, and compare each part with its forecast."""
+    """Measure one worker over two micro-batches of `tokens` tokens, and compare each part with its forecast."""
     prompt, reply = 96, 32
     limit = "critic" if role == "critic" else "actor_rollout_ref.actor"
     typed = [
@@ -92,7 +92,7 @@ def check(model: Path, free_port: int, role: str, tokens: int, *overrides: str) 
     assert done.returncode == 0, done.stderr
     measured = json.loads(done.stdout.splitlines()[-1])
     print(model.name, role, tokens, overrides, "forecast", forecast, "measured", measured)
-    # What is imported with the first model lies in the measured weights.
+    # The measured weights include modules that are imported with the first model.
     assert measured["weights"] + measured["optimizer"] == pytest.approx(
         forecast["weights"] + forecast["optimizer"], rel=ERROR
     )

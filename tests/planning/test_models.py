@@ -1,4 +1,4 @@
-"""The tensors of a model, against what transformers and peft make of the same configuration."""
+"""The tensors of a model, against those that transformers and peft make from the same configuration."""
 
 import json
 import math
@@ -40,7 +40,7 @@ PUBLISHED = {
     "meta-llama/Llama-3.2-3B": 3_212_749_824,
     "meta-llama/Llama-3.1-8B-Instruct": 8_030_261_248,
 }
-"""Parameters, as the models' cards and weight files have them."""
+"""The number of parameters, from the models' cards and weight files."""
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -1,4 +1,4 @@
-"""What fits, what is refused, and what is proposed instead."""
+"""Plans that fit, plans that are refused, and the proposed alternatives."""
 
 import dataclasses
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from veritas_rl.planning.plan import Plan
 
 
 def on(plan: Plan, gib: float) -> Plan:
-    """The same run on a device with other memory."""
+    """The same run on a device with a different amount of memory."""
     return dataclasses.replace(plan, device=dataclasses.replace(plan.device, memory=int(gib * GIB)))
 
 
@@ -57,7 +57,7 @@ def test_only_what_cannot_fit_even_with_the_error_is_refused(planned: Callable[.
 
 def test_4b_with_all_parameters_does_not_fit_on_24_gb(planned: Callable[..., Plan]) -> None:
     plan = planned("rtx24g", "lora=off", "actor_rollout_ref.model.path=Qwen/Qwen3-4B-Instruct-2507")
-    # Weights, gradients and moments of the actor alone are 60 GiB.
+    # The actor's weights, gradients and moments alone take 60 GiB.
     assert plan.actor.weights + plan.actor.gradients + plan.actor.optimizer > 59 * GIB
     assert plan.refusal() is not None
 

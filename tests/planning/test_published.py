@@ -1,7 +1,7 @@
-"""Settings of which verl's own documents say that they run: none may be refused.
+"""Settings that run according to verl's own documents: the plan may not refuse them.
 
-From docs/perf/device_tuning.rst of verl and the scripts in examples/tuning that it names: GRPO on GSM8K with fp32
-weights, gradient checkpointing, packed rows and flash-attn. A row of GSM8K with its reply has about 400 tokens.
+The source is verl's docs/perf/device_tuning.rst with its scripts in examples/tuning: GRPO on GSM8K with fp32 weights,
+gradient checkpointing, packed rows and flash-attn. A row of GSM8K with its reply has about 400 tokens.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""The tool, as a person or a program uses it."""
+"""The planning tool's report for users and for programs."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""The rollout's share of a GPU, worked by hand for Qwen3-4B."""
+"""The rollout's share of a GPU, calculated by hand for Qwen3-4B."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from veritas_rl.planning.plan import Plan
 
 
 def test_the_cache_of_a_token(planned: Callable[..., Plan]) -> None:
-    # Keys and values of 36 layers, 8 heads of 128, in bf16.
+    # Keys and values of 36 layers with 8 heads of 128 dimensions, in bf16.
     assert planned("h200x1").server.token == 2 * 36 * 8 * 128 * 2
     assert planned("h200x2", "actor_rollout_ref.rollout.tensor_model_parallel_size=2").server.token == 36 * 8 * 128 * 2
 

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning: its phases by hand, what is offloaded, what is refused and what is proposed."""
+"""Supervised fine-tuning: phases calculated by hand, offloading, refused plans and proposed alternatives."""
 
 import dataclasses
 
@@ -26,7 +26,7 @@ def test_an_update_holds_sixteen_bytes_a_parameter_and_the_logits_of_all_rows() 
     plan = planned("h200x1")
     update = next(phase for phase in plan.phases() if phase.name == "update")
     assert sum(update.parts[name] for name in ("weights", "gradients", "optimizer")) == 16 * QWEN3_4B
-    # Eight rows of 2,048 tokens: logits, the gradients of each chunk and of all, and the copy of padded rows, in bf16.
+    # Eight rows of 2,048 tokens in bf16: logits, gradients of each chunk and of all logits, a copy of the padded rows.
     assert update.parts["logits"] == 8 * 2048 * 151_936 * 10
     assert plan.peak.name == "update"
     assert plan.fits
@@ -45,7 +45,7 @@ def test_an_offload_policy_keeps_weights_gradients_and_moments_on_the_host() -> 
     update = plan.phases()[0]
     assert not {"weights", "gradients", "optimizer", "optimizer step"} & update.parts.keys()
     pinned = sum(size for name, size in plan.host().items() if name.endswith("pinned"))
-    # torch rounds each block to a power of two.
+    # torch rounds each block up to a power of two.
     assert 16 * QWEN3_4B < pinned < 1.5 * 16 * QWEN3_4B
     assert "weights, pinned" not in planned("h200x1").host()
 

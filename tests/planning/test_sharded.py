@@ -1,7 +1,7 @@
-"""Whole updates of published shapes under FSDP2, against torch's own tracker of FSDP's memory.
+"""Complete updates of published shapes under FSDP2, against torch's own tracker of FSDP's memory.
 
-Nothing is allocated: tensors are fake, and so is the process group. The model is wrapped by verl's own function, as the
-first of several ranks holds it.
+The tensors and the process group are fake, so nothing is allocated. verl's own function shards the model, as on the
+first of several ranks.
 """
 
 import dataclasses
@@ -25,19 +25,19 @@ from veritas_rl.planning.forecast import ERROR
 from veritas_rl.planning.models import config_of
 from veritas_rl.planning.plan import Plan
 from veritas_rl.planning.training import Engine
-from veritas_rl.verl_plugin import patches  # noqa: F401  what the forecast's logits are counted with
+from veritas_rl.verl_plugin import patches  # noqa: F401  the forecast of the logits assumes these patches
 
 
 @pytest.fixture
 def ranks(request: pytest.FixtureRequest) -> Iterator[int]:
-    """So many ranks, of which this process is the first; the others are not there."""
+    """The number of ranks of a fake process group in which this process is the first."""
     distributed.init_process_group("fake", rank=0, world_size=request.param, store=FakeStore())
     yield request.param
     distributed.destroy_process_group()
 
 
 def tracked(engine: Engine, tokens: int, ranks: int) -> dict[str, int]:
-    """Bytes of one device at the peak of a second update, by what torch calls them."""
+    """Bytes of one device at the peak of a second update, by torch's memory categories."""
     role, config = engine.role, AutoConfig.for_model(**config_of(engine.shape))
     config._attn_implementation = "sdpa"
     sharding = {

@@ -1,4 +1,4 @@
-"""Pinned memory and checkpoints, worked by hand."""
+"""Sizes of pinned memory and checkpoints, calculated by hand."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ def test_each_pinned_block_is_a_power_of_two() -> None:
 def test_an_offloaded_model_of_4b_needs_a_large_host(planned: Callable[..., Plan]) -> None:
     host = planned("h200x1", "lora=off").host()
     pinned = sum(size for part, size in host.items() if "pinned" in part)
-    # 12 bytes for each parameter of two models, without rounding 90 GiB.
+    # 12 bytes for each parameter of two models are 90 GiB before rounding.
     assert 90 < pinned / 2**30 < 130
     assert not any("optimizer, pinned" in part for part in planned("h200x1").host())
 

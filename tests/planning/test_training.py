@@ -1,4 +1,4 @@
-"""Activations and logits, against what torch stores for the same tensors; weights and moments, by hand."""
+"""Activations and logits, against torch's memory for the same tensors; weights and moments calculated by hand."""
 
 import dataclasses
 import gc
@@ -32,7 +32,7 @@ LAYERS: dict[str, tuple[Any, Any]] = {
 
 
 def stored_for_backward(shape: Shape, dtype: torch.dtype, tokens: int, masked: bool) -> int:
-    """Bytes that torch's autograd stores of one layer of this shape, without computing anything."""
+    """Bytes that torch's autograd stores for one layer of this shape, without computing anything."""
     config = AutoConfig.for_model(
         shape.family,
         hidden_size=shape.hidden,
@@ -89,7 +89,7 @@ def test_a_layer_stores_what_torch_stores(name: str, width: int, masked: bool, p
 
 
 class Live(TorchDispatchMode):
-    """Bytes of all tensors that live while it is on, and their peak."""
+    """Counts the bytes of all tensors that are alive while the mode is active, and their peak."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,9 +115,9 @@ class Live(TorchDispatchMode):
 
 
 def entropies(logits: torch.Tensor) -> torch.Tensor:
-    """As verl computes them, with the conversions that autocast on a GPU makes."""
+    """Entropies as verl computes them, with the conversions of autocast on a GPU."""
     probabilities = F.softmax(logits, -1, dtype=torch.float32)
-    # torch's kernel makes one tensor more inside.
+    # torch's kernel makes one more tensor internally.
     wide = logits.float()
     total = (wide - wide.amax(-1, keepdim=True)).exp_().sum(-1).log() + wide.amax(-1)
     del wide
@@ -155,7 +155,7 @@ def test_logits_take_what_torch_takes(
 
 def test_lora_trains_little_and_keeps_the_base(planned: Callable[..., Plan]) -> None:
     engine = planned("h200x1").actor
-    # Of each layer: 32 x (inputs + outputs) of q, k, v, o, gate, up and down.
+    # Each layer has 32 x (inputs + outputs) of q, k, v, o, gate, up and down.
     adapters = 36 * 32 * (2 * (2560 + 4096) + 2 * (2560 + 1024) + 3 * (2560 + 9728))
     assert engine.trained == adapters
     assert engine.weights == 4 * (4_022_468_096 + adapters)

@@ -1,4 +1,4 @@
-"""What a recipe promises, what its runs came to, and the pages that are made of both."""
+"""The expected results of recipes, the results of their runs, and the pages generated from both."""
 
 import dataclasses
 import importlib.util

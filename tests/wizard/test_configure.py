@@ -1,4 +1,4 @@
-"""`train/tools/configure.py`: asked in a real terminal, and answered by flags without one."""
+"""`train/tools/configure.py` asks in a real terminal, and takes its answers from flags without one."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ CLEAN = {name: "" for name in ("AGENT_MODEL_REPO_ID", "GAME_TYPES", "ALGORITHM",
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout whose `.env` and recipes are nobody's."""
+    """A copy of the checkout without a user's `.env`."""
     folder = tmp_path / "checkout"
     for name in ("veritas_rl", "train"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("artifacts", "outputs", "models"))
@@ -194,7 +194,7 @@ def test_a_variable_that_wins_is_named_and_a_large_model_says_that_it_does_not_f
 
 @pytest.mark.long
 def test_a_folder_that_cannot_be_written_is_named(checkout: Path) -> None:
-    # A file where the folder would be: nobody can make one there, root included.
+    # A file has the folder's name, so not even root can make the folder.
     (checkout / "train/recipes/taken").write_text("")
     done = configure(checkout, "--name", "taken", "--force")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
