@@ -23,7 +23,7 @@ SETTINGS = {
 
 
 def play(source: MixedSource, count: int) -> list[Any]:
-    """Draw tasks and record outcomes that depend on nothing but the task."""
+    """Draw tasks and record outcomes that depend only on the task."""
     draws = []
     for _ in range(count):
         draw = source.next()

@@ -1,4 +1,4 @@
-"""Failures: what comes in, how often it is drawn, and when it leaves."""
+"""The failure buffer: which tasks enter, how often they are drawn, and when they leave."""
 
 import json
 from collections import Counter
@@ -27,7 +27,7 @@ def play(failures: FailureBuffer, k: int, score: float, solved: bool = False) ->
 
 
 def drawn(failures: FailureBuffer, times: int) -> Counter[int]:
-    """How often each task is drawn, if each is played as before."""
+    """How often each task is drawn if each gets its previous score again."""
     counts: Counter[int] = Counter()
     for number in range(times):
         failure = failures.draw(generator("test", number))
@@ -52,7 +52,7 @@ def test_a_task_is_drawn_in_proportion_to_what_it_lacks() -> None:
     for k, score in ((0, 0.0), (1, 0.2), (2, 0.4)):
         play(failures, k, score)
     counts = drawn(failures, 6000)
-    # 1.0, 0.8 and 0.6 of 2.4; the standard deviation of each share is below 0.0065.
+    # The shares are 1.0, 0.8 and 0.6 of 2.4; the standard deviation of each is below 0.0065.
     assert [counts[k] / 6000 for k in range(3)] == pytest.approx([1 / 2.4, 0.8 / 2.4, 0.6 / 2.4], abs=0.02)
 
 
@@ -64,7 +64,7 @@ def test_the_priority_follows_the_newest_score() -> None:
     play(failures, 1, 0.0)
     counts = drawn(failures, 3000)
     assert counts[0] / 3000 == pytest.approx(0.2 / 1.2, abs=0.03)
-    # Solved once, it still comes back, or it could never be solved twice.
+    # A task that is solved once is still drawn, as it must be solved twice to leave.
     play(failures, 0, 1.0, solved=True)
     assert 0 < drawn(failures, 3000)[0] < 500
 
@@ -133,7 +133,7 @@ def test_the_replay_buffer_survives_json_mid_run() -> None:
         for copy in copies:
             failure = copy.draw(generator("draw", number))
             found.append(failure and (failure.task.k, failure.solved, failure.score))
-            # Every third draw is still being played.
+            # Every third draw stays unfinished.
             if failure and number % 3:
                 play(copy, failure.task.k, score, score == 1.0)
             play(copy, k, score, score == 1.0)

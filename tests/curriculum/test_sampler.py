@@ -1,4 +1,4 @@
-"""Where tasks come from: shares, orders, and the same tasks again after a state was saved and loaded."""
+"""The sources of tasks: shares, orders, and the same next tasks after saving and loading the state."""
 
 import json
 import time
@@ -25,7 +25,7 @@ def source(seed: int = 1, limit: int = -1, **settings: Any) -> TaskSource:
 
 
 def simulate(tasks: TaskSource, steps: int, skill: float = 0.7, seed: int = 0) -> Iterator[list[Draw]]:
-    """Batches of 16, whose outcomes depend on the draws alone."""
+    """Draw batches of 16 and record outcomes that depend only on the draws."""
     for _ in range(steps):
         batch = [tasks.next() for _ in range(16)]
         for draw in batch:
@@ -56,7 +56,7 @@ def test_without_a_curriculum_every_task_comes_once_then_all_again() -> None:
 
 
 def test_a_task_says_how_often_it_was_asked_before() -> None:
-    """In rounds of all tasks, and where failures are asked again; the key of the task stays."""
+    """Visits count in repeated rounds of all tasks and in failure replay; the key of a task does not change."""
     tasks = source(adapter_config={"num_tasks_per_case": 20}, failure_replay={"probability": 0.5})
     plain = source(adapter_config={"num_tasks_per_case": 20})
     keys = {plain.next().task.key for _ in range(20)}
@@ -152,7 +152,7 @@ def test_replays_and_games_of_earlier_stages_do_not_pass_a_stage() -> None:
     for _ in range(2000):
         draw = tasks.next()
         counts[draw.origin] += 1
-        # Whatever is not fresh succeeds; a fresh game is nearly a success.
+        # Replayed and past games succeed; the success rate of fresh games is below the stage's threshold.
         success = 0.4 if draw.origin == "fresh" else 1.0
         assert tasks.record(draw.number, success, success) is None
     assert min(counts["replay"], counts["past"]) > 100

@@ -1,4 +1,4 @@
-"""When a run goes on to the next stage, and what is refused."""
+"""When a run advances to the next stage, and which curricula are refused."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ OPENSPIEL = get_environment("openspiel")
 
 
 def curriculum(window: int = 10, min_games: int | None = None, **changes: Any) -> Curriculum:
-    """Three stages, passed at 0.6, 0.5 and 0.4."""
+    """A curriculum of three stages with the thresholds 0.6, 0.5 and 0.4."""
     stages = [
         Stage("easy", {"cases": ["tic_tac_toe"]}, 0.6),
         Stage("medium", {"cases": ["connect_four"], **changes}, 0.5),
@@ -92,7 +92,7 @@ def test_each_stage_begins_with_no_games() -> None:
     stages = curriculum()
     lines = [stages.record_fresh("easy", 1) for _ in range(10)]
     assert stages.metrics() == {"curriculum/stage": 2, "curriculum/games/medium": 0}
-    # These were drawn before the run went on.
+    # These games were drawn before the run advanced.
     for _ in range(30):
         stages.record_fresh("easy", 1)
     assert stages.metrics() == {"curriculum/stage": 2, "curriculum/games/medium": 0}

@@ -1,4 +1,4 @@
-"""Data sets as files: their columns, their split, the same bytes every time, and folders that hold something else."""
+"""Data sets as files: columns, splits, reproducible bytes, and folders with other files."""
 
 import json
 from pathlib import Path
@@ -208,7 +208,7 @@ def test_a_partial_file_of_another_command_or_of_other_code_is_refused(
 
 
 def interrupted(folder: Path, settings: Settings, rows: int, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in which Ctrl-C came after so many draws."""
+    """Generate into a folder, and interrupt after `rows` draws."""
     tried = cases_of(settings.catalogue("train"))  # each case once, before anything is written
     real, left = drawing.row_of, [rows + tried]
 

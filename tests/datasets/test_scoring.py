@@ -1,4 +1,4 @@
-"""Files of answers: right, wrong, several, missing, and lines that cannot be used."""
+"""Files of answers: right, wrong, repeated and missing answers, and unusable lines."""
 
 import dataclasses
 import json
@@ -23,7 +23,7 @@ from veritas_rl.parallel import Workers
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("data")
-    # Brief questions are answered by the bare answer.
+    # A reply to a brief question is the bare answer.
     generate(made, Settings("lgc-v2", 100, prompt="brief", val_ratio=0.4), Workers(1), Console(quiet=True))
     return made
 

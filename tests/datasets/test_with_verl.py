@@ -1,4 +1,4 @@
-"""The files in verl's own dataset, as a recipe of another project reads them."""
+"""verl's own dataset reads the files, as in a recipe of another project."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""`evaluate.py --exact`: what it prints, writes and refuses, for bots, a model and a server."""
+"""`evaluate.py --exact`: its output, files and errors, for bots, a model and a server."""
 
 import importlib.util
 import json
@@ -19,7 +19,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def evaluate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs `evaluate.py` in this process: its exit code, what it printed, and its errors."""
+    """Runs `evaluate.py` in this process; returns the exit code, standard output and standard error."""
     spec: Any = importlib.util.spec_from_file_location("evaluate_tool", TOOL)
     tool: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
@@ -94,7 +94,7 @@ def test_a_model_gives_its_probabilities_and_a_server_is_asked(
     assert (here["way"], here["samples"]) == (there["way"], there["samples"]) == ("samples", 2)
     assert sum(here["mistakes"].values()) == sum(there["mistakes"].values()) == 24
     assert here["metrics"]["states_without_legal_answer"] == 12
-    # Nothing but mistakes: the policy that is left is the uniform one.
+    # All replies are mistakes, so the judged policy is the uniform one.
     assert here["metrics"]["nash_conv"] == pytest.approx(0.9167, abs=5e-5)
 
 
@@ -111,7 +111,7 @@ def test_every_checkpoint_of_an_experiment_is_judged(
     words = ["--games", "kuhn_poker", "--prompt", "brief", "--max_tokens", 4, "--output", tmp_path / "out"]
     experiment = tmp_path / "experiment"
     checkpoints = [save_checkpoint(experiment, tiny_model, step, scale) for step, scale in ((2, 3.0), (10, -1.0))]
-    (experiment / "global_step_12").mkdir()  # cut off
+    (experiment / "global_step_12").mkdir()  # incomplete
     code, out, _ = run("--checkpoint", experiment, "--every_step", "--compare", tiny_model, *words)
     assert code == 0
     found = timeless(tmp_path / "out")["cases"]["kuhn_poker"]

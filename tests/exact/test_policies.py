@@ -1,4 +1,4 @@
-"""Exact judgement against what is known of small games: published values, hand-made policies, uniform play."""
+"""Exact evaluation against known results of small games: published values, hand-made policies, uniform play."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from veritas_rl.players.random import RandomPlayer
 
 
 class Scripted:
-    """Answers each turn as a function says, and keeps what it was asked."""
+    """A player that answers each turn by a function, and records the turns."""
 
     def __init__(self, reply: Callable[[Turn], str]) -> None:
         self.reply = reply
@@ -30,7 +30,7 @@ class Scripted:
 
 
 class GivingProbabilities(Scripted):
-    """Gives probabilities instead of replies."""
+    """A player that gives probabilities instead of replies."""
 
     gives_probabilities = True
 
@@ -56,7 +56,7 @@ def test_uniform_play_has_its_known_nash_conv(case: str, states: int, nash_conv:
 def test_a_random_player_comes_near_it_by_its_answers() -> None:
     report = score_policy(RandomPlayer(5), "kuhn_poker", samples=4000)
     assert (report.way, report.samples, report.metrics["illegal_max"]) == ("samples", 4000, 0)
-    # A probability is off by 0.008 (one standard error); NashConv moves by at most some 4 chips per unit of it.
+    # The standard error of a probability is 0.008; NashConv changes by at most about 4 chips per unit of probability.
     assert report.nash_conv == pytest.approx(0.9167, abs=0.05)
     for state in report.states:
         assert state.probabilities[0] == pytest.approx(0.5, abs=4.5 * 0.0079)
@@ -87,10 +87,10 @@ def test_the_equilibria_of_kuhn_1950_lie_in_the_ranges_that_are_drawn(x: float) 
 
 def test_always_passing_in_kuhn_poker_loses_what_it_must() -> None:
     report = score_policy(Scripted(lambda turn: turn.answers[0]), "kuhn_poker", samples=1)
-    # Who always passes folds to every bet: an opponent that always bets wins the ante of 1 in every game.
+    # The policy folds to every bet, so an opponent that always bets wins the ante of 1 in every game.
     assert report.worth.worst == pytest.approx((-1.0, -1.0))
     assert report.nash_conv == pytest.approx(2.0)
-    # It is wrong where a bet is met with the king (0Kpb, 1Kb), and where the king is not bet last (1Kp).
+    # Passing with the king loses value after a bet (0Kpb, 1Kb), and for the second player after a pass (1Kp).
     wrong = {state.label for state in report.states if state.losing}
     assert wrong == {"0Kpb", "1Kb", "1Kp"}
     assert report.metrics["value_losing_rate"] == pytest.approx(3 / 12)
@@ -146,7 +146,7 @@ def test_random_play_of_tic_tac_toe_loses_value_in_42_percent_of_its_moves() -> 
     assert report.metrics["value_losing_rate_there"] * report.metrics["states_where_a_move_can_lose"] == pytest.approx(
         expected
     )
-    # The opponent of a random player is nearly sure to win, but never wholly.
+    # The best response to a random player wins almost always, but not always.
     assert all(-1 < worst < -0.9 for worst in report.worth.worst)
     drawn = score_policy(RandomPlayer(1), "tic_tac_toe", samples=1)
     assert drawn.metrics["value_losing_rate"] == pytest.approx(0.420, abs=4.5 * 0.5 / len(report.states) ** 0.5)

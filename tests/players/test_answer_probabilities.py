@@ -1,4 +1,4 @@
-"""Probabilities of whole replies: those of a plain forward each, and those with which the model itself writes them."""
+"""Probabilities of whole replies equal those of plain forward passes and the frequencies of sampled replies."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ Make = Callable[..., LanguageModelPlayer]
 
 @pytest.fixture(scope="module")
 def answering(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small model after a few steps on kuhn_poker's answers: some of what it writes is legal, and some is not."""
+    """The small model after a few training steps on kuhn_poker's answers: some of its replies are legal."""
     lessons = [Lesson(question.turn.messages, question.turn.answers) for question in kuhn()]
     folder = tmp_path_factory.mktemp("models") / "answering"
     warm_up(
@@ -104,7 +104,7 @@ def test_probabilities_are_the_frequencies_with_which_the_model_answers(player: 
     for row, seen in zip(given, drawn.states, strict=True):
         assert sum(row) < 1
         for p, frequency in zip(row, seen.probabilities, strict=True):
-            # 24 comparisons: a fair model fails at 4.5 standard errors once in 6,000 runs. Seeds make it one run.
+            # With 24 comparisons, a correct model exceeds 4.5 standard errors once in 6,000 runs. The seeds are fixed.
             assert abs(p - frequency) < 4.5 * math.sqrt(p * (1 - p) / samples) + 1e-3
 
 
@@ -112,7 +112,7 @@ def test_an_answer_that_does_not_fit_is_never_given(player: Make) -> None:
     turns = [question.turn for question in kuhn()]
     (whole, *_) = player().answer_probabilities(turns)
     assert all(p > 0 for p in whole)
-    # \boxed{, a digit, } and the end are 4 tokens.
+    # The reply is 4 tokens: \boxed{, a digit, } and the end token.
     assert player(max_new_tokens=4).answer_probabilities(turns)[0] == pytest.approx(whole)
     assert set(player(max_new_tokens=3).answer_probabilities(turns)) == {(0.0, 0.0)}
     assert set(player(max_model_len=8).answer_probabilities(turns)) == {(0.0, 0.0)}

@@ -1,4 +1,4 @@
-"""The random and the exact player: the floor and the ceiling."""
+"""The random player and the exact player."""
 
 import random
 

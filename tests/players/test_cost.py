@@ -1,4 +1,4 @@
-"""What servers cost: counted as the server says it, kept in the folder, and never more than the budget."""
+"""Costs of servers: counted from the usage in their answers, saved in the folder, and never above the budget."""
 
 import json
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def test_requests_are_counted_and_not_replies(chat_server: Callable[..., Any], t
     (row,) = purse.values()
     assert (row["requests"], row["prompt_tokens"], row["tokens"], row["unsaid"]) == (5, read, written, 0)
     assert row["money"] == row["most_money"] == pytest.approx((read + 10 * written) / 1e6)
-    # Another command of the same folder counts on.
+    # Another command with the same folder continues the count.
     again = Purse(tmp_path, Prices({"tiny": Price(2.0, 0.0)}, date="2026-11-22"))
     assert again.spent == purse.spent
     ServerPlayer(server.url, max_tokens=4, purse=again).act(turns(1))
@@ -40,7 +40,7 @@ def test_requests_are_counted_and_not_replies(chat_server: Callable[..., Any], t
 
 def test_a_budget_is_never_exceeded(chat_server: Callable[..., Any], tmp_path: Path) -> None:
     server = chat_server(delay=0.02)
-    budget = 600e-6  # a request costs 140e-6 at most: 24 bytes and 16 more, and 10 tokens of 10e-6
+    budget = 600e-6  # a request costs at most 140e-6: 24 bytes and 16 more, and 10 tokens at 10e-6
     purse = Purse(tmp_path, DEAR, budget)
     player = ServerPlayer(server.url, max_tokens=10, concurrency=8, purse=purse)
     with pytest.raises(UserError, match=r"the budget of 0\.0006 USD is spent \(at most .* for \d+ requests\)"):
@@ -48,7 +48,7 @@ def test_a_budget_is_never_exceeded(chat_server: Callable[..., Any], tmp_path: P
     (row,) = purse.values()
     assert budget / 2 < row["most_money"] <= budget
     assert row["requests"] == len(server.asked) < 200
-    # It holds for a second command, too, and a larger one lets it go on.
+    # The budget also applies to a second command, and a larger budget allows more requests.
     with pytest.raises(UserError, match="is spent"):
         ServerPlayer(server.url, max_tokens=10, purse=Purse(tmp_path, DEAR, budget)).act(turns(20))
     more = Purse(tmp_path, DEAR, 1.0)

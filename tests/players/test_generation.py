@@ -1,4 +1,4 @@
-"""The engine against plain transformers: the same tokens, the same log-probabilities, whatever else is in the batch."""
+"""The engine gives the same tokens and log-probabilities as plain transformers, whatever else is in the batch."""
 
 import math
 import threading
@@ -22,7 +22,7 @@ VOCABULARY, PAD, MAX_LEN = 64, 0, 96
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """Models this small are slower on two threads, and much slower on a busy machine."""
+    """Use one thread: two threads slow down small models, especially on a busy machine."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -41,7 +41,7 @@ def model() -> Any:
             num_attention_heads=4,
             num_key_value_heads=2,
             head_dim=8,
-            initializer_range=0.3,  # so that what is attended to decides the token
+            initializer_range=0.3,  # large, so that attention decides the next token
             tie_word_embeddings=True,
         )
         return Qwen3ForCausalLM(config).eval()
@@ -60,7 +60,7 @@ def prompts(count: int, low: int = 1, high: int = 40, seed: int = 0) -> list[lis
 
 
 def alone(model: Any, prompt: list[int], tokens: int) -> list[int]:
-    """What `model.generate` says, greedily, to one prompt."""
+    """The greedy completion of one prompt by `model.generate`."""
     ids = torch.tensor([prompt])
     made = model.generate(
         ids,
@@ -81,7 +81,7 @@ def forward_logprobs(model: Any, prompt: list[int], completion: list[int], tempe
 
 
 def slowed(model: Any, monkeypatch: pytest.MonkeyPatch, seconds: float = 0.005) -> list[int]:
-    """Slow the model down, so that a test can act while it runs; the list gets the rows of each forward."""
+    """Slow the model down so that a test can act while it runs; the returned list gets the rows of each forward."""
     forward, calls = model.forward, []
 
     def slow(*args: Any, **kwargs: Any) -> Any:
@@ -101,7 +101,7 @@ def until(condition: Any) -> None:
 
 
 def test_greedy_equals_generate_one_by_one(model: Any, engine: GenerationEngine) -> None:
-    # More requests than rows, so that some join when others have left; mixed prompt and completion lengths.
+    # There are more requests than rows, so some join when others finish. Lengths of prompts and completions vary.
     asked = [(prompt, 1 + index * 7 % 15) for index, prompt in enumerate(prompts(32))]
     got = engine.generate([(prompt, SamplingParams(tokens, temperature=0.0)) for prompt, tokens in asked])
     for (prompt, tokens), completion in zip(asked, got, strict=True):
@@ -211,7 +211,7 @@ def test_top_k_and_top_p_cut_the_tail() -> None:
         SamplingParams(1, top_k=2),
         SamplingParams(1, top_p=0.4),
         SamplingParams(1, top_p=0.81),
-        SamplingParams(1, top_k=3, top_p=0.8),  # of what top-k left: 0.5/0.95 + 0.3/0.95 > 0.8
+        SamplingParams(1, top_k=3, top_p=0.8),  # top-p applies after top-k: 0.5/0.95 + 0.3/0.95 > 0.8
         SamplingParams(1),
     ]
     sampler.set_rows(rows)
@@ -233,9 +233,9 @@ def test_seeded_sampling_follows_the_distribution(cut: dict[str, Any]) -> None:
     allowed = weights.clone()
     allowed[3 if cut else 4 :] = 0
     expected = allowed / allowed.sum()
-    # Four standard deviations of a share of 4000.
+    # The tolerance is four standard deviations of a share of 4000 draws.
     assert torch.allclose(torch.bincount(tokens, minlength=4) / count, expected, atol=4 * 0.5 / count**0.5)
-    # In another batch, beside a row that draws from the engine's own generator, seed 7 draws what it drew.
+    # In another batch, next to a row without a seed, seed 7 draws the same token.
     other = Sampler(torch.device("cpu"), 5)
     other.set_rows([SamplingParams(1), rows[7]])
     assert other.sample(torch.log(weights).repeat(2, 1), [0, 3])[0][1] == tokens[7]

@@ -1,4 +1,4 @@
-"""A model as a player: what it reads, what becomes of what it writes, and what is said when there is no model."""
+"""A model as a player: its prompts, its replies, and the errors if a folder has no usable model."""
 
 import json
 import shutil
@@ -42,7 +42,7 @@ def test_replies_are_the_models_in_order(folder: Path) -> None:
 def test_a_reply_that_ends_is_not_truncated_and_hides_its_end(folder: Path) -> None:
     model, tokenizer = load_language_model(folder)
     with torch.no_grad():
-        # After any text the end is the likeliest: every hidden state has a part along the row that speaks for it.
+        # The end token is always the likeliest: each hidden state has a component along its row of the head.
         model.model.embed_tokens.weight.zero_()
         model.model.embed_tokens.weight[:, 0] = 1.0
         model.lm_head.weight.zero_()

@@ -1,4 +1,4 @@
-"""Whatever is named as a player becomes the model that it is, or one line says why not."""
+"""The name of a player opens the right model or bot, or gives a one-line error."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ def said(player: NamedPlayer) -> list[str]:
 
 
 def moved(base: Path) -> Any:
-    """The model of a folder, with other weights."""
+    """The model of a folder with changed weights."""
     model: Any = AutoModelForCausalLM.from_pretrained(base)
     with torch.no_grad():
         model.lm_head.weight.mul_(-1.0)
@@ -36,7 +36,7 @@ def moved(base: Path) -> Any:
 
 @pytest.fixture
 def adapter(tiny_model: Path, tmp_path: Path) -> Path:
-    """An adapter that does something, as peft writes one."""
+    """The folder of a peft adapter that changes the model's output."""
     model = get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_model), LoraConfig(r=4, target_modules=["o_proj"]))
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -49,7 +49,7 @@ def adapter(tiny_model: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def step(tiny_model: Path, tmp_path: Path) -> Path:
-    """A checkpoint of one rank, as a trainer writes it."""
+    """A trainer's checkpoint of one rank."""
     actor = tmp_path / "experiment/global_step_3/actor"
     actor.mkdir(parents=True)
     torch.save(moved(tiny_model).state_dict(), actor / "model_world_size_1_rank_0.pt")
@@ -63,7 +63,7 @@ def test_a_model_folder_is_a_player(tiny_model: Path, tmp_path: Path) -> None:
     copy = open_player(str(shutil.copytree(tiny_model, tmp_path / "copy")), "openspiel", SETTINGS, tmp_path)
     moved(tiny_model).save_pretrained(tmp_path / "copy")
     other = open_player(str(tmp_path / "copy"), "openspiel", SETTINGS, tmp_path)
-    # The weights are the identity, and not the folder; so is how it is sampled.
+    # The identity depends on the weights and the sampling settings, not on the folder.
     assert player.identity == copy.identity != other.identity
     assert player.identity != open_player(str(tiny_model), "openspiel", ReplySettings(max_tokens=7), tmp_path).identity
     assert said(player) == said(copy) != said(other)
@@ -92,7 +92,7 @@ def test_an_adapter_plays_on_its_base(adapter: Path, tiny_model: Path, tmp_path:
         for name, down in factors.items():
             if name.endswith("lora_A.weight"):
                 module = model.get_submodule(name.removeprefix("base_model.model.").removesuffix(".lora_A.weight"))
-                # alpha / rank is 8 / 4 by peft's default.
+                # The factor 2 is alpha / rank, 8 / 4 by peft's default.
                 module.weight += 2 * factors[name.replace("lora_A", "lora_B")] @ down
     by_hand = shutil.copytree(tiny_model, tmp_path / "by-hand")
     model.save_pretrained(by_hand)

@@ -1,4 +1,4 @@
-"""A run's own past as an opponent: each game has one of its checkpoints, and the base plays before there is any."""
+"""Past models of a run as opponents: each game gets one checkpoint, or the base model before the first checkpoint."""
 
 import shutil
 from collections.abc import Callable
@@ -32,16 +32,16 @@ def test_each_game_has_one_of_the_checkpoints(
     player = PastPlayer(run, str(tiny_model), "openspiel", SETTINGS)
     base = text_of(tiny_model, tmp_path)
     assert set(said(player, "first")) == {base}
-    save_checkpoint(run, tiny_model, 1, 1.0)  # nothing has changed: it plays as its base does
+    save_checkpoint(run, tiny_model, 1, 1.0)  # unchanged weights: plays like the base
     assert set(said(player, "second")) == {base}
     save_checkpoint(run, tiny_model, 2, -1.0)
     other = text_of(run / "global_step_2", tmp_path)
     assert other != base
-    # Games that are in play go on with whom they began.
+    # Unfinished games keep the opponent that they started with.
     assert set(said(player, "first")) == {base}
     texts = said(player, "third")
     assert set(texts) == {base, other}
-    assert texts[::2] == texts[1::2]  # both moves of a game are of one player
+    assert texts[::2] == texts[1::2]  # one player makes both moves of a game
     assert said(PastPlayer(run, str(tiny_model), "openspiel", SETTINGS), "third") == texts
     shutil.rmtree(run / "global_step_1")
     assert said(player, "third") == texts

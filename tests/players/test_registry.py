@@ -1,4 +1,4 @@
-"""One registry of players: a kind that an environment adds plays everywhere, with no other change."""
+"""One registry of players: a kind of player that an environment adds works everywhere, without other changes."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from veritas_rl.seeding import generator
 
 
 class Keeper:
-    """Leaves a multiple of a number, where it can."""
+    """A player that leaves a multiple of a number if possible."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -54,7 +54,7 @@ KEEP = PlayerKind(
 
 @dataclass(frozen=True)
 class PileConfig(SingleAnswerConfig):
-    """One pile, one game or one move."""
+    """A configuration with one pile, for whole games or single moves."""
 
     mode: str = "move"
 
@@ -63,7 +63,7 @@ class PileConfig(SingleAnswerConfig):
 
 
 class Pile(Environment):
-    """Two players take 1 to 3 from a pile in turn; the last one to take wins."""
+    """Two players alternately take 1 to 3 from a pile; the player who takes the last one wins."""
 
     name = "pile"
     config_type = PileConfig
@@ -85,7 +85,7 @@ class Pile(Environment):
 
 
 class PileSession(Session):
-    """A game, or its first move."""
+    """A whole game, or only its first move."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -120,7 +120,7 @@ class PileSession(Session):
 
 @pytest.fixture(autouse=True)
 def pile(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The environment under its name, in this process."""
+    """Register the environment in this process."""
     monkeypatch.setitem(sys.modules, "pile_of_the_tests", sys.modules[__name__])
     monkeypatch.setitem(environments.ENVIRONMENTS, "pile", "pile_of_the_tests:Pile")
     environments.get_environment.cache_clear()
@@ -134,7 +134,7 @@ QUIET = Console(quiet=True)
 def test_a_player_of_an_environment_is_evaluated_and_is_an_opponent(tmp_path: Path) -> None:
     found = evaluate(Settings("keep", env="pile", opponents=("keep:2", "random"), games=60), tmp_path, QUIET)
     by_opponent = {row.opponent: row.success.mean for row in found.rows if row.seat == "all"}
-    # Who leaves a multiple of 4 once has won.
+    # A player that leaves a multiple of 4 can always win.
     assert by_opponent["random"] > 0.9
     assert by_opponent["keep:2"] > 0.5
     assert {(milestone.level, milestone.opponents) for milestone in found.milestones} == {

@@ -1,4 +1,4 @@
-"""A model behind a real chat server: the same replies as without it, and what is said when it is down, slow or busy."""
+"""A model behind a real chat server gives the same replies as without one; errors of a down, slow or busy server."""
 
 import time
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def test_replies_are_those_of_the_same_model_without_a_server(
         assert all(reply.prompt_tokens > 80 for reply in said) == say_limit
     else:
         assert len({reply.text for reply in said}) > 6
-        # The seeds decide, and not who is asked first or beside whom.
+        # The replies depend on the seeds, not on the order of the requests or on the batch.
         assert remote.act(asked[::-1])[::-1] == said
     engine.close()
 

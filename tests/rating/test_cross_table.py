@@ -1,4 +1,4 @@
-"""Every game is a point for somebody, or half a point for both."""
+"""Every game gives one player a point, or both players half a point."""
 
 from veritas_rl.envs.base import Reason
 from veritas_rl.judging.matches import FinishedGame

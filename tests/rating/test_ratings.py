@@ -1,5 +1,4 @@
-"""Ratings are what the model says by hand, do not depend on the order of the games, and hold the truth in their
-intervals."""
+"""Ratings equal those calculated by hand, do not depend on the order of games, and their intervals have coverage."""
 
 import math
 
@@ -10,7 +9,7 @@ from veritas_rl.rating.ratings import CENTRE, ELO, Result, fit, ratings_of
 
 
 def played(strengths: list[float], deals: int, seed: int) -> list[Result]:
-    """A round robin, each deal from both seats, in which the better player wins as often as the model says."""
+    """A round robin with each deal from both seats; the win probabilities are those of the rating model."""
     dice = np.random.default_rng(seed)
     chance = {(a, b): 1 / (1 + math.exp(strengths[b] - strengths[a])) for a in range(len(strengths)) for b in range(a)}
     return [
@@ -25,7 +24,7 @@ def test_ratings_of_two_players_match_the_formula() -> None:
     results = [Result("a", "b", points, deal) for deal, points in enumerate([1, 1, 1, 1, 0.5, 0.5, 0, 1])]
     found = ratings_of(results)
     assert list(found) == ["a", "b"]
-    # 6 points to 2, and half a point more for either.
+    # 6 points to 2, plus half a point for each player by Firth's correction.
     ahead = 400 * math.log10(6.5 / 2.5)
     assert found["a"].mean == pytest.approx(CENTRE + ahead / 2, abs=0.06)
     assert found["b"].mean == pytest.approx(CENTRE - ahead / 2, abs=0.06)
@@ -76,7 +75,7 @@ def test_the_intervals_hold_the_truth() -> None:
         for ratings in (ratings_of(played(strengths, 20, seed)) for seed in range(30))
         for name, true in enumerate(truth)
     ]
-    # 120 intervals of 95%: fewer than 106 would come once in a thousand times.
+    # Of 120 intervals with 95% coverage, fewer than 106 contain the truth once in a thousand times.
     assert sum(held) >= 106
 
 

@@ -1,4 +1,4 @@
-"""Suites: what they ask is pinned, an interruption changes nothing, and the leaderboard is what its reports say."""
+"""Suites have pinned questions and survive interruptions, and the leaderboard follows from their reports."""
 
 import dataclasses
 import importlib.util
@@ -33,7 +33,7 @@ GAMES_V1 = read_suite("games-v1")
 
 @pytest.fixture(scope="module")
 def small() -> Suite:
-    """A suite of two cases, eight games of each against each opponent, and two puzzles."""
+    """A suite of two games, each played eight times against each opponent, and of one puzzle per lgc-v2 case."""
     made = dataclasses.replace(GAMES_V1, games=8, cases=("tic_tac_toe", "kuhn_poker"), answers={"lgc-v2": 1})
     return dataclasses.replace(made, asked=asked_of(made), played=played_of(made))
 
@@ -93,7 +93,7 @@ def test_a_player_that_is_better_scores_more_and_is_rated_higher(small: Suite, t
     assert reports["mcts-200"].number.low > reports["random"].number.mean
     rated = leaderboard.ratings(reports)
     assert rated["random"].mean == leaderboard.ANCHOR_RATING
-    # The game that mcts:50 has with random is the same in any report of either: it counts once.
+    # The games between mcts:50 and random are in both reports and count once.
     reports["mcts-50"] = run(small, tmp_path / "mcts-50", "mcts:50")
     assert leaderboard.ratings(reports)["random"].count == 16 + 16
     assert rated["mcts-200"].mean > rated["random"].mean
@@ -115,7 +115,7 @@ def test_the_leaderboard_is_what_its_reports_say() -> None:
         low, high = report.number.low, report.number.high
         assert high - low <= 0.06
         widths = sorted(case.score.high - case.score.low for case in report.games)
-        # Where every deal ends alike, resampling knows nothing, and the interval is a wide one of few deals.
+        # If all deals end alike, resampling shows no spread, and the interval is the wide one for few deals.
         assert widths[-2] <= 0.2
 
 

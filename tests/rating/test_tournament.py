@@ -1,4 +1,4 @@
-"""Everybody meets everybody, nothing is played twice or lost, and the ratings are in the order that must be."""
+"""Every pair of players meets, no game is lost or repeated, and the ratings have the expected order."""
 
 import importlib.util
 import itertools
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*has no description of its own"
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command line in this process: its exit code, what it printed, and its errors."""
+    """Runs the command line in this process; returns the exit code, standard output and standard error."""
     spec: Any = importlib.util.spec_from_file_location("tournament_tool", TOOL)
     tool: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
@@ -55,7 +55,7 @@ def games_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def stopped(run: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException, after: int, *words: object) -> Any:
-    """Runs the command line until so many games have ended, and then raises."""
+    """Run the command line, and raise `error` when `after` games have ended."""
     from veritas_rl.judging import matches
 
     added = matches.Ledger.add
@@ -129,7 +129,7 @@ def test_an_interrupted_tournament_goes_on_and_gives_the_same_bytes(
     _, out, _ = run(*BOTS, *TOE, "--output", cut)
     assert "22 of 36 games are already finished" in out
     assert report(cut) == report(whole)
-    # Nothing is left to play, and who is named first changes nothing.
+    # No game is left, and the order of the players does not matter.
     _, out, _ = run(*reversed(BOTS), *TOE, "--output", cut)
     assert "36 of 36 games are already finished" in out
     assert report(cut) == report(whole)
@@ -203,13 +203,13 @@ def test_models_and_servers_meet_bots(
     assert run(*players, *words, "--output", tmp_path)[0] == 0
     (table,) = json.loads((tmp_path / "ratings.json").read_text())["tables"]
     standings = {standing["player"]: standing for standing in table["standings"]}
-    # The small model knows nothing: who is asked first loses, and random is never at fault.
+    # The small model always answers illegally, so the model that moves first loses. random makes no mistakes.
     assert next(iter(standings)) == "random"
     assert (standings["random"]["wins"], standings["random"]["mistakes"]) == (8, 0)
     for name in (str(tiny_model), server.url):
         assert standings[name]["mistakes"] == standings[name]["losses"] == 6
         assert standings[name]["wins"] == 2
-    # The server goes away between two games: one line, and what was finished is kept.
+    # If the server stops between two games, there is a one-line error, and finished games are kept.
     with monkeypatch.context() as patched:
         patched.setattr("veritas_rl.players.server.CONNECT_SECONDS", 1.0)
         other = tmp_path / "other"
