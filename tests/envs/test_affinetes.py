@@ -1,4 +1,4 @@
-"""An environment behind an address: our own server, and servers that misbehave."""
+"""An environment behind an address: this package's server, and faulty servers."""
 
 import json
 import os
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class FirstListed:
-    """Plays the first legal action that a prompt lists."""
+    """A player that takes the first legal action listed in the prompt."""
 
     def act(self, turns: Any) -> list[Reply]:
         numbers = [re.findall(r"^(\d+): ", turn.messages[-1]["content"], re.MULTILINE) for turn in turns]
@@ -146,7 +146,7 @@ def test_a_server_that_does_not_answer_is_named(free_port: int, monkeypatch: pyt
 
 @pytest.fixture
 def answering() -> Iterator[Callable[[list[tuple[int, str]]], tuple[str, list[str]]]]:
-    """Starts a server that gives prepared answers in order, the last again and again; and what it was asked."""
+    """Starts a server that gives prepared answers in order and repeats the last; returns its address and requests."""
     running: list[ThreadingHTTPServer] = []
 
     def start(answers: list[tuple[int, str]]) -> tuple[str, list[str]]:
@@ -157,14 +157,14 @@ def answering() -> Iterator[Callable[[list[tuple[int, str]]], tuple[str, list[st
                 asked.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
                 code, text = answers[min(len(asked), len(answers)) - 1]
                 if code == 0:
-                    return  # as if the server had died
+                    return  # as if the server had crashed
                 self.send_response(code)
                 self.send_header("Content-Length", str(len(text)))
                 self.end_headers()
                 self.wfile.write(text.encode())
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         running.append(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
         threading.Thread(target=running[-1].serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()

@@ -77,7 +77,7 @@ def test_the_content_of_code_blocks_is_read(text: str, found: list[str]) -> None
 
 
 def test_reading_is_linear_in_the_length() -> None:
-    """A reader that goes back over what it has read would take hours for these."""
+    """A backtracking reader would take hours for these texts."""
     made_of = (
         "\\boxed{",
         "\\boxed{}",
@@ -107,7 +107,7 @@ def test_a_last_paragraph_is_an_answer_of_several_lines() -> None:
 
 
 def number(said: str) -> int | None:
-    """A reader of whole numbers."""
+    """Read a whole number."""
     return int(said) if said.strip().isdigit() else None
 
 

@@ -1,4 +1,4 @@
-"""The protocol: task ids, scores, the driver, and the one place that makes rewards."""
+"""The environment protocol: task ids, scores, the driver, and the reward."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ def test_an_id_depends_on_the_identity_alone() -> None:
     for changes in ({"depth": 3}, {"seed": 7}, {"split": "val"}, {"mode": "episode"}, {"k": 1}):
         assert TASK.replace(**changes).id != TASK.id
     assert TASK.chance_seed == "openspiel/tic_tac_toe/move#0?seed=42&split=train"
-    # Depth chooses a position, and deals nothing.
+    # The depth selects a position and does not change the deal.
     assert TASK.replace(depth=3).chance_seed == TASK.chance_seed
 
 
@@ -110,7 +110,7 @@ def test_legal_replies_of_a_lost_game_are_paid_their_share_and_mistakes_are_not(
     lost, task = Score(0.0, False, Reason.ILLEGAL), TASK.replace(legal_share=0.1)
     assert shape(lost, task, moves_left=1, accepted=True) == pytest.approx(0.1)
     assert shape(lost, task, accepted=False) == 0
-    won = Score(1.0, True, Reason.WON)  # after a mistake that was made good
+    won = Score(1.0, True, Reason.WON)  # after a corrected mistake
     assert shape(won, TASK, accepted=False) == 0
     assert shape(won, TASK, accepted=True) == 1
 
@@ -151,7 +151,7 @@ def test_unknown_environment() -> None:
 
 
 class Countdown(Session):
-    """Seats take turns to say their name until nothing is left."""
+    """A session in which the seats move alternately for a given number of moves."""
 
     def __init__(self, length: int) -> None:
         self.left = length

@@ -1,4 +1,4 @@
-"""LaTeX in answers, written out."""
+"""LaTeX in answers is converted to plain text."""
 
 import pytest
 

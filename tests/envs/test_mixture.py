@@ -1,4 +1,4 @@
-"""Several environments in one dataset: shares, order, and what is refused."""
+"""Several environments in one dataset: shares, order, and refused settings."""
 
 import json
 from collections import Counter

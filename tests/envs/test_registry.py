@@ -1,4 +1,4 @@
-"""Environments of other packages: found by their entry point, refused where two have one name."""
+"""Environments of other packages are found by their entry points; duplicate names are refused."""
 
 import subprocess
 import sys
@@ -14,13 +14,13 @@ ASK = "from veritas_rl.envs.registry import *; print(environment_names()); print
 
 
 def run(code: str, *folders: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program in a process that finds packages in these folders."""
+    """Run a program in a process with these folders on its import path."""
     code = f"import sys; sys.path[:0] = {[str(folder) for folder in folders]!r}; {code}"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
 def package(folder: Path, name: str, target: str) -> Path:
-    """A package that offers one environment."""
+    """Make a package that offers one environment."""
     info = folder / f"{folder.name}-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {folder.name}\nVersion: 1.0\n")

@@ -1,4 +1,4 @@
-"""lgc-v2's own checks: silent on the real environment, and each planted defect is found by the check made for it."""
+"""lgc-v2's own checks find nothing in the real environment, and each planted defect is found by its check."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -26,14 +26,14 @@ def tasks(cases: str = "sudoku_level_2", count: int = 2, **config: Any) -> Seque
 
 
 class Broken(LGCEnvironment):
-    """The real environment with another puzzle or another judge."""
+    """The real environment with a changed puzzle or judge."""
 
     def changed(self, task: Task, asked: Question) -> Question:
-        """What is asked instead."""
+        """The question that replaces `asked`."""
         return asked
 
     def score(self, reply: Reply, asked: Question) -> Score:
-        """What a reply is worth instead."""
+        """The score that replaces the real one."""
         return judge(reply, asked, asked.kind.asked_in)
 
     def start(self, task: Task) -> Session:
@@ -48,10 +48,10 @@ class Broken(LGCEnvironment):
 
 
 class BrokenSudoku(Broken):
-    """Another sudoku is asked."""
+    """Asks a changed sudoku."""
 
     def other(self, puzzle: SudokuPuzzle) -> SudokuPuzzle:
-        """Which one."""
+        """The sudoku that replaces `puzzle`."""
         raise NotImplementedError
 
     def changed(self, task: Task, asked: Question) -> Question:
@@ -67,7 +67,7 @@ class WrongLabel(BrokenSudoku):
 
 
 class SecondSolution(BrokenSudoku):
-    """A puzzle from which all ones and twos were taken out."""
+    """A puzzle without the digits 1 and 2 among its givens."""
 
     def other(self, puzzle: SudokuPuzzle) -> SudokuPuzzle:
         return dataclasses.replace(puzzle, givens=puzzle.givens.translate(str.maketrans("12", "..")))
@@ -83,7 +83,7 @@ class NoSolution(BrokenSudoku):
 
 
 class AnyGrid(Broken):
-    """A grid is right if its rows and columns are: nobody looks at the givens."""
+    """A grid is accepted if its rows and columns are valid, without a check of boxes and givens."""
 
     def score(self, reply: Reply, asked: Question) -> Score:
         score = super().score(reply, asked)
@@ -97,7 +97,7 @@ class AnyGrid(Broken):
 
 
 class ClosedIsEnough(Broken):
-    """A sequence of brackets is right if it only begins with the right one."""
+    """A reply is accepted if it contains the right sequence of brackets, even with more brackets around it."""
 
     def score(self, reply: Reply, asked: Question) -> Score:
         right = asked.puzzle.answer in reply.text
@@ -105,7 +105,7 @@ class ClosedIsEnough(Broken):
 
 
 class ReadableIsPaid(Broken):
-    """A wrong answer that can be read pays a little."""
+    """A wrong but readable answer is paid 0.1."""
 
     def score(self, reply: Reply, asked: Question) -> Score:
         score = super().score(reply, asked)
@@ -113,7 +113,7 @@ class ReadableIsPaid(Broken):
 
 
 class LastAnswerCounts(Broken):
-    """Of several answers the last one is taken."""
+    """The last of several answers counts."""
 
     def score(self, reply: Reply, asked: Question) -> Score:
         blocks = FORMS["block"](reply.text)
@@ -121,14 +121,14 @@ class LastAnswerCounts(Broken):
 
 
 class BoxesAlone(Broken):
-    """Only a box is read."""
+    """Only boxed answers are read."""
 
     def score(self, reply: Reply, asked: Question) -> Score:
         return super().score(reply, asked) if "\\boxed" in reply.text else Score(0.0, False, Reason.UNPARSEABLE)
 
 
 class RenamedInTraining(Broken):
-    """Training asks puzzles of validation with other digits and in other rows."""
+    """Training asks the puzzles of validation with permuted digits and rows."""
 
     def changed(self, task: Task, asked: Question) -> Question:
         if task.split == "val":

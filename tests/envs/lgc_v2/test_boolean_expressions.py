@@ -37,7 +37,7 @@ def no(part: Tree) -> Node:
 WORKED = [
     # and before or: True or (False and False) = True or False = True.
     (both(YES, "or", both(NO, "and", NO)), "True or False and False", True),
-    # The parentheses turn it: (True or False) and False = False.
+    # Parentheses change the result: (True or False) and False = False.
     (both(both(YES, "or", NO), "and", NO), "(True or False) and False", False),
     # xor before or: True or (True xor True) = True or False = True.
     (both(YES, "or", both(YES, "xor", YES)), "True or True xor True", True),
@@ -160,7 +160,7 @@ def test_no_puzzle_repeats(first: int) -> None:
         state = random.getstate()
         forms = set()
         for number in numbers:
-            # With the same draws each time only the number keeps puzzles apart.
+            # With the same random draws each time, puzzles differ only by their number.
             random.setstate(state)
             forms.add(kind.make(level, number, random).form)
         assert len(forms) == len(numbers)
@@ -219,7 +219,7 @@ def test_options_are_read_as_models_write_them(said: str) -> None:
         "(" * 10_000 + "A" + ")" * 10_000,
         "A" + " " * 99_998 + "b",
         "A" + " " * 190 + "b",
-        "A and " * 33,  # a reader that tries every way to split the blanks would never end
+        "A and " * 33,  # a backtracking reader would try every split of the blanks and never end
         "A,  and  " * 22,
     ],
 )

@@ -1,4 +1,4 @@
-"""cryptarithm: exactly one solution by two searches, and answers are read as models write them."""
+"""cryptarithm: two searches find exactly one solution, and answers are read as models write them."""
 
 import subprocess
 import sys
@@ -38,7 +38,7 @@ def solved_by(*words: str, operations: str) -> list[dict[str, int]]:
 
 
 def test_known_puzzles_are_solved() -> None:
-    """SEND + MORE = MONEY is H. E. Dudeney's, Strand Magazine, July 1924; the others are worked by hand."""
+    """SEND + MORE = MONEY is by H. E. Dudeney, Strand Magazine, July 1924; the other puzzles are solved by hand."""
     assert MONEY.answer == "9567 + 1085 = 10652"
     assert solved_by("SEND", "MORE", "MONEY", operations="+") == [
         {"S": 9, "E": 5, "N": 6, "D": 7, "M": 1, "O": 0, "R": 8, "Y": 2}
@@ -47,12 +47,12 @@ def test_known_puzzles_are_solved() -> None:
     assert solved_by("A", "B", "BC", operations="+") == [{"A": 9, "B": 1, "C": 0}]
     # A + A ends in A, so A is 0; then C is twice B, without a carry.
     assert solved_by("BA", "BA", "CA", operations="+") == [{"B": b, "A": 0, "C": 2 * b} for b in range(1, 5)]
-    # Squares of three digits: 11 * 11 = 121, and 22 * 22 = 484, which does not begin with 2.
+    # The squares with three digits are 11 * 11 = 121, and 22 * 22 = 484, which does not begin with 2.
     assert solved_by("AA", "AA", "ABA", operations="*") == [{"A": 1, "B": 2}]
 
 
 def test_all_solutions_are_found() -> None:
-    """Small equations of every operation, against trying every way."""
+    """Small equations with every operation, against a search of all assignments."""
     random = Random(3)
     letters = "ABC"
     compared = 0
@@ -81,7 +81,7 @@ def test_all_solutions_are_found() -> None:
 
 
 def worth_by_python(left: str) -> int:
-    """A left side of digits, + - and *, by splitting it: products first."""
+    """The value of a left side with digits, +, - and *, calculated by splitting; products come first."""
     total = 0
     for term in left.replace("-", "+-").split("+"):
         value = 1
@@ -268,9 +268,9 @@ def test_questions_and_steps_name_what_is_asked(language: str) -> None:
         question, steps = made.question(language), made.steps(language)
         assert str(made.equation) in question
         assert made.answer not in question
-        # A model that repeats the question has answered nothing.
+        # A reply that repeats the question contains no answer.
         assert judged(made, question) is Reason.UNPARSEABLE
-        # The digits that the columns write, from the left, are the result.
+        # The digits written in the steps, read from the left, are the result.
         if "*" not in made.equation.operations:
             mark = "写 " if language == "zh" else "write "
             wrote = [line.split(mark)[1][0] for line in steps.splitlines() if mark in line]

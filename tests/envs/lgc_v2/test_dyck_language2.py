@@ -1,4 +1,4 @@
-"""Types 4 and 5: the fewest opening brackets in front of a given ending."""
+"""Types 4 and 5: the fewest opening brackets before a given ending."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""Type 8: the wrong steps of a worked reading of brackets."""
+"""Type 8: finding the wrong steps in a worked solution about brackets."""
 
 import time
 
@@ -33,7 +33,7 @@ def score(asked: ReasoningErrorsPuzzle, text: str) -> Reason:
         ("()", ("(", "("), "2"),
         ("([])", ("(", "[(", "(", ""), "2"),
         ("(())[]", ("(", "((", "", "", "[", ""), "3"),
-        # Steps 2 and 3 leave out the same bracket: both are wrong, though the third follows from the second.
+        # Steps 2 and 3 omit the same bracket: both are wrong, although step 3 follows from step 2.
         ("[{}]<>", ("[", "[", "", "", "<", ""), "2,3"),
         ("([]{})()", THREE_AND_SEVEN.stated, "3,7"),
     ],

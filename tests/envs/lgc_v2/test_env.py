@@ -1,4 +1,4 @@
-"""lgc-v2 as an environment: its settings, its tasks, its splits, and what a reply to a task is worth."""
+"""lgc-v2 as an environment: settings, tasks, splits, and scores of replies."""
 
 from typing import Any
 
@@ -113,7 +113,7 @@ def test_a_task_that_cannot_be_is_one_clear_line() -> None:
     "config", [{"cases": "dyck_language_level_1"}, {"cases": "dyck_language"}, {"cases": "sudoku_level_1"}]
 )
 def test_splits_share_no_form_whatever_the_seed(config: dict[str, Any]) -> None:
-    """dyck_language has so few puzzles of level 1 that draws of 150 on each side would meet."""
+    """dyck_language has so few puzzles of level 1 that 150 draws per split would otherwise share some."""
     config = {**config, "num_tasks_per_case": 150 if "dyck" in config["cases"] else 40}
     train = classes("train", **config) | classes("train", seed=7, **config)
     val = classes("val", **config) | classes("val", seed=7, **config)

@@ -1,4 +1,4 @@
-"""Arithmetic in answers: exact, bounded, and never run as a program."""
+"""Arithmetic in answers is exact and bounded, and is never executed as code."""
 
 import ast
 from collections import Counter

@@ -1,4 +1,4 @@
-"""game_of_24: every label holds by a second way, and answers are read as models write them."""
+"""game_of_24: an independent solver confirms every label, and answers are read as models write them."""
 
 import subprocess
 import sys
@@ -42,7 +42,7 @@ def judged(asked: GameOf24Puzzle, text: str) -> Reason:
 
 
 def test_hand_worked_puzzles() -> None:
-    # 8 / (3 - 8 / 3) is the only way, through fractions.
+    # The only solution is 8 / (3 - 8 / 3), with fractions.
     assert FRACTIONS.answer == "8 / (3 - 8 / 3)"
     assert FRACTIONS.steps("en").splitlines() == [
         "Combine two numbers at a time:",
@@ -57,7 +57,7 @@ def test_hand_worked_puzzles() -> None:
 
 
 def test_the_known_number_of_solvable_hands() -> None:
-    """Of the 495 hands of four numbers from 1 to 9 exactly 404 make 24; the second way agrees on each."""
+    """Exactly 404 of the 495 hands of four numbers from 1 to 9 make 24; the independent solver agrees."""
     known = list(combinations_with_replacement(range(1, 10), 4))
     solvable = [hand for hand in known if solutions(hand, [24])]
     assert (len(known), len(solvable)) == (495, 404)
@@ -223,7 +223,7 @@ def test_questions_and_steps_name_what_is_asked(language: str) -> None:
         question = made.question(language)
         assert ", ".join(map(str, made.numbers)) in question
         assert str(made.target) in question
-        # None is offered exactly where it can be right.
+        # The question offers NONE as an answer exactly if it can be right.
         assert (NONE in question) == (len(made.numbers) == 4)
         steps = made.steps(language)
         lines = steps.splitlines()

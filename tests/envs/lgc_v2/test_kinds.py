@@ -1,4 +1,4 @@
-"""What every type promises: all seeds work, questions differ and are the same in any process, answers are read."""
+"""Properties of every type: all seeds work, questions differ and are the same in any process, answers are read."""
 
 import json
 import os
@@ -25,7 +25,7 @@ SEEDS_OF_EACH_LEVEL = range(5 * 8)
 
 
 def made(kind: PuzzleKind, seed: int) -> Puzzle:
-    """A puzzle, made without the cache."""
+    """Make a puzzle without the cache."""
     return kind.make(level_of(seed), seed // len(LEVELS), generator("lgc-v2", kind.name, seed))
 
 
@@ -78,7 +78,7 @@ def test_puzzles_are_the_same_bytes_in_any_process() -> None:
             ).stdout.splitlines()
         )
     assert [one for one, other in zip(*printed, strict=True) if one != other] == []
-    # This process, which has made other puzzles before, makes them too.
+    # This process, which has made other puzzles before, makes the same puzzle.
     name, seed, each, brief, *_ = json.loads(printed[0][-1])
     assert [puzzle_of(name, seed).question("en"), puzzle_of(name, seed).brief] == [each[0][0], brief]
     assert len(printed[0]) == 21 * len(KINDS)
@@ -93,7 +93,7 @@ def test_both_languages_hold_the_data(kind: PuzzleKind) -> None:
         assert re.search(r"[\u4e00-\u9fff]", chinese)
         assert re.search(r"[\u4e00-\u9fff]", puzzle.steps("zh"))
         assert not re.search(r"[\u4e00-\u9fff]", puzzle.steps("en") + puzzle.final("en"))
-        # A brief prompt may write more parentheses than the question, but not other numbers.
+        # A brief prompt may have more parentheses than the question, but the same numbers.
         data = re.findall(r"\d+", puzzle.brief) or re.findall(r"[()\[\]{}<>⟨⟩⟦⟧⟪⟫⦃⦄]{3,}", puzzle.brief)
         assert data or puzzle.brief in english
         for part in data:

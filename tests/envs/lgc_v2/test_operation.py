@@ -51,7 +51,7 @@ WORKED = [
     (("※",), (EVEN,), Use(0, 7, Use(0, 2, 3)), "7 ※ (2 ※ 3)", "93"),
     # △ binds tighter: 4 △ 5 = 4 × 5 + 1 = 21; 3 ※ 21 = 2 × 3 + 3 × 21 = 69.
     (("△", "※"), (PRODUCT, SUM), Use(1, 3, Use(0, 4, 5)), "3 ※ 4 △ 5", "69"),
-    # Now ※ binds tighter: 3 ※ 4 = 6 + 12 = 18; 18 △ 5 = 90 + 1 = 91.
+    # ※ binds tighter: 3 ※ 4 = 6 + 12 = 18; 18 △ 5 = 90 + 1 = 91.
     (("※", "△"), (SUM, PRODUCT), Use(1, Use(0, 3, 4), 5), "3 ※ 4 △ 5", "91"),
     # 7 ※ 2 = 7/2 + 2 = 11/2; 11/2 > 1, so (11/2 + 1) / 2 + 1 = 13/4 + 1 = 17/4.
     (("※", "△"), (DIVIDED, HALVED), Use(1, Use(0, 7, 2), 1), "7 ※ 2 △ 1", "17/4"),
@@ -76,7 +76,7 @@ def test_puzzles_worked_by_hand(
 
 
 def test_the_conditions_of_whole_numbers_by_hand() -> None:
-    # Each condition with operands for which it holds and others for which it does not.
+    # Each condition with operands for which it is true, and operands for which it is false.
     cases = {
         "a is even": ((-4, 1), (3, 2)),
         "b is odd": ((2, -3), (1, 0)),
@@ -182,7 +182,7 @@ def test_no_puzzle_repeats(first: int) -> None:
         state = random.getstate()
         forms = set()
         for number in numbers:
-            # With the same draws each time only the number keeps puzzles apart.
+            # With the same random draws each time, puzzles differ only by their number.
             random.setstate(state)
             forms.add(kind.make(level, number, random).form)
         assert len(forms) == len(numbers)

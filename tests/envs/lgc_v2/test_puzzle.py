@@ -1,4 +1,4 @@
-"""How puzzles are counted."""
+"""The numbering of puzzles."""
 
 from itertools import combinations
 from math import comb

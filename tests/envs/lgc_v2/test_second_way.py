@@ -1,4 +1,4 @@
-"""Another solver, which reads the text of the question alone, agrees with every answer and refuses wrong ones."""
+"""An independent solver, which reads only the text of the question, confirms every answer and rejects wrong ones."""
 
 import pytest
 
@@ -9,9 +9,9 @@ from veritas_rl.envs.lgc_v2.task_ids import puzzle_of
 
 
 def disagreements(name: str, seeds: range) -> list[tuple[int, str]]:
-    """The seeds whose answers are wrong, or whose near misses are right, each with what is wrong.
+    """The seeds with a wrong answer or a near miss that is accepted, each with a description of the error.
 
-    Skips the test where the solver is not installed.
+    Skips the test if the solver is not installed.
     """
     found: list[tuple[int, str]] = []
     for seed in seeds:

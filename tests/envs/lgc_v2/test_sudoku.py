@@ -1,4 +1,4 @@
-"""Sudoku: one solution each, found and explained in small steps, read as models write grids."""
+"""Sudoku: unique solutions, explanations in small steps, and grids read as models write them."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from veritas_rl.envs.lgc_v2.sudoku_solver import possible_of, random_grid, solut
 from veritas_rl.envs.lgc_v2.sudoku_steps import Filled, Refuted, deductions
 from veritas_rl.envs.lgc_v2.task_ids import puzzle_of
 
-# A puzzle of a newspaper with its printed solution, and Arto Inkala's of 2012, which singles alone do not solve.
+# A newspaper puzzle with its printed solution, and Arto Inkala's puzzle of 2012, which singles alone do not solve.
 EASY = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
 EASY_SOLUTION = "534678912672195348198342567859761423426853791713924856961537284287419635345286179"
 HARD = "8..........36......7..9.2...5...7.......457.....1...3...1....68..85...1..9....4.."
@@ -45,7 +45,7 @@ def test_several_solutions_and_none_are_found_as_such() -> None:
     assert len(found("." * 81)) == 3
     assert found("55" + "." * 79) == []
     assert found("12345678." + "." * 8 + "9" + "." * 63) == []
-    # Without any 1 and 2 these two can change places, at least.
+    # Without givens 1 and 2, swapping these two digits gives another solution.
     for seed in range(20):
         grid = random_grid(Random(seed))
         possible = possible_of(grid.translate(str.maketrans("12", "..")))
@@ -62,7 +62,7 @@ def test_random_grids_obey_the_rule_and_differ() -> None:
 
 
 def test_no_given_of_a_thinned_grid_can_go() -> None:
-    """Taken out as far as possible: each further given has a second solution."""
+    """Removing any further given allows a second solution."""
     grid = random_grid(Random(3))
     givens = thinned(grid, 17, Random(4))
     assert found(givens) == [grid]
@@ -150,7 +150,7 @@ def test_grids_are_read_as_models_write_them(write: Callable[[str], str]) -> Non
 def test_a_grid_without_a_code_block_is_read() -> None:
     made = puzzle(2)
     assert one_answer(f"Here it is:\n\n{made.answer}", made.read, "block") == made.solution
-    # The question ends with how to answer, so a model that repeats it has answered nothing.
+    # The question ends with answer instructions; a reply that repeats the question contains no answer.
     assert one_answer(made.question("en"), made.read, "block") is Reason.UNPARSEABLE
 
 
@@ -192,7 +192,7 @@ def test_the_solution_is_right_and_near_misses_are_not(level: int) -> None:
         for wrong in missed.values():
             said = made.read(wrong)
             assert said is None or not made.is_right(said)
-        # The only fault of this one is that it does not keep the givens.
+        # The only fault of this near miss is that it changes the givens.
         assert found("".join(missed["another full grid"].split())) == ["".join(missed["another full grid"].split())]
 
 
@@ -203,7 +203,7 @@ STEP = re.compile(
 
 
 def in_unit(kind: str, cell: int) -> set[int]:
-    """The cells of a cell's box, row or column."""
+    """The cells in the box, row or column of a cell."""
     names = {
         "row": lambda cell: cell // 9,
         "column": lambda cell: cell % 9,

@@ -1,6 +1,6 @@
-"""Environments that are each broken in one way, as real ones have been. `test_lint.py` wants every one to be caught.
+"""Environments that each have one defect that a real environment had. `test_lint.py` requires the linter to catch each.
 
-They are importable as "broken:NAME" by a process with this folder on its path.
+A process with this folder on its path can import them as "broken:NAME".
 """
 
 import dataclasses
@@ -17,14 +17,14 @@ from veritas_rl.envs.task import Task
 
 
 class Unchecked(Score):
-    """A score that takes any value."""
+    """A score without the check of its value."""
 
     def __post_init__(self) -> None:
         pass
 
 
 class Broken(OpenSpielEnvironment):
-    """The real environment with another session."""
+    """The real environment with a changed session."""
 
     session: ClassVar[type[OpenSpielSession]] = OpenSpielSession
 
@@ -33,7 +33,7 @@ class Broken(OpenSpielEnvironment):
 
 
 def broken(session: type[OpenSpielSession]) -> type[Broken]:
-    """An environment with this session."""
+    """Make an environment with this session."""
     return type(session.__name__, (Broken,), {"session": session})
 
 
@@ -63,8 +63,7 @@ class _Substring(_Repaired):
 
 
 class _NumbersFromZero(_Repaired):
-    """The number of a thing is read as that of the next one, because things are counted from one and answers from
-    zero."""
+    """An off-by-one error: the prompt counts from one and the answers count from zero."""
 
     def repaired(self, text: str, turn: Turn) -> str:
         inside = text.removeprefix("\\boxed{").removesuffix("}")
@@ -72,7 +71,7 @@ class _NumbersFromZero(_Repaired):
 
 
 class _AnyCase(_Repaired):
-    """A name is read in any case, where capitals mean something."""
+    """Names are read without regard to case, although case matters."""
 
     def repaired(self, text: str, turn: Turn) -> str:
         names = self.game.action_names(self._state, turn.seat).values()
@@ -92,7 +91,7 @@ class _Scored(OpenSpielSession):
 
 
 class _EmptyPays(_Scored):
-    """A mistake ends a random game, and its result is paid."""
+    """A mistake is paid 0.5 as a drawn game."""
 
     def scored(self, seat: int, score: Score) -> Score:
         return score if score.legal else Score(0.5, False, Reason.DRAWN)
@@ -109,7 +108,7 @@ class _LotteryPay(_Scored):
 
 
 class _AssumesOne(_Scored):
-    """(r + 1) / 2 for any return."""
+    """The value of any return r is (r + 1) / 2."""
 
     def scored(self, seat: int, score: Score) -> Score:
         won = score.details.get("return")
@@ -117,7 +116,7 @@ class _AssumesOne(_Scored):
 
 
 class _Linear(_Scored):
-    """Wins and losses near the middle."""
+    """The values of wins and losses are all close to 0.5."""
 
     def scored(self, seat: int, score: Score) -> Score:
         won = score.details.get("return")
@@ -147,7 +146,7 @@ class _SecondSeatPaysLess(_Scored):
 
 
 class _PassPaysNothing(_Scored):
-    """Giving up is paid as an illegal answer is, though it may be best."""
+    """A pass is paid 0, like an illegal answer, although it may be the best action."""
 
     def scored(self, seat: int, score: Score) -> Score:
         return dataclasses.replace(score, value=0.0) if score.details.get("action") == "pass" else score
@@ -174,7 +173,7 @@ class _CutPaysNothing(_Scored):
 
 
 class _Shown(OpenSpielSession):
-    """Changes what is shown."""
+    """Changes the prompt."""
 
     def shown(self, content: str, state: State) -> str:
         raise NotImplementedError
@@ -204,7 +203,7 @@ class _FormatUntold(_Shown):
 
 
 class _AnotherPhase(_Shown):
-    """Who is asked whether to play alone is shown an empty trick."""
+    """The prompt shows an empty trick when the player decides whether to play alone."""
 
     def shown(self, content: str, state: State) -> str:
         asked = state.current_phase().name == "GO_ALONE"
@@ -212,7 +211,7 @@ class _AnotherPhase(_Shown):
 
 
 class _ChanceShown(OpenSpielSession):
-    """The root, whichever player moves there, as player 0's turn."""
+    """Shows the root as player 0's turn, whichever player moves there."""
 
     def turns(self) -> Sequence[Turn]:
         root = self.game.spiel.new_initial_state()
@@ -226,7 +225,7 @@ class _ChanceShown(OpenSpielSession):
 
 
 class _JointShown(OpenSpielSession):
-    """Simultaneous moves as one seat's, with the numbers of joint actions."""
+    """Shows simultaneous moves as moves of one seat, with the numbers of joint actions."""
 
     def turns(self) -> Sequence[Turn]:
         turns = super().turns()
@@ -282,7 +281,7 @@ class OnePosition(OpenSpielEnvironment):
 
 
 class ForcedMoves(OpenSpielEnvironment):
-    """Every single move is the last one of a full board."""
+    """Every single move is the last move on a full board."""
 
     def start(self, task: Task) -> Session:
         if task.mode != "move":
@@ -297,7 +296,7 @@ class ForcedMoves(OpenSpielEnvironment):
 
 
 class BishopsAndPawns(OpenSpielEnvironment):
-    """A name is read in any case: in every second task a bishop may take a5, in the others a pawn of the b-file."""
+    """Names are read in any case; a bishop may take a5 in every second task, a pawn of the b-file in the others."""
 
     def start(self, task: Task) -> Session:
         game = load(task.case)
@@ -309,7 +308,7 @@ class BishopsAndPawns(OpenSpielEnvironment):
 
 
 class FirstMoves(OpenSpielEnvironment):
-    """Every single move is the first one on a large board, where random games hardly distinguish the moves."""
+    """Every single move is the first move on a large board, where random games hardly distinguish the moves."""
 
     def start(self, task: Task) -> Session:
         if task.mode != "move":
@@ -319,21 +318,21 @@ class FirstMoves(OpenSpielEnvironment):
 
 
 class GamesCutShort(OpenSpielEnvironment):
-    """Whole games have five moves at most."""
+    """Whole games have at most five moves."""
 
     def catalogue(self, config: OpenSpielConfig, split: str) -> Sequence[Task]:
         return super().catalogue(dataclasses.replace(config, max_moves=5), split)
 
 
 class DeafToTheCount(OpenSpielEnvironment):
-    """100 tasks a case, whatever is configured."""
+    """Each case has 100 tasks, whatever is configured."""
 
     def catalogue(self, config: OpenSpielConfig, split: str) -> Sequence[Task]:
         return super().catalogue(dataclasses.replace(config, num_tasks_per_case=100), split)
 
 
 class FirstGameAlone(OpenSpielEnvironment):
-    """Of several selected games only the first is played."""
+    """Only the first of several selected games is played."""
 
     def catalogue(self, config: OpenSpielConfig, split: str) -> Sequence[Task]:
         first = config.cases[0].partition("(")[0]
@@ -342,14 +341,14 @@ class FirstGameAlone(OpenSpielEnvironment):
 
 
 class SeatInTheChanceSeed(OpenSpielEnvironment):
-    """Deals differ with the seat that is trained, and one seat alone is trained."""
+    """The deal depends on the trained seat, and only one seat is trained."""
 
     def catalogue(self, config: OpenSpielConfig, split: str) -> Sequence[Task]:
         return [task.replace(seat=min(task.manner.seat, 0)) for task in super().catalogue(config, split)]
 
 
 class Raises(OpenSpielEnvironment):
-    """A bad reply raises."""
+    """A bad reply raises an exception."""
 
     def start(self, task: Task) -> Session:
         return _Raises(OpenSpielTask.of(task), load(task.case))

@@ -1,4 +1,4 @@
-"""The linter: silent on the real environment, and every defect of `broken.py` is caught by the check made for it."""
+"""The linter finds nothing in the real environments, and catches every defect of `broken.py` by its check."""
 
 import os
 import re
@@ -56,14 +56,14 @@ def test_the_real_environment_is_clean(clean: list[Row]) -> None:
 
 @pytest.mark.parametrize("scale", ["auto", "result"])
 def test_bridge_is_not_taken_for_single_playouts(scale: str) -> None:
-    """Many of its contracts are as good as won or lost, so that many means are 0 or 1 by result."""
+    """Many contracts of bridge are nearly certain to be won or lost, so many means are legitimately 0 or 1."""
     log, found = Log(), case_of("openspiel", "bridge(use_double_dummy_result=False)", FEWEST_ESTIMATES, scale=scale)
     assert values_of_many_playouts(found, log).startswith(f"{FEWEST_ESTIMATES} estimates")
     assert not log.findings
 
 
 def case_of(environment: str, name: str, count: int, **settings: str) -> Case:
-    """The tasks of a case, for a check alone."""
+    """Make the `Case` that a single check needs."""
     opened = open_environment(environment)
     config = opened.read_config({"cases": name, "num_tasks_per_case": count, **settings})
     return Case(opened, name, list(opened.catalogue(config, "train")), ())
@@ -88,7 +88,7 @@ def test_checks_apply_where_they_should(clean: list[Row]) -> None:
     assert applied >= {(case, check) for case in CLEAN for check in (*always, SAME)}
     hidden = {case for case, check in applied if check == "nothing hidden shown"}
     assert hidden >= {"leduc_poker", "kuhn_poker(players=3)", "goofspiel(imp_info=True,num_cards=4)", "blackjack"}
-    assert "dark_hex" in hidden  # nobody can resample it: found by changed histories
+    assert "dark_hex" in hidden  # without resampling: found by changed histories
     assert rows["tic_tac_toe", "nothing hidden shown"].remark == "nothing is hidden"
     assert rows["2048", "seats alike"].remark == "a game for one"
     assert "games passed round" in rows["goofspiel(num_cards=4)", "seats alike"].remark
@@ -150,7 +150,7 @@ def test_a_planted_defect_is_caught(environment: str, case: str, check: str, tex
     ],
 )
 def test_a_defect_of_what_tasks_teach_is_caught(environment: str, case: str, check: str, text: str) -> None:
-    """The checks alone: they need more tasks than the others."""
+    """Runs each check by itself, because these checks need more tasks than the others."""
     broken = open_environment(f"broken:{environment}")
     tasks = broken.catalogue(broken.read_config({"cases": case, "num_tasks_per_case": 8}), "train")
     found: list[str] = []
@@ -176,7 +176,7 @@ def test_a_finding_names_its_task_and_quotes() -> None:
 
 
 def test_hostile_replies_hold_no_legal_answer() -> None:
-    """Numbers and names of a turn with neighbours such as 1 and 12: every near miss is something else."""
+    """No near miss of a number or name is another legal answer, even with similar answers such as 1 and 12."""
     numbers = ("\\boxed{1}", "\\boxed{12}", "\\boxed{10}")
     turn = Turn(0, ({"role": "user", "content": "Choose."},), numbers)
     replies = list(hostile(turn, [*numbers, "\\boxed{a1}", "\\boxed{A12}"]))

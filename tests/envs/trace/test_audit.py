@@ -1,4 +1,4 @@
-"""Trace's own checks: silent on the real environment, and each planted defect is found by the check made for it."""
+"""Trace's own checks find nothing in the real environment, and each planted defect is found by its check."""
 
 import dataclasses
 import re
@@ -33,20 +33,20 @@ def tasks(count: int = 2, **config: Any) -> Sequence[Task]:
 
 @cache
 def output_of(source: str) -> str:
-    """What a program prints in one run."""
+    """The output of a program in one run."""
     with Sandbox() as sandbox:
         return sandbox.run(source).stdout
 
 
 class Broken(TraceEnvironment):
-    """The real environment with another question or another judge."""
+    """The real environment with a changed question or judge."""
 
     def changed(self, task: Task, asked: Question) -> Question:
-        """What is asked instead."""
+        """The question that replaces `asked`."""
         return asked
 
     def score(self, reply: Reply, asked: Question, pay: TracePay) -> Score:
-        """What a reply is worth instead."""
+        """The score that replaces the real one."""
         return judge(reply, asked.truth, pay)
 
     def start(self, task: Task) -> Session:
@@ -60,7 +60,7 @@ class Broken(TraceEnvironment):
 
 
 class Program(Broken):
-    """A program, and what it prints in one run."""
+    """Asks about `source`, with its output in one run as the truth unless `truth` is set."""
 
     source = "print(1)\n"
     truth = ""
@@ -70,7 +70,7 @@ class Program(Broken):
 
 
 class BranchOnlyName(Program):
-    """A debug print shows a name that one branch alone binds; what was printed before is taken for the truth."""
+    """A debug print fails on a name that only one branch binds; the truth is the output before the error."""
 
     source = (
         'x = 3\nprint(f"__DBG_0__ {x=}")\nprint(x)\n'
@@ -106,7 +106,7 @@ class DebugChanges(Program):
 
 
 class LooseComparison(Broken):
-    """Neither case nor white space counts."""
+    """The comparison ignores case and white space."""
 
     def score(self, reply: Reply, asked: Question, pay: TracePay) -> Score:
         said = read_output(reply)
@@ -128,7 +128,7 @@ class EmptyTruth(Program):
 
 
 class FullShare(Broken):
-    """Partial credit rounds up."""
+    """Partial credit is rounded up to 1."""
 
     def score(self, reply: Reply, asked: Question, pay: TracePay) -> Score:
         score = super().score(reply, asked, pay)
@@ -136,7 +136,7 @@ class FullShare(Broken):
 
 
 class RenamedInTraining(Broken):
-    """Training asks programs of validation under other names."""
+    """Training asks the programs of validation with renamed identifiers."""
 
     def changed(self, task: Task, asked: Question) -> Question:
         if task.split == "val":

@@ -1,4 +1,4 @@
-"""docs/trace.md shows what the environment shows, and its numbers are what its commands print."""
+"""The prompts in docs/trace.md are current, and its numbers agree with the output of its commands."""
 
 import json
 import re
@@ -19,7 +19,7 @@ DOCUMENT = (Path(__file__).parents[3] / "docs/trace.md").read_text(encoding="utf
 
 
 def test_the_example_is_what_a_model_sees() -> None:
-    """Where this fails, the generator has changed: put the two texts into the document."""
+    """If this fails, the generator has changed: copy the two texts into the document."""
     (turn,) = get_environment("trace").start(make_task("trace", "level_3", 4)).turns()
     assert fenced(turn.messages[0]["content"], "text") in DOCUMENT
     assert fenced(turn.solution, "text") in DOCUMENT
@@ -40,7 +40,7 @@ def test_the_example_of_a_file_is_read(tmp_path: Path) -> None:
 
 
 def test_levels_are_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """With fewer programs than in the document: the same columns, near the same first numbers."""
+    """With fewer programs than in the document, the columns are the same and the first numbers are similar."""
     monkeypatch.setattr(sys, "argv", ["measures", "--programs", "20"])
     measures.main()
     head, _, *rows = capsys.readouterr().out.splitlines()

@@ -1,4 +1,4 @@
-"""Trace as an environment: tasks are the same everywhere, splits share no program, users' own programs are used."""
+"""Trace as an environment: reproducible tasks, splits without common programs, and users' own programs."""
 
 import json
 import multiprocessing
@@ -58,7 +58,7 @@ def test_debug_prints_are_at_most_so_many_and_part_of_the_identity() -> None:
 
 
 def test_a_level_shares_no_program_between_the_splits_whatever_the_seed() -> None:
-    """Level 1 is small enough that 300 draws of a side would meet."""
+    """Level 1 has so few programs that 300 draws per split would otherwise share some."""
     config = {"cases": "level_1", "num_tasks_per_case": 150}
     train = classes("train", **config) | classes("train", seed=7, **config)
     val = classes("val", **config) | classes("val", seed=7, **config)
@@ -100,7 +100,7 @@ def test_a_task_that_failed_to_be_made_once_is_made_by_the_next_caller(monkeypat
 
 
 def test_tasks_named_ahead_are_the_same_and_a_fork_meanwhile_does_no_harm() -> None:
-    """Threads that hold locks while they make programs do not exist in a forked process."""
+    """A forked process lacks the threads that make programs and may inherit their locks."""
     wanted = {task.id: ENV.start(task).turns()[0].messages for task in tasks(cases="level_9", num_tasks_per_case=12)}
     question_of.cache_clear()
     _candidates.cache_clear()

@@ -1,4 +1,4 @@
-"""Programs of every bad kind are contained, named, and followed by a program that runs as if nothing had been."""
+"""The sandbox contains and classifies every kind of bad program, and the next program runs normally."""
 
 import multiprocessing
 import os
@@ -101,7 +101,7 @@ def run(sandbox: Sandbox, text: str, stdin: str = "") -> tuple[Status, str, str]
 )
 def test_a_bad_program_is_contained_and_named(sandbox: Sandbox, text: str, status: Status | None, detail: str) -> None:
     ended, stdout, said = run(sandbox, text)
-    if status is None:  # unbounded recursion in C may end as a crash, as an error or for want of memory
+    if status is None:  # unbounded recursion in C may end in a crash, an error or a lack of memory
         assert ended in (Status.KILLED, Status.ERROR, Status.MEMORY)
     else:
         assert ended is status, said
@@ -143,7 +143,7 @@ def test_standard_input_is_read_to_its_end(sandbox: Sandbox) -> None:
     text = "import sys\nprint(input())\nprint(sys.stdin.read().count('x'))"
     assert run(sandbox, text, "first\n" + "x" * 200_000)[1] == "first\n200000\n"
     assert run(sandbox, "print(input())", "ä")[1] == "ä\n"
-    # The next program sees none of it.
+    # The next program does not see this input.
     assert run(sandbox, "import sys; print(repr(sys.stdin.read()))")[1] == "''\n"
 
 

@@ -1,4 +1,4 @@
-"""What an answer to a program is worth: read alike in a block, in a box or plain, compared line by line."""
+"""Scores of answers to a program: read from a block, a box or plain text, and compared line by line."""
 
 import pytest
 

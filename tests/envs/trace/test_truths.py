@@ -1,4 +1,4 @@
-"""Truths are whole, agree with the plain interpreter, and are shared; programs without a truth are refused by name."""
+"""Truths are complete, agree with the plain interpreter, and are shared; programs without a truth are named."""
 
 import multiprocessing
 import sqlite3
@@ -194,7 +194,7 @@ def test_threads_that_ask_for_the_same_at_once_get_one_answer(tmp_path: Path, mo
         monkeypatch.undo()
         assert found == [Truth("1\n"), Truth("1\n")]
         asked = ThreadPoolExecutor(1).submit(truths.truth_of, "print(2)")
-        assert asked.result(timeout=30) == Truth("2\n")  # the thread that makes truths is still there
+        assert asked.result(timeout=30) == Truth("2\n")  # the thread that makes truths still runs
 
 
 def _truth_in_child(number: int) -> Truth | Refused:
@@ -225,7 +225,7 @@ def test_a_damaged_cache_is_replaced(tmp_path: Path) -> None:
     cache.put(b"key", "ok", "text")
     assert cache.get(b"key") == ("ok", "text")
     cache.close()
-    # Damage in the middle of the file, seen only when a page is read.
+    # Damage in the middle of the file is noticed only when a page is read.
     content = bytearray(path.read_bytes())
     content[100:] = b"\xff" * (len(content) - 100)
     path.write_bytes(bytes(content))

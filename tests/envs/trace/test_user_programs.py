@@ -1,4 +1,4 @@
-"""Users' files of programs: good rows are used, bad ones are named by their lines and left out."""
+"""Users' files of programs: valid rows are used; invalid rows are skipped and reported by line number."""
 
 import json
 import logging

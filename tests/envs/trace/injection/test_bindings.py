@@ -1,4 +1,4 @@
-"""A debug print at every place, with every name that is said to be bound there, never fails."""
+"""A debug print at every place, with every name that the analysis considers bound there, never fails."""
 
 import textwrap
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from veritas_rl.envs.trace.sandbox import Limits, Sandbox, Status
 from veritas_rl.seeding import generator
 
 EVERYWHERE = 10_000
-"""More prints than any program has places."""
+"""A number of prints above the number of places in any program."""
 
 TRICKY = {
     "a name of one branch": """
@@ -403,7 +403,7 @@ def sandbox() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make `inject`, asked for enough prints, put one at every place, with every name."""
+    """Make `inject` put a print with every name at every place, if enough prints are requested."""
     monkeypatch.setattr(insert, "_CHANCE", dict.fromkeys(insert._CHANCE, 1.1))
     monkeypatch.setattr(insert, "_MOST_NAMES", 10_000)
     monkeypatch.setattr("random.Random.randint", lambda self, low, high: high)
@@ -437,7 +437,7 @@ def test_generated_programs_keep_their_meaning_with_a_print_everywhere(sandbox: 
 
 
 def _bound(source: str, line: str) -> set[str]:
-    """The names that the print right after `line` shows, when prints are everywhere."""
+    """The names in the print directly after `line`, with prints at every place."""
     injected = insert.inject(textwrap.dedent(source), generator("bound"), most=EVERYWHERE).split("\n")
     at = next(index for index, text in enumerate(injected) if text.strip() == line)
     after = injected[at + 1]

@@ -1,4 +1,4 @@
-"""Debug prints: how many, which names, which texts stay as they are."""
+"""The number of debug prints, the names in them, and texts that stay unchanged."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Runs generated programs, many in one interpreter."""
+"""A fixture that runs many generated programs in one interpreter."""
 
 import json
 import os
@@ -24,7 +24,7 @@ RunPrograms = Callable[..., list[str]]
 
 @pytest.fixture
 def run_programs() -> RunPrograms:
-    """A function that runs programs of ours in a child interpreter and returns what each prints."""
+    """A function that runs generated programs in a child interpreter and returns the output of each."""
 
     def run(sources: list[str], hash_seed: int = 0) -> list[str]:
         done = subprocess.run(

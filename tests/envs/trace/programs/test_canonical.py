@@ -1,4 +1,4 @@
-"""The canonical form ignores names, comments and layout, and nothing else."""
+"""The canonical form ignores only names, comments and layout."""
 
 import builtins
 import io
@@ -14,14 +14,14 @@ from veritas_rl.envs.trace.programs import canonical, generate
 from veritas_rl.envs.trace.programs.names import WORDS
 from veritas_rl.seeding import generator
 
-# Words are keywords of calls only where they become keys of **kwargs, and those are content.
+# WORDS occur as keywords of calls only where they become keys of **kwargs, which are content of the program.
 KEPT = {*keyword.kwlist, *dir(builtins), *WORDS, "key", "reverse", "sep", "end", "default", "start", "strict"}
 KINDS = (int, float, str, list, tuple, dict, set, property, Exception, type(_ for _ in ()))
 BUILTIN_ATTRIBUTES = {name for kind in KINDS for name in dir(kind)}
 
 
 class TokenRenamer:
-    """Gives every identifier of a program a new name, token by token, and knows nothing of scopes."""
+    """Gives every identifier of a program a new name, token by token, without regard to scopes."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -73,7 +73,7 @@ def test_renamed_programs_have_the_same_form(level: int) -> None:
 
 
 def test_renamed_programs_print_the_same(run_programs: Callable[..., list[str]]) -> None:
-    """The renamer of these tests is itself right: what it makes are the same programs."""
+    """Checks the renamer of these tests itself: renaming does not change a program's output."""
     sources = [generate(generator("renamer", n), 2 + n % 9).source for n in range(90)]
     renamed = [TokenRenamer(generator("renamer", n))(source) for n, source in enumerate(sources)]
     assert run_programs(renamed) == run_programs(sources)

@@ -1,4 +1,4 @@
-"""Generated programs end without an error, differ, get harder from level to level, and are the same everywhere."""
+"""Generated programs end without an error, differ, get harder with the level, and are the same on every machine."""
 
 import ast
 import builtins
@@ -43,7 +43,7 @@ def test_programs_end_print_and_do_not_depend_on_hashes(
 
 
 def test_names_that_are_not_opaque_can_be_shown(run_programs: Callable[..., list[str]]) -> None:
-    """A debug print of any other name neither fails nor shows an address or an order of hashes."""
+    """A debug print of a name that is not opaque neither fails nor shows an address or a hash order."""
     shown = []
     for number in range(300):
         random = generator("shown", number)
@@ -127,7 +127,7 @@ def test_high_levels_use_the_whole_language() -> None:
 
 
 def test_names_do_not_clash() -> None:
-    """A variable never hides a function or a class, and no attribute looks like one of a built-in type."""
+    """A variable never shadows a function or a class, and no attribute has the name of a built-in type's attribute."""
     builtin = {
         name for kind in (int, str, list, dict, set, tuple, Exception, type(_ for _ in ())) for name in dir(kind)
     }
