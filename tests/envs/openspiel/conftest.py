@@ -1,4 +1,4 @@
-"""What the tests of card games share."""
+"""Fixtures for the tests of games with cards and dice."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ EAGER = ("knock", "meld", "lay off")
 
 
 def _games(case: str, count: int) -> Iterator[list[State]]:
-    """The decisions of random games, each as the list of its states; rare moves are made when they can be."""
+    """The states of random games, one list per game; rare moves are made when they are possible."""
     game = load(case)
     for index in range(count):
         chance = random.Random(index)
@@ -31,7 +31,7 @@ def _games(case: str, count: int) -> Iterator[list[State]]:
 
 
 def _some_decisions(case: str, count: int) -> list[Decision]:
-    """One decision of each of so many games, and the last but one of every third."""
+    """One random decision of each of `count` games; of every third game, the last decision."""
     found = []
     if "cribbage" in case:
         count //= 4  # a game has hundreds of decisions
@@ -42,7 +42,7 @@ def _some_decisions(case: str, count: int) -> list[Decision]:
 
 
 def _play(case: str, chance: list[int], *names: str) -> State:
-    """The state after these outcomes of chance, in order (then the first possible), and the moves with these names."""
+    """The state after moves by name and these chance outcomes, in order; later outcomes are the first possible ones."""
     game, dealt, moves = load(case), iter(chance), iter(names)
     state = game.spiel.new_initial_state()
     while not state.is_terminal():

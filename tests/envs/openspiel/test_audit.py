@@ -1,4 +1,4 @@
-"""The facts that the environment reports to the linter are those of OpenSpiel."""
+"""The facts about games that the environment reports to the linter agree with OpenSpiel."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_nothing_is_redealt_where_nothing_is_hidden() -> None:
         ("goofspiel(num_cards=4,players=3)", True),
         ("matrix_rps", True),
         ("matrix_pd", True),
-        ("matrix_mp", False),  # matching pennies: one wins by equal sides, the other by different ones
+        ("matrix_mp", False),  # matching pennies: one player wins with equal sides, the opponent with different sides
         ("tic_tac_toe", False),
         ("leduc_poker", False),
     ],

@@ -1,4 +1,4 @@
-"""Over whole games the better player is paid more, in every game; and games end by their rules."""
+"""In every game the better player is paid more over whole games, and games end by their rules."""
 
 import math
 import random
@@ -20,11 +20,12 @@ ENV = OpenSpielEnvironment()
 
 
 class GreedyPlayer:
-    """Plays what a few random playouts, as far as those of the reward go, are worth most after: for games that tree
-    search cannot play or plays slowly.
+    """Plays the move with the best mean of a few random playouts, which have the limit of the reward's playouts.
+
+    It plays games for which tree search is impossible or slow.
 
     Args:
-        playouts: For each legal move.
+        playouts: The number of playouts for each legal move.
     """
 
     def __init__(self, playouts: int) -> None:
@@ -57,8 +58,7 @@ class GreedyPlayer:
 
 
 def gains(case: str, player: Player, deals: int) -> list[float]:
-    """Of each deal, how much more a player is paid than a random one in its place, over all seats; all other seats play
-    at random."""
+    """The player's gain over a random player, as a mean over the seats of each deal; all other seats play randomly."""
     seats = range(load(case).players)
     found = []
     for k in range(deals):
@@ -73,7 +73,7 @@ def gains(case: str, player: Player, deals: int) -> list[float]:
 
 
 def assert_better(case: str, player: Player, deals: int) -> None:
-    """The mean gain is above zero by two standard errors."""
+    """Assert that the mean gain is more than two standard errors above zero."""
     found = gains(case, player, deals)
     mean = sum(found) / deals
     error = math.sqrt(sum((gain - mean) ** 2 for gain in found) / (deals - 1) / deals)
@@ -104,7 +104,7 @@ QUICK: dict[str, tuple[Player, int]] = {
     "amazons(board_size=6)": (GreedyPlayer(2), 8),
     "quoridor(board_size=7,wall_count=8)": (GreedyPlayer(1), 2),
 }
-"""Who plays better, and in how many deals that is sure, in a second or two a game."""
+"""The better player, and a number of deals that shows it reliably, in one or two seconds per case."""
 SLOW: dict[str, tuple[Player, int]] = {
     "chess": (GreedyPlayer(2), 6),
     "go(board_size=9)": (GreedyPlayer(2), 4),
@@ -135,7 +135,7 @@ def test_every_game_has_a_better_player() -> None:
 
 
 def share_within_limit(case: str, games: int) -> float:
-    """The share of random games that end within the game's own limit."""
+    """The share of random games that end within the game's move limit."""
     game, ended = load(case), 0
     for index in range(games):
         chance, state, moves = random.Random(index), game.spiel.new_initial_state(), 0

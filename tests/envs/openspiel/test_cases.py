@@ -1,4 +1,4 @@
-"""Cases: one spelling each, selection by name, and errors that say what to type."""
+"""Cases: canonical spelling, selection by name, and errors with suggestions."""
 
 import dataclasses
 import time

@@ -1,7 +1,7 @@
-"""What every case asks, shows and pays is what `contract.json` says: positions, prompts and rewards do not change.
+"""The positions, prompts and rewards of every case agree with `contract.json` and do not change.
 
-Runs are compared over versions and published numbers are read years later, so a change here is a change of the
-benchmark. Where one is meant, `python tests/envs/openspiel/test_contract.py` writes the file.
+Runs of different versions are compared, and published numbers are read years later, so a difference is a change of the
+benchmark. For an intended change, `python tests/envs/openspiel/test_contract.py` writes the file.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ VALUED = (
     "blackjack",
     "phantom_ttt",
 )
-"""Cases with every way to find the best move: minimax, the equilibrium, a search, playouts."""
+"""Cases for every method to find the best move: minimax, equilibrium, search, playouts."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Sample:
 
     Attributes:
         split: "train" or "val".
-        index: Which task of the catalogue.
+        index: The index of the task in the catalogue.
         config: The environment's configuration.
     """
 
@@ -67,18 +67,18 @@ class Sample:
 
 
 def all_cases() -> list[str]:
-    """Every case that has a name: the fixed-task mode's, the default ones, those of the task ids."""
+    """The available cases, the default cases and the cases of the task ids."""
     indexed = [ids.case_of(n, variant) for n, g in enumerate(ids.INDEXED_GAMES) for variant in range(g.configurations)]
     return list(dict.fromkeys([*cases.AVAILABLE_CASES, *cases.DEFAULT_CASES, *indexed]))
 
 
 def samples() -> list[Sample]:
-    """One move of every case, with the settings and splits in turn; a game of two in three; best moves; task ids."""
+    """Moves of almost every case with alternating settings, games of two thirds of the cases, best moves, task ids."""
     found = []
     for number, case in enumerate(all_cases()):
         split = ("train", "val")[number // 2 % 2]
         shared = {"cases": [case], "num_tasks_per_case": 300, "playouts": 4}
-        slow = case.startswith("bridge(dealer_vul")  # each random game to its end is solved, to draw a position
+        slow = case.startswith("bridge(dealer_vul")  # to draw a position, random games are solved
         if not slow:
             found.append(Sample(split, (0, 1, 130)[number % 3], {**shared, **MOVES[number % 4]}))
         if slow or number % 3:
@@ -98,7 +98,7 @@ def digest(*words: object) -> str:
 
 
 def paid(scores: Mapping[int, Score], task: Any) -> str:
-    """Value, success, reward and mistake of each seat."""
+    """The value, success, reward and mistake of each seat as text."""
     return "; ".join(
         f"{seat}: {score.value:.12g} {score.success} {shape(score, task):.12g}"
         + (f" {score.reason}" if score.reason.is_mistake else "")
@@ -107,8 +107,11 @@ def paid(scores: Mapping[int, Score], task: Any) -> str:
 
 
 def observed(sample: Sample) -> dict[str, Any]:
-    """What a task shows, as a digest, and what it pays: for a move to the first, the last and an illegal answer; for a
-    game of random legal answers, with an illegal one now and then, to each seat."""
+    """A digest of a task's prompts, and its rewards.
+
+    For a single move, these are the rewards of the first, the last and an illegal answer. For a game, they are the
+    rewards of all seats for random legal answers with occasional illegal answers.
+    """
     task = open_catalogue({"env": "openspiel", "adapter_config": sample.config}, sample.split)[sample.index]
     environment = get_environment("openspiel")
     session = environment.start(task)

@@ -1,4 +1,4 @@
-"""What the ends of games and of playouts are worth: reachable, fair to both sides, more for the player in front."""
+"""Values of the ends of games and playouts are reachable, fair to both sides, and higher for the leading player."""
 
 import random
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ ENV = OpenSpielEnvironment()
 
 
 def states_of(game: Game, seed: int) -> Iterator[State]:
-    """The states of a random game, the end included; what chance does next is not decided in them."""
+    """The states of a random game before each player's action, and the terminal state."""
     chance = random.Random(seed)
     state = game.spiel.new_initial_state()
     while not state.is_terminal():
@@ -30,7 +30,7 @@ def states_of(game: Game, seed: int) -> Iterator[State]:
 
 
 def after(case: str, *names: str) -> tuple[Game, State]:
-    """The state after moves by name, with the first possible outcome of chance."""
+    """The state after moves by name, with the first outcome at each chance node."""
     game = load(case)
     state = game.spiel.new_initial_state()
     for name in (*names, None):
@@ -51,7 +51,7 @@ def test_winning_is_worth_more_than_anything_else_and_what_one_gains_the_other_l
         for start, end in ((states[0], states[-1]), (states[len(states) // 2], states[-1]), (states[0], states[-2])):
             values = [game.graded(start, end, seat, "auto") for seat in range(game.players)]
             assert all(0 <= value <= 1 for value in values)
-            if game.players == 2 and game.short_name != "gin_rummy":  # a hand of gin is graded by the own cards alone
+            if game.players == 2 and game.short_name != "gin_rummy":  # a gin hand is graded by the player's own cards
                 assert sum(values) == pytest.approx(1)
             if game.zero_sum and game.players > 1 and not game.stakes:
                 for value, paid in zip(values, end.returns(), strict=True):
@@ -77,12 +77,12 @@ def test_winning_is_worth_more_than_anything_else_and_what_one_gains_the_other_l
     ],
 )
 def test_the_player_with_the_larger_margin_has_won(case: str) -> None:
-    """OpenSpiel counts by itself, so this checks areas, discs, seeds, points and boxes."""
+    """Checks the package's counts of areas, discs, seeds, points and boxes against OpenSpiel's results."""
     game, decided = load(case), 0
     for seed in range(20 if "cribbage" not in case else 3):
         *_, end = states_of(game, seed)
         if game.short_name == "go" and end.returns() == [0, 0]:
-            continue  # a position came again
+            continue  # a repeated position
         for seat in (0, 1):
             margin, paid = game.margin(end, seat), end.returns()[seat] - end.returns()[1 - seat]
             assert (margin > 0) - (margin < 0) == (paid > 0) - (paid < 0)
@@ -96,7 +96,7 @@ def test_margins_that_are_counted_by_hand() -> None:
     game, state = after("backgammon")
     assert [game.margin(state, seat) for seat in (0, 1)] == [0, 0]
     game, state = after("quoridor(board_size=9)", "e8", "e1h")
-    assert game.margin(state, 0) == 9 - 8  # the wall lies in the straight way of both: 9 moves for o, 8 for x
+    assert game.margin(state, 0) == 9 - 8  # the wall blocks the direct way of both: 9 moves for o, 8 for x
     game, state = after("quoridor(board_size=9)", "e8")
     assert game.margin(state, 0) == 1
     game, state = after("pig", "roll", "stop")
@@ -124,7 +124,7 @@ def test_bridge_scores_as_openspiel_does() -> None:
         chance, state = random.Random(seed), game.spiel.new_initial_state()
         while not state.is_terminal():
             actions = state.legal_actions()
-            if not state.is_chance_node() and actions[0] >= 52:  # passes and doubles, so that contracts vary
+            if not state.is_chance_node() and actions[0] >= 52:  # prefers passes and doubles to vary contracts
                 actions = [action for action in actions if action < 55] + actions[-8:][:1] + actions[2:4]
             state.apply_action(chance.choice(actions))
         assert game.margin(state, 0) == pytest.approx(state.returns()[0])
@@ -152,7 +152,7 @@ def test_points_gained_in_a_game_for_one_are_paid_on_a_scale_that_is_reached() -
     late, end = states[-6], states[-1]
     gained = end.player_return(0) - late.player_return(0)
     assert game.graded(late, end, 0, "auto") == 0.5 + 0.5 * gained / (gained + 16)
-    assert game.graded(late, late, 0, "auto") == 0.5  # what was on the board before is not paid
+    assert game.graded(late, late, 0, "auto") == 0.5  # earlier points are not paid
 
 
 def test_stakes_are_paid_by_default_where_they_matter() -> None:

@@ -1,4 +1,4 @@
-"""Small games are listed whole, and near positions of any game by their depth."""
+"""Enumeration of all states of small games, and of states near the root of any game."""
 
 from veritas_rl.envs.openspiel import enumeration
 from veritas_rl.envs.openspiel.cases import load
@@ -8,7 +8,7 @@ from veritas_rl.envs.openspiel.enumeration import states_within
 def test_all_states_of_tic_tac_toe_are_listed() -> None:
     found = enumeration.enumerate_states("tic_tac_toe")
     assert found is not None
-    assert len(found) == 4520  # the decision states of the game
+    assert len(found) == 4520  # all decision states
     assert len({position.group for position in found}) == 627  # up to the 8 symmetries of the square
     assert all(position.forced == (position.depth == 8) for position in found)
 
@@ -38,5 +38,5 @@ def test_chance_nodes_do_not_count_as_depth() -> None:
         0,
         1,
         2,
-    ]  # the first player's card, whatever the other's
+    ]  # depends only on the first player's card
     assert {position.depth for position in found} == {0}

@@ -1,4 +1,4 @@
-"""Sessions: a right answer pays, a wrong one never does, and the same one always pays the same."""
+"""Sessions: right answers are paid, wrong answers are not, and equal answers get equal rewards."""
 
 import pytest
 
@@ -68,7 +68,7 @@ def test_names_and_numbers_are_one_answer() -> None:
     assert by_name == by_number
     assert by_name.details["action"] == name
     assert by_name.details["value_source"] == "playouts"
-    assert 0 < float(by_name.details["value_error"]) < 0.07  # sqrt(1/4/63) at most
+    assert 0 < float(by_name.details["value_error"]) < 0.07  # at most sqrt(1/4/63)
 
 
 def test_the_view_is_a_copy() -> None:
@@ -142,7 +142,7 @@ def test_every_task_has_its_own_prompt() -> None:
 
 def test_equivalent_tasks_are_those_of_one_symmetry_class() -> None:
     tasks = [make_task("openspiel", "tic_tac_toe", k, split=split) for split in ("train", "val") for k in range(3472)]
-    assert len({ENV.equivalence_class(task) for task in tasks}) == 627 - 34  # those with one empty cell leave no choice
+    assert len({ENV.equivalence_class(task) for task in tasks}) == 627 - 34  # full but one cell: a single move
     games = [make_task("openspiel", "tic_tac_toe", k, mode="episode") for k in range(3)]
     assert len({ENV.equivalence_class(task) for task in games}) == 3
 
@@ -179,7 +179,7 @@ def test_a_mistake_may_be_made_good_as_often_as_the_task_says() -> None:
     session.step({0: Reply(again.answers[4])})
     assert session.rejected == {}
     assert session.turns()[0].seat == 1
-    session.step({1: Reply("")})  # each seat has its own retries
+    session.step({1: Reply("")})  # retries count per seat
     assert session.turns()[0].seat == 1
     session.step({1: Reply(session.turns()[0].answers[0])})
     for _ in range(2):
@@ -217,7 +217,7 @@ def test_a_growing_chat_gets_the_position_without_the_rules() -> None:
 
 
 def test_deals_and_dice_do_not_depend_on_the_players_of_the_seats() -> None:
-    """Tasks that differ in seat, opponent or prompt meet the same deals and dice: what a paired comparison needs."""
+    """Tasks that differ only in seat, opponent or prompt get the same deals and dice, for paired comparisons."""
     base = make_task("openspiel", "leduc_poker", 5, mode="episode")
     others = [base.replace(seat=1), base.replace(opponent="random"), base.replace(prompt="brief", reward="legal")]
     hands = {ENV.start(task).turns()[0].view.state.information_state_string(0) for task in [base, *others]}

@@ -1,4 +1,4 @@
-"""The gallery of games is current, and shows each game."""
+"""The gallery is current, and shows each game."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""What a model is shown: its own information, every legal action, names that agree with the board."""
+"""Prompts show a player's own information, every legal action, and action names that agree with the board."""
 
 import random
 import re
@@ -26,7 +26,7 @@ def decisions(case: str, count: int = 12) -> list[Decision]:
 
 
 def reach(case: str, *names: str) -> State:
-    """The state after moves by name; chance takes its first outcome."""
+    """The state after moves by name, with the first outcome at each chance node."""
     game = load(case)
     state = game.spiel.new_initial_state()
     for name in names:
@@ -57,7 +57,7 @@ def test_every_legal_action_is_shown_once(case: str) -> None:
 
 @pytest.mark.parametrize("case", [*DEFAULT_CASES, *VARIANTS, *GENERIC])
 def test_a_prompt_depends_on_the_information_state_alone(case: str) -> None:
-    """Redealing what the mover cannot see leaves every prompt and key as it is: nothing hidden is shown."""
+    """Resampling hidden information changes no prompt and no key, so nothing hidden is shown."""
     game = load(case)
     if not game.can_resample:
         pytest.skip("OpenSpiel cannot resample this game")
@@ -74,7 +74,7 @@ def test_hidden_cards_are_really_redealt() -> None:
     game = load("leduc_poker")
     state = reach("leduc_poker", "call")
     histories = {tuple(game.resample(state, 1, random.Random(index).random).history()) for index in range(50)}
-    assert len(histories) == 5  # five cards are left for the opponent
+    assert len(histories) == 5  # the opponent has one of five cards
 
 
 def test_the_prompts_example_is_no_legal_answer() -> None:
@@ -120,7 +120,7 @@ def test_breakthrough_rules_are_those_of_the_prompt() -> None:
     assert (board[0], board[4], board[6]) == ("6 b b b b b b", "2 w w w w w w", "  a b c d e f")
     assert game.role(root.current_player()) == "black (b)"
     assert {"a5a4", "a5b4"} <= set(game.action_names(root, 0).values())
-    state = reach(case, "a5a4", "a2a3")  # face to face: neither may go straight on
+    state = reach(case, "a5a4", "a2a3")  # face to face: neither piece can move straight ahead
     assert "a4a3" not in game.action_names(state, state.current_player()).values()
     state = reach(case, "b5b4", "a2a3")
     taken = reach(case, "b5b4", "a2a3", "b4a3")
@@ -158,12 +158,12 @@ def test_leduc_poker_shows_cards_betting_and_chips() -> None:
     ],
 )
 def test_leduc_poker_ends_with_what_was_won(names: tuple[str, ...], end: str) -> None:
-    # The first outcomes: each player has a jack, the public card is a queen.
+    # With the first chance outcomes, each player has a jack and the public card is a queen.
     assert load("leduc_poker").position(reach("leduc_poker", *names), 0).endswith(end)
 
 
 def image_of(state: State, game: Game, image: dict[str, str]) -> State:
-    """The game replayed with every action replaced by its image under a symmetry."""
+    """Replay the game with every action replaced by its image under a symmetry."""
     copy, original = game.spiel.new_initial_state(), game.spiel.new_initial_state()
     for action in state.history():
         name = game.action_names(original, original.current_player())[action]

@@ -1,4 +1,4 @@
-"""Board games of stones and lines: the described rules are those of OpenSpiel, and mirror images are one class."""
+"""Board games of stones and lines: the rules in the prompts agree with OpenSpiel, and mirror images are one class."""
 
 import random
 import re
@@ -71,7 +71,7 @@ def test_every_prompt_of_random_games_is_built(case: str) -> None:
             for copy in (state, again)
         ]
         assert shown[0] == shown[1]
-        # Text of OpenSpiel beyond the board is either described in other words or must not be shown.
+        # Other text of OpenSpiel than the board is described in other words or must not be shown.
         assert not {"GoState", "Terminal", "Board size"} & set(re.findall(r"[A-Z]\w+(?: size)?", str(shown[0])))
 
 
@@ -127,7 +127,7 @@ def test_othello_turned_and_mirrored_positions_are_one_class() -> None:
     keys = [game.symmetry_key(reach("othello", cell), 1) for cell in ("d3", "c4", "f5", "e6")]
     assert len(set(keys)) == 1
     assert len({game.information_key(reach("othello", cell), 1) for cell in ("d3", "c4", "f5", "e6")}) == 4
-    # The three answers to a first move: parallel, diagonal, perpendicular.
+    # The three classes of answers to a first move: parallel, diagonal, perpendicular.
     assert len({game.symmetry_key(reach("othello", "d3", cell), 0) for cell in ("c3", "e3", "c5")}) == 3
 
 
@@ -147,7 +147,7 @@ def test_clobber_every_move_captures_a_neighbour() -> None:
     state = reach(case, "a1b1", "d1c1")
     assert board(case, state)[4:] == ["1 . o x . o", "  a b c d e"]
     assert "b1c1" in names_of(case, state)
-    assert not {"b1a1", "b1b2", "e1d1", "c1b1"} & names_of(case, state)  # empty, an own stone, empty, not the own one
+    assert not {"b1a1", "b1b2", "e1d1", "c1b1"} & names_of(case, state)  # empty, own stone, empty, opponent's stone
 
 
 @pytest.mark.parametrize("case", ["clobber(rows=5,columns=5)", "clobber(rows=6,columns=6)"])
@@ -169,7 +169,7 @@ def test_clobber_turned_and_mirrored_positions_are_one_class() -> None:
 
 def test_go_captures_and_forbids_suicide_and_ko() -> None:
     case = "go(board_size=5)"
-    # x surrounds c3 but for d3, o surrounds d3 but for c3; then each takes the other's stone.
+    # x surrounds c3 except for d3, and o surrounds d3 except for c3. o captures d3, so x may not recapture directly.
     state = reach(case, "c4", "d4", "b3", "e3", "c2", "d2", "d3", "c3")
     assert board(case, state) == [
         "5 . . . . .",
@@ -184,14 +184,14 @@ def test_go_captures_and_forbids_suicide_and_ko() -> None:
     assert "d3" not in names_of(case, state)
     play(load(case), state, "a1")
     play(load(case), state, "a5")
-    assert "d3" in names_of(case, state)  # after a move elsewhere it is open again
+    assert "d3" in names_of(case, state)  # legal again after a move elsewhere
     corner = reach(case, "b1", "e5", "a2")
     assert "a1" not in names_of(case, corner)
     assert "may not play now: a1" in board(case, corner)[-1]
 
 
 def group(cells: dict[complex, str], point: complex) -> tuple[set[complex], set[complex]]:
-    """The points of a stone's group, and its liberties."""
+    """The points of a stone's group, and the group's liberties."""
     found, liberties, waiting = {point}, set(), [point]
     while waiting:
         here = waiting.pop()
@@ -205,7 +205,7 @@ def group(cells: dict[complex, str], point: complex) -> tuple[set[complex], set[
 
 
 def captures(cells: dict[complex, str], point: complex, mark: str) -> tuple[set[complex], bool]:
-    """What a stone put on a point captures, and whether its group has a liberty then; by a search of our own."""
+    """The stones that a move captures, and whether its group then has a liberty, by an independent search."""
     after = {**cells, point: mark}
     taken: set[complex] = set()
     for near in (point + 1j**turn for turn in range(4)):
@@ -268,7 +268,7 @@ def test_go_the_positions_before_are_part_of_what_is_known() -> None:
 
 
 def test_go_lists_the_moves_that_would_draw() -> None:
-    """In random games: exactly those moves after which OpenSpiel ends the game although nobody passed."""
+    """In random games, the listed moves are exactly those after which OpenSpiel ends the game without passes."""
     case, listed = "go(board_size=2)", 0
     game = load(case)
     for state in random_games(case, 60):

@@ -1,4 +1,4 @@
-"""Card games: nothing hidden is shown, and what is dealt again fits what is known."""
+"""Card games: prompts show nothing hidden, and resampled deals agree with the player's information."""
 
 import random
 from collections import Counter
@@ -37,7 +37,7 @@ def test_every_prompt_of_random_games_is_made(case: str, games: Games) -> None:
         for state in states:
             seat = state.current_player()
             names = game.action_names(state, seat)
-            assert all("number" not in name for name in names.values())  # no two actions share a name
+            assert all("number" not in name for name in names.values())  # names are unique
             for prompt in ("full", "brief"):
                 assert text.messages(game, state, seat, names, prompt)[0]["content"]
 
@@ -71,7 +71,7 @@ def test_every_play_stays_legal_when_dealt_again(case: str, some_decisions: Deci
 
 
 def test_a_deal_is_uniform_among_those_allowed() -> None:
-    """Five cards; one is barred from a, one may go to b alone: counted against all deals by hand."""
+    """Of five cards, a may not hold card 0 and only b may hold card 1: all allowed deals, counted by hand."""
 
     def may_hold(holder: str, card: int) -> bool:
         return holder != "a" if card == 0 else holder == "b" if card == 1 else True
@@ -81,7 +81,7 @@ def test_a_deal_is_uniform_among_those_allowed() -> None:
     for _ in range(3000):
         hands = deal(range(5), {"a": 2, "b": 2, "c": 1}, may_hold, random_.random)
         drawn[tuple(tuple(sorted(hand)) for hand in hands.values())] += 1
-    # b has 1 and 0: the three others split 2 to 1. b has 1 and another (3): c has 0, a the last two.
+    # If b has 1 and 0, c has one of three other cards: 3 deals. If b has 1 and one of those three, c has 0: 3 deals.
     assert len(drawn) == 6
     assert max(drawn.values()) < 600
     assert min(drawn.values()) > 400

@@ -1,4 +1,4 @@
-"""Cribbage: the described rules are OpenSpiel's."""
+"""Cribbage: the rules in the prompt agree with OpenSpiel."""
 
 import random
 from collections.abc import Callable
@@ -22,13 +22,13 @@ def value(card: str) -> int:
 
 
 def lines_of(state: State) -> dict[str, list[str]]:
-    """What OpenSpiel prints of the true state, by the head of each line."""
+    """The lines of OpenSpiel's text of the true state, by their headings."""
     found = (line.partition(":") for line in str(state).split("\n") if ":" in line)
     return {head: rest.split() for head, _, rest in found}
 
 
 def play_points(cards: list[str]) -> int:
-    """The score of the last card of a count by the described rules."""
+    """The score of the last card of a count by the rules in the prompt."""
     points = 2 * (sum(map(value, cards)) == 15)
     same = next((n for n in range(len(cards), 0, -1) if len({rank(card) for card in cards[-n:]}) == 1), 0)
     points += {2: 2, 3: 6, 4: 12}.get(same, 0)
@@ -40,7 +40,7 @@ def play_points(cards: list[str]) -> int:
 
 
 def hand_points(hand: list[str], starter: str) -> int:
-    """The score of four cards and the starter by the described rules."""
+    """The score of four cards and the starter by the rules in the prompt."""
     cards = [*hand, starter]
     groups = [group for size in range(2, 6) for group in combinations(cards, size)]
     points = sum(2 for group in groups if sum(map(value, group)) == 15)
@@ -115,7 +115,7 @@ def test_cribbage_shows_what_a_player_may_know(play: Play) -> None:
 
 
 def test_cribbage_pass_shows_what_is_not_in_a_hand(play: Play) -> None:
-    """Player 0 passed at 26: no card of 5 or less is dealt to that hand again."""
+    """Player 0 passed at 26, so resampling gives player 0 no card of 5 or less."""
     game = load("cribbage")
     chance = [9, 5, 11, 24, 1, 0, 22, 12, 25, 26, 28, 27, 2]
     state = play("cribbage", chance, "Ac 2c", "2h 3h", "Td", "6c", "Kc", "pass")

@@ -1,4 +1,4 @@
-"""Liar's dice, goofspiel, backgammon, pig: the described rules are OpenSpiel's, and nothing hidden is shown."""
+"""Liar's dice, goofspiel, backgammon, pig: the rules agree with OpenSpiel, and prompts show nothing hidden."""
 
 import random
 import warnings
@@ -18,7 +18,7 @@ def decisions(case: str, count: int = 12) -> list[Decision]:
 
 
 def play(case: str, chance: list[int], *names: str) -> State:
-    """The state after these outcomes of chance, in order, and the moves with these names; simultaneous ones by seat."""
+    """The state after these chance outcomes, in order, and moves by name; simultaneous moves are in order of seats."""
     game, dealt, moves = load(case), iter(chance), iter(names)
     state = game.spiel.new_initial_state()
     while not state.is_terminal():
@@ -63,7 +63,7 @@ def test_every_prompt_of_random_games_is_made(case: str) -> None:
             chosen = {}
             for seat in game.movers(state):
                 names = game.action_names(state, seat)
-                assert all("number" not in name for name in names.values())  # no two actions share a name
+                assert all("number" not in name for name in names.values())  # names are unique
                 for prompt in ("full", "brief"):
                     assert text.messages(game, state, seat, names, prompt)[0]["content"]
                 chosen[seat] = chance.choice(list(names))
@@ -92,7 +92,7 @@ def test_resampled_dice_agree_with_what_the_player_knows(case: str) -> None:
     [
         (("3x2", "liar"), 0),  # 1, 2, 6 and 2, 5, 5: two twos and the wild six
         (("4x2", "liar"), 1),
-        (("1x1", "2x6", "liar"), 0),  # one six alone: player 1's bid fails
+        (("1x1", "2x6", "liar"), 0),  # only one six: player 1's bid fails
         (("1x6", "2x5", "3x5", "liar"), 0),
         (("1x6", "2x5", "4x5", "liar"), 1),
     ],
@@ -138,7 +138,7 @@ def test_goofspiel_shows_prize_hands_and_points() -> None:
     state = play(case, [3, 1, 4], "card 5", "card 2", "card 3", "card 3")
     assert load(case).position(state, 1) == (
         "Prize of this round: 5\nPrizes still to come: 1 3\nYour cards: 1 4 5\nCards of player 0: 1 2 4\n"
-        "Points: player 0: 4, player 1: 0"  # the prize 2 went to nobody
+        "Points: player 0: 4, player 1: 0"  # nobody won the prize 2
     )
     assert load(case).brief(state, 0) == "4:0 =5 +1 +3 -1 -4 -5"
 
@@ -149,7 +149,7 @@ def test_goofspiel_shows_prize_hands_and_points() -> None:
 def test_goofspiel_pays_by_the_rules(returns: str, expected: list[float]) -> None:
     case = f"goofspiel(num_cards=4,points_order=descending,returns_type={returns})"
     state = play(case, [], "card 4", "card 3", "card 1", "card 4", "card 2", "card 1")
-    assert state.is_terminal()  # the last cards, 3 and 2, were played without asking
+    assert state.is_terminal()  # the last cards, 3 and 2, are played automatically
     assert state.returns() == expected  # player 0 won the prizes 4, 2 and 1
 
 
@@ -197,8 +197,8 @@ def test_a_word_that_a_parameter_cannot_have_is_a_persons_mistake() -> None:
     assert isinstance(load("goofspiel(num_cards=16)"), Game)
 
 
-# Backgammon. Chance: 0 and 1 are the roll 1-2, 2 and 3 are 1-3, and so on; at the root x begins after even ones, o
-# after odd ones. From 30 on, later, doubles.
+# Backgammon. Chance outcomes 0 and 1 are the roll 1-2, 2 and 3 are 1-3, and so on. At the root, x starts after an even
+# outcome and o after an odd outcome. In later rolls, outcomes from 30 on are doubles.
 
 
 def test_backgammon_shows_the_board_from_the_movers_side() -> None:
@@ -286,7 +286,7 @@ def test_backgammon_sides_have_one_problem() -> None:
 
 
 def test_backgammon_pays_by_the_rules() -> None:
-    """Compared with the last position, parsed again: who bore off all checkers, and what the other has."""
+    """Compares returns with the parsed last position: who bore off all checkers, and the opponent's checkers."""
     game = load("backgammon(scoring_type=full_scoring)")
     seen = set()
     for index in range(12):

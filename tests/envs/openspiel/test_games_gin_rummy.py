@@ -1,4 +1,4 @@
-"""Gin rummy and blackjack: the described rules are OpenSpiel's."""
+"""Gin rummy and blackjack: the rules in the prompts agree with OpenSpiel."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ Play = Callable[..., State]
 Games = Callable[[str, int], Iterator[list[State]]]
 Decisions = Callable[[str, int], list[Decision]]
 
-# Gin rummy. Card 13 * suit + rank: 0 to 12 are spades, 13 to 25 clubs, 26 to 38 diamonds, 39 to 51 hearts.
+# Gin rummy. A card is 13 * suit + rank: 0 to 12 are spades, 13 to 25 clubs, 26 to 38 diamonds, 39 to 51 hearts.
 
 RUN = [0, 1, 2, 3, 4, 5, 6, 7, 8, 22]  # As to 9s, and Tc
 OTHER = [13, 15, 17, 19, 27, 29, 31, 33, 48, 50]
@@ -50,7 +50,7 @@ def test_gin_rummy_gin_pays_a_bonus_and_stops_laying_off(play: Play) -> None:
 
 
 def test_gin_rummy_lays_off_and_undercuts(play: Play) -> None:
-    """Player 0 knocks with Tc; player 1 lays off Ts on the run and has less left: undercut."""
+    """Player 0 knocks with Tc; player 1 lays off Ts and Js on the run and undercuts with less deadwood."""
     other = [9, 10, 13, 14, 15, 28, 29, 30, 39, 40]  # Ts Js; Ac 2c 3c; 3d 4d 5d; Ah 2h
     moves = ("draw upcard", "knock", "discard Kc", "meld As 2s 3s 4s", "meld 5s 6s 7s 8s 9s", "pass")
     game = load("gin_rummy")
@@ -60,7 +60,7 @@ def test_gin_rummy_lays_off_and_undercuts(play: Play) -> None:
     assert set(game.action_names(state, 1).values()) == {"lay off Ts", "pass"}
     moves += ("lay off Ts", "lay off Js", "pass", "meld Ac 2c 3c", "meld 3d 4d 5d", "pass")
     state = play("gin_rummy", [*RUN, *other, 25], *moves)
-    assert state.returns() == [3 - 10 - 25, 32]  # ace and two are left of player 1, against a ten
+    assert state.returns() == [3 - 10 - 25, 32]  # player 1 keeps an ace and a two, player 0 a ten
 
 
 def test_gin_rummy_is_drawn_by_the_rules(play: Play) -> None:
@@ -137,20 +137,20 @@ def test_gin_rummy_names_of_suits_do_not_matter(some_decisions: Decisions) -> No
     assert differs == 12
 
 
-# Blackjack. Card 13 * suit + rank, aces first.
+# Blackjack. A card is 13 * suit + rank, aces first.
 
 
 @pytest.mark.parametrize(
     ("chance", "moves", "value"),
     [
         ([9, 22, 8, 7], ("stand",), 1),  # 20 against 9 and 8: the dealer stands on 17
-        ([9, 22, 8, 6, 4], ("stand",), -1),  # 9 and 7 are 16: the dealer takes a 5, 21
+        ([9, 22, 8, 6, 4], ("stand",), -1),  # the dealer has 9 and 7, and draws a 5 to 21
         ([9, 22, 8, 6, 10], ("stand",), 1),  # the dealer is bust
         ([9, 7, 23, 20], ("stand",), 0),  # 18 each
         ([9, 7, 23, 20, 3], ("hit",), -1),  # bust with 22, and the dealer does not play
         ([0, 5, 9, 10, 4, 11], ("hit", "hit"), -1),  # ace 6 5 Q: 22 with the ace as 1
         ([0, 5, 8, 7], ("stand",), 0),  # ace and 6 are 17
-        ([0, 9, 22, 8, 1], ("stand",), 1),  # 21 with two cards pays as any 21
+        ([0, 9, 22, 8, 1], ("stand",), 1),  # 21 with two cards pays like any 21
         ([9, 22, 0, 5], ("stand",), 1),  # the dealer stands on 17 with an ace as 11
     ],
 )

@@ -1,4 +1,4 @@
-"""Phantom and latent tic-tac-toe, battleship: the described rules are OpenSpiel's, and nothing hidden is shown."""
+"""Phantom and latent tic-tac-toe, battleship: the rules agree with OpenSpiel, and prompts show nothing hidden."""
 
 import random
 from collections import Counter
@@ -36,7 +36,7 @@ def reach(case: str, *names: str) -> State:
 
 
 def images(game: Game, state: State, image: dict[str, str]) -> State:
-    """The game replayed with the letters and digits of every name replaced."""
+    """Replay the game with the letters and digits of every action name replaced."""
     copy, original = game.spiel.new_initial_state(), game.spiel.new_initial_state()
     for action in state.history():
         name = game.action_names(original, original.current_player())[action]
@@ -46,13 +46,13 @@ def images(game: Game, state: State, image: dict[str, str]) -> State:
 
 
 def reconsidered(game: Game, state: State, seat: int, count: int) -> list[State]:
-    """States drawn from a player's information, after a check that this player cannot distinguish them."""
+    """Sample states from a player's information, and check that the player cannot distinguish them."""
     drawn = []
     for index in range(count):
         copy = game.resample(state, seat, random.Random(index).random)
         assert copy.current_player() == seat
         assert copy.legal_actions() == state.legal_actions()
-        # OpenSpiel's own text is the judge of what the player knows.
+        # OpenSpiel's own text defines the player's information.
         assert copy.information_state_string(seat) == state.information_state_string(seat)
         assert game.information_key(copy, seat) == game.information_key(state, seat)
         assert game.position(copy, seat) == game.position(state, seat)
@@ -131,9 +131,9 @@ def test_the_number_of_the_opponents_tries_is_shown_where_it_is_known() -> None:
 
 @pytest.mark.parametrize("case", TIC_TAC_TOES[:4])
 def test_phantom_lines_of_play_are_drawn_by_their_probability(case: str) -> None:
-    """x has b2 and a1 and met a mark at c3: o's first mark may be c3 or elsewhere, b2 and a1 may have been tried.
+    """x has b2 and a1 and found c3 occupied. o's first mark may be elsewhere, and o may have tried b2 and a1.
 
-    The probabilities are those of a game where o plays at random, found by trying every line.
+    The expected probabilities are those of a game in which o plays at random, found by an exhaustive search.
     """
     abrupt = "abrupt" in case
     names = ("b2", "c3", "a1", "c2", "c3", "a3") if abrupt else ("b2", "c3", "a1", "c2", "c3")
@@ -163,7 +163,7 @@ def test_phantom_lines_of_play_are_drawn_by_their_probability(case: str) -> None
     dice, total, count = random.Random(1), sum(lines.values()), 6_000
     drawn = Counter(tuple(game.resample(state, 0, dice.random).history()) for _ in range(count))
     assert drawn.keys() <= lines.keys()
-    # Together by the number of o's tries, of which the probability depends.
+    # Lines are grouped by the number of o's tries, which determines their probability.
     for length in {len(line) for line in lines}:
         expected = sum(worth for line, worth in lines.items() if len(line) == length) / total
         found = sum(times for line, times in drawn.items() if len(line) == length) / count
@@ -184,7 +184,7 @@ def test_latent_choices_are_seen_one_choice_later() -> None:
         "3 . . .",
         "Choices so far, in order: x b2, o b2 (taken: turn lost), x hidden",
     ]
-    # x does not see o's b1 in time, and loses to it.
+    # x learns of o's b1 too late, and loses.
     assert game.role(0) == "x"
     assert reach("latent_ttt", "a1", "a3", "a2", "b3", "b1", "c3").returns() == [-1, 1]
 
@@ -192,7 +192,7 @@ def test_latent_choices_are_seen_one_choice_later() -> None:
 def test_the_latent_choice_is_drawn_from_all_that_did_not_end_the_game() -> None:
     game, state = load("latent_ttt"), reach("latent_ttt", "a1", "c3", "a2", "c2", "b2", "b1")
     drawn = {copy.history()[-1] for copy in reconsidered(game, state, 0, 200)}
-    # o sees a1, a2, c2, c3; b2 would be a lost turn, and c1 would have won.
+    # o sees a1, a2, c2 and c3. b2 is possible as a lost turn; c1 would have ended the game.
     assert {game.action_name(state, 0, action) for action in drawn} == {"b1", "b2", "a3", "b3"}
 
 
@@ -242,10 +242,10 @@ def test_a_battleship_board_shows_ships_shots_and_answers() -> None:
 def test_the_ships_that_are_sunk_decide_a_battleship_game() -> None:
     fleet = (*FLEETS[0], *FLEETS[1])
     idle = ["j10"] * 100
-    sinking = ["a10", "b10", *idle[:48]]  # player 0 sinks the ship of length 2, and then hits nothing
+    sinking = ["a10", "b10", *idle[:48]]  # player 0 sinks the ship of length 2, then misses
     shots = [shot for pair in zip(sinking, ["a5", "a6", "a7", "a8", *idle[:46]], strict=True) for shot in pair]
     assert not reach("battleship", *fleet, *shots[:-1]).is_terminal()
-    assert reach("battleship", *fleet, *shots).returns() == [1, -1]  # four hits that sink nothing are worth nothing
+    assert reach("battleship", *fleet, *shots).returns() == [1, -1]  # four hits without a sunk ship score nothing
     targets = [
         f"{column}{row}" for row, columns in ((1, "ab"), (2, "abc"), (3, "abc"), (4, "abcd")) for column in columns
     ]
@@ -266,7 +266,7 @@ def test_battleship_boards_may_be_mirrored() -> None:
         for flip in flips:
             copy, placed = game.spiel.new_initial_state(), [0, 0]
             for step in state.full_history():
-                if (step.action < area) == (step.player == seat):  # only the own board: its ships, the other's shots
+                if (step.action < area) == (step.player == seat):  # only the own board: own ships, opponent's shots
                     copy.apply_action(step.action)
                     placed[step.player] += step.action >= area
                     continue

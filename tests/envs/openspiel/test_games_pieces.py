@@ -1,4 +1,4 @@
-"""Board games with pieces that move: the described rules are those of OpenSpiel."""
+"""Board games with pieces that move: the rules in the prompts agree with OpenSpiel."""
 
 import random
 
@@ -103,7 +103,7 @@ def test_chess_the_third_occurrence_draws_and_is_shown_before() -> None:
     [
         ("8/8/4k3/8/8/8/4K3/8", True),
         ("8/8/4k3/8/8/3NK3/8/8", True),
-        ("8/8/4kb2/8/8/2B1K3/8/8", True),  # bishops on squares of one colour
+        ("8/8/4kb2/8/8/2B1K3/8/8", True),  # bishops on squares of the same color
         ("8/8/4k1b1/8/8/2B1K3/8/8", False),
         ("8/8/4k3/8/8/2NNK3/8/8", False),
         ("8/8/4k3/8/8/3PK3/8/8", False),
@@ -128,7 +128,7 @@ def test_chess_keys_hold_repetitions_and_mirror_images() -> None:
     assert game.symmetry_key(start, 1) == game.symmetry_key(back, 1)
     one, other = reach("chess", "e4", "e5", "Nf3"), reach("chess", "Nf3", "e5", "e4")
     assert game.symmetry_key(one, 0) == game.symmetry_key(other, 0)
-    # Mirror images are one class only where nobody may castle.
+    # Mirror images are one class only if nobody may castle.
     new = game.spiel.new_initial_state
     fens = ("4k3/8/8/8/8/8/P7/4K3 w - - 0 1", "3k4/8/8/8/8/8/7P/3K4 w - - 0 1")
     assert len({game.symmetry_key(new(fen), 1) for fen in fens}) == 1
@@ -230,7 +230,7 @@ def test_quoridor_walls_and_pawns_are_drawn_where_their_names_say() -> None:
     ]
     assert load(case).brief(state, 0) == "x c4 2\no c1 1\na1h c4v d3h"
     legal = names_of(case, state)
-    assert {"c3", "c5", "b4"} <= legal  # not d4, behind the wall
+    assert {"c3", "c5", "b4"} <= legal  # without d4, behind the wall
     assert "d4" not in legal
     assert not {"a1h", "b1h", "c3v", "c5v", "c4v", "c4h", "e1h", "a5v"} & legal  # overlapping, crossing, off the board
     assert {"a1v", "b1v", "c1h", "a2h", "c2v"} - legal == {"a1v"}  # a1v would cross a1h
@@ -243,7 +243,7 @@ def test_quoridor_pawns_jump() -> None:
         return {name for name in names_of(case, reach(case, *names)) if len(name) == 2}
 
     assert steps("c4", "c2", "c3") == {"b2", "d2", "c1", "c4"}  # o on c2 jumps over x on c3
-    assert steps("c4", "c2", "c3", "c1h") == {"b2", "d2", "b3", "d3", "c4"}  # a wall behind o: x goes beside it
+    assert steps("c4", "c2", "c3", "c1h") == {"b2", "d2", "b3", "d3", "c4"}  # with a wall behind o, x moves beside o
     assert steps("c4", "c2", "c3", "b2v", "a4v", "c1h") == {"d2", "d3", "c4"}  # but not through a wall
     assert steps("c4", "c2", "c3", "c2h") == {"b3", "d3", "c4"}  # a wall between them: no jump
 
@@ -268,7 +268,7 @@ def test_quoridor_a_pawn_moves_to_the_named_cell_and_wins_on_its_goal_row() -> N
 
 
 def test_quoridor_no_wall_shuts_a_pawn_in() -> None:
-    """Every wall that is legal by the other rules and not offered would close a way, by a search of our own."""
+    """A wall is excluded only if it overlaps, crosses or closes a pawn's last way, by an independent search."""
     case, closed = "quoridor(board_size=5,wall_count=8)", 0
     game = load(case)
     for index in range(25):
@@ -296,7 +296,7 @@ def conflicts(wall: str) -> set[str]:
 
 
 def reaches(start: str, goal: str, walls: set[str]) -> bool:
-    """Whether a pawn can come to a row of a board of 5 x 5, the other pawn left aside."""
+    """Whether a pawn can reach a row of a 5 x 5 board, without regard to the other pawn."""
     seen, waiting = {start}, [start]
     while waiting:
         cell = waiting.pop()
@@ -306,7 +306,7 @@ def reaches(start: str, goal: str, walls: set[str]) -> bool:
         for across, down in ((1, 0), (-1, 0), (0, 1), (0, -1)):
             to = f"{chr(column + across)}{row + down}"
             left, top = min(column, column + across), min(row, row + down)
-            # The two walls that would stand between both cells.
+            # The two walls that would separate the cells.
             kind, back = ("v", (0, 1)) if across else ("h", (1, 0))
             between = {f"{chr(left)}{top}{kind}", f"{chr(left - back[0])}{top - back[1]}{kind}"}
             if to[0] in "abcde" and to[1:] in "12345" and to not in seen and not between & walls:

@@ -1,4 +1,4 @@
-"""2048 and solitaire, the games for one: the described rules are OpenSpiel's."""
+"""2048 and solitaire, the games for one player: the rules in the prompts agree with OpenSpiel."""
 
 import random
 import re
@@ -22,7 +22,7 @@ def decisions(case: str, count: int = 12) -> list[Decision]:
 
 
 def tiles(*placed: tuple[int, int, int]) -> State:
-    """A 2048 board with two first tiles, (row, column, number) each, counted from 0."""
+    """A 2048 board with two first tiles, each (row, column, number) with rows and columns counted from 0."""
     state = load("2048").spiel.new_initial_state()
     for row, column, tile in placed:
         state.apply_action(2 * (4 * row + column) + (tile == 4))
@@ -47,7 +47,7 @@ def test_every_position_of_random_games_has_a_prompt(case: str) -> None:
 
 
 def slid(line: list[int]) -> tuple[list[int], list[bool]]:
-    """A row whose tiles slide to its beginning, by the described rules, and which tiles were made."""
+    """A row after its tiles slide to the beginning by the rules in the prompt, and flags for merged tiles."""
     found: list[int] = []
     made: list[bool] = []
     for tile in filter(None, line):
@@ -61,7 +61,7 @@ def slid(line: list[int]) -> tuple[list[int], list[bool]]:
 
 
 def turned(board: list[list], name: str) -> list[list]:
-    """The lines of a board, each beginning where the tiles go; the same again turns them back."""
+    """The lines of a board, each from the edge toward which the tiles slide."""
     if name in ("left", "right"):
         return [row if name == "left" else row[::-1] for row in board]
     columns = [list(column) for column in zip(*board, strict=True)]
@@ -78,13 +78,13 @@ def turned_back(lines: list[list], name: str) -> list[list]:
 
 
 def moved(board: Board, name: str) -> tuple[Board, list[list[bool]]]:
-    """The board after a move, and which tiles were made."""
+    """The board after a move, and flags for merged tiles."""
     lines = [slid(line) for line in turned(board, name)]
     return turned_back([line for line, _ in lines], name), turned_back([made for _, made in lines], name)
 
 
 def only_joins_what_was_made(board: Board, made: list[list[bool]], name: str) -> bool:
-    """Whether no tile slides and none is joined to another than those that were made."""
+    """Whether a move slides no tile and merges only tiles that the previous move made."""
     pairs = [
         (goal, fresh, tile)
         for line, flags in zip(turned(board, name), turned(made, name), strict=True)
@@ -132,7 +132,7 @@ def test_tiles_slide_and_join_by_the_rules() -> None:
 
 
 def test_a_2048_game_ends_with_its_greatest_tile() -> None:
-    """Shown with a smaller one, which random play makes."""
+    """Tested with a smaller greatest tile, which random play reaches."""
     assert load("2048").parameters == {"max_tile": 2048}
     spiel, ended = pyspiel.load_game("2048(max_tile=64)"), 0
     for index in range(10):
@@ -174,12 +174,12 @@ RANKS = "A23456789TJQK"
 
 
 def fits(card: str, target: str) -> bool:
-    """Whether a card goes onto another one in a column."""
+    """Whether a card may be put on a target card in a column."""
     return RANKS.index(card[0]) + 1 == RANKS.index(target[0]) and (card[1] in "sc") != (target[1] in "sc")
 
 
 def offered(shown: str) -> dict[str, int]:
-    """The moves that are possible by the described rules, and what each scores, from what the prompt shows."""
+    """The legal moves and their scores by the rules in the prompt, from the shown position."""
     lines = shown.split("\n")
     marked = re.findall(r"(\w\w)(\*?)", lines[0].removeprefix("Waste: ").replace("empty", ""))
     playable = [card for card, star in marked if star]
@@ -236,7 +236,7 @@ def test_solitaire_moves_and_points_are_those_of_the_prompt() -> None:
 
 
 def test_a_solitaire_move_may_lead_back() -> None:
-    """OpenSpiel means to bar this; if a later version does, the rules have to say so."""
+    """OpenSpiel intends to forbid this. If a later version does, the rules in the prompt must state it."""
     game, again = load("solitaire"), 0
     for index in range(40):
         dice, state, seen = random.Random(index), game.spiel.new_initial_state(), set()
@@ -279,7 +279,7 @@ def test_a_solitaire_table_is_drawn() -> None:
 
 
 def renamed(state: State, image: str) -> State:
-    """A solitaire game replayed with other suits."""
+    """Replay a solitaire game with permuted suits."""
     game = load("solitaire")
     copy, original = game.spiel.new_initial_state(), game.spiel.new_initial_state()
     names = str.maketrans("shcd", image)

@@ -1,4 +1,4 @@
-"""Amazons and oware: the described rules are OpenSpiel's, and what matters to the future is known."""
+"""Amazons and oware: the rules agree with OpenSpiel, and keys contain everything that affects the rest of a game."""
 
 import random
 
@@ -68,13 +68,13 @@ def test_an_amazons_turn_has_three_parts() -> None:
     state = reach(game.case, "from a2")
     assert game.position(state, 0).split("\n")[4] == " 2 . . . . . X"
     assert game.position(state, 0).endswith("The amazon from a2 moves (it is taken off the board). Choose where to.")
-    moves = {"a1", "a3", "a4", "b2", "c2", "d2", "e2", "b3", "c4", "d5"}  # neither e6 nor b1, which are taken
+    moves = {"a1", "a3", "a4", "b2", "c2", "d2", "e2", "b3", "c4", "d5"}  # e6 and b1 are occupied
     assert set(game.action_names(state, 0).values()) == {f"to {cell}" for cell in moves}
     state = reach(game.case, "from a2", "to a4")
     assert state.current_player() == 0
     assert game.position(state, 0).endswith("The amazon moved from a2 to a4. Choose where it shoots.")
     names = set(game.action_names(state, 0).values())
-    assert {"shoot a2", "shoot a1", "shoot d1", "shoot b5"} <= names  # back over where it came from, too
+    assert {"shoot a2", "shoot a1", "shoot d1", "shoot b5"} <= names  # also back across its starting cell
     assert not {"shoot a5", "shoot c6 ", "shoot e1", "shoot a4"} & names
     state = reach(game.case, "from a2", "to a4", "shoot a2")
     assert state.current_player() == 1
@@ -164,7 +164,7 @@ def test_oware_is_sown_in_the_order_of_the_houses() -> None:
 
 
 def capture_of(before: list[int], player: int, house: int) -> tuple[list[int], int]:
-    """The described rules of sowing and capturing: the seeds after a move, and how many were captured."""
+    """The seeds after a move and the number of captured seeds, by the rules in the prompt."""
     seeds, count = list(before), len(before)
     half = count // 2
     start = place = player * half + house
@@ -237,7 +237,7 @@ def test_oware_captures_and_ends_by_the_rules(case: str) -> None:
 
 
 def test_an_oware_key_holds_the_positions_that_may_come_again() -> None:
-    """The same board, scores and mover, reached with other positions before, is another decision."""
+    """Equal board, scores and mover with different earlier positions are different decisions."""
     game = load("oware(num_houses_per_player=2,num_seeds_per_house=1)")
     found: dict[str, set[str]] = {}
     for state, seat in decisions(game.case, 200):

@@ -1,4 +1,4 @@
-"""Hearts, euchre and bridge: the described rules are OpenSpiel's."""
+"""Hearts, euchre and bridge: the rules in the prompts agree with OpenSpiel."""
 
 from collections.abc import Callable, Iterator
 
@@ -10,7 +10,7 @@ from veritas_rl.envs.openspiel.games import State
 Play = Callable[..., State]
 Games = Callable[[str, int], Iterator[list[State]]]
 
-# Hearts. Card 4 * rank + suit, suits c d h s; seat by seat a card is dealt.
+# Hearts. A card is 4 * rank + suit, with the suits c d h s; the seats get one card at a time in turn.
 
 
 def dealt_by_suit(*order: int) -> list[int]:
@@ -38,7 +38,7 @@ def test_hearts_leads_and_follows_by_the_rules(play: Play) -> None:
     state = play(case, [0, *dealt_by_suit(0, 1, 2, 3)])
     assert list(load(case).action_names(state, 0).values()) == ["2c"]
     hearts = play(case, [0, *dealt_by_suit(0, 1, 2, 3)], "2c", "2d")
-    assert len(hearts.legal_actions()) == 13  # nothing but hearts is left to play to the first trick
+    assert len(hearts.legal_actions()) == 13  # the player has only hearts for the first trick
     spades = play(case, [0, *dealt_by_suit(0, 1, 2, 3)], "2c", "2d", "2h")
     assert "Qs" not in load(case).action_names(spades, 3).values()
     any_club = play("hearts(can_lead_any_club=True)", [0, *dealt_by_suit(0, 1, 2, 3)])
@@ -53,7 +53,7 @@ def test_hearts_moon_is_paid_by_the_rules(parameters: str, returns: list[float],
     state = play(f"hearts{parameters}", [0, *dealt_by_suit(0, 1, 2, 3)])
     while not state.is_terminal():
         state.apply_action(state.legal_actions()[-1])
-    assert state.returns() == returns  # 26 less the points: all 26 were taken by player 0
+    assert state.returns() == returns  # 26 minus the points; player 0 took all 26
 
 
 @pytest.mark.parametrize("parameters", ["", "(avoid_all_tricks_bonus=True,jd_bonus=True)"])
@@ -75,7 +75,7 @@ def test_hearts_counts_by_the_rules(parameters: str, games: Games) -> None:
 
 
 def hearts_tricks(history: tuple[int, ...]) -> list[tuple[int, tuple[int, ...]]]:
-    """The winner and the cards of each trick, from the order of play alone: who wins leads."""
+    """The winner and the cards of each trick, from the dealt and passed cards and the order of play."""
     start = 65 if history[0] else 53
     holder = {card: seat % 4 for seat, card in enumerate(history[1:53])}
     for place, card in enumerate(history[53:start]):
@@ -89,12 +89,12 @@ def test_hearts_passes_in_the_given_direction(play: Play) -> None:
     deal_ = dealt_by_suit(0, 1, 2, 3)
     moves = ["2c", "3c", "4c", "2d", "3d", "4d", "2h", "3h", "4h", "2s", "3s", "4s"]
     state = play("hearts", [1, *deal_], *moves[:4])
-    assert "You received" not in game.position(state, 1)  # not before all have passed
+    assert "You received" not in game.position(state, 1)  # not before all seats have passed cards
     assert "three cards to player 2 (the left)" in game.position(state, 1)
     for direction, giver in ((1, 0), (2, 3), (3, 2)):
         state = play("hearts", [direction, *deal_], *moves)
         assert f"You received from player {giver}:" in game.position(state, 1)
-        assert state.current_player() == direction  # the 2c has gone there
+        assert state.current_player() == direction  # the 2c was passed to this player
 
 
 def test_hearts_seats_have_one_problem(play: Play) -> None:
@@ -106,7 +106,7 @@ def test_hearts_seats_have_one_problem(play: Play) -> None:
     assert game.information_key(state, 0) != game.information_key(turned, 1)
 
 
-# Euchre. Card 4 * rank + suit, ranks 9 T J Q K A, suits c d h s; a card is dealt from the dealer on.
+# Euchre. A card is 4 * rank + suit, with the ranks 9 T J Q K A and the suits c d h s; dealing begins with the dealer.
 
 
 def test_euchre_deal_agrees_with_openspiel(games: Games) -> None:
@@ -135,7 +135,7 @@ def test_euchre_deal_agrees_with_openspiel(games: Games) -> None:
 
 
 def euchre_deal(dealer: int, *hands: str) -> list[int]:
-    """Dealer, the hands from the dealer's on, and the upcard last."""
+    """The chance outcomes of a deal: the dealer, the hands beginning with the dealer's, and the upcard."""
     cards = [["9TJQKA".index(card[0]) * 4 + "cdhs".index(card[1]) for card in hand.split()] for hand in hands]
     return [dealer, *(cards[seat][turn] for turn in range(5) for seat in range(4)), cards[4][0]]
 
@@ -159,13 +159,13 @@ def test_euchre_bids_by_the_rules(play: Play) -> None:
 def test_euchre_bowers_are_trumps_and_alone_pays_four(play: Play) -> None:
     game = load("euchre")
     moves = ("pass", "pass", "pass", "take it up", "discard 9c", "alone")
-    state = play("euchre", EUCHRE, *moves, "9d", "Js")  # player 2 does not play; the jack of spades is a trump
+    state = play("euchre", EUCHRE, *moves, "9d", "Js")  # player 2 sits out; the jack of spades is a trump
     assert "This trick: player 1 9d, player 3 Js\n" in game.position(state, 0)
     state = play("euchre", EUCHRE, *moves, "9d", "Js", "Jc")
-    assert state.current_player() == 0  # the jack of clubs beats it
+    assert state.current_player() == 0  # the jack of clubs beats the jack of spades
     assert "taken by player 0" in game.position(state, 0)
     clubs = play("euchre", EUCHRE, *moves, "9d", "9s", "Jc", "Ac", "Td")
-    assert list(game.action_names(clubs, 3).values()) == ["Js"]  # clubs were led, and it is one
+    assert list(game.action_names(clubs, 3).values()) == ["Js"]  # clubs were led, and the jack of spades is a club
     while not state.is_terminal():
         state.apply_action(state.legal_actions()[0])
     assert state.returns() == [4, -4, 4, -4]  # no other trump was left
@@ -195,12 +195,12 @@ def test_euchre_seats_and_colours_have_one_problem(play: Play) -> None:
     turned = [2, *(card // 4 * 4 + (1, 0, 3, 2)[card % 4] for card in EUCHRE[1:])]
     other = play("euchre", turned, "pass", "order up", "discard Td", "with the partner")
     assert game.symmetry_key(state, 1) == game.symmetry_key(other, 3)
-    mixed = [0, *(card // 4 * 4 + (1, 0, 2, 3)[card % 4] for card in EUCHRE[1:])]  # the left bower is another card
+    mixed = [0, *(card // 4 * 4 + (1, 0, 2, 3)[card % 4] for card in EUCHRE[1:])]  # the left bower is a different card
     other = play("euchre", mixed, "pass", "order up", "discard Td", "with the partner")
     assert game.symmetry_key(state, 3) != game.symmetry_key(other, 3)
 
 
-# Bridge. Card 4 * rank + suit, suits c d h s; the card of turn i goes to seat i % 4.
+# Bridge. A card is 4 * rank + suit, with the suits c d h s; the i-th dealt card goes to seat i % 4.
 
 BRIDGE = "bridge(use_double_dummy_result=False)"
 
@@ -256,10 +256,10 @@ def test_bridge_declarer_plays_the_dummy(play: Play) -> None:
     assert game.position(state, 0).endswith("It is the dummy's turn: choose the card that South plays.")
     assert "Dummy: South, Ah Kh Qh Jh Th 9h 8h 7h 6h 5h 4h 3h 2h\n" in game.position(state, 0)
     state = play(BRIDGE, deal_, *calls, "2d", "2h", "2s")
-    assert state.current_player() == 0  # and now for the own hand
+    assert state.current_player() == 0  # now for the declarer's own hand
     assert "Dummy: South, Ah Kh Qh Jh Th 9h 8h 7h 6h 5h 4h 3h\n" in game.position(state, 0)
     state = play(BRIDGE, deal_, *calls, "2d", "2h", "2s", "2c")
-    assert "taken by South" in game.position(state, 0)  # a trump
+    assert "taken by South" in game.position(state, 0)  # South's heart is a trump
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_bridge_declarer_plays_the_dummy(play: Play) -> None:
     ],
 )
 def test_bridge_scores_by_the_rules(calls: str, vulnerable: str, score: int, play: Play) -> None:
-    """North has all hearts: with hearts as trump all tricks are his, with diamonds none, because East has those."""
+    """North has all hearts and East all diamonds: North takes all tricks with hearts as trump, none with diamonds."""
     case = f"bridge({vulnerable}use_double_dummy_result=False)"
     chance = [4 * rank + suit for rank in range(13) for suit in (2, 1, 0, 3)]
     state = play(case, chance, *calls.split(), "pass", "pass", "pass")
@@ -292,7 +292,7 @@ def test_bridge_scores_by_the_rules(calls: str, vulnerable: str, score: int, pla
 
 
 def test_bridge_scores_no_trump_by_the_rules(play: Play) -> None:
-    """North leads nothing: East, who has all diamonds, leads and takes all tricks."""
+    """North declares, so East leads and takes all tricks with the diamonds."""
     chance = [4 * rank + suit for rank in range(13) for suit in (2, 1, 0, 3)]
     for bid, score in (("1NT", -50 * 7), ("3NT", -50 * 9)):
         state = play(BRIDGE, chance, bid, "pass", "pass", "pass")

@@ -1,4 +1,4 @@
-"""Games answered by ids, in the turn protocol of affinetes' own environment, scored as that one scores them."""
+"""Games with ids as answers, with the turn protocol and the scores of affinetes' own environment."""
 
 import random
 from typing import Any
@@ -59,7 +59,7 @@ def test_a_chat_grows_and_three_mistakes_lose() -> None:
 
 
 def theirs(returns: list[float], seat: int, game: Any) -> float:
-    """How affinetes' environment scores returns, as its documentation and source of 2026-11 say it."""
+    """The score of returns in affinetes' environment, by its documentation and source of 2026-11."""
     if game.get_type().utility == pyspiel.GameType.Utility.ZERO_SUM:
         return (returns[seat] - game.min_utility()) / (game.max_utility() - game.min_utility())
     if len(returns) > 2:

@@ -1,4 +1,4 @@
-"""Task ids of 12 digits: both directions, every index, and errors instead of wrapping round."""
+"""Task ids of 12 digits: conversion in both directions, every index, and errors instead of wraparound."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Trainings are written and read again, and shown as a row of words."""
+"""Results of trainings are written, read, and shown as table rows."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Reading replies: the documented format is taken, everything else gets a reason, nothing raises."""
+"""Reading replies: the documented format is accepted, any other text gets a reason, and nothing raises."""
 
 import random
 import time
@@ -109,7 +109,7 @@ SCRAPS = (
 
 
 def test_random_text_raises_nothing_and_moves_only_from_a_box() -> None:
-    """Random scraps of the format: never an exception, and an action only where that action is said in a box."""
+    """Random fragments of the format raise nothing, and give an action only if a box contains it."""
     rng = random.Random(0)
     answered = 0
     for _ in range(20_000):
@@ -121,7 +121,7 @@ def test_random_text_raises_nothing_and_moves_only_from_a_box() -> None:
         answered += 1
         held = [box.split("\\boxed{")[-1] for box in text.split("}")[:-1] if "\\boxed{" in box]
         assert [said for said in held if str(got) in said or NAMES[got] in said]
-    assert answered > 100  # the fuzz reaches the accepting branch, too
+    assert answered > 100  # the fuzzing also reaches the accepting branch
 
 
 def test_huge_hostile_replies() -> None:

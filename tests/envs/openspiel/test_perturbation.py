@@ -1,4 +1,4 @@
-"""Perturbed sessions: the same game, read by the new labels alone, and worth the same."""
+"""Perturbed sessions have the same game and rewards, and accept only the new labels."""
 
 import re
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def start_mirrored(task: Task) -> Session:
 
 
 def listed(session: Session) -> dict[str, tuple[str, str]]:
-    """By its number as the prompt shows it, each action's new name and its own one."""
+    """The new and the original name of each action, by its number in the prompt."""
     (turn,) = session.turns()
     lines = re.findall(r"^(\d+): (\w+) \((\w+)\)$", turn.messages[0]["content"], re.MULTILINE)
     return {number: (name, own) for number, name, own in lines}
@@ -93,7 +93,7 @@ def test_labels_depend_on_the_seed_and_the_task_alone() -> None:
 @pytest.mark.parametrize("case", ["tic_tac_toe", "kuhn_poker", "hex(board_size=5)"])
 @pytest.mark.parametrize("perturbation", ["labels", "mirrored"])
 def test_perturbed_whole_games_have_the_same_moves(case: str, perturbation: str) -> None:
-    """Bots choose by place in the list, so the same dice lead to the same game however it is shown."""
+    """Bots choose by position in the list, so the same dice give the same game with any labels."""
     if perturbation == "mirrored" and case not in ("tic_tac_toe", "hex(board_size=5)"):
         with pytest.raises(UserError, match="needs one of connect_four, hex, tic_tac_toe"):
             start_mirrored(make_task("openspiel", case, 0))
@@ -107,7 +107,7 @@ def test_perturbed_whole_games_have_the_same_moves(case: str, perturbation: str)
 @pytest.mark.parametrize("case", ["tic_tac_toe", "connect_four", "hex(board_size=5)", "hex(num_cols=4,num_rows=6)"])
 @pytest.mark.parametrize("prompt", ["full", "brief"])
 def test_a_mirror_image_is_the_same_problem(case: str, prompt: str) -> None:
-    """By the game's own key of symmetry, which is made from the board and knows nothing of the actions."""
+    """Compares the game's symmetry keys, which depend on the board and not on the actions."""
     changed = 0
     for k in range(12):
         task = make_task("openspiel", case, k, prompt=prompt, reward="optimal")
@@ -119,7 +119,7 @@ def test_a_mirror_image_is_the_same_problem(case: str, prompt: str) -> None:
         assert game.symmetry_key(image, plain.seat) == game.symmetry_key(plain.view.state, plain.seat)
         assert len(image.legal_actions()) == len(plain.answers)
         changed += shown.messages != plain.messages
-        # The i-th answer of both is the same move.
+        # Equal positions in both lists of answers are the same move.
         session.step({shown.seat: Reply(shown.answers[0])})
         same = ENV.start(task)
         same.step({plain.seat: Reply(plain.answers[0])})
@@ -130,7 +130,7 @@ def test_a_mirror_image_is_the_same_problem(case: str, prompt: str) -> None:
 
 def test_perturbations_cost_a_memorizing_player_and_not_an_exact_one() -> None:
     class ByHeart:
-        """Answers each position as it was answered in training: by the action's own number."""
+        """Answers each position with the action's original number, as learned in training."""
 
         def act(self, turns: Sequence[Turn]) -> list[Reply]:
             views = [turn.view.actions for turn in turns]

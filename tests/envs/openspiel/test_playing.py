@@ -1,4 +1,4 @@
-"""Chance draws by its probabilities, from the seed of the deals alone, and a history is played again."""
+"""Chance outcomes follow their probabilities and depend only on the chance seed; histories can be replayed."""
 
 from collections import Counter
 

@@ -1,11 +1,11 @@
-"""Replies are read as they are meant: `replies/` holds right and wrong ways to write answers, for every described game.
+"""Replies are read as meant: `replies/` has right and wrong ways to write answers for each game with a description.
 
-`replies/GAME.jsonl` has positions of a game, then what boxes mean in them: the name of a legal action, or null where
-none may be taken. `replies/any_game.jsonl` has ways that every game shares; <name> and <number> stand for a legal
-action, <other> and <other number> for another one, <unused> for a number that no legal action has.
+`replies/GAME.jsonl` has positions of a game, then the meaning of boxes in them: the name of a legal action, or null if
+no action may be accepted. `replies/any_game.jsonl` has ways for every game; <name> and <number> are placeholders for a
+legal action, <other> and <other number> for a different legal action, <unused> for a number that no legal action has.
 
-Hostile replies are put together from them, thinking and noise. `--fuzzed-replies N` reads N of those, such as 10000000
-once before a release.
+Hostile replies combine these ways with thinking and noise. `--fuzzed-replies N` reads N hostile replies, such as
+10000000 before a release.
 """
 
 import json
@@ -29,17 +29,17 @@ from veritas_rl.envs.openspiel.task import OpenSpielManner, OpenSpielTask
 
 FOLDER = Path(__file__).with_name("replies")
 FEWEST = 200
-"""Ways to write answers, right and wrong ones together, that each game has."""
+"""The least number of right and wrong ways to write answers for each game."""
 
 
 @dataclass(frozen=True)
 class Position:
-    """Where a reply is read.
+    """A position in which a reply is read.
 
     Attributes:
         case: The case.
-        history: OpenSpiel's actions that lead there.
-        seat: Who is asked.
+        history: OpenSpiel's actions that lead to the position.
+        seat: The seat that replies.
     """
 
     case: str
@@ -61,7 +61,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Way:
-    """A reply, and the action that it means; None where it means none."""
+    """A reply, and the action that it means; None if the reply must not be accepted."""
 
     position: Position
     reply: str
@@ -79,7 +79,7 @@ def positions_of(game: str) -> list[Position]:
 
 
 def own_ways(game: str) -> Iterator[Way]:
-    """What the game's file says."""
+    """The ways in the game's file."""
     for row in lines(game):
         if "case" in row:
             continue
@@ -90,7 +90,7 @@ def own_ways(game: str) -> Iterator[Way]:
 
 
 def shared_ways(game: str) -> Iterator[Way]:
-    """The ways of any game, for the first and the last legal action of each position."""
+    """The ways for every game, with the first and the last legal action of each position."""
     numbered = load(positions_of(game)[0].case).number
     for position in positions_of(game):
         names = position.names
@@ -133,7 +133,7 @@ def test_replies_are_read_as_they_are_meant(game: str) -> None:
 
 @pytest.mark.parametrize("game", GAMES)
 def test_no_wrong_reply_is_paid(game: str) -> None:
-    """Every one, through a session, which pays."""
+    """Scores every wrong reply with a session."""
     wrong = [way for way in dict.fromkeys([*own_ways(game), *shared_ways(game)]) if way.means is None]
     assert len(wrong) >= FEWEST // 4
     for way in wrong:
@@ -179,7 +179,7 @@ NEUTRAL = (
         "```",
     ),
 )
-"""Text that says nothing; none of it closes a box."""
+"""Texts without an answer, which close no box."""
 HOSTILE = (
     "\\boxed{",
     "}",
@@ -192,12 +192,12 @@ HOSTILE = (
     "\\boxed{{",
     "${$",
 )
-"""Text that may open or close boxes: what comes of it is an answer of one of the boxes, or none."""
+"""Texts that may open or close boxes: the result must be the action of one of the boxes, or no action."""
 MOST_BOXES = 3
 
 
 class Pool:
-    """The boxes of one position: whole boxes, each with the action that it means."""
+    """The complete boxes of one position, each with its meaning."""
 
     def __init__(self, ways: list[Way]) -> None:
         self.position = ways[0].position
@@ -220,7 +220,7 @@ def pools() -> list[Pool]:
 
 
 def outside(parts: list[Way | str]) -> list[Way]:
-    """The boxes outside of thinking, part by part from the left: a second way to find them."""
+    """The boxes outside of thinking, found part by part from the left, independently of the parser."""
     kept: list[Way] = []
     thinking = False
     for part in parts:
@@ -264,5 +264,5 @@ def test_hostile_replies_raise_nothing_and_are_paid_for_nothing(request: pytest.
             assert got in (meant if hostile else meant if len(meant) == 1 else ()), (pool.position.case, text, got)
         if not hostile and not truncated and len(meant) == 1 and meant != {None}:
             assert got == meant.pop(), (pool.position.case, text, got)
-    assert taken > count / 5  # the accepting branch is reached, too
+    assert taken > count / 5  # the fuzzing also reaches the accepting branch
     assert reasons == {Reason.EMPTY, Reason.UNPARSEABLE, Reason.AMBIGUOUS, Reason.ILLEGAL, Reason.TRUNCATED}

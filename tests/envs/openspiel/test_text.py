@@ -1,4 +1,4 @@
-"""What a prompt says of the aim is what the reward pays: size where size is paid, winning where winning is."""
+"""The aim in a prompt agrees with the reward: the size of a gain if size is paid, otherwise winning."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def first_cases() -> list[str]:
 
 
 def pays_size(game: Game, scale: str) -> bool:
-    """Whether a great gain is worth more than a small one, to the first player."""
+    """Whether a large gain is worth more than a small gain to the first player."""
     most = game.spiel.max_utility()
     rest = [-most / (game.players - 1)] * (game.players - 1) if game.players > 1 else []
     great = [most, *rest]
@@ -30,7 +30,7 @@ def pays_size(game: Game, scale: str) -> bool:
 def test_the_aim_is_what_is_paid(case: str, scale: str) -> None:
     game = load(case)
     aim = game.objective(scale)
-    # Where a game is only won, drawn or lost, all gains are of one size.
+    # If a game is only won, drawn or lost, all gains have the same size.
     wins_only = (game.spiel.min_utility(), game.spiel.max_utility()) == (-1, 1)
     assert (SIZE in aim) == (pays_size(game, scale) and not wins_only)
     assert aim.startswith(SIZE if SIZE in aim else "Your aim is to ")
@@ -52,7 +52,7 @@ def test_poker_is_played_for_chips(case: str, prompt: str) -> None:
 
 @pytest.mark.parametrize("case", first_cases())
 def test_rules_do_not_state_another_aim(case: str) -> None:
-    """The aim depends on the scale, so it stands in one place."""
+    """The aim depends on the scale, so only the objective states it."""
     rules = load(case).rules()
     assert "More than 0 wins" not in rules
     assert "the more, the better" not in rules

@@ -1,4 +1,4 @@
-"""What the tests of engines share."""
+"""Fixtures for the tests of engines."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from veritas_rl.errors import UserError
 
 @pytest.fixture
 def installed() -> Callable[[str], EngineSpec]:
-    """Reads the name of an engine; skips the test where it is not installed."""
+    """Reads the name of an engine; skips the test if the engine is not installed."""
 
     def read(name: str) -> EngineSpec:
         spec = parse(name)
@@ -28,7 +28,7 @@ def installed() -> Callable[[str], EngineSpec]:
 
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[EnginePool]:
-    """Engines of this test alone."""
+    """A pool of engines for only this test."""
     own = EnginePool(lambda spec: engines._ENGINES[spec.kind.name][0](spec))
     monkeypatch.setattr(engines, "_pool", own)
     monkeypatch.setattr(engines, "_given_up", set())
@@ -38,7 +38,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[EnginePool]:
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: EnginePool) -> Callable[[str, str], None]:
-    """Installs a shell script as the program of an engine, before all others."""
+    """Installs a shell script as the program of an engine, first on the path."""
 
     def install(name: str, script: str) -> None:
         path = tmp_path / name

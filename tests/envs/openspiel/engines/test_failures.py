@@ -1,4 +1,4 @@
-"""Programs that fail as engines do: one line before a run, one warning and the next source of values within one."""
+"""Failing engines: a one-line error before a run; one warning and the next source of values during a run."""
 
 import logging
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The setting `engine` reaches what a move is paid."""
+"""The setting `engine` changes the reward of a move."""
 
 from collections.abc import Callable
 

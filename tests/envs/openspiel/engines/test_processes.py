@@ -1,4 +1,4 @@
-"""Real engines as processes: started once, again after a crash, each process its own, none left over."""
+"""Real engines as processes: started once per process, restarted after a crash, and ended with their owner."""
 
 import subprocess
 import sys
@@ -34,7 +34,7 @@ name, case = sys.argv[1:]
 
 
 def run(program: str, name: str, case: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in a process of its own."""
+    """Run a program in a separate process."""
     return subprocess.run(
         [sys.executable, "-c", HEAD + textwrap.dedent(program), name, case],
         capture_output=True,
@@ -89,10 +89,10 @@ def test_a_fork_has_engines_of_its_own(name: str, case: str, installed: Installe
 
 
 def engines_running(others: Collection[psutil.Process] = ()) -> list[psutil.Process]:
-    """The engines of this process, but `others`.
+    """The engines of this process, except for `others`.
 
-    Other tests may have left helpers of Python's multiprocessing beside them, and a chess engine that was killed is a
-    zombie until a thread of python-chess has waited for it.
+    Python processes are skipped, because other tests may have left helpers of multiprocessing. Zombies are skipped,
+    because a killed chess engine is a zombie until a thread of python-chess has waited for it.
     """
     return [
         child
@@ -108,7 +108,7 @@ def test_a_killed_engine_is_started_again(name: str, case: str, installed: Insta
     state = game.spiel.new_initial_state()
     while state.is_chance_node():
         state.apply_action(state.legal_actions()[0])
-    others = engines_running()  # that other tests have started
+    others = engines_running()  # started by other tests
     before = engine_values(game, state, state.current_player(), name)
     first = engines_running(others)
     assert len(first) == 1, "one process for each engine"

@@ -1,4 +1,4 @@
-"""Names of engines, and what a person reads who mistypes one."""
+"""Names of engines, and the errors for mistyped names."""
 
 import warnings
 

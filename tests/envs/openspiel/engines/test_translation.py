@@ -1,4 +1,4 @@
-"""Positions in the notations of the engines: nothing is lost over random games."""
+"""Positions of random games are converted to the notations of the engines without loss."""
 
 import random
 from typing import Any
@@ -17,7 +17,7 @@ from veritas_rl.envs.openspiel.games import State
 
 
 def states(case: str, games: int, moves: int = 400) -> list[State]:
-    """The states of random games in which somebody is to move."""
+    """The states of random games in which a player is to move."""
     found = []
     for seed in range(games):
         dice, state = random.Random(seed), load(case).spiel.new_initial_state()
@@ -92,13 +92,13 @@ def test_position_ids_of_backgammon_can_be_read_back() -> None:
         text = backgammon.position_id(mine, other)
         assert len(text) == 14
         assert backgammon.read_position_id(text) == (mine, other)
-        # What is on the board and on the bar is what has not been borne off, as OpenSpiel's text says.
+        # OpenSpiel's text has the checkers that were borne off; the others are on the board and the bar.
         off = state.observation_string(0).strip().split("\n")[-1]
         assert off == f"Scores, X: {15 - sum(mine)}, O: {15 - sum(other)}"
 
 
 def test_the_start_of_backgammon_has_its_known_position_id() -> None:
-    """The id that GNU Backgammon's manual gives for the opening position."""
+    """The expected id is from GNU Backgammon's manual."""
     state = states("backgammon", 1, 3)[0]
     sides = [backgammon.checkers_of(state, player) for player in (0, 1)]
     assert sides[0] == sides[1]

@@ -1,4 +1,4 @@
-"""What the real programs say: values that repeat in any order, and that are right where the truth is known."""
+"""Values of the real programs: reproducible in any order, and right where the truth is known."""
 
 import random
 from collections.abc import Callable
@@ -22,7 +22,7 @@ BRIDGE = "bridge(use_double_dummy_result=False)"
 
 
 def random_state(case: str, moves: int, seed: int) -> State:
-    """A state of a random game, where somebody is to move."""
+    """A state of a random game in which a player is to move."""
     dice, state = random.Random(seed), load(case).spiel.new_initial_state()
     left = moves
     while left or state.is_chance_node():
@@ -101,7 +101,7 @@ def test_stockfish_knows_mates_stalemates_and_hanging_pieces(installed: Installe
 
 
 def test_a_move_that_repeats_a_position_for_the_third_time_is_a_draw(installed: Installed, pool: EnginePool) -> None:
-    """White has a rook more, and throws half of the game away."""
+    """White is a rook ahead, and the repetition turns the win into a draw."""
     installed("uci:stockfish:nodes=2000")
     game = load("chess")
     state = game.spiel.new_initial_state("7k/8/8/8/8/8/8/R3K3 w - - 0 1")
@@ -120,7 +120,7 @@ def test_a_move_that_repeats_a_position_for_the_third_time_is_a_draw(installed: 
 
 @pytest.mark.parametrize("colour", [0, 1])
 def test_gnu_go_captures(colour: int, installed: Installed, pool: EnginePool) -> None:
-    """Five stones in atari on a board where nothing else is at stake, for either colour."""
+    """Five stones of either color are in atari on an otherwise quiet board."""
     installed("gtp:gnugo:level=1")
     game = load("go(board_size=9)")
     state = game.spiel.new_initial_state()
@@ -140,7 +140,7 @@ def test_gnu_go_captures(colour: int, installed: Installed, pool: EnginePool) ->
 
 
 def test_gnu_backgammon_favours_who_is_ahead_in_a_race(installed: Installed, pool: EnginePool) -> None:
-    """Where the sides have passed each other, pips decide; a move that bears off the last checker wins."""
+    """In a race without contact the pip count decides; a move that bears off the last checker wins."""
     installed("gnubg")
     game = load("backgammon")
     races, finished = [], 0
@@ -170,7 +170,7 @@ def test_gnu_backgammon_favours_who_is_ahead_in_a_race(installed: Installed, poo
 
 
 def test_tricks_of_contracts_are_those_of_openspiel(installed: Installed) -> None:
-    """OpenSpiel has a double dummy solver of its own, and its own scores."""
+    """Compares with the double-dummy solver and the scores of OpenSpiel."""
     installed("dds")
     game: Any = load("bridge(use_double_dummy_result=True,dealer_vul=True)")
     for seed in (1, 2):
@@ -202,7 +202,7 @@ def test_the_best_lead_holds_the_declarer_to_the_double_dummy_tricks(installed: 
 
 
 def test_the_last_trick_is_worth_what_it_comes_to(installed: Installed, pool: EnginePool) -> None:
-    """Every deal ends as it must: the value is the outcome on the game's own scale."""
+    """The last trick is forced, so the value is the outcome on the game's own scale."""
     installed("dds:deals=1")
     game = load(BRIDGE)
     state = played(random_state(BRIDGE, 0, 4))

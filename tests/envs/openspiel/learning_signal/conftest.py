@@ -1,7 +1,7 @@
-"""A planted game for one player: a card is dealt, one of four moves is made, and a coin decides.
+"""A planted game for one player: a card is dealt, the player makes one of four moves, and a coin decides.
 
-The coin wins with probability 0.5 + `edge` after move 0, and with 0.5 after any other, whatever the card. So with
-edge=0 all moves are the same, and every difference that is measured is noise; with edge=0.5 move 0 always wins.
+The player wins with probability 0.5 + `edge` after move 0, and with 0.5 after any other move, whatever the card is.
+With edge=0 all moves are equal, so every measured difference is noise. With edge=0.5 move 0 always wins.
 """
 
 from typing import Any
@@ -31,7 +31,7 @@ TYPE = pyspiel.GameType(
 
 
 class CoinGame(pyspiel.Game):
-    """See the module."""
+    """The planted game."""
 
     def __init__(self, parameters: Any = None) -> None:
         given = dict(parameters or {})
@@ -55,7 +55,7 @@ class CoinGame(pyspiel.Game):
 
 
 class CoinState(pyspiel.State):
-    """A history of at most a card, a move and the coin."""
+    """A state of the planted game: at most a card, a move and the coin."""
 
     def __init__(self, game: CoinGame) -> None:
         super().__init__(game)
@@ -92,7 +92,7 @@ class CoinState(pyspiel.State):
 
 @pytest.fixture(scope="session")
 def planted_coin() -> str:
-    """The game's name, loadable in this process."""
+    """Register the planted game in this process; return its name."""
     if TYPE.short_name not in {kind.short_name for kind in pyspiel.registered_games()}:
         pyspiel.register_game(TYPE, CoinGame)
     return TYPE.short_name

@@ -1,4 +1,4 @@
-"""Single tasks are measured as OpenSpiel itself, or a calculation by hand, says they must be."""
+"""Measurements of single tasks agree with OpenSpiel or with calculations by hand."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,7 @@ from veritas_rl.envs.openspiel.learning_signal.measure import (
 from veritas_rl.envs.openspiel.learning_signal.summary import Settings, jobs_of
 
 FOLD, CALL = 0, 1
-"""In Kuhn poker, facing a bet."""
+"""The actions of Kuhn poker after a bet."""
 
 
 def minimax(state: Any, seat: int) -> float:
@@ -58,13 +58,13 @@ def test_kuhn_poker_facing_a_bet() -> None:
     for job, signal in measured("kuhn_poker", 12, playouts=128):
         state, seat = decision(job)
         history = state.history()
-        if history[2:] != [1]:  # the second player facing the first one's bet
+        if history[2:] != [1]:  # only the second player after the first player's bet
             continue
         card = history[seat]
         found.add(card)
         truth = true_values(load("kuhn_poker"), state, 0)
         assert truth is not None
-        # A king wins 2 by a call, a jack loses 2; a fold loses the ante.
+        # A call wins 2 with a king and loses 2 with a jack; a fold loses the ante.
         if card == 2:
             assert truth.values == pytest.approx({FOLD: -1, CALL: 2})
             assert (signal.differs, signal.truth, signal.mistake, signal.regret) == (True, True, 0, 0)
@@ -77,7 +77,7 @@ def test_a_mistake_is_a_best_paid_move_that_is_not_among_the_best() -> None:
     truth = Truth({0: -1.0, 1: -2.0, 2: -1.04}, tolerance=0.05)
     assert truth.mistakes([0]) == (0, 0)
     assert truth.mistakes([1]) == (1, 1)
-    assert truth.mistakes([0, 1]) == (0.5, 0.5)  # paid alike: each as likely
+    assert truth.mistakes([0, 1]) == (0.5, 0.5)  # equal pay: both are equally likely
     assert truth.mistakes([2]) == (0, pytest.approx(0.04))
 
 
@@ -98,8 +98,8 @@ def test_some_of_many_moves_are_measured() -> None:
 
 def test_late_positions_of_a_large_game_are_solved_within_the_nodes() -> None:
     game = load("hex(board_size=5)")
-    # x has c1 to c4, and either of c5 and b5 completes the column: o cannot take both, so every move of x wins, and
-    # every move of o loses.
+    # x has c1 to c4, and c5 or b5 completes the column. o cannot take both, so every move of x wins and every move of o
+    # loses.
     xs, os = (2, 7, 12, 17, 0, 5, 10), (3, 8, 13, 18, 1, 6, 11)
     state = playing.replay(game, tuple(cell for pair in zip(xs, os, strict=True) for cell in pair))
     assert true_values(game, state, 10) is None
@@ -131,7 +131,7 @@ def test_thirds_of_a_game() -> None:
     playing.deal(state, "a")
     state.apply_actions([1, 0])
     playing.deal(state, "a")
-    assert third_of(goofspiel, state, "a") == 2  # two of three rounds that are asked
+    assert third_of(goofspiel, state, "a") == 2  # two of three rounds with a choice
 
 
 def test_a_forced_task_has_nothing_to_measure() -> None:

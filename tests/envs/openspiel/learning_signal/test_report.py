@@ -1,4 +1,4 @@
-"""What was measured is written whole, read again, continued, and shown."""
+"""Measurements are written completely, read, continued, and shown."""
 
 import io
 import json
@@ -89,7 +89,7 @@ def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_the_page_of_games_shows_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gallery, "GAMES", {})  # the prompts of all games are not asked for
+    monkeypatch.setattr(gallery, "GAMES", {})  # skips the prompts of all games
     monkeypatch.setattr(gallery, "SIGNAL", tmp_path / "signal.json")
     line = f"| `{ROW.case}` | {' | '.join(CELLS)} |"
     assert "learning_signal.py" in gallery.render()
@@ -118,7 +118,7 @@ def test_the_tool_writes_each_case_and_goes_on(tmp_path: Path) -> None:
     assert "1 of 2 cases are already in" in second.stderr
     assert "kuhn_poker" in second.stdout
     _, (kept, added) = report.read(path)
-    assert kept == before  # with its times: it was not measured again
+    assert kept == before  # with equal times, so it was not measured again
     assert added.case == "kuhn_poker"
     other = run("--cases", "kuhn_poker", "--json", str(path))
     assert (other.returncode, other.stdout) == (2, "")

@@ -1,4 +1,4 @@
-"""The test keeps its error rate; the estimates agree with values worked by hand."""
+"""The significance test has its stated error rate; the estimates agree with values calculated by hand."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,9 @@ from veritas_rl.envs.openspiel.learning_signal import statistics
 
 
 def test_the_p_value_is_the_share_of_arrangements_that_differ_as_much() -> None:
-    # Two zeros and two ones fall to two moves in 6 ways; in 2 of them the moves differ as much as here.
+    # Two zeros and two ones can be assigned to two moves in 6 ways; in 2 of them the moves differ as much.
     assert statistics.p_of_equal_moves(np.array([[0.0, 0.0], [1.0, 1.0]]), 1) == pytest.approx(1 / 3, abs=0.05)
-    # Every way is as this one, or as far apart.
+    # No assignment has a smaller difference than this one.
     assert statistics.p_of_equal_moves(np.array([[0.0, 1.0], [0.0, 1.0]]), 1) == 1.0
     assert statistics.p_of_equal_moves(np.full((3, 16), 0.5), 1) == 1.0
 
@@ -43,8 +43,8 @@ def test_the_spread_of_values_without_noise_is_their_standard_deviation() -> Non
 
 
 def test_the_spread_is_without_the_noise() -> None:
-    # Means 0.5 and 1 have the variance 1/16. The first mean's own variance is 0.5 / 2, the second's 0: half of their
-    # mean 1/8 is 1/16, so nothing is left.
+    # The means 0.5 and 1 have the variance 1/16. The variance of the first mean itself is 0.5 / 2, that of the second
+    # is 0. Half of the mean of these variances, 1/8, is 1/16, so no spread remains.
     assert statistics.spread_of(np.array([[0.0, 1.0], [1.0, 1.0]])) == 0.0
     random = np.random.default_rng(5)
     values = np.array([0.2, 0.5, 0.5, 0.8])
@@ -69,7 +69,7 @@ def test_standard_errors_of_shares_are_smoothed() -> None:
 
 
 def test_false_positives_are_five_per_cent_of_the_tasks_without_a_difference() -> None:
-    # 100 tasks with a difference, all found, and 100 without, of which 5 are found.
+    # 100 tasks with a difference, all found, and 100 tasks without, 5 of which are found.
     assert statistics.expected_false(105, 200) == pytest.approx(5)
     assert statistics.expected_false(200, 200) == 0
     assert statistics.expected_false(0, 200) == 0
@@ -82,7 +82,7 @@ def test_chance_of_so_many_is_a_binomial_tail() -> None:
 
 
 def test_a_correlation_is_surely_below_a_bound_at_the_stated_rate() -> None:
-    """Of pairs whose true correlation is the bound, 5% are found to be below it."""
+    """Of samples whose true correlation equals the bound, 5% are found to be below the bound."""
     dice = np.random.default_rng(5)
     below = 0
     for _ in range(1000):

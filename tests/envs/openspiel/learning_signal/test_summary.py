@@ -1,4 +1,4 @@
-"""Planted games show what they are; the results depend on the settings alone."""
+"""Measured planted games have their known properties, and results depend only on the settings."""
 
 import dataclasses
 from typing import Any
@@ -20,8 +20,8 @@ def measured(case: str, **settings: Any) -> CaseSignal:
 def test_equal_moves_are_found_to_differ_in_5_percent_of_tasks(planted_coin: str) -> None:
     row = measured(planted_coin, tasks=300, playouts=16).whole
     assert (row.tasks, row.tested, row.forced, row.known) == (300, 300, 0, 0)
-    assert 0.02 <= row.share <= 0.08  # 5%, and the standard error of 300 draws is 1.3%
-    assert row.false == pytest.approx(min(row.differ, 15), abs=1)  # no more than were found
+    assert 0.02 <= row.share <= 0.08  # 5% expected; the standard error of 300 tasks is 1.3%
+    assert row.false == pytest.approx(min(row.differ, 15), abs=1)  # not more than the found differences
     assert row.halves == pytest.approx(0, abs=0.12)  # the standard error of 900 free pairs is 0.03
 
 
@@ -30,7 +30,7 @@ def test_a_move_that_always_wins_is_found_in_every_task(planted_coin: str) -> No
     row = measured(f"{planted_coin}(edge=0.5)", tasks=40, playouts=64).whole
     assert row.share == 1.0
     assert row.false == 0.0
-    assert row.spread == pytest.approx((3 / 16) ** 0.5 / 2, abs=0.02)  # 1, and three times 0.5
+    assert row.spread == pytest.approx((3 / 16) ** 0.5 / 2, abs=0.02)  # values: 1, and three times 0.5
     assert row.halves is not None
     assert row.halves > 0.9
 
@@ -78,7 +78,7 @@ def test_a_case_is_the_sum_of_its_tasks() -> None:
     assert row.spread == pytest.approx(0.5 / 3)
     assert row.halves == pytest.approx(1 / 3)
     assert (row.known, row.mistakes, row.regret) == (2, 0.25, 1.0)
-    assert (row.fixed, row.always) == (3, 2)  # all but the first: none of two, both of two, one of one
+    assert (row.fixed, row.always) == (3, 2)  # without the first: none of two, both of two, one of one
     assert row.sources == {"playouts": 4}
     assert (row.seconds, row.worst) == (0.4375, 1.0)
     first, second, last = case.thirds

@@ -1,4 +1,4 @@
-"""Engines as players: named, checked and listed like every other, and stronger than chance."""
+"""Engines as players are named, checked and listed like all players, and are stronger than random play."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def test_an_engine_beats_chance_from_every_seat(name: str, case: str, games: int
     player, total = make_expert(name, "openspiel", "seed", [case]), 0.0
     for k in range(games):
         session = ENV.start(make_task("openspiel", case, k, mode="episode", max_moves=600))
-        # In bridge the partners play together.
+        # In bridge, the player also plays for its partner.
         mine = {k % 2, k % 2 + 2}
         bots = {seat: player if seat in mine else RandomPlayer(1) for seat in range(ENV.players_of(session.task))}
         total += play([session], bots)[0][k % 2].value
@@ -53,7 +53,7 @@ def test_engines_are_listed_and_named_once() -> None:
 def test_a_wrong_engine_is_one_line() -> None:
     with pytest.raises(UserError, match="did you mean uci:stockfish"):
         make_bot("uci:stokfish", "openspiel")
-    # The kind's own check needs no program.
+    # The check of the game does not need the installed program.
     with pytest.raises(UserError, match=r"cannot play go.*; it plays chess"):
         kind_of("uci:stockfish", "openspiel").check("uci:stockfish", "go(board_size=9)")
 

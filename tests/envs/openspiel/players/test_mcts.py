@@ -1,4 +1,4 @@
-"""Tree search: stronger than chance, repeatable, bounded by simulations, and blind to what its seat may not know."""
+"""Tree search is stronger than random play, reproducible, bounded by simulations, and sees no hidden information."""
 
 import random
 import subprocess
@@ -22,7 +22,7 @@ ENV = OpenSpielEnvironment()
 
 
 def wins(case: str, player: MCTSPlayer, games: int) -> float:
-    """The mean value of a player against random ones, each seat in turn."""
+    """The mean value of a player against random players, in alternating seats."""
     seats = load(case).players
     total = 0.0
     for k in range(games):
@@ -39,7 +39,7 @@ def wins(case: str, player: MCTSPlayer, games: int) -> float:
         ("hex(board_size=5)", 0.9),
         ("leduc_poker", 0.55),
         ("euchre", 0.55),
-        ("phantom_ttt", 0.65),  # the last three are searched in dealt worlds
+        ("phantom_ttt", 0.65),  # the last three games are searched in sampled worlds
         ("liars_dice", 0.7),
         ("liars_dice(numdice=5)", 0.85),
     ],
@@ -49,7 +49,7 @@ def test_fifty_simulations_beat_chance(case: str, least: float) -> None:
 
 
 def test_a_search_is_the_same_in_any_process() -> None:
-    """Also in poker, where the order of a hash table, other in each process, must not break a tie."""
+    """Also in poker, where ties must not be broken by hash order, which differs between processes."""
     program = (
         "from veritas_rl.envs.registry import make_task\n"
         "from veritas_rl.envs.openspiel.env import OpenSpielEnvironment\n"
@@ -79,7 +79,7 @@ def test_a_move_depends_on_seed_and_dice_alone() -> None:
 
 @pytest.mark.parametrize("case", ["leduc_poker", "kuhn_poker", "gin_rummy"])
 def test_the_search_does_not_see_hidden_cards(case: str) -> None:
-    """The same information state gives the same move, whatever the other seat holds."""
+    """The move depends only on the information state, not on the opponent's cards."""
     game, player = load(case), MCTSPlayer(40)
     for index in range(6):
         state, seat = positions.walk(game, random.Random(index))
@@ -122,7 +122,7 @@ def test_a_bot_that_cannot_play_a_case_is_refused_before_it_plays() -> None:
 
 
 def test_the_equilibrium_loses_to_nobody() -> None:
-    """Over all deals of kuhn_poker, seats swapped, nobody wins from it more than its NashConv."""
+    """Over all deals of kuhn_poker and both seats, a random player does not win more than the NashConv from it."""
     exact, chance = make_bot("exact", "openspiel"), make_bot("random", "openspiel")
     returns = []
     for k in range(600):
@@ -136,6 +136,6 @@ def test_the_equilibrium_loses_to_nobody() -> None:
 
 @pytest.mark.parametrize("simulations", [1, 2, 10, 17])
 def test_a_few_simulations_are_enough_for_a_legal_move(simulations: int) -> None:
-    for case in ("liars_dice", "phantom_ttt"):  # searched in dealt worlds
+    for case in ("liars_dice", "phantom_ttt"):  # searched in sampled worlds
         (turn,) = ENV.start(make_task("openspiel", case, 1, mode="episode")).turns()
         assert MCTSPlayer(simulations).act([turn])[0].text in turn.answers

@@ -1,4 +1,4 @@
-"""Screening finds positions whose moves differ, and passes over those where they do not."""
+"""Screening finds positions whose moves differ in value, and skips positions whose moves do not."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from veritas_rl.envs.openspiel.positions import screening
 
 def test_a_winning_move_among_losing_ones_is_found() -> None:
     game = load("connect_four")
-    state = replay(game, (0, 1, 0, 1, 0, 1))  # a fourth piece in column 0 wins; column 1 stops the other side
+    state = replay(game, (0, 1, 0, 1, 0, 1))  # a fourth piece in column 0 wins; column 1 blocks the opponent
     assert screening.screen(game, state, 0) >= 1
 
 
@@ -18,7 +18,7 @@ def test_moves_of_a_symmetric_start_do_not_differ() -> None:
     game = load("pig")
     state = replay(game, ())
     scores = [screening._score_of_samples(np.random.default_rng(seed).random((6, 8))) for seed in range(200)]
-    assert sum(score >= 1 for score in scores) <= 20  # by chance alone, about 5%
+    assert sum(score >= 1 for score in scores) <= 20  # about 5% by chance
     assert screening.screen(game, state, 0) == screening.screen(game, state, 0)
 
 

@@ -1,4 +1,4 @@
-"""Positions: the same in every process, split by symmetry class, and never a chance node."""
+"""Positions are the same in every process, are split by symmetry class, and are never chance nodes."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from veritas_rl.errors import UserError
 
 FEW_CLASSES = ("kuhn_poker",)
 LONG = 100
-"""A game of that many moves takes long to walk: fewer tasks of it are drawn."""
+"""A number of moves from which walks take long, so that fewer tasks of such games are drawn."""
 
 
 def test_small_games_are_split_unless_they_have_few_classes() -> None:
@@ -109,7 +109,7 @@ def test_a_game_without_a_choice_says_so() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*no description of its own")
 def test_a_depth_that_leaves_no_choice_takes_what_there_is() -> None:
-    state, seat = positions.decision_of("maedn", 0, 42, "train", 0)  # the first roll leaves one way to go
+    state, seat = positions.decision_of("maedn", 0, 42, "train", 0)  # the first roll leaves one legal move
     assert len(state.legal_actions(seat)) == 1
 
 

@@ -1,4 +1,4 @@
-"""Walks: their depth by thirds of the game, and players that play better than at random."""
+"""Walks: their depth in thirds of the game, and their players, which are better than random players."""
 
 import random
 from statistics import mean
@@ -19,7 +19,7 @@ def test_the_stages_of_a_game_come_in_order(case: str) -> None:
 
 
 def test_a_game_of_known_length_has_three_thirds_of_it() -> None:
-    # Every deal of hearts has 52 cards to play, and 12 to pass in three deals of four.
+    # Every deal of hearts has 52 cards to play, and three of four deals have 12 cards to pass.
     _, second, third, end = walks.stages("hearts")
     assert second == pytest.approx(end / 3, rel=0.1)
     assert third == pytest.approx(2 * end / 3, rel=0.1)
@@ -38,7 +38,7 @@ def test_candidates_lie_in_their_third(case: str, third: int) -> None:
 
 
 def _result(game: Game, skills: tuple[float, float], index: int) -> float:
-    """Player 0's return in a game of players of these skills."""
+    """Player 0's return in a game between players of these skills."""
     chance = random.Random(index)
     players = [walks._Player(game, chance, skill) for skill in skills]
     state = game.spiel.new_initial_state()
@@ -67,7 +67,7 @@ def test_a_player_without_skill_chooses_uniformly() -> None:
 
 
 def test_players_of_quoridor_have_walls_left_in_most_tasks() -> None:
-    """Nearly all legal moves are walls, so players at random have none left in nine of ten positions."""
+    """Nearly all legal moves are walls, so random players have no walls left in nine of ten positions."""
     case = "quoridor(board_size=7,wall_count=8)"
     tasks = [positions.decision_of(case, k, 42, "train") for k in range(6)]
     walls = [any(name[-1] in "hv" for name in load(case).action_names(state, seat).values()) for state, seat in tasks]

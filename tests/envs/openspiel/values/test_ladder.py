@@ -1,4 +1,4 @@
-"""The ladder: each position is valued by its best rung, success says something about the move, and values repeat."""
+"""The ladder of value sources: the best available source is used, success depends on the move, values repeat."""
 
 import importlib
 import os
@@ -19,7 +19,7 @@ from veritas_rl.envs.openspiel.task import OpenSpielPay
 from veritas_rl.envs.openspiel.values import MoveValues, ladder, move_values, playouts, result, state_value
 
 FOLD, CALL = 0, 1
-"""In Kuhn poker, facing a bet."""
+"""The actions of Kuhn poker after a bet."""
 
 
 def after(case: str, *actions: int) -> State:
@@ -27,7 +27,7 @@ def after(case: str, *actions: int) -> State:
 
 
 def valued(case: str, state: State, visit: int = 0, **pay: Any) -> MoveValues:
-    """By the first of the players who are asked."""
+    """The move values for the first player who has to move."""
     game = load(case)
     return move_values(game, state, game.movers(state)[0], OpenSpielPay(**pay), visit)
 
@@ -37,7 +37,7 @@ def good(found: MoveValues) -> list[int]:
 
 
 def forget() -> None:
-    """Drop what this process keeps of positions."""
+    """Clear this process's caches of positions."""
     for kept in (ladder._known, ladder.outlook, ladder.search.searched, playouts.sample_of, playouts._deals):
         kept.cache_clear()
 
@@ -52,7 +52,7 @@ def test_outcomes_do_not_depend_on_the_size_of_the_return() -> None:
 def test_tic_tac_toe_is_valued_exactly() -> None:
     found = valued(
         "tic_tac_toe", after("tic_tac_toe", 0, 8, 1, 7)
-    )  # x has a1 b1, o has c3 b3: c1 wins at once, a3 later
+    )  # x has a1 b1, o has c3 b3: c1 wins immediately, a3 later
     assert found.source == "exact"
     assert (found.of(2).value, found.of(4).value, good(found)) == (1.0, 0.0, [2, 6])
     assert found.lost(4) == 1.0
@@ -77,14 +77,14 @@ def test_late_positions_are_solved_and_early_ones_are_not() -> None:
 
 
 def test_search_finds_a_win_in_one() -> None:
-    found = valued("connect_four", after("connect_four", 0, 1, 0, 1, 0, 1))  # x wins at once in column 0
+    found = valued("connect_four", after("connect_four", 0, 1, 0, 1, 0, 1))  # x wins immediately in column 0
     assert found.source == "search"
     assert (found.of(0).value, good(found)) == (1.0, [0])
     assert all(0 < found.lost(action) <= 1 for action in found.actions if action)
 
 
 def test_a_fold_is_paid_what_it_is_worth() -> None:
-    """Folding loses the ante of 1, calling wins or loses 2: on the scale from -2 to 2 a fold is worth 1/4."""
+    """Folding loses the ante of 1 and calling wins or loses 2, so a fold is worth 1/4 on the scale from -2 to 2."""
     king, jack = (valued("kuhn_poker", after("kuhn_poker", card, 1, 0, 1)) for card in (2, 0))
     assert king.source == "equilibrium"
     assert (king.of(FOLD).value, king.of(CALL).value, good(king)) == (0.25, 1.0, [CALL])
@@ -103,8 +103,7 @@ def test_leduc_poker_pays_half_for_a_loss_of_one_chip(k: int) -> None:
 
 
 def worth_by_cfr(case: str, iterations: int) -> dict[str, dict[int, float]]:
-    """What each action of each information state is worth where both play the average policy of plain CFR, another
-    algorithm than the one of the rewards."""
+    """Action values by information state if both play the average policy of plain CFR (rewards use CFR+)."""
     import pyspiel
 
     spiel = load(case).spiel
@@ -146,7 +145,7 @@ def test_the_best_paid_move_is_hardly_ever_an_equilibrium_mistake(case: str, ite
         found = move_values(load(case), state, seat, OpenSpielPay(reward="outcome"))
         paid = max(found.actions, key=lambda action: found.of(action).value)
         worth = truth[state.information_state_string()]
-        mistakes += max(worth.values()) - worth[paid] > 0.1  # chips; CFR+ and CFR stop a little before the equilibrium
+        mistakes += max(worth.values()) - worth[paid] > 0.1  # in chips; CFR+ and CFR stop near the equilibrium
         folds += paid == 0 and len(found.actions) > 1
     assert mistakes <= 10
     assert folds >= 20
@@ -213,7 +212,7 @@ def test_means_sharpen_over_visits_up_to_a_bound() -> None:
 
 
 def test_success_is_about_the_move_and_not_about_the_position() -> None:
-    """Wherever the values of moves lie, those that succeed are worth more than the average legal move."""
+    """Whatever the level of the values in a position, successful moves are worth more than the average legal move."""
     some, all_of_them = 0, 0
     for case in ("goofspiel", "blackjack", "hex(board_size=7)"):
         for seed in range(20):

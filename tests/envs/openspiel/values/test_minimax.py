@@ -1,4 +1,4 @@
-"""Exact values: known games, and late positions of larger ones beside a minimax without memory or shortcuts."""
+"""Exact values of known games, and of late positions of larger games against a plain minimax."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from veritas_rl.seeding import generator
 
 
 def plain_minimax(state: Any, player: int) -> float:
-    """The return of a player under best play, by a search of every line."""
+    """The return of a player under best play, by a search without cache or pruning."""
     if state.is_terminal():
         return state.player_return(player)
     values = [plain_minimax(state.child(action), player) for action in state.legal_actions()]

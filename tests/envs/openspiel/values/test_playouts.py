@@ -1,4 +1,4 @@
-"""Playouts: OpenSpiel's and ours agree, means sharpen, differences know their error, and nothing hidden is seen."""
+"""Native and Python playouts agree, errors are right and shrink with the count, hidden information has no effect."""
 
 import random
 from typing import Any
@@ -18,7 +18,7 @@ def question_of(case: str, seed: int) -> Question:
 
 
 def test_native_playouts_agree_with_a_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both estimate the same mean: over 60 positions they differ by no more than their sampling error."""
+    """Both estimate the same mean: over 60 positions their difference is within the sampling error."""
     asked = [question_of("hex(board_size=5)", index) for index in range(60)]
 
     def means(action: bool) -> list[float]:
@@ -44,7 +44,7 @@ def test_a_random_legal_move_is_worth_the_mean_over_the_legal_moves() -> None:
 
 
 def test_a_difference_knows_its_error() -> None:
-    """Over 40 positions the differences of fresh samples lie within two errors of those of large ones nearly always."""
+    """In nearly all of 40 positions, a difference is within two standard errors of the difference of large samples."""
     within, paired = 0, 0
     for seed in range(40):
         question = question_of("goofspiel", 100 + seed)
@@ -61,7 +61,7 @@ def test_a_difference_knows_its_error() -> None:
         ) / len(question.actions)
         within += abs(small - large) <= 2 * error + 2 * (2 * 0.25 / 512) ** 0.5
     assert within >= 37
-    assert paired >= 30  # dice in common lower the error of a difference
+    assert paired >= 30  # common dice reduce the error of a difference
 
 
 @pytest.mark.parametrize("case", ["goofspiel", "hex(board_size=7)"])
@@ -72,7 +72,7 @@ def test_visits_add_playouts(case: str) -> None:
     assert [sample.count for sample in samples] == [32, 64, 96, 128]
     assert len({sample.mean for sample in samples}) > 1
     assert samples[3].error < samples[0].error * 0.7
-    # A visit is new playouts, and not the first ones again.
+    # A second visit adds new playouts instead of repeating the first.
     second = 2 * samples[1].mean - samples[0].mean
     assert second != samples[0].mean
 
