@@ -1,4 +1,4 @@
-"""Real checkpoints: of small models that FSDP has sharded over one and two processes, written by verl."""
+"""Real checkpoints of small models: sharded by FSDP over one or two processes, and written by verl."""
 
 import importlib.util
 import json
@@ -29,7 +29,7 @@ CHECKPOINTS: dict[str, dict[str, Any]] = {
     "full-tied-2": {"ranks": 2, "base": "tied"},
     "full-still-2": {"ranks": 2, "scale": 0.0},
     "lora-1": {"ranks": 1, "lora": LORA, "checkpoint": ADAPTER_ONLY},
-    # A rank of 3 is not divided evenly.
+    # A LoRA rank of 3 is not sharded evenly.
     "lora-2": {"ranks": 2, "lora": {**LORA, "r": 3}, "checkpoint": ADAPTER_ONLY},
     "lora-fsdp1-2": {"ranks": 2, "lora": LORA, "strategy": "fsdp", "checkpoint": ADAPTER_ONLY},
     "lora-whole-2": {"ranks": 2, "lora": LORA, "checkpoint": HUGGING_FACE_TOO},
@@ -38,12 +38,12 @@ CHECKPOINTS: dict[str, dict[str, Any]] = {
     "lora-zero-2": {"ranks": 2, "lora": LORA, "scale": 0.0, "checkpoint": ADAPTER_ONLY},
     "lora-faint-2": {"ranks": 2, "base": "tied", "lora": LORA, "scale": 3e-5, "checkpoint": ADAPTER_ONLY},
 }
-"""By name: what differs from a checkpoint of all parameters, moved a little, sharded by FSDP2 in float32."""
+"""Changes by name to a standard checkpoint: all parameters, slightly moved, sharded by FSDP2 in float32."""
 
 
 @pytest.fixture(scope="session")
 def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Models by name: one in float32, and one with tied embeddings in bfloat16."""
+    """Base models by name: one in float32, and one with tied embeddings in bfloat16."""
     folder = tmp_path_factory.mktemp("bases")
     plain = build_tiny_model(folder / "plain", seed=0)
     config = AutoConfig.from_pretrained(plain)
@@ -56,7 +56,7 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def checkpoints(bases: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Step folders by the names in `CHECKPOINTS`. They are shared: copy one before changing it."""
+    """Step folders by the names in `CHECKPOINTS`. Tests share them: copy a folder before changing it."""
     folder = tmp_path_factory.mktemp("checkpoints")
     common = {"lora": None, "scale": 0.02, "strategy": "fsdp2", "dtype": "float32", "checkpoint": MODEL_ONLY}
     jobs = [
@@ -81,7 +81,7 @@ def checkpoints(bases: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def hub() -> Iterator[Any]:
-    """A hub on this machine, see `hub.py`."""
+    """A local Hugging Face hub, see `hub.py`."""
     spec: Any = importlib.util.spec_from_file_location("hub", Path(__file__).with_name("hub.py"))
     module: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

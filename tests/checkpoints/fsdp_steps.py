@@ -1,10 +1,11 @@
-"""A rank of FSDP2 with Adam: it trains two steps and saves, or loads and goes on. Run by test_reshard.py with torchrun.
+"""A rank of FSDP2 with Adam: it trains two steps and saves, or loads and resumes. test_reshard.py runs it with
+torchrun.
 
     torchrun --nproc-per-node=2 fsdp_steps.py save FOLDER
     torchrun --nproc-per-node=3 fsdp_steps.py load FOLDER
 
-It prints the loss of each step as JSON, from rank 0. The files are those of verl's FSDPCheckpointManager, which calls
-the same functions.
+Rank 0 prints the loss of each step as JSON. The files have the format of verl's FSDPCheckpointManager, which calls the
+same functions.
 """
 
 import json
@@ -22,7 +23,7 @@ def main(what: str, folder: Path) -> None:
     rank, ranks = distributed.get_rank(), distributed.get_world_size()
     mesh = init_device_mesh("cpu", (ranks,), mesh_dim_names=("fsdp",))
     torch.manual_seed(0)
-    # Sizes that no number of ranks divides.
+    # The sizes are not divisible by any of the numbers of ranks.
     model = torch.nn.Sequential(torch.nn.Linear(7, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1, bias=False))
     fully_shard(model, mesh=mesh)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)

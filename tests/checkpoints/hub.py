@@ -1,6 +1,6 @@
-"""A hub on this machine: as much of the Hugging Face hub's HTTP interface as one commit of small files needs.
+"""A local hub with the part of the Hugging Face hub's HTTP interface that a commit of small files needs.
 
-What was sent is kept as files. The interface: https://huggingface.co/docs/hub/api and huggingface_hub/_commit_api.py.
+The interface is documented at https://huggingface.co/docs/hub/api and in huggingface_hub/_commit_api.py.
 """
 
 import base64
@@ -16,9 +16,9 @@ class Hub(ThreadingHTTPServer):
     """Keeps repositories in memory.
 
     Attributes:
-        token: The only one that may write.
-        private: Whether each repository is, by its name.
-        files: Those of each.
+        token: The only token that may write.
+        private: Whether a repository is private, by its name.
+        files: The files of each repository, by its name.
     """
 
     token = "hf_secretsecret"
@@ -82,12 +82,12 @@ class Handler(BaseHTTPRequestHandler):
         self.answer({"error": f"what is {path}?"}, 400)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def running() -> Iterator[Hub]:
-    """A hub that answers until the block ends."""
+    """A hub that runs until the block ends."""
     hub = Hub()
     thread = threading.Thread(target=hub.serve_forever)
     thread.start()

@@ -1,9 +1,9 @@
-"""Writes checkpoints with verl's own checkpoint manager, out of models that FSDP has sharded as verl does.
+"""Writes checkpoints with verl's own checkpoint manager, from models that are sharded by FSDP as in verl.
 
     python save_checkpoints.py '[{"ranks": 2, "base": ..., "actor": ..., "lora": null, ...}, ...]'
 
-Beside each actor folder, `expected.safetensors` holds the whole model before it was sharded, under the names of its
-state dict: what a merge must find again.
+Next to each actor folder, `expected.safetensors` contains the complete model before sharding, with the names of its
+state dict. A merge must reproduce it.
 """
 
 import json
@@ -25,11 +25,12 @@ from verl.workers.engine.fsdp.utils import create_device_mesh, get_sharding_stra
 
 
 def save(job: dict[str, Any]) -> None:
-    """One checkpoint.
+    """Write one checkpoint.
 
-    Keys of the job: `ranks`; `base`, a model folder; `actor`, where to; `lora`, the arguments of peft's LoraConfig or
-    null; `scale`, how far the trained parameters are moved; `strategy`, fsdp or fsdp2; `fsdp_size`, over how many
-    ranks, if not all; `dtype`, of the sharded parameters; `checkpoint`, verl's settings of the checkpoint.
+    Keys of the job: `ranks`; `base`, a model folder; `actor`, the target folder; `lora`, the arguments of peft's
+    LoraConfig or null; `scale`, the size of the change of the trained parameters; `strategy`, fsdp or fsdp2;
+    `fsdp_size`, the number of ranks of a shard group, by default all; `dtype`, of the sharded parameters; `checkpoint`,
+    verl's settings of the checkpoint.
     """
     torch.manual_seed(0)  # every rank draws the same adapter
     model: Any = AutoModelForCausalLM.from_pretrained(job["base"], dtype=getattr(torch, job["dtype"]))
@@ -66,7 +67,7 @@ def save(job: dict[str, Any]) -> None:
 
 
 def rank_main(rank: int, ranks: int, store: str, jobs: list[dict[str, Any]]) -> None:
-    """One rank of the jobs."""
+    """Run one rank of the jobs."""
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
     for job in jobs:
         save(job)
@@ -78,5 +79,5 @@ if __name__ == "__main__":
     for ranks in sorted({job["ranks"] for job in given}):
         with tempfile.TemporaryDirectory() as folder:
             of_ranks = [job for job in given if job["ranks"] == ranks]
-            # Forked, so that the imports above are paid for once.
+            # Forked processes do not repeat the slow imports.
             start_processes(rank_main, (ranks, f"{folder}/store", of_ranks), nprocs=ranks, start_method="fork")

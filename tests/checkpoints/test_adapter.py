@@ -1,4 +1,4 @@
-"""An adapter on another base is refused, and the right base is not."""
+"""An adapter is accepted with its own base and refused with any other base."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ def base(bases: dict[str, Path]) -> Path:
 
 @pytest.fixture
 def adapter(base: Path, tmp_path: Path) -> Path:
-    """An adapter as peft writes one: it names its base and records nothing else."""
+    """The folder of an adapter as peft writes it: only the name of the base is recorded."""
     model: Any = AutoModelForCausalLM.from_pretrained(base)
     folder = tmp_path / "adapter"
     get_peft_model(model, LoraConfig(r=4, target_modules=["q_proj", "down_proj"])).save_pretrained(str(folder))
@@ -35,7 +35,7 @@ def adapter(base: Path, tmp_path: Path) -> Path:
 
 
 def changed(base: Path, folder: Path, **settings: Any) -> Path:
-    """A model of another shape."""
+    """The folder of a model with a changed shape."""
     config = AutoConfig.from_pretrained(base)
     for name, value in settings.items():
         setattr(config, name, value)

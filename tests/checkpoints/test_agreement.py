@@ -1,4 +1,4 @@
-"""A merged model and its base with the adapter, on games that were really played."""
+"""The comparison of a merged model with its base plus adapter, on the prompts of recorded games."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def merged(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A merged model of an adapter that changes what is said."""
+    """A merged model with an adapter that changes the replies."""
     folder = tmp_path_factory.mktemp("agreement")
     torch.manual_seed(0)
     model = get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_model), LoraConfig(target_modules="all-linear"))
@@ -41,7 +41,7 @@ def merged(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def games(merged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Recorded games of the merged model, and of its base with the adapter."""
+    """Recorded games of the merged model, and of its base plus adapter."""
     folder = tmp_path_factory.mktemp("games")
     replies = ReplySettings(max_tokens=8)
     adapter = str(merged / "lora_adapter")
@@ -75,7 +75,7 @@ def test_another_model_is_distinguished(merged: Path, games: Path, tiny_model: P
     assert found.agreeing < AGREEMENT * found.places
     assert sum(prompt.places for prompt in found.disagreeing) == found.places - found.agreeing
 
-    # One weight that is off by little: too far for the logits, though the same tokens are likeliest nearly everywhere.
+    # A small error in one weight exceeds the tolerance of the logits, although nearly all likeliest tokens are equal.
     weights = load_file(merged / "model.safetensors")
     weights["model.norm.weight"][0] += 0.05
     save_file(weights, other / "model.safetensors", metadata={"format": "pt"})

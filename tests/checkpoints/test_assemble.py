@@ -1,4 +1,4 @@
-"""What is merged is what was trained, by a second way to compute it; and a merge without effect never appears."""
+"""A merged model equals the trained weights by an independent calculation; a merge without effect is never written."""
 
 import json
 import shutil
@@ -36,7 +36,7 @@ def copied(checkpoint: Path, folder: Path) -> Path:
 
 
 def merged_by_hand(checkpoint: Path, scaling: float) -> dict[str, torch.Tensor]:
-    """The model before it was sharded, with W + scaling B A in place of each module that has an adapter."""
+    """The model before sharding, with W + scaling B A as the weight of each module that has an adapter."""
     found: dict[str, torch.Tensor] = {}
     state = load_file(checkpoint / "expected.safetensors")
     for name, tensor in state.items():
@@ -168,7 +168,7 @@ def test_an_adapter_folder_and_a_merged_one_merge_alike(
         found = load_file(tmp_path / folder / "model.safetensors")
         assert all(torch.equal(found[key], tensor) for key, tensor in expected.items())
         assert (tmp_path / folder / "lora_adapter/base_model.json").is_file()
-        # The step and the settings of the training are known still.
+        # merge.json still has the step and the settings of the training.
         origin = json.loads((tmp_path / folder / "merge.json").read_text())["origin"]
         assert (origin["step"], origin["lora"]["rank"], origin["on_hub"]) == (7, 3, False)
 
@@ -262,7 +262,7 @@ def test_a_wrong_merge_never_appears(
 
 
 def zero_alpha(checkpoint: Path) -> None:
-    """What verl's own merger falls back on where it finds no alpha."""
+    """Set alpha to 0, the fallback of verl's own merger if it finds no alpha."""
     record = checkpoint / "actor/lora_train_meta.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "lora_alpha": 0}))
 

@@ -1,4 +1,4 @@
-"""The comparison of logits, on logits worked by hand."""
+"""The comparison of logits, with examples calculated by hand."""
 
 from pathlib import Path
 from typing import Any

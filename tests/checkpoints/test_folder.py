@@ -1,4 +1,4 @@
-"""Files and folders appear whole or not at all."""
+"""Files and folders appear complete or not at all."""
 
 from pathlib import Path
 

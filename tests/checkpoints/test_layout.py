@@ -1,4 +1,4 @@
-"""A checkpoint that is not whole is never taken for one that is."""
+"""An incomplete checkpoint is never treated as complete."""
 
 import dataclasses
 import json
@@ -59,7 +59,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
 def test_only_whole_checkpoints_count_and_by_number(tmp_path: Path) -> None:
     for step in (100, 9, 20):
         write_info(checkpoint(tmp_path, step), INFO)
-    checkpoint(tmp_path, 200)  # cut off before the last file
+    checkpoint(tmp_path, 200)  # incomplete: the last file is missing
     (tmp_path / "global_step_300.old").mkdir()
     (tmp_path / "latest_checkpointed_iteration.txt").write_text("200")
     assert [path.name for path in whole_checkpoints(tmp_path)] == ["global_step_9", "global_step_20", "global_step_100"]

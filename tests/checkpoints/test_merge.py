@@ -1,4 +1,4 @@
-"""The merge as it is typed: the script, the tool, and which checkpoint is meant."""
+"""The merge from the command line: the script, the tool, and the choice of the checkpoint."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ def test_the_newest_whole_checkpoint_is_meant(tmp_path: Path, monkeypatch: pytes
         write_info(tmp_path / name, CheckpointInfo(1, "base", 1))
         written = (tmp_path / name / "checkpoint.json").stat().st_mtime - age
         os.utime(tmp_path / name / "checkpoint.json", (written, written))
-    (tmp_path / "a/global_step_150").mkdir()  # cut off
+    (tmp_path / "a/global_step_150").mkdir()  # incomplete
     assert find_checkpoint("", "") == tmp_path / "a/global_step_100"
     assert find_checkpoint("", "50") == tmp_path / "a/global_step_50"
     assert find_checkpoint(str(tmp_path / "b"), "") == tmp_path / "b/global_step_90"

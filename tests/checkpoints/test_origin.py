@@ -1,4 +1,4 @@
-"""What a merge keeps of the training: settings and licences, and no folder of the machine."""
+"""The record of the training in a merged model: settings and licenses, but no folders of the machine."""
 
 import dataclasses
 import json

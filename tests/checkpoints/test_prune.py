@@ -1,4 +1,4 @@
-"""Old checkpoints go; the newest whole one, one in the writing and one that is read stay."""
+"""Old checkpoints are removed, except for the newest complete one and those that are being written or read."""
 
 import subprocess
 import sys
@@ -42,7 +42,7 @@ def checkpoint(experiment: Path, step: int, *, whole: bool = True, size: int = M
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> Path:
-    """Whole: 10, 20, 30, 100. Cut off: 25 and 110."""
+    """A folder with the complete checkpoints 10, 20, 30 and 100, and the incomplete checkpoints 25 and 110."""
     for step in (10, 20, 30, 100):
         checkpoint(tmp_path / "run", step)
     for step in (25, 110):
@@ -79,7 +79,7 @@ def test_the_newest_few_stay(experiment: Path, keep: int, going: set[int]) -> No
 
 def test_the_oldest_go_until_the_size_is_met(experiment: Path) -> None:
     each = size_of(step_folder(experiment, 30))
-    # The one that is not whole and newer stays, and takes its room.
+    # The newer, incomplete checkpoint 110 stays, and its size counts.
     assert reasons(experiment, most_bytes=3 * each)[10] is Reason.OVER
     assert reasons(experiment, most_bytes=3 * each)[20] is Reason.OVER
     assert reasons(experiment, most_bytes=3 * each)[30] is Reason.WANTED
@@ -100,7 +100,7 @@ def test_a_linked_checkpoint_is_not_removed(experiment: Path, tmp_path: Path) ->
 
 
 def test_a_checkpoint_stays_while_a_process_reads_it(experiment: Path) -> None:
-    for step in (10, 25):  # one that says that it is whole, and one that does not
+    for step in (10, 25):  # a complete checkpoint and an incomplete one
         folder = step_folder(experiment, step)
         with subprocess.Popen(
             [sys.executable, "-c", READER, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
@@ -129,7 +129,7 @@ def test_a_checkpoint_stays_while_a_run_that_started_from_it_lives(experiment: P
     start = step_folder(experiment, 10)
     with held(tmp_path / "other run", start):
         assert reasons(experiment, keep=1)[10] is Reason.READ
-    # Its own are for the run itself to remove.
+    # A run may remove the checkpoint that it started from if the checkpoint is in the run's own folder.
     with held(experiment, start):
         assert reasons(experiment, keep=1)[10] is Reason.BEYOND
 

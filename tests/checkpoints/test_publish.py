@@ -1,4 +1,4 @@
-"""Only a model that differs from its base is sent, with a card that says where it comes from and names no folder."""
+"""Only a model that differs from its base is published, with a card that has its origin but no local folders."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def model(merged: Path, tmp_path: Path) -> Path:
 
 
 def change(model: Path, **values: Any) -> None:
-    """Write other values into merge.json."""
+    """Change values in merge.json."""
     file = model / "merge.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
 
@@ -85,7 +85,7 @@ def test_the_card_of_a_model_on_a_local_base(model: Path, tmp_path: Path) -> Non
     assert 'from_pretrained("me/tiny", dtype="auto")' in made.card
     assert f"- torch {torch.__version__}" in made.card
     assert "No evaluation is known of it." in made.card
-    # For others the message names the files that name folders.
+    # For other files, `naming_folders` lists those that contain folders.
     assert "merge.json" in made.naming_folders()
 
 
@@ -177,7 +177,7 @@ def test_a_folder_that_is_no_model_is_refused(model: Path, adapter: Path, tmp_pa
 
 
 def test_a_model_that_is_its_base_is_refused(model: Path, bases: dict[str, Path]) -> None:
-    # Its merge.json still describes the merge that made it.
+    # merge.json still describes the original merge.
     shutil.copyfile(bases["plain"] / "model.safetensors", model / "model.safetensors")
     with pytest.raises(UserError, match="equals its base: all 47 tensors are those of"):
         prepare(model, "me/tiny")
@@ -266,7 +266,7 @@ def test_a_refusal_of_the_hub_is_one_line_without_the_token(model: Path, hub: An
     assert done.returncode == 2
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith("error: me/tiny was not published (HfHubHTTPError: ")
-    # The hub quoted it.
+    # The hub's error quotes the token, which is masked.
     assert "Invalid token Bearer ***" in line
     assert "hf_another" not in done.stdout + done.stderr
     assert not hub.files

@@ -1,4 +1,4 @@
-"""What two ranks saved, other numbers of ranks go on with as the two would have."""
+"""Other numbers of ranks resume from a checkpoint of two ranks exactly as the two ranks would."""
 
 import json
 import os
@@ -57,13 +57,13 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[float]]:
 def test_another_number_of_ranks_goes_on(saved: tuple[Path, list[float]], ranks: int) -> None:
     step, four = saved
     reshard(step, ranks, {"actor": -1})
-    # Without the moments of Adam the fourth loss would be another.
+    # Without Adam's moments the fourth loss would be different.
     assert losses(ranks, "load", step / "actor") == pytest.approx(four[2:], rel=1e-5)
 
 
 @pytest.fixture
 def made(tmp_path: Path) -> tuple[Path, dict[str, torch.Tensor]]:
-    """A checkpoint of one rank, as FSDP2 writes it, and its tensors, whose sizes no number of ranks divides."""
+    """A checkpoint of one rank, as FSDP2 writes it, and its tensors, whose sizes are not divisible by the ranks."""
     step = tmp_path / "global_step_2"
     (step / "actor").mkdir(parents=True)
     tensors = {"weight": torch.arange(35.0).reshape(7, 5), "bias": torch.arange(3.0), "scale": torch.ones(1)}
@@ -95,7 +95,7 @@ def test_no_number_changes_and_the_old_files_stay(
     whole = whole_state(files)
     assert whole.keys() == tensors.keys()
     assert all(torch.equal(whole[name], tensor) for name, tensor in tensors.items())
-    # Each rank holds a part alone: seven rows are divided among two, or among each two of four.
+    # Each rank has a part of the seven rows; with four ranks, each shard group of two ranks divides them.
     rows = [load_shard(file)["weight"].to_local().shape[0] for file in files]
     assert rows == {2: [4, 3], 3: [3, 3, 1], 4: [4, 3, 4, 3]}[ranks]
     last = load_shard(step / f"actor/optim_world_size_{ranks}_rank_{ranks - 1}.pt")

@@ -1,4 +1,4 @@
-"""A disk that is nearly full is named in time, with what a checkpoint takes."""
+"""A nearly full disk is reported in time, with the size of a checkpoint."""
 
 import shutil
 import subprocess
@@ -39,7 +39,7 @@ print(cannot_write(Path(sys.argv[1])))
 
 
 def on_tmpfs(options: str, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command where a folder is a file system of its own, which nothing else sees."""
+    """Run a command with a private tmpfs mounted at a folder."""
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o {options} tmpfs "$0" && exec "$@"', str(folder), *command],
         capture_output=True,
@@ -55,12 +55,12 @@ def test_a_run_is_warned_and_then_asked_to_leave_while_a_checkpoint_still_fits(t
     done = on_tmpfs("size=40m", tmp_path, sys.executable, "-c", ON_TMPFS, str(tmp_path))
     before, first, second, third, advice = done.stdout.splitlines()
     assert before == "None None True"
-    # 32 MiB are free, and a checkpoint with the spare 4 take 12.4.
+    # 32 MiB are free; a checkpoint and the spare 4 MiB take 12.4 MiB.
     assert first == "None|None|True"
-    # Of 24 MiB, twice that cannot be had.
+    # 24 MiB are less than twice 12.4 MiB.
     assert second.startswith("the disk is nearly full: 24 MiB free for ")
     assert second.endswith("at half of that the run saves a checkpoint and ends|None|True")
-    # 16 MiB are enough for one more, which is what the warning is not repeated for.
+    # 16 MiB are enough for one more checkpoint, and the warning is not repeated.
     assert third == "None|None|True"
     assert advice.startswith("step 3 is saved; free some")
 

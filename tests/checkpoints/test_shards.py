@@ -1,4 +1,4 @@
-"""Shards that verl wrote are put together into what was sharded, bit for bit."""
+"""Shards written by verl are assembled into the original tensors, bit for bit."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ def expected(checkpoint: Path) -> dict[str, torch.Tensor]:
 
 
 def verl_merged(checkpoint: Path, target: Path) -> dict[str, torch.Tensor]:
-    """What verl's own merger makes of it."""
+    """The tensors that verl's own merger writes for a checkpoint."""
     from verl.model_merger.base_model_merger import ModelMergerConfig
     from verl.model_merger.fsdp_model_merger import FSDPModelMerger
 

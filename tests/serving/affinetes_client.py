@@ -1,4 +1,4 @@
-"""Run by the Python of an environment that holds affinetes: what its own client gets from a server, as JSON.
+"""Prints the answers of a server to affinetes' own client as JSON; needs a Python with affinetes.
 
 python affinetes_client.py URL MODEL_URL
 """

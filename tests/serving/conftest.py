@@ -1,4 +1,4 @@
-"""A running server, and models that answer as a test wants."""
+"""Fixtures for running servers, and for models with scripted answers."""
 
 import json
 import threading
@@ -49,9 +49,9 @@ def serve() -> Iterator[Callable[..., Server]]:
 
 
 class Model:
-    """An OpenAI-compatible address that answers what `say` makes of the request.
+    """An OpenAI-compatible server whose replies are made by `say` from the request.
 
-    `say` gives the text of a reply, or writes to the handler itself and gives None.
+    `say` returns the text of a reply, or writes to the handler itself and returns None.
     """
 
     def __init__(self, say: Callable[[dict[str, Any], Any], str | None]) -> None:
@@ -93,7 +93,7 @@ class Model:
                 self.wfile.write(lines.encode())
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         class Listening(ThreadingHTTPServer):
             request_queue_size = 256

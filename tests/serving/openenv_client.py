@@ -1,4 +1,4 @@
-"""Run by the Python of an environment that holds openenv and our package: what its client gets, as JSON.
+"""Prints the answers of a server to OpenEnv's client as JSON; needs a Python with openenv and the client package.
 
 python openenv_client.py URL
 """

@@ -1,4 +1,4 @@
-"""affinetes' own client of version 0.2.0 against our server."""
+"""affinetes' own client, version 0.2.0, against the server."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def test_the_real_client_evaluates_fifty_at_once_and_plays_a_session(
 
     python = client_python("affinetes==0.2.0")
     url = serve([Offer("openspiel")]).url
-    # A proxy of the environment would be asked for addresses of this machine too.
+    # Proxies are removed, because the client would also use them for addresses of this machine.
     plain = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     done = subprocess.run(
         [str(python), str(CLIENT), url, model(first_listed).url],

@@ -1,4 +1,4 @@
-"""A model served as OpenAI's chat completions by our own engine: the same replies as without a server."""
+"""A model served as OpenAI's chat completions by the generation engine gives the same replies as without a server."""
 
 import json
 import subprocess
@@ -55,7 +55,7 @@ def post(url: str, **body: Any) -> httpx.Response:
 
 
 def streamed(url: str, **body: Any) -> tuple[list[str], list[dict[str, Any]]]:
-    """The pieces of text of a stream, and all its events."""
+    """The pieces of text in a stream, and all events of the stream."""
     lines = post(url, stream=True, **body).text.split("\n\n")
     assert lines[-2:] == ["data: [DONE]", ""]
     events = [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]

@@ -1,4 +1,4 @@
-"""Sessions on a server: bounded, ended when nobody plays on, one step of each at a time, one turn shown at a time."""
+"""Sessions on a server: limited in number, ended when idle, with one step and one shown turn at a time."""
 
 import threading
 
@@ -16,7 +16,7 @@ def game(case: str, opponent: str = "none", seat: int = 0, seed: int = 3) -> Tas
 
 
 def play(episode: Episode, pick: int = 0) -> list[int]:
-    """Answer every turn with one of its answers; the seats that were asked."""
+    """Answer every turn with one of its legal answers; return the seats of the turns."""
     seats = []
     while (turn := episode.shown.turn) is not None:
         seats.append(turn.seat)
@@ -29,7 +29,7 @@ def test_a_client_alone_answers_for_both_seats() -> None:
     seats = play(episode)
     assert seats == [0, 1, 0, 1, 0, 1, 0]
     state = pyspiel.load_game("tic_tac_toe").new_initial_state()
-    for action in range(7):  # the first answer is always that of the first empty cell
+    for action in range(7):  # the first answer is always the first empty cell
         state.apply_action(action)
     assert state.is_terminal()
     assert state.returns() == [1.0, -1.0]

@@ -1,4 +1,4 @@
-"""evaluate(): a model at an address plays a task; what models do wrong ends in a short error."""
+"""evaluate(): a model at an address plays a task, and faulty models give a short error."""
 
 import re
 import time
@@ -36,7 +36,7 @@ def evaluate(url: str, base_url: str, **kwargs: Any) -> Any:
 
 
 def last_listed(body: dict[str, Any], handler: Any) -> str:
-    """A legal answer from the prompt."""
+    """The last legal answer in the prompt."""
     numbers = re.findall(r"^(\d+): ", body["messages"][-1]["content"], re.MULTILINE)
     return f"I think.\n\\boxed{{{numbers[-1]}}}"
 

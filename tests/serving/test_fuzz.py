@@ -1,4 +1,4 @@
-"""Requests made of hostile pieces: each gets a short answer, none of them 500, and the server plays on."""
+"""Every hostile request gets a short answer without the status 500, and the server keeps working."""
 
 import json
 import random
@@ -63,7 +63,7 @@ METHODS = ("evaluate", "reset", "step", "state", "stop", "__init__", "nothing")
 
 
 class Hostile:
-    """Draws JSON values, and requests made of them."""
+    """Draws random JSON values and requests."""
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
@@ -106,7 +106,7 @@ class Hostile:
         return text
 
     def plausible(self) -> dict[str, Any]:
-        """Arguments that are mostly right, so that what lies behind the checks is reached too."""
+        """Arguments that are mostly valid, so that requests also get past the checks."""
         made: dict[str, Any] = {"seed": self.dice.randrange(100), "opponent": "random", "text": "\\boxed{0}"}
         made |= {"episode_id": self.dice.choice(self.sessions) if self.sessions else "x", "action": "\\boxed{1}"}
         made |= {"model": "m", "base_url": "http://127.0.0.1:9/v1", "timeout": 1}

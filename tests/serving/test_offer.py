@@ -1,4 +1,4 @@
-"""Which task a client gets for what it says, and what it may not say."""
+"""The task that a client gets for its arguments, and refused arguments."""
 
 from typing import Any
 

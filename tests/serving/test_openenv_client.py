@@ -1,4 +1,4 @@
-"""OpenEnv 0.10: our package installed beside it, its own client and its own validator."""
+"""OpenEnv 0.10 with the OpenEnv package of this repository: its client and its validator."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The server over HTTP: affinetes' protocol, its bounds, and what it refuses."""
+"""The server over HTTP: affinetes' protocol, limits, and refused requests."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""verifiers 0.4: our package installed beside it, rolled out by its own command against a model's stub."""
+"""verifiers 0.4 with the verifiers package of this repository: rollouts by its own command with a stub model."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def python(client_python: Callable[..., Path]) -> Path:
 
 
 def first_listed(body: dict[str, Any], handler: Any) -> str:
-    """The first legal answer of the last prompt."""
+    """The first legal answer in the last prompt."""
     content = body["messages"][-1]["content"]
     text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
     numbers = re.findall(r"^(\d+): ", text, re.MULTILINE)

@@ -1,6 +1,6 @@
 """Three small environments for mixtures: "sums", "differences" and "products" of two numbers.
 
-A test puts this folder on the path and names them in the registry; see `test_mixture.py`.
+A test puts this folder on the path and registers the environments; see `test_mixture.py`.
 """
 
 import operator
@@ -18,12 +18,12 @@ CASES = ("small", "large")
 
 @dataclass(frozen=True)
 class ArithmeticConfig:
-    """What may be configured of each.
+    """The configuration of each environment.
 
     Attributes:
-        cases: Of `CASES`; all if there is none.
-        num_tasks_per_case: How many tasks each case has.
-        seed: Seeds the numbers.
+        cases: Names from `CASES`; all of them if empty.
+        num_tasks_per_case: The number of tasks of each case.
+        seed: The seed of the numbers.
         prompt: Unused.
         reward: As in `Pay`.
     """
@@ -82,7 +82,7 @@ class Tasks(Sequence[Task]):
 
 
 class Arithmetic(Environment):
-    """What the three have in common."""
+    """The common base of the three environments."""
 
     config_type = ArithmeticConfig
     sign: ClassVar[str]
@@ -96,18 +96,18 @@ class Arithmetic(Environment):
 
 
 class Sums(Arithmetic):
-    """Two numbers added."""
+    """The sum of two numbers."""
 
     name, sign, apply = "sums", "+", operator.add
 
 
 class Differences(Arithmetic):
-    """One number less another."""
+    """The difference of two numbers."""
 
     name, sign, apply = "differences", "-", operator.sub
 
 
 class Products(Arithmetic):
-    """Two numbers multiplied."""
+    """The product of two numbers."""
 
     name, sign, apply = "products", "*", operator.mul

@@ -1,7 +1,7 @@
 """Updates of actor and critic through verl's own workers, packed and padded, started by `test_packing.py`.
 
-Its argument is a model's folder. For each mini-batch one line is printed: how far losses and gradients of the packed
-update are from those of the padded one, and how many tokens were computed for each real one.
+The argument is a model's folder. For each mini-batch the script prints one line: the differences between the losses and
+gradients of the packed and the padded update, and the number of computed tokens per real token.
 """
 
 import json
@@ -25,9 +25,9 @@ LONGEST_PROMPT, LONGEST_REPLY = 96, 64
 
 
 def configuration(model: str, *, packed: bool) -> DictConfig:
-    """The CPU's settings, which compute in fp32 without autocast. Gradients are not cut, so that they can be compared.
+    """The CPU settings, which compute in fp32 without autocast. Gradients are not clipped, so that they are comparable.
 
-    The limit of tokens makes several micro-batches of a mini-batch.
+    The limit of tokens splits a mini-batch into several micro-batches.
     """
     most = str(2 * (LONGEST_PROMPT + LONGEST_REPLY))
     return compose_configuration(
@@ -43,7 +43,7 @@ def configuration(model: str, *, packed: bool) -> DictConfig:
 
 
 def worker(kind: str, config: Any, model: Any, loss: Any) -> TrainingWorker:
-    """verl's worker of one learner, ready to train."""
+    """verl's worker for one learner, ready to train."""
     config.engine.use_dynamic_bsz = True
     config.engine.max_token_len_per_gpu = config.ppo_max_token_len_per_gpu
     made = TrainingWorkerConfig(
@@ -71,7 +71,7 @@ def learners(model: str, *, packed: bool) -> dict[str, TrainingWorker]:
 
 
 def batch(number: int) -> TensorDict:
-    """A mini-batch: prompts and replies of any length from one token to the longest, and one of each extreme."""
+    """A mini-batch of prompts and replies with random lengths, including the shortest and the longest."""
     draw = torch.Generator().manual_seed(number)
     sizes = [
         [int(torch.randint(1, most + 1, (), generator=draw)) for most in (LONGEST_PROMPT, LONGEST_REPLY)]
@@ -110,7 +110,7 @@ def batch(number: int) -> TensorDict:
 
 
 class Gradients:
-    """Keeps the gradient of each update of a worker, of all weights: verl clears it after the step of the optimizer."""
+    """Keeps the gradient of all weights at each update of a worker; verl clears it after the optimizer step."""
 
     def __init__(self, learner: TrainingWorker) -> None:
         self.last = torch.empty(0)

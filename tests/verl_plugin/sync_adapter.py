@@ -1,6 +1,6 @@
 """One rank of three weight syncs of an adapter through verl, started by `test_adapter_delivery.py` with torchrun.
 
-Its arguments are a model's folder and an adapter's. Rank 0 prints a JSON line for each way to send the adapter.
+The arguments are a model's folder and an adapter's folder. Rank 0 prints a JSON line for each way to send the adapter.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ STEPS, REPLY = 3, 8
 
 
 def prompts(rank: int) -> list[list[int]]:
-    """What this rank's rollout answers."""
+    """The prompts of this rank's rollout."""
     draw = torch.Generator().manual_seed(rank)
     return [torch.randint(4, 250, (20 + 3 * index,), generator=draw).tolist() for index in range(6)]
 
@@ -67,13 +67,13 @@ def trained_log_probs(worker: Any, asked: list[list[int]], replies: list[Any]) -
 
 
 def difference(rollout: list[Any], trainer: list[torch.Tensor]) -> float:
-    """The mean difference of probabilities, as verl's `training/rollout_probs_diff_mean` has it."""
+    """The mean difference of probabilities, as in verl's `training/rollout_probs_diff_mean`."""
     theirs = torch.cat([torch.tensor(reply.log_probs) for reply in rollout]).exp()
     return float((theirs - torch.cat(trainer).exp()).abs().mean())
 
 
 async def syncs(overrides: list[str], layered: bool, rank: int, ranks: int) -> dict[str, list[Any]]:
-    """What is measured at each sync: whether the digests are equal, the digest's line, the differences."""
+    """The measurements at each sync: whether the digests are equal, the printed line, the differences."""
     worker = actor(overrides)
     node = compose_configuration(overrides).actor_rollout_ref
     server = GenerationServer()
@@ -110,7 +110,7 @@ async def syncs(overrides: list[str], layered: bool, rank: int, ranks: int) -> d
 def main() -> None:
     rank, ranks, (model, adapter) = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), sys.argv[1:]
     torch.set_num_threads(1)
-    # FSDP 1 wants a GPU to broadcast weights from, and verl moves its weights to one: gloo broadcasts from a CPU.
+    # FSDP 1 requires weights on a GPU to broadcast them, and verl moves them to a GPU. gloo can broadcast from a CPU.
     _init_utils._check_module_states_for_sync_module_states = lambda module_states: None
     engines: Any = transformer_impl
     engines.load_fsdp_model_to_gpu = lambda model: None

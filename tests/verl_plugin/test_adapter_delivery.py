@@ -54,13 +54,13 @@ def test_two_ranks_deliver_their_adapter_however_they_hold_and_send_it(tmp_path:
     ]
     file = together(digests_of(load_file(tmp_path / "adapter/adapter_model.safetensors").items(), torch.float32))
     for run in runs:
-        # At each sync the rollout held something else before.
+        # Before each sync the rollout has different values.
         assert run["before"] == [False] * 3
         assert run["same"] == [True] * 3
-        # What it holds at step 1 is what was in the file; at each step it is another adapter.
+        # At the first sync the rollout gets the adapter of the file, and a different adapter at each sync.
         assert file in run["lines"][0]
         assert len(set(run["lines"])) == 3
-        # Without the adapter the rollout is another model.
+        # Without the adapter the rollout's probabilities differ.
         assert max(run["differences"]) < 1e-5
         assert run["without"][0] > 1e-3
     for whole, layered in (runs[:2], runs[2:]):
@@ -68,7 +68,7 @@ def test_two_ranks_deliver_their_adapter_however_they_hold_and_send_it(tmp_path:
 
 
 class OneRank:
-    """A rollout of one rank that holds the tensors it is given."""
+    """A rollout of one rank with given adapter tensors."""
 
     config = SimpleNamespace(name="transformers", dtype="float32")
 

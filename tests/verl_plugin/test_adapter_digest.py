@@ -1,4 +1,4 @@
-"""Digests of an adapter: they add up over parts, and differ where anything differs."""
+"""Digests of an adapter are additive over parts, and differ if any value differs."""
 
 import pytest
 import torch
@@ -30,7 +30,7 @@ def test_parts_add_up_to_the_whole_in_any_order(dtype: torch.dtype, monkeypatch:
     whole = digests_of([(NAME, values.view(30, 11))], dtype)[NAME]
     order = torch.randperm(330)
     parts = [mixed(NAME, values[some], places[some], dtype) for some in (order[:7], order[7:200], order[200:])]
-    # Ranks add their shares as 64-bit numbers.
+    # The ranks sum their digests as 64-bit integers.
     assert int(torch.tensor(parts).sum()) == whole == mixed(NAME, values, places, dtype)
 
 
@@ -52,7 +52,7 @@ def test_numbers_are_rounded_as_the_rollout_rounds_them() -> None:
     held = digests_of([(NAME, tensor.bfloat16())], torch.bfloat16)
     assert digests_of([(NAME, tensor)], torch.bfloat16) == held
     assert digests_of([(NAME, tensor)], torch.float32) != digests_of([(NAME, tensor.bfloat16())], torch.float32)
-    # A sum over ranks makes a positive zero of a negative one.
+    # A sum over ranks turns a negative zero into a positive zero.
     assert digests_of([(NAME, -torch.zeros(2))], torch.float32) == digests_of([(NAME, torch.zeros(2))], torch.float32)
 
 

@@ -1,4 +1,4 @@
-"""Advantages of whole games: turn by turn, seat by seat, no long game weighs more."""
+"""Advantages of whole games: compared by turn and seat, without more weight for long games."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from veritas_rl.verl_plugin.advantages import Move, RoleBaselines, group_relativ
 
 
 def game(task: str, name: str, seat: int, length: int, value: float, gamma: float = 1.0) -> list[Move]:
-    """The moves of one seat in one game of so many replies."""
+    """The moves of one seat in one game, with `length` replies."""
     return [
         Move(task, name, "hex", "self", seat, turn, value * gamma**left, value, gamma**left)
         for turn, left in enumerate(reversed(range(length)))
@@ -24,7 +24,7 @@ def test_winner_and_loser_of_one_task_are_compared() -> None:
 
 
 def test_seats_and_tasks_are_not_compared_with_each_other() -> None:
-    """In a two-seat game where one wins and one loses, each is compared with its own seat in the other games."""
+    """Each seat of a two-player game is compared only with the same seat in the other games of the task."""
     moves = (
         game("t", "a", 0, 1, 1.0) + game("t", "a", 1, 1, 0.0) + game("t", "b", 0, 1, 1.0) + game("t", "b", 1, 1, 0.0)
     )
@@ -45,7 +45,7 @@ def test_a_long_game_weighs_no_more_than_a_short_one() -> None:
     )
     advantages = group_relative(moves, normalize=False)
     assert total(moves, advantages, "long") == pytest.approx(total(moves, advantages, "short"))
-    assert sum(map(abs, advantages)) == pytest.approx(0.5 * len(moves))  # the batch as a whole weighs what it did
+    assert sum(map(abs, advantages)) == pytest.approx(0.5 * len(moves))  # the weight of the whole batch is unchanged
 
 
 def test_early_turns_of_a_long_game_are_discounted() -> None:
@@ -55,7 +55,7 @@ def test_early_turns_of_a_long_game_are_discounted() -> None:
 
 
 def test_the_advantage_of_a_seat_is_no_merit() -> None:
-    """A game that the first seat always wins teaches nothing once the baselines have seen it."""
+    """If the first seat always wins a game, the advantages vanish as the baselines adapt."""
     baselines, advantages = RoleBaselines(), []
     for step in range(200):
         moves = game("t", f"{step}", 0, 2, 1.0) + game("t", f"{step}", 1, 2, 0.0)

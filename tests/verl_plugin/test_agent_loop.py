@@ -1,4 +1,4 @@
-"""The agent loop against a rollout that says what the test wants: what becomes of each kind of reply."""
+"""The agent loop's handling of every kind of reply, with a scripted rollout."""
 
 import asyncio
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def play_with(
     say_limit: bool = False,
     **adapter: Any,
 ) -> list[AgentLoopOutput]:
-    """Play one tic-tac-toe task with a rollout that writes these tokens after those."""
+    """Play one tic-tac-toe task with a rollout that replies with `write(prompt tokens)`."""
     rollout = {"prompt_length": prompt_length, "response_length": response_length, "agent": {"num_workers": 1}}
     nodes = {"actor_rollout_ref": {"rollout": rollout}, "trainer": {"nnodes": 1}, "data": {}}
     config = OmegaConf.create({**nodes, "veritas_rl": {"say_limit": say_limit}})
@@ -62,7 +62,7 @@ def play(reply: list[int], prompt_length: int = 200, **adapter: Any) -> list[Age
 
 
 def first_cell(token_ids: list[int]) -> list[int]:
-    """The reply of a player who takes the first empty cell that the last board shows."""
+    """The reply of a player that takes the first empty cell of the last board."""
     board = "".join(TOKENIZER.decode(token_ids, skip_special_tokens=True).split()[-4:])
     cell = next(char for char in board if char.isdigit())
     return [*tokens(f"\\boxed{{{cell}}}"), TOKENIZER.eos_token_id]
@@ -134,7 +134,7 @@ def test_a_prompt_that_does_not_fit_is_not_asked() -> None:
 def test_a_whole_game_is_one_trajectory_a_move() -> None:
     reply = [*tokens("\\boxed{4}"), TOKENIZER.eos_token_id]
     outputs = play(reply, mode="episode")
-    # Both seats choose the centre: the first may, the second may not.
+    # Both seats choose the center, which is legal only for the first seat.
     assert [info(output)["reason"] for output in outputs] == ["forfeited", "illegal"]
     assert [output.num_turns for output in outputs] == [2, 2]
 
@@ -147,7 +147,7 @@ def test_two_seats_of_one_model_are_each_paid_by_their_own_result() -> None:
     assert [info(output)["reason"] for output in outputs] == ["won", "lost"] * 3 + ["won"]
     rewards = [output.reward_score for output in outputs]
     assert rewards[1::2] == [0.0, 0.0, 0.0]
-    assert rewards[::2] == pytest.approx([0.9**3, 0.9**2, 0.9, 1.0])  # the moves of the winner that were left
+    assert rewards[::2] == pytest.approx([0.9**3, 0.9**2, 0.9, 1.0])  # discounted by the winner's remaining moves
 
 
 @pytest.mark.parametrize("opponent", ["random", "self"])
@@ -178,7 +178,7 @@ def test_in_a_conversation_the_loss_is_on_exactly_what_was_sampled() -> None:
     learned = [token for token, mask in zip(output.response_ids, output.response_mask, strict=True) if mask]
     assert learned == [token for reply in wrote for token in reply]
     for asked, reply in zip(read, wrote, strict=True):
-        assert ids[: len(asked)] == asked  # each reply was sampled after exactly what stands before it
+        assert ids[: len(asked)] == asked  # each reply was sampled after exactly these tokens
         assert ids[len(asked) : len(asked) + len(reply)] == reply
     assert output.response_logprobs == [-0.5 * mask for mask in output.response_mask]
     text = TOKENIZER.decode(ids)
@@ -188,7 +188,7 @@ def test_in_a_conversation_the_loss_is_on_exactly_what_was_sampled() -> None:
         {"role": "user", "content": "SS"},
     ]
     between = TOKENIZER.apply_chat_template(chat, tokenize=False, add_generation_prompt=True).partition("RR")[2]
-    assert between.partition("SS")[0] in text  # what the template writes between two messages
+    assert between.partition("SS")[0] in text  # the template's text between two messages
 
 
 def test_a_mistake_that_is_made_good_pays_nothing_and_the_game_goes_on() -> None:
@@ -207,7 +207,7 @@ def test_a_mistake_that_is_made_good_pays_nothing_and_the_game_goes_on() -> None
     assert outputs[0].reward_score == 0.0
     assert info(outputs[0])["reason"] == "won"
     assert outputs[-1].reward_score == 1.0
-    assert outputs[2].reward_score == pytest.approx(0.2)  # the loser's, for being legal
+    assert outputs[2].reward_score == pytest.approx(0.2)  # the loser's reward for a legal move
 
 
 def test_a_game_counts_the_moves_that_are_left_to_a_seat() -> None:

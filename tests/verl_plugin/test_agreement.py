@@ -1,4 +1,4 @@
-"""That rollout and trainer disagree is said once, after several steps."""
+"""A disagreement of rollout and trainer is reported once, after several steps."""
 
 import re
 

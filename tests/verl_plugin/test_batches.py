@@ -1,4 +1,4 @@
-"""What the trainer reads from the replies of a step."""
+"""The data that the trainer reads from the replies of a step."""
 
 import math
 
@@ -21,7 +21,7 @@ def test_an_outcome_is_the_mean_over_the_games_of_a_row_each_by_its_last_reply()
     ]
     expected = {"a-1": (0.75, 0.5), "b-2": (0.5, 0.0)}
     assert outcomes(replies) == expected
-    # verl balances the ranks, so a batch comes in any order.
+    # verl balances the ranks, so a batch can have any order.
     assert outcomes(replies[::-1]) == expected
 
 
@@ -41,7 +41,7 @@ def test_replies_of_whole_games_are_divided_evenly(replies: int, sizes: list[int
     for size, wanted in zip(made, sizes, strict=True):
         assert size * copies % ranks == 0
         assert filled % (size * copies) == 0
-        # What is padding is less than a few rows in each mini-batch of the larger kind.
+        # There are fewer padding rows than `unit` per mini-batch of the larger size.
         assert filled - replies < max(1, round(replies / (max(sizes) * copies))) * unit
         if replies > max(sizes) * copies:
             assert wanted / 2 < size < 2 * wanted

@@ -1,4 +1,4 @@
-"""The dataset as verl opens it: by path, lazily, the same in every process."""
+"""The dataset as verl opens it: by path, lazy, and the same in every process."""
 
 import os
 import pickle
@@ -21,7 +21,7 @@ TOOL = "train/tools/dataset-manager.py"
 
 
 def data_config(**adapter: Any) -> dict[str, Any]:
-    """verl's `data` node, as far as the dataset reads it."""
+    """The part of verl's `data` node that the dataset reads."""
     settings = {"env": "openspiel", "adapter_config": {"seed": 1, **adapter}}
     return {"seed": 1, "custom_cls": {"path": TOOL, "config": settings}}
 
@@ -67,7 +67,7 @@ def test_training_and_validation_share_no_question() -> None:
         {str(row["raw_prompt"]) for row in open_dataset(split, cases="tic_tac_toe", num_tasks_per_case=1000)}
         for split in ("train", "val")
     ]
-    assert [len(found) for found in questions] == [1000, 967]  # all that validation has
+    assert [len(found) for found in questions] == [1000, 967]  # all validation tasks
     assert not questions[0] & questions[1]
 
 
@@ -122,7 +122,7 @@ def test_an_unknown_environment_lists_the_known_ones() -> None:
 
 
 def with_outcomes(**settings: Any) -> DynamicEnvDataset:
-    """A training dataset with stages and replays."""
+    """A training dataset with a curriculum and failure replay."""
     config = data_config()
     stages = [{"name": "easy", "cases": ["tic_tac_toe"]}, {"name": "hard", "cases": ["kuhn_poker"]}]
     curriculum = {"stages": stages, "window": 8, "min_games": 8}
@@ -131,7 +131,7 @@ def with_outcomes(**settings: Any) -> DynamicEnvDataset:
 
 
 def loader(dataset: DynamicEnvDataset) -> StatefulDataLoader:
-    """As verl makes it."""
+    """Make a data loader as verl does."""
     sampler = SequentialSampler(dataset)
     return StatefulDataLoader(
         dataset, batch_size=4, num_workers=0, drop_last=True, collate_fn=collate_fn, sampler=sampler
@@ -139,7 +139,7 @@ def loader(dataset: DynamicEnvDataset) -> StatefulDataLoader:
 
 
 def play(dataset: DynamicEnvDataset, batch: dict[str, Any]) -> list[str]:
-    """Every third task fails."""
+    """Record the outcomes of a batch, in which every third task fails; return the messages."""
     return dataset.record({index: (float(index % 3 > 0), float(index % 3 > 0)) for index in batch["index"]})
 
 
@@ -151,7 +151,7 @@ def test_a_row_of_training_says_where_its_task_comes_from() -> None:
     said = dataset.record({row["index"]: (1.0, 1.0) for row in rows})
     assert said == ["curriculum: stage easy passed with 100% of the last 8 games; now hard (2 of 2)"]
     assert {dataset[0]["extra_info"]["stage"] for _ in range(40)} == {"easy", "hard"}
-    # What the agent loop makes of it is the task alone.
+    # The agent loop reads only the task from a row.
     assert task_of(rows[0]["extra_info"]).id == rows[0]["extra_info"]["task_id"]
 
 

@@ -1,4 +1,4 @@
-"""Training that resumes where an epoch ended goes on with the next epoch, in fine-tuning and in RL."""
+"""Training that resumes at the end of an epoch continues with the next epoch, in fine-tuning and in RL."""
 
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,10 @@ BATCH, BATCHES, EPOCHS = 4, 3, 3
 
 
 class Finetuning:
-    """The batches of `verl.trainer.sft_trainer`, in its loops, with a checkpoint after some step.
+    """The batches of the loops of `verl.trainer.sft_trainer`, with a checkpoint after some step.
 
     Args:
-        folder: Where checkpoints are.
+        folder: The folder of the checkpoints.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -33,7 +33,7 @@ class Finetuning:
         self.folder = folder
 
     def run(self, start: int, saved_after: int | None = None) -> dict[int, list[int]]:
-        """The batch of each step."""
+        """The batch of each step after `start`."""
         step, seen = start, dict[int, list[int]]()
         for epoch in range(start // BATCHES, EPOCHS):
             self.sampler.set_epoch(epoch)
@@ -61,7 +61,7 @@ def test_rl_draws_what_it_would_have_drawn(step: int) -> None:
     data = compose_configuration(settings).data
 
     def drawn(steps: int, state: Any = None) -> tuple[list[list[str]], Any]:
-        """The tasks of some steps as verl's v1 trainer draws them, and the loader's state then."""
+        """The tasks of some steps as verl's v1 trainer draws them, and the loader's state after them."""
         dataset = DynamicEnvDataset("train", None, data, max_samples=BATCH * BATCHES)
         assert len(dataset) == BATCH * BATCHES
         loader = StatefulDataLoader(dataset, batch_size=BATCH, drop_last=True, collate_fn=lambda rows: rows)

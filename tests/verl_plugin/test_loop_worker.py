@@ -1,4 +1,4 @@
-"""What a worker writes to TransferQueue beside the tokens."""
+"""The data that a worker writes to TransferQueue in addition to the tokens."""
 
 import pytest
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput

@@ -1,4 +1,4 @@
-"""A dataset of several environments: shares by weight, curricula and replays of their own, an exact resume."""
+"""A dataset of several environments: shares by weight, separate curricula and failure replay, exact resume."""
 
 import pickle
 from collections import Counter
@@ -23,7 +23,7 @@ STAGES = {
 
 @pytest.fixture(autouse=True)
 def _arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three more environments, as if other packages offered them."""
+    """Register three more environments, as if other packages offered them."""
     monkeypatch.syspath_prepend(Path(__file__).parent)
     monkeypatch.setattr(registry, "ENVIRONMENTS", {**registry.ENVIRONMENTS, **PLACES})
 
@@ -41,7 +41,7 @@ def open_mixture(weights: dict[str, float], split: str = "train", **more: Any) -
 
 
 def with_outcomes() -> DynamicEnvDataset:
-    """Two environments, each with stages of its own and failures that are asked again."""
+    """A dataset of two environments, each with its own curriculum and failure replay."""
     more: dict[str, Any] = {
         name: {"curriculum": {"stages": stages, "window": 8, "min_games": 8}, "failure_replay": {}}
         for name, stages in STAGES.items()
@@ -50,7 +50,7 @@ def with_outcomes() -> DynamicEnvDataset:
 
 
 def both(value: bool) -> tuple[float, float]:
-    """Value and success of a task that is solved or not."""
+    """The value and success of a task that is solved or not."""
     return float(value), float(value)
 
 
@@ -124,7 +124,7 @@ def test_a_resumed_mixture_gives_the_rows_of_an_uninterrupted_one(ahead: int) ->
 
 
 def test_rows_that_are_still_being_played_do_not_come_again() -> None:
-    """The asynchronous trainer keeps the games that go on over a checkpoint in its own store."""
+    """The asynchronous trainer itself stores games that are unfinished at a checkpoint."""
     unbroken = with_outcomes()
     rows = [unbroken[0] for _ in range(12)]
     resumed = with_outcomes()
@@ -141,7 +141,7 @@ def test_each_environment_has_a_curriculum_and_failures_of_its_own() -> None:
     dataset = with_outcomes()
     for _ in range(20):
         rows = [dataset[0] for _ in range(9)]
-        # Every sum is right, and no game is won.
+        # Every sum is correct, and every game is lost.
         dataset.record({row["index"]: both(row["data_source"] == "sums") for row in rows})
     metrics = dataset.metrics()
     assert (metrics["sums/curriculum/stage"], metrics["openspiel/curriculum/stage"]) == (2, 1)

@@ -1,4 +1,4 @@
-"""A base in 4 bit under LoRA: its codes, what is trained on them, and what comes of a run."""
+"""A 4-bit base under LoRA: its codes, the training on them, and a complete run."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM
 
 from veritas_rl.launch.tiny_model import build_tiny_model
 
-# Importing peft takes a second longer in every process where it is installed, so the tests do without.
+# bitsandbytes is optional in the tests, because it slows every import of peft by a second.
 pytest.importorskip("bitsandbytes", reason="bash train/scripts/setup.sh nf4 installs bitsandbytes")
 
 from veritas_rl.verl_plugin.nf4 import BLOCK, FourBitLinear, quantize
@@ -24,7 +24,7 @@ from veritas_rl.verl_plugin.nf4 import BLOCK, FourBitLinear, quantize
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(__file__).with_name("update_actor.py")
 MIXED = "{param_dtype: bf16, reduce_dtype: fp32, buffer_dtype: fp32}"
-"""What verl computes in on a GPU: FSDP2 casts whatever it gathers to bf16."""
+"""verl's mixed precision on a GPU: FSDP2 casts gathered parameters to bf16."""
 
 LEVELS = torch.tensor(
     [
@@ -34,11 +34,11 @@ LEVELS = torch.tensor(
         *(0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
     ]
 )
-"""What the codes mean: QLoRA (arXiv:2305.14314), appendix E."""
+"""The values of the codes, from QLoRA (arXiv:2305.14314), appendix E."""
 
 
 def updated(ranks: int, *runs: list[str]) -> list[dict[str, list[float]]]:
-    """The loss and the gradient's norm of each of two updates through verl's worker, for each list of overrides."""
+    """The loss and gradient norm of two updates through verl's worker, for each list of overrides."""
     common = ["hardware=cpu", "rollout=transformers", "lora=on", f"trainer.n_gpus_per_node={ranks}"]
     done = subprocess.run(
         [
@@ -56,7 +56,7 @@ def updated(ranks: int, *runs: list[str]) -> list[dict[str, list[float]]]:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A model, the same with the weights that its codes mean, and an adapter that is not zero."""
+    """A model, the same model with dequantized 4-bit weights, and an adapter that is not zero."""
     folder = tmp_path_factory.mktemp("models")
     made = {name: folder / name for name in ("model", "meant", "adapter")}
     model: Any = AutoModelForCausalLM.from_pretrained(build_tiny_model(made["model"], seed=0))
@@ -74,7 +74,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def on(folders: dict[str, Path], model: str, *overrides: str) -> list[str]:
-    """The overrides of a model with the adapter."""
+    """The overrides for a model with the adapter."""
     paths = (f"path={folders[model]}", f"lora_adapter_path={folders['adapter']}")
     return [*(f"actor_rollout_ref.model.{path}" for path in paths), *overrides]
 
@@ -117,15 +117,15 @@ def test_codes_train_as_the_weights_that_they_mean(folders: dict[str, Path]) -> 
     )
     for name, tolerance in (("loss", 1e-5), ("grad_norm", 1e-4)):
         assert fp32[name] == pytest.approx(fp32_meant[name], rel=tolerance, abs=1e-6)
-        # In bf16 both round the same weights, and multiply them in another order.
+        # In bf16 both round the same weights, but multiply in different orders.
         assert bf16[name] == pytest.approx(bf16_meant[name], rel=0.02, abs=1e-3)
-    # Rounding to 4 bit is no small change: what was trained on were the codes.
+    # Rounding to 4 bit changes the loss noticeably, so the codes were used.
     assert whole["loss"] != pytest.approx(fp32["loss"], rel=1e-3)
 
 
 @pytest.mark.long
 def test_two_ranks_train_on_codes_as_one_does(folders: dict[str, Path]) -> None:
-    # The second rank makes its codes on the meta device: it has those of the first.
+    # The second rank makes its codes on the meta device and gets the values of the first rank.
     run = on(folders, "model", "veritas_rl.quantization=nf4")
     (one,), (two,) = updated(1, run), updated(2, run)
     assert two["loss"] == pytest.approx(one["loss"], rel=1e-4, abs=1e-6)
@@ -133,7 +133,7 @@ def test_two_ranks_train_on_codes_as_one_does(folders: dict[str, Path]) -> None:
 
 
 def trained_in_4_bit(checkpoints: Path, **variables: str) -> tuple[Path, list[dict[str, float]]]:
-    """Three steps with adapters of actor and critic; the folder of the logs, and the metrics of each step."""
+    """Train three steps with adapters of actor and critic; return the log folder and the metrics of each step."""
     command = [
         *(sys.executable, "-m", "veritas_rl.launch.main", "hardware=cpu", "lora=on", "veritas_rl.quantization=nf4"),
         *(f"trainer.default_local_dir={checkpoints}", "trainer.total_training_steps=3", "trainer.save_freq=1"),
@@ -150,12 +150,12 @@ def trained_in_4_bit(checkpoints: Path, **variables: str) -> tuple[Path, list[di
 @pytest.mark.long
 @pytest.mark.training
 def test_a_run_in_4_bit_is_gone_on_with_and_merged_into_the_whole_base(tmp_path: Path) -> None:
-    """The rollout has the base as it is."""
+    """The rollout uses the base without quantization."""
     checkpoints, merged = tmp_path / "checkpoints", tmp_path / "merged"
     logs, steps = trained_in_4_bit(checkpoints)
     assert len(steps) == 3
     for step in steps:
-        # The rollout's base is not rounded. In fp32 alone both would agree to 1e-4.
+        # The rollout's base is not quantized. Without quantization, both would agree to 1e-4 in fp32.
         assert 1e-3 < step["training/rollout_probs_diff_mean"] < 0.05
         assert step["rollout_corr/rollout_is_mean"] == pytest.approx(1, abs=0.1)
         assert step["rollout_corr/rollout_is_max"] <= 2
@@ -174,7 +174,7 @@ def test_a_run_in_4_bit_is_gone_on_with_and_merged_into_the_whole_base(tmp_path:
         for folder in (checkpoints / "global_step_2", tmp_path / "again/global_step_3")
     )
     learned = {name: value for name, value in before.items() if "lora_B" in name}
-    # Adapters begin at zero: one step from the checkpoint they are nearer to it than to that.
+    # Adapters start at zero. One step after the checkpoint they are closer to the checkpoint than to zero.
     assert sum((after[name] - value).square().sum() for name, value in learned.items()) < sum(
         value.square().sum() for value in learned.values()
     )

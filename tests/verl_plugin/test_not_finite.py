@@ -1,4 +1,4 @@
-"""A batch that is no finite numbers is written down, in few files, with the rows and ranks that have them."""
+"""A batch with non-finite numbers is saved, in a limited number of files, with its affected rows and ranks."""
 
 import math
 from pathlib import Path

@@ -19,7 +19,7 @@ def test_the_page_is_up_to_date() -> None:
 def test_every_patch_stands_in_it_with_what_it_does(module) -> None:
     page = patch_list.PAGE.read_text()
     found = patches.patches_in(module)
-    # Each checks for its fault, so a function that does so and is no patch was forgotten.
+    # Every function with this signature checks for a fault, so a function that is not listed is a forgotten patch.
     assert len(found) == inspect.getsource(module).count("(module: Any) -> None:")
     for patch in found:
         assert f"| `{patch.name}` | `{patch.module}` | {patch.summary} |\n" in page

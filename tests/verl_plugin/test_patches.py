@@ -1,4 +1,4 @@
-"""Patches apply to the pinned verl, and refuse anything else."""
+"""Patches apply to the pinned verl, and refuse any other version."""
 
 import importlib.metadata
 import types
@@ -53,7 +53,7 @@ def test_a_fault_that_is_gone_is_refused() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_log_probabilities_are_made_in_fp32_many_at_once(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patches, "CHUNK_ELEMENTS", 70)  # four rows and a rest
+    monkeypatch.setattr(patches, "CHUNK_ELEMENTS", 70)  # chunks of four rows and a remainder
     random = torch.Generator().manual_seed(0)
     logits = (5 * torch.randn(3, 5, 17, generator=random)).to(dtype).requires_grad_()
     labels, weights = torch.randint(17, (3, 5), generator=random), torch.randn(3, 5, generator=random)
@@ -67,5 +67,5 @@ def test_log_probabilities_are_made_in_fp32_many_at_once(dtype: torch.dtype, mon
     assert made.dtype == torch.float32
     torch.testing.assert_close(made.double(), expected, atol=1e-5, rtol=1e-5)
     assert logits.grad is not None
-    # A gradient has the type of its logits.
+    # A gradient has the dtype of its logits.
     torch.testing.assert_close(logits.grad.double(), exact.grad, atol=1e-5, rtol=1e-5 if dtype.itemsize == 4 else 2**-7)

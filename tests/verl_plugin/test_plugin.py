@@ -1,4 +1,4 @@
-"""verl loads the modules of the plugin by name, in any order: each can be the first of a process."""
+"""verl loads the modules of the plugin by name in any order, so each can be the first import of a process."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The reward function as verl calls it: routed by environment, strict, and the same every time."""
+"""The reward function as verl calls it: dispatched by environment, strict, and deterministic."""
 
 from typing import Any
 

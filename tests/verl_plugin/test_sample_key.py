@@ -1,4 +1,4 @@
-"""Sample keys: written and read in one place, whatever stands in a uid."""
+"""Sample keys are written and read in one module, with any text in a uid."""
 
 import ast
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_malformed_sample_keys_are_refused(text: str) -> None:
 
 
 def test_no_other_module_takes_a_key_apart() -> None:
-    """A second place would have to change with the first."""
+    """Only one module may know the format of a key."""
     for file in PLUGIN.rglob("*.py"):
         if file.name == "sample_key.py":
             continue

@@ -1,4 +1,4 @@
-"""Metrics of a training batch: each seat of each game counts once, so long games weigh no more than short ones."""
+"""Metrics of a training batch: each seat of each game counts once, so long and short games have the same weight."""
 
 from typing import Any
 
@@ -8,19 +8,19 @@ from veritas_rl.verl_plugin.replay_buffer import task_metrics
 
 
 def sample(group: str, seat: int, value: float, left: int = 0, **info: float) -> dict[str, Any]:
-    """What the agent loop writes beside a reply of a whole game."""
+    """The agent loop's extra fields of a reply in a whole game."""
     found = {"value": value, "success": float(value > 0.5), "legal": 1.0, "moves": 5.0, "reason": "won", "group": group}
     move = {"seat": seat, "left": left, "discount": 0.9**left, "opponent": "mcts:50", "opponent_wait": 0.25}
     return {"reward_extra_info": {**found, **info}, "move": move}
 
 
 def single(group: str, success: float) -> dict[str, Any]:
-    """The same of a task with one answer."""
+    """The agent loop's extra fields of a task with one answer."""
     return {"reward_extra_info": {"success": success, "group": group}, "move": {"seat": 0, "opponent": "none"}}
 
 
 BATCH = [
-    # A long game that was won, and a short one that was lost.
+    # A long game that was won, and two short games, one lost and one won.
     *((f"a_0_{index}", sample("openspiel/hex", 0, 1.0, 3 - index), 0.9 ** (3 - index)) for index in range(4)),
     ("b_0_0", sample("openspiel/hex", 1, 0.0), 0.0),
     ("c_0_0", sample("openspiel/go", 0, 1.0), 1.0),

@@ -1,4 +1,4 @@
-"""What the trainer changes in verl's validation."""
+"""The trainer's changes to verl's validation."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from veritas_rl.verl_plugin.trainer import TaskTrainer
 
 
 def validated(groups: list[str], scores: list[float]) -> dict[str, float]:
-    """The metrics of a validation with a reply to each row, as the trainer makes them."""
+    """The trainer's metrics of a validation with one reply per row."""
     trainer: Any = object.__new__(TaskTrainer)
     infos = {"reward": scores, "success": scores, "group": groups, "reason": ["correct"] * len(groups)}
     sources, uids = ["openspiel"] * len(groups), [f"row {index}" for index in range(len(groups))]

@@ -1,4 +1,4 @@
-"""The console names once that replies are cut."""
+"""The console reports once that replies are truncated."""
 
 import re
 
@@ -16,5 +16,5 @@ def test_truncation_is_reported_once_after_ten_steps_in_a_row() -> None:
     assert line is not None
     assert "\n" not in line
     assert "21% end at the limit of 1024 tokens" in line
-    # The launcher finds it behind what Ray writes before a line.
+    # The launcher finds the message after Ray's prefix of a line.
     assert re.search(announcements.PATTERN, f"(TaskRunner pid=1) {line}")

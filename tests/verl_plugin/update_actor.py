@@ -1,6 +1,6 @@
 """One rank of an actor's update through verl, started by `test_ranks.py` with torchrun.
 
-Its argument is a JSON list of lists of overrides; for each, rank 0 prints what it measured.
+The argument is a JSON list of lists of overrides. Rank 0 prints its measurements for each list of overrides.
 """
 
 import json
@@ -20,12 +20,12 @@ SAMPLES, EPOCHS = 32, 2
 
 
 def actor(overrides: list[str]) -> TrainingWorker:
-    """verl's worker for the actor, as our configuration makes it."""
+    """verl's worker for the actor of a composed configuration."""
     return worker_of("actor", compose_configuration(overrides))
 
 
 def batch(rank: int, ranks: int) -> TensorDict:
-    """This rank's share of a batch that is the same however many ranks there are."""
+    """This rank's share of a batch that does not depend on the number of ranks."""
     draw = torch.Generator().manual_seed(0)
     rows: dict[str, list[torch.Tensor]] = {}
     for _ in range(SAMPLES):

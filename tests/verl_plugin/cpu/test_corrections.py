@@ -1,4 +1,4 @@
-"""Without a GPU, processes of Ray and of torchrun meet over gloo."""
+"""Without a GPU, processes of Ray and of torchrun communicate over gloo."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The engines for a CPU compute what verl's own do."""
+"""The engines for a CPU give the same results as verl's own engines."""
 
 import types
 from pathlib import Path
@@ -20,7 +20,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def batch(**settings: Any) -> TensorDict:
-    """Samples of several lengths, as verl hands them to an engine."""
+    """Samples of several lengths, in the form that verl passes to an engine."""
     rows = [torch.randint(4, 250, (length,), generator=torch.Generator().manual_seed(length)) for length in (5, 9, 2)]
     positions = [torch.arange(len(row)) for row in rows]
     made = TensorDict(
@@ -35,7 +35,7 @@ def batch(**settings: Any) -> TensorDict:
 
 
 def computed(engine: Any, data: TensorDict, *, by_verl: bool) -> tuple[dict[str, Any], torch.Tensor]:
-    """What an engine makes of a batch, by name, and the gradient of its squares in the first layer."""
+    """An engine's outputs for a batch by name, and the gradient of their sum of squares in the first layer."""
     module = engine.module
     module.zero_grad()
     verl = super(type(engine), engine) if by_verl else engine
@@ -47,7 +47,7 @@ def computed(engine: Any, data: TensorDict, *, by_verl: bool) -> tuple[dict[str,
 
 
 def engine_of(kind: type, module: Any) -> Any:
-    """An engine without a process group: only what it reads to prepare inputs and outputs."""
+    """An engine without a process group, which can only prepare inputs and outputs."""
     engine = object.__new__(kind)
     engine.module = module
     engine.pad_to_length = False
@@ -77,7 +77,7 @@ def test_log_probabilities_and_entropy_are_those_of_verl(model: Path, temperatur
 def test_no_logits_are_made_of_prompts(model: Path, dtype: torch.dtype) -> None:
     module = AutoModelForCausalLM.from_pretrained(model, dtype=dtype)
     data, prompts, replies = batch(temperature=1.0, calculate_entropy=True), (3, 6, 1), (2, 3, 1)
-    # The last row fills the batch: nothing is learned from its reply.
+    # The last row is padding of the batch, so its reply is masked.
     masks = [torch.full((length,), int(length > 1)) for length in replies]
     predicted = torch.tensor(
         [

@@ -1,4 +1,4 @@
-"""A forked worker is what Python would have been, and ends with the process that wants it."""
+"""A forked worker behaves like a new Python process, and ends with the process that requested it."""
 
 import json
 import os
@@ -44,7 +44,7 @@ time.sleep(60)
 
 @dataclass
 class Running:
-    """A server and its driver."""
+    """A running fork server and its driver."""
 
     process: subprocess.Popen[str]
     socket: str
@@ -53,7 +53,7 @@ class Running:
     environment: dict[str, str]
 
     def ask(self, script: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
-        """What Ray would start."""
+        """Start the process that Ray would start to get a worker."""
         (self.folder / "worker.py").write_text(script)
         return subprocess.Popen(
             [sys.executable, "-I", "-S", forkserver.__file__, str(self.folder / "worker.py"), *arguments],
@@ -66,14 +66,14 @@ class Running:
         )
 
     def report(self, *arguments: str, **variables: str) -> tuple[dict[str, Any], bool, int, float, float, float]:
-        """What the reporting worker says of itself."""
+        """Run the reporting worker; return its report on itself."""
         asker = self.ask(WORKER, *arguments, **variables)
         out, err = asker.communicate("typed\n", timeout=60)
         assert (asker.returncode, err) == (7, "a complaint\n")
         return json.loads(out)
 
     def waiting(self) -> tuple[subprocess.Popen[str], psutil.Process]:
-        """An asker and its worker, which sleeps."""
+        """Start a requesting process and its worker, which sleeps."""
         asker = self.ask(WAITING)
         assert asker.stdout is not None
         worker = psutil.Process(int(asker.stdout.readline()))
@@ -117,7 +117,7 @@ def test_a_forked_worker_is_what_python_would_have_been(running: Running) -> Non
     assert said["stdin"] == "typed\n"
     assert said["environment"].pop(forkserver.SOCKET) != plain["environment"].pop(forkserver.SOCKET)
     assert said == plain
-    # The generators that a new process seeds at random are no twins.
+    # Forked workers have different random seeds, like new processes.
     assert not set(drawn) & set(running.report()[3:])
 
 

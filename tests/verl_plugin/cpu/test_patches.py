@@ -1,4 +1,4 @@
-"""Speed patches give what verl, TransferQueue and tensordict give."""
+"""Speed patches give the same results as verl, TransferQueue and tensordict."""
 
 import inspect
 from typing import Any
@@ -101,7 +101,7 @@ def test_a_padding_row_has_two_tokens() -> None:
 
 
 def sent(column: Any, places: list[int]) -> Any:
-    """Cells of a column as the storage keeps them: what came over the wire."""
+    """Cells of a column as the storage keeps them, after serialization."""
     manager: Any = simple_storage_manager.AsyncSimpleStorageManager
     return serial_utils.decode(serial_utils.encode(manager._select_by_positions(column, places)))
 
@@ -144,7 +144,7 @@ def test_other_cells_are_sent_as_before() -> None:
     assert manager._select_by_positions(torch.arange(6).reshape(3, 1, 2), [0, 1]).tolist() == [[[0, 1]], [[2, 3]]]
     for values in ([b"bytes", b"more"], ["text", "more"], [{"a": 1}, None]):
         assert manager._pack_field_values(values).tolist() == values
-    # Where a process without the patch has written some of them.
+    # Some of the values may be written by a process without the patch.
     cell, tensor = sent(nested(3), [0])[0], torch.arange(2.0)
     assert [row.tolist() for row in manager._pack_field_values([cell, tensor]).unbind()] == [
         nested(3).unbind()[0].tolist(),

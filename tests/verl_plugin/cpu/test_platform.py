@@ -1,4 +1,4 @@
-"""A CPU as a verl platform, in the processes where verl meets it."""
+"""The CPU as a verl platform, in the processes where verl detects it."""
 
 import os
 import subprocess

@@ -24,7 +24,7 @@ PROMPTS = [list(range(10 + index, 30 + 2 * index)) for index in range(6)]
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two models of other weights."""
+    """Two models with different weights."""
     return [build_tiny_model(tmp_path_factory.mktemp("models") / f"model{seed}", seed=seed) for seed in (0, 1)]
 
 
@@ -44,7 +44,7 @@ def server(folders: list[Path]) -> Iterator[Any]:
 
 
 def load(server: Any, folder: Path, global_steps: int) -> None:
-    """Have the server generate with a model's weights, which are sent in two buckets."""
+    """Send a model's weights to the server in two buckets."""
     weights = list(AutoModelForCausalLM.from_pretrained(folder).state_dict().items())
     middle = len(weights) // 2
     ray.get(server.load_weights.remote(weights[:middle], last=False))
@@ -64,7 +64,7 @@ def generate(server: Any, limits: list[int], temperature: float) -> list[Any]:
 
 
 def plain_logprobs(folder: Path, prompt: list[int], reply: list[int], temperature: float) -> torch.Tensor:
-    """What one forward pass says of the reply's tokens: the trainer's arithmetic."""
+    """The log-probabilities of a reply from one forward pass, as in the trainer."""
     model = AutoModelForCausalLM.from_pretrained(folder)
     with torch.no_grad():
         logits = model(torch.tensor([prompt + reply])).logits[0, len(prompt) - 1 : -1] / temperature
@@ -100,13 +100,13 @@ def test_new_weights_in_buckets_make_it_the_other_model(server: Any, folders: li
 
 def test_an_interrupted_reply_continues_with_the_new_weights(server: Any, folders: list[Path]) -> None:
     load(server, folders[0], 1)
-    # To the first one the old weights would say nothing.
+    # The old weights would give an empty reply to the first prompt.
     first, *prompts = PROMPTS
 
     async def cut_off() -> list[Any]:
         client = BatchingClient(1)
         params = {"temperature": 0, "max_tokens": 200}
-        # One is asked while nothing is generated, as by a game whose opponent has just moved.
+        # One request arrives while generation is paused, like that of a game whose opponent has just moved.
         asked = [asyncio.ensure_future(client.generate("", prompt_ids=ids, sampling_params=params)) for ids in prompts]
         await asyncio.sleep(0.1)
         await server.abort_all_requests.remote()
@@ -125,7 +125,7 @@ def test_an_interrupted_reply_continues_with_the_new_weights(server: Any, folder
         assert len(output.token_ids) == len(output.log_probs) == 200
         old = greedy(folders[0], prompt, 200)
         split = next(place for place, (a, b) in enumerate(zip(old, output.token_ids, strict=True)) if a != b)
-        # The new weights may have said some more tokens of the old ones.
+        # The first tokens of the new weights may equal those of the old weights.
         assert any(
             output.token_ids[place:] == greedy(folders[1], prompt + old[:place], 200 - place)
             for place in range(split, 0, -1)

@@ -1,4 +1,4 @@
-"""What the CPU's room registers, with its speed patches on, off, and in part."""
+"""The patches that are applied on a CPU, with speed patches on, off, and partly on."""
 
 import json
 import math
@@ -50,7 +50,7 @@ NEEDED = {patch.name for patch in patches_in(corrections)}
 
 
 def applied(**variables: str) -> set[str]:
-    """The patches of the room that a new process has applied."""
+    """The CPU patches that a new process applies."""
     environment = {name: value for name, value in os.environ.items() if name not in ("VERL_PLATFORM", switch.VARIABLE)}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PROGRAM],
