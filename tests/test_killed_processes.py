@@ -64,7 +64,7 @@ def processes(launcher: int, name: str) -> list[psutil.Process]:
 
 
 def killed(folder: Path, name: str, delay: float) -> str:
-    """Start or resume a run, kill a process `delay` seconds after its next step, wait for the end; return the output."""
+    """Start or resume a run, and kill a process `delay` seconds after its next step; return the output of the run."""
     log = folder.parent / "printed.txt"
     before = max(steps_of(folder), default=0)
     with log.open("w") as printed:

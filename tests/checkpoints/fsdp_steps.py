@@ -1,4 +1,4 @@
-"""A rank of FSDP2 with Adam: it trains two steps and saves, or loads and resumes. test_reshard.py runs it with
+"""A rank of FSDP2 with Adam that trains two steps and saves, or loads and resumes. Run by test_reshard.py with
 torchrun.
 
     torchrun --nproc-per-node=2 fsdp_steps.py save FOLDER

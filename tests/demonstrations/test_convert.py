@@ -1,4 +1,4 @@
-"""JSONL of many makes: what is found in a line, and what is said of one that cannot be used."""
+"""JSONL in many formats: the data found in a line, and the errors for unusable lines."""
 
 import json
 from pathlib import Path

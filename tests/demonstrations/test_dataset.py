@@ -1,4 +1,4 @@
-"""The parquet files: their columns, their split, and a check that finds what may not be in them."""
+"""The parquet files: their columns, their split, and the check for forbidden content."""
 
 import dataclasses
 import json
@@ -40,7 +40,7 @@ def test_sft_rows_hold_a_conversation_and_its_parts(tmp_path: Path) -> None:
 def test_no_symmetry_class_is_in_two_of_train_val_and_evaluation(tmp_path: Path) -> None:
     files = written(tmp_path, dataclasses.replace(SFT, number=3000))
     game = load("tic_tac_toe")
-    # Independent of the environment's own answer: every state of the game is asked for its class.
+    # Calculated independently from the symmetry class of every state of the game.
     evaluation = {
         position.group
         for position in enumeration.enumerate_states("tic_tac_toe") or ()

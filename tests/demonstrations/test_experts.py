@@ -1,4 +1,4 @@
-"""Experts: whatever can be named as a player."""
+"""Any player name can be the name of an expert."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What experts demonstrate: good moves, each question once, none of them held out, and every state accounted for."""
+"""Demonstrations of experts: good moves, no repeated or held-out questions, and counts that cover every drawn state."""
 
 from collections.abc import Sequence
 
@@ -90,7 +90,7 @@ def test_a_game_that_cannot_be_split_is_refused() -> None:
 
 
 class Mumbler:
-    """Answers the first legal move, but every third time something else."""
+    """A player that gives the first legal answer, but an unparseable reply every third time."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -1,4 +1,4 @@
-"""Demonstrations of trace: right outputs of training's programs, none of which validation asks."""
+"""Demonstrations of trace: correct outputs of training programs, none of which validation asks."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Two nodes on this machine: joined, looked at, checked before a run, watched during it, and ended."""
+"""A cluster of two nodes on this machine: joining, status, checks before a run, watching during a run, and stopping."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# A run on the cluster that has an actor on the node with the resource "second".
+# A driver with an actor on the cluster's node with the resource "second".
 DRIVER = """
 import sys
 import ray
@@ -43,33 +43,33 @@ sys.stdin.read()
 
 
 class Cluster:
-    """Commands to a cluster whose token and files are in a folder of its own."""
+    """A cluster whose token and files are in its own folder."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder, self.port, self.address = folder, port, ""
         self.variables = {**os.environ, "HOME": str(folder), "RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
 
     def type(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """What `ray-cluster.sh` runs."""
+        """Run the command of `ray-cluster.sh`."""
         command = [sys.executable, "-m", "veritas_rl.launch.cluster", *words]
         environment = {**self.variables, "RAY_ADDRESS": self.address, **variables}
         return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
     def refused(self, *words: str, **variables: str) -> str:
-        """The one line with which a command is refused."""
+        """Run a command, which must fail; return its one-line error."""
         done = self.type(*words, **variables)
         assert done.returncode == 2, done.stdout + done.stderr
         (line,) = done.stderr.strip().splitlines()
         return line
 
     def join(self, resource: str) -> None:
-        """Another node, with a GPU and a resource of its own; both are only counted."""
+        """Join another node with a logical GPU and a logical resource."""
         given = ["--num-cpus=32", "--num-gpus=1", f'--resources={{"{resource}": 1}}']
         done = self.type("worker", self.address, *given)
         assert done.stdout.strip() == f"joined {self.address}", done.stderr
 
     def kill(self, resource: str) -> None:
-        """Kill the node that has this resource; Ray's processes on it end with it."""
+        """Kill the node with this resource; its Ray processes end too."""
         (raylet,) = (
             process
             for process in self.processes()
@@ -87,7 +87,7 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    # Ray puts sockets there, whose paths must be short.
+    # The folder's path is short, because it contains Ray's sockets, whose paths have a limited length.
     folder = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp"))
     with socket.socket() as probe:
         probe.bind(("", 0))
@@ -104,7 +104,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def other_torch(folder: Path) -> str:
-    """A folder for PYTHONPATH from which another version of torch seems to be installed."""
+    """A PYTHONPATH with which a different version of torch appears installed."""
     info = folder / "torch-9.9.9.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 9.9.9\n")
@@ -161,7 +161,7 @@ def test_a_node_that_joined_without_being_asked_is_found_before_a_run(cluster: C
 def test_a_node_that_leaves_during_a_run_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HOME", "RAY_AUTH_MODE"):
         monkeypatch.setenv(name, cluster.variables[name])
-    # Ray keeps the token that this process has read first, which may be another cluster's.
+    # Ray caches the first token that a process reads, which may be that of another cluster.
     AuthenticationTokenLoader.instance().reset_cache()
     with subprocess.Popen(
         [sys.executable, "-c", DRIVER],
@@ -203,7 +203,7 @@ def test_a_run_on_two_nodes_loses_one_and_goes_on_with_other_ranks(cluster: Clus
         own = [f"trainer.default_local_dir={place}", f"+trainer.rollout_data_dir={place}/rollouts"]
         return ["bash", "train/scripts/openspiel-ppo-trainer.sh", *common, *own, *more]
 
-    # On two nodes, until one is lost.
+    # The run uses two nodes until one is lost.
     environment = {**cluster.variables, "RAY_ADDRESS": cluster.address}
     printed = tmp_path / "printed"
     with printed.open("wb") as log:
@@ -224,7 +224,7 @@ def test_a_run_on_two_nodes_loses_one_and_goes_on_with_other_ranks(cluster: Clus
     start = folder / f"global_step_{last}"
     before = {file.name: file.read_bytes() for file in (start / "actor").glob("*_world_size_2_*")}
 
-    # On what is left, with as many ranks and with fewer.
+    # The run resumes on one node, with the same number of ranks and with fewer.
     for ranks in (2, 1):
         place = tmp_path / f"ranks-{ranks}"
         more = [f"trainer.n_gpus_per_node={ranks}", f"trainer.total_training_steps={last + 1}"]
@@ -243,12 +243,12 @@ def test_a_run_on_two_nodes_loses_one_and_goes_on_with_other_ranks(cluster: Clus
         assert shards == [f"model_world_size_{ranks}_rank_{rank}.pt" for rank in range(ranks)]
     assert {file.name: file.read_bytes() for file in (start / "actor").glob("*_world_size_2_*")} == before
 
-    # The tasks are those of a run that lost nothing.
+    # The tasks are those of an uninterrupted run.
     data = compose_configuration(["hardware=cpu", "data.train_batch_size=16", *settings]).data
     dataset = DynamicEnvDataset("train", None, data)
     drawn = [[dataset[row]["reward_model"]["ground_truth"] for row in range(16)] for _ in range(last + 1)]
     for step, tasks in enumerate(drawn, start=1):
-        # The replies of the step in which the node was lost are written after its checkpoint, or not at all.
+        # Replies of the last step before the loss may be missing, because they are written after its checkpoint.
         before_loss = [folder] if step < last else []
         for place in before_loss if step <= last else [tmp_path / "ranks-2", tmp_path / "ranks-1"]:
             replies = (place / f"rollouts/{step}.jsonl").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""train/clusters: what the examples type can be typed. docs/scaling.md says how their schemas were checked."""
+"""The commands in train/clusters are valid. docs/scaling.md describes the check of the schemas."""
 
 import re
 import shlex
@@ -34,7 +34,7 @@ VALUES = {
 
 
 def commands(text: str) -> Iterator[list[str]]:
-    """The words of each command that begins with `bash train/scripts/`, with values for the variables."""
+    """The words of each command that begins with `bash train/scripts/`, with its variables replaced by values."""
     for value in sorted(VALUES, key=len, reverse=True):
         text = text.replace(value, VALUES[value])
     joined = text.replace("\\\n", " ")

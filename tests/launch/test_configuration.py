@@ -1,4 +1,4 @@
-"""What is typed becomes the configuration that verl sees."""
+"""Overrides and variables give the right configuration for verl."""
 
 import subprocess
 import sys
@@ -96,7 +96,7 @@ def test_sglang_gets_the_token_that_verl_keeps_free_under_it() -> None:
 def test_verls_critic_computes_as_many_tokens_at_once_as_is_said(hardware: str, tmp_path: Path) -> None:
     named = f"actor_rollout_ref.model.path={build_tiny_model(tmp_path / 'model', seed=0)}"
     made = configured(f"hardware={hardware}", named, "critic.ppo_max_token_len_per_gpu=5000")
-    # PPOTrainer gives this to the critic's engine, in its passes and in its updates.
+    # PPOTrainer passes this value to the critic's engine for inference and updates.
     assert omega_conf_to_dataclass(made.critic).ppo_infer_max_token_len_per_gpu == 5000
 
 
@@ -111,9 +111,9 @@ def test_actor_and_critic_pack_their_rows_on_every_gpu(group: str, play: str) ->
     assert (actor.model.use_remove_padding, made.critic.model.use_remove_padding) == (True, True)
     longest = made.data.max_prompt_length + made.data.max_response_length
     for pack in (actor.actor.ppo_max_token_len_per_gpu, made.critic.ppo_max_token_len_per_gpu):
-        # One longest row fits; attention of torch grows with the pack, so it is not much longer.
+        # The pack fits one longest row, and is not much longer because the cost of torch's attention grows with it.
         assert longest <= pack < 6144
-    # What Ray counts is not what the machine has, where the run starts a Ray of its own.
+    # If the run starts its own Ray cluster, the number of Ray's logical CPUs is fixed.
     assert made.ray_kwargs.ray_init.num_cpus == (None if group == "multinode" else 64)
 
 
@@ -160,7 +160,7 @@ def test_whole_games_on_gpus_are_few_and_their_replies_short() -> None:
     ],
 )
 def test_a_machine_chooses_what_fits_it(gpus: int, gib: int, group: str) -> None:
-    # A card has a little less than what it is called by.
+    # A card has slightly less memory than its nominal size.
     machine = Hardware(cores=16, gpus=gpus, gpu_bytes=int(gib * 0.985 * 2**30))
     assert machine.overrides()[0] == f"hardware={group}"
     for name, config in (("hardware", "rl"), ("sft_hardware", "sft")):
@@ -374,7 +374,7 @@ def test_a_step_asks_as_many_prompts_as_suits_the_algorithm(algorithm: str) -> N
 
 
 def envs_of(made: DictConfig, count: int = 100) -> dict[str, int]:
-    """How many of the first tasks each environment gives."""
+    """The number of the first tasks by environment."""
     return dict(Counter(task.env for task in conf.tasks_of(made, "train")[:count]))
 
 
@@ -415,7 +415,7 @@ def test_a_mixture_that_cannot_work_is_one_line(node: str, message: str) -> None
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> str:
-    """A recipe outside of the repository."""
+    """A recipe outside the repository."""
     folder = tmp_path / "my_recipe"
     folder.mkdir()
     (folder / "config.yaml").write_text(
@@ -432,7 +432,7 @@ def test_a_recipe_wins_over_the_machine_and_a_person_over_the_recipe(recipe: str
         "episode",
         32,
     )
-    # hardware=cpu says 256 and 7, and it is still the machine's choice.
+    # The recipe overrides the values 256 and 7 of hardware=cpu, which is still selected for this machine.
     assert (made.data.val_max_samples, made.trainer.save_freq, made.trainer.device) == (3, 5, "cpu")
     typed = configured(recipe, "play=move", "trainer.save_freq=6", ALGORITHM="ppo", ENABLE_LORA="0")
     assert (typed.algorithm.adv_estimator, typed.veritas_rl.play) == ("gae", "move")

@@ -1,4 +1,4 @@
-"""Errors as vLLM, SGLang, torch and Ray print them are recognized."""
+"""The launcher recognizes errors that vLLM, SGLang, torch and Ray print."""
 
 from pathlib import Path
 

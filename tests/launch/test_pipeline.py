@@ -1,4 +1,4 @@
-"""What surrounds a training: which tasks judge it, the tables that compare, and what is printed at the end."""
+"""The steps around a training: the tasks of its evaluation, the tables of comparisons, and the final output."""
 
 import io
 from collections.abc import Sequence
@@ -31,14 +31,14 @@ MIXTURE = (
 
 
 class Silent:
-    """A player that answers nothing."""
+    """A player with empty replies."""
 
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
         return [Reply("") for _ in turns]
 
 
 def tasks_of(run: rl.RlRun | sft.SftRun) -> dict[str, list[Task]]:
-    """The first tasks by which a run is judged, by environment."""
+    """The first held-out tasks of a run, by environment."""
     return {tasks[0].env: list(tasks[:20]) for tasks, _ in run.held_out()}
 
 
@@ -50,7 +50,7 @@ def printed(kind: str, env: str, found: dict[str, Judgement]) -> tuple[str, dict
 
 def test_a_table_has_the_words_of_its_environment() -> None:
     tasks = tasks_of(rl.plan(["environment=trace"], {}, CPU, NOW))["trace"]
-    assert judge_uniform(tasks) is None  # what a program prints cannot be listed
+    assert judge_uniform(tasks) is None  # the possible outputs of a program cannot be listed
     found = {pipeline.RAW: judge(Silent(), tasks), "after RL": judge(SolutionPlayer(), tasks)}
     text, rates = printed("RL", "trace", found)
     assert "trace: 20 held-out tasks in" in text
@@ -71,7 +71,7 @@ def test_a_table_of_games_has_the_uniform_player_and_says_where_values_are_estim
         text, rates = printed("RL", "openspiel", found)
         assert measure in text
         assert "legal moves" in text
-        assert rates["gain"]["mean"] == 0  # counted from the warm-up
+        assert rates["gain"]["mean"] == 0  # relative to the warm-up
 
 
 def test_each_environment_of_a_mixture_is_judged_by_tasks_of_its_own() -> None:
@@ -82,7 +82,7 @@ def test_each_environment_of_a_mixture_is_judged_by_tasks_of_its_own() -> None:
     }
     assert [most for _, most in run.held_out()] == [25, 25]
     assert {task.env for task in run.lessons()[:30]} == {"openspiel", "trace"}
-    # Whole games are judged by games, and answers by answers, in the same run.
+    # A run with whole games judges openspiel by games, so only trace has held-out tasks.
     games = rl.plan([MIXTURE, "episode"], {}, CPU, NOW)
     assert list(tasks_of(games)) == ["trace"]
 
@@ -149,7 +149,7 @@ def test_gains_are_counted_from_the_warm_up_and_from_random_play() -> None:
     text, rates = printed("RL", "openspiel", found)
     assert "mean value" in text
     best, random = found["after RL"].mean_value.mean, uniform.mean_value.mean
-    assert rates["value gain"]["mean"] == pytest.approx(best)  # a player that says nothing earns nothing
+    assert rates["value gain"]["mean"] == pytest.approx(best)  # the silent player has value 0
     assert rates["value over random"]["mean"] == pytest.approx(best - random)
     assert best > random > 0
 

@@ -1,4 +1,4 @@
-"""What is checked before a run starts, and what it says."""
+"""The checks before a run starts, and their messages."""
 
 import re
 import sys
@@ -72,7 +72,7 @@ def test_a_full_disk_is_named(run: RlRun, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def planned(tmp_path: Path, gpu_bytes: int, *typed: str) -> tuple[DictConfig, Plan | None]:
-    """A run of Qwen3-4B on one GPU with so much memory, and its forecast."""
+    """A run of Qwen3-4B on one GPU with `gpu_bytes` of memory, and its forecast."""
     machine = Hardware(cores=8, gpus=1, gpu_bytes=gpu_bytes)
     named = ["actor_rollout_ref.model.path=Qwen/Qwen3-4B-Instruct-2507", "hardware=h200x1"]
     made = plan([f"trainer.default_local_dir={tmp_path}/checkpoints", *named, *typed], {}, machine, datetime.now())
@@ -81,7 +81,7 @@ def planned(tmp_path: Path, gpu_bytes: int, *typed: str) -> tuple[DictConfig, Pl
 
 def test_a_large_model_needs_a_large_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight.shutil, "disk_usage", lambda path: Usage(1 << 40, 0, 100 << 30))
-    # Four checkpoints of actor and critic, each 12 bytes for each of 4 billion parameters.
+    # Four checkpoints of actor and critic, with 12 bytes for each of 4 billion parameters.
     with pytest.raises(UserError, match="the checkpoints need 36"):
         preflight.check_disk(*planned(tmp_path, 140 << 30, "lora=off"))
     preflight.check_disk(*planned(tmp_path, 140 << 30))
@@ -117,7 +117,7 @@ def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monke
     said = OverridesParser.create().parse_override(command[-1])
     assert said.key_or_group == "ray_kwargs.ray_init.runtime_env.env_vars"
     given: Any = said.value()
-    # OmegaConf reads what Hydra has parsed.
+    # OmegaConf resolves the value after Hydra has parsed it.
     assert OmegaConf.to_container(
         OmegaConf.create({str(name): value for name, value in given.items()}), resolve=True
     ) == {
@@ -188,7 +188,7 @@ def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monke
             "stage a has no task: set cases or game_list",
         ),
         ({}, ["veritas_rl.games_to_show=-1"], "veritas_rl.games_to_show=-1 must be an integer"),
-        # Every stage names its own opponent, and validation meets this one.
+        # Every stage of the curriculum has its own opponent; only validation uses this one.
         ({}, ["episode", "data.custom_cls.config.adapter_config.opponent=bananas"], "unknown player 'bananas'"),
         ({}, ["trainer.resume_mode=maybe"], "trainer.resume_mode=maybe is not supported: set it to auto, disable or"),
     ],

@@ -1,4 +1,4 @@
-"""What the launcher says of a clock that is set and of a disk that is full, while a run goes on."""
+"""The launcher's messages about a changed clock and a full disk during a run."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What a person sees of a run while it trains."""
+"""The progress that a user sees during a run."""
 
 import io
 import json
@@ -29,7 +29,7 @@ def test_a_stage_that_is_passed_is_printed_once(tmp_path: Path) -> None:
     curriculum = Curriculum([Stage("easy", {}, 0.5), Stage("hard", {}, 0.5)], window=3)
     (said,) = filter(None, [curriculum.record_fresh("easy", 1) for _ in range(3)])
     log, metrics, printed = tmp_path / "verl.log", tmp_path / "metrics.jsonl", io.StringIO()
-    # Of the part of the run before it was interrupted.
+    # This line is from the part of the run before an interruption.
     log.write_text("curriculum: stage zero passed with 99% of the last 9 games; now easy (2 of 3)\n")
     step = json.dumps({"step": 1, "data": {"critic/score/mean": 0.25, "task/legal": 0.5}})
     program = (

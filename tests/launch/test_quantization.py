@@ -1,4 +1,4 @@
-"""What is set, and what is refused, with a base in 4 bit."""
+"""The overrides and the refused settings of runs with a 4-bit base."""
 
 import re
 from datetime import datetime
@@ -18,13 +18,13 @@ FOUR_BIT = ["hardware=cpu", "rollout=transformers", "lora=on", "veritas_rl.quant
 
 @pytest.fixture(scope="module")
 def composed() -> DictConfig:
-    """The settings of a run in 4 bit on a CPU, without the launcher's own."""
+    """The settings of a 4-bit run on a CPU, without the launcher's overrides."""
     return compose_configuration(FOUR_BIT)
 
 
 @pytest.fixture
 def configuration(composed: DictConfig, monkeypatch: pytest.MonkeyPatch) -> DictConfig:
-    """The same as the launcher changes them, with bitsandbytes there, whether it is or not."""
+    """The settings with the launcher's overrides, as if bitsandbytes were installed."""
     monkeypatch.setattr(quantization, "find_spec", lambda name: object())
     made = composed.copy()
     for override in quantization.overrides(made, []):

@@ -1,4 +1,4 @@
-"""A recipe in one command: what departs from it, which stages it has, and a whole run."""
+"""A recipe in one command: deviations from the recipe, its stages, and a complete run."""
 
 import json
 import os

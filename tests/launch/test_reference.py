@@ -1,4 +1,4 @@
-"""docs/configuration.md is what the YAML and the variables say, and docs/from-other-recipes.md names what is there."""
+"""docs/configuration.md agrees with the YAML files and the variables; docs/from-other-recipes.md names what exists."""
 
 import dataclasses
 import re
@@ -35,13 +35,13 @@ REPOSITORY_PATH = re.compile(r"(?:train|veritas_rl|docs|tests)/[\w./-]+")
 
 
 def section(page: str, heading: str) -> str:
-    """The text under a heading, up to the next of the same level or a higher one."""
+    """The text under a heading, up to the next heading of the same or a higher level."""
     level = len(heading.partition(" ")[0])
     return re.split(rf"\n#{{2,{level}}} ", page.partition(f"\n{heading}\n")[2])[0]
 
 
 def table_rows(text: str) -> list[list[str]]:
-    """The cells of every table row that is neither a head nor its rule."""
+    """The cells of every table row, without header rows and their separators."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
     rules = {number for number, row in enumerate(rows) if set("".join(row)) <= {"-", " "} and row[0]}
@@ -62,7 +62,7 @@ def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def set_by(path: Path) -> dict[str, Any]:
-    """What a YAML file sets, read without the generator."""
+    """The values that a YAML file sets, read without the generator."""
     tree = OmegaConf.to_container(OmegaConf.load(path))
     assert isinstance(tree, dict)
     tree.pop("defaults", None)
@@ -70,7 +70,7 @@ def set_by(path: Path) -> dict[str, Any]:
 
 
 def value_of(rows: list[list[str]], key: str, column: int) -> Any:
-    """The value of a key in a table, where a mapping on one line stands as a whole."""
+    """The value of a key in a table, in which a mapping may be a single row."""
     parent, _, last = key.rpartition(".")
     for row in rows:
         if row[0] == f"`{key}`" and row[column]:
@@ -109,7 +109,7 @@ def test_every_variable_stands_in_the_page_with_what_it_becomes() -> None:
             name, _, value = example.partition("=")
             assert name == variable.name
             composed += overrides
-            if name != "LORA_ADAPTER_PATH":  # which needs an adapter
+            if name != "LORA_ADAPTER_PATH":  # it needs an adapter
                 assert overrides == overrides_from({name: value})
     conf.compose_configuration(conf.overrides_for(composed, {}, ONE_GPU))
 
@@ -130,7 +130,7 @@ def test_every_choice_of_a_group_stands_in_the_page_with_all_that_it_sets(path: 
 
 
 def value_in_group(tables: list[str], choice: str, key: str) -> Any:
-    """What a group's tables say that a choice sets."""
+    """The value that a choice sets, according to the tables of its group."""
     for table in tables:
         head = table.partition("|")[0]
         rows = table_rows(table)
@@ -192,7 +192,7 @@ def test_every_recipe_stands_in_the_page_and_says_what_to_type() -> None:
     tracked = subprocess.run(
         ["git", "ls-files", recipes.FOLDER], cwd=conf.ROOT, capture_output=True, text=True, check=True
     )
-    # A person's own stand there too.
+    # Users' own recipes may be in the folder too.
     files = [
         path for path in recipes.FOLDER.glob("*/config.yaml") if str(path.relative_to(conf.ROOT)) in tracked.stdout
     ]
@@ -248,14 +248,14 @@ def test_comments_belong_to_what_stands_below_them(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class Advice:
-    """A row: what is typed there, and what to type here."""
+    """A row: the usage in other recipes, and the usage in this package."""
 
     section: str
     there: str
     here: str
 
     def words(self) -> list[str]:
-        """Each word of the new commands, as a shell reads it."""
+        """Each word of the new commands, split as in a shell."""
         return [word for span in spans(self.here) for word in shlex.split(span.replace("\\", "\\\\"))]
 
     def overrides(self) -> list[str]:
@@ -308,7 +308,7 @@ def test_every_key_that_it_names_is_there() -> None:
 
 def test_keys_of_sft_in_the_page_of_other_recipes_compose() -> None:
     rows = [advice for advice in ADVICE if advice.section == SFT]
-    # What stays the same is typed as it was.
+    # "The same." in the right cell means that the left cell is valid.
     same = [Advice(SFT, "", advice.there) for advice in rows if advice.here == "The same."]
     typed = [override for advice in [*rows, *same] for override in advice.overrides()]
     assert len(typed) > 8

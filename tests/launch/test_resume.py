@@ -1,4 +1,4 @@
-"""Which checkpoint a run goes on from, and what it refuses to be mixed up with."""
+"""The checkpoint from which a run resumes, and refused combinations of runs and folders."""
 
 import dataclasses
 import json
@@ -21,7 +21,7 @@ FIRST, SECOND = datetime(2026, 1, 2, 3, 4, 5), datetime(2026, 1, 2, 4, 0, 0)
 
 
 def checkpoint(folder: Path, step: int, *, whole: bool = True, critic: bool = True) -> Path:
-    """A checkpoint as far as its files are looked at."""
+    """A checkpoint with the files that the launcher checks."""
     made = folder / f"global_step_{step}"
     for role in ("actor", "critic") if critic else ("actor",):
         (made / role).mkdir(parents=True)
@@ -33,7 +33,7 @@ def checkpoint(folder: Path, step: int, *, whole: bool = True, critic: bool = Tr
 
 
 def named(folder: Path, *typed: str, now: datetime = FIRST, **variables: str) -> RlRun:
-    """A run with checkpoints in a folder that the person named."""
+    """A run whose checkpoint folder is named by the user."""
     return plan([f"trainer.default_local_dir={folder}", *typed], variables, CPU, now)
 
 
@@ -60,7 +60,7 @@ def test_the_newest_whole_checkpoint_is_gone_on_from(tmp_path: Path) -> None:
     again = named(tmp_path, now=SECOND)
     assert again.start == newest
     assert again.configuration.trainer.resume_from_path == str(newest)
-    # The logs and the Weights & Biases run are those of the run that was cut off.
+    # The logs and the Weights & Biases run are those of the interrupted run.
     assert again.folder == run.folder
     assert again.environment()["WANDB_RUN_ID"] == run.environment()["WANDB_RUN_ID"]
 
@@ -105,11 +105,11 @@ def test_resume_from_begins_with_the_one_that_is_named(tmp_path: Path) -> None:
     chosen = tmp_path / "old/global_step_5"
     run = named(tmp_path / "new", RESUME_FROM=str(chosen))
     assert run.start == chosen
-    # The model that was made for the old run is the one to begin with.
+    # The new run starts from the base model of the old run.
     assert run.configuration.actor_rollout_ref.model.path == "base"
     with pytest.raises(UserError, match="already holds step 10"):
         named(tmp_path / "old", RESUME_FROM=str(chosen))
-    # Cut off and typed again, it goes on from its own checkpoints, with the same model.
+    # After an interruption, the same command resumes from the run's own checkpoints with the same model.
     run.record.write(tmp_path / "new")
     own = checkpoint(tmp_path / "new", 8)
     again = named(tmp_path / "new", RESUME_FROM=str(chosen), now=SECOND)

@@ -1,4 +1,4 @@
-"""From what a person typed to a planned run of supervised fine-tuning, and what is refused before it starts."""
+"""Planned runs of supervised fine-tuning from command lines, and the errors before a run starts."""
 
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ CPU, GPUS = Hardware(2, 0, 0), Hardware(16, 2, 141 << 30)
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    """The overrides that name 300 rows to train on and 70 to measure the loss on."""
+    """The overrides for files with 300 rows to train on and 70 rows to measure the loss on."""
     rows = [
         sft_row([{"role": "user", "content": "x" * (index % 50)}], "y", "game", {"index": index})
         for index in range(370)
@@ -59,7 +59,7 @@ def test_gpus_get_the_settings_that_users_know(files: list[str]) -> None:
 
 
 def test_a_run_has_as_many_steps_as_its_epochs_have_or_as_are_typed(files: list[str]) -> None:
-    # 300 rows are 4 batches of 64.
+    # 300 rows give 4 full batches of 64.
     assert plan(files).configuration.trainer.total_training_steps == 40
     assert plan([*files, "trainer.n_gpus_per_node=2"]).configuration.trainer.total_training_steps == 40
     typed = plan([*files, "trainer.total_training_steps=50"]).configuration.trainer
@@ -149,7 +149,7 @@ def test_a_checkpoint_is_gone_on_from_or_refused(files: list[str], tmp_path: Pat
     step = tmp_path / "checkpoints/global_step_8"
     step.mkdir(parents=True)
     (step / "model_world_size_1_rank_0.pt").touch()
-    assert plan(files).start is None  # verl did not say that it is whole
+    assert plan(files).start is None  # verl has not marked it as complete
     (tmp_path / "checkpoints/latest_checkpointed_iteration.txt").write_text("8")
     run = plan(files)
     assert (run.start, run.first_step) == (step, 8)

@@ -1,4 +1,4 @@
-"""What the small model is taught and asked before reinforcement learning, and what is refused as too large for it."""
+"""The lessons and tasks of the small model before RL, and tasks that are refused as too large for it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A step that does not end is named with the stacks of the run's processes, after a bound of the run's own."""
+"""A stalled step is reported with the stacks of the run's processes, after a bound that depends on earlier steps."""
 
 import json
 import signal
@@ -54,7 +54,7 @@ def test_a_bound_follows_the_last_steps() -> None:
     bound = Bound.read({"seconds": 120, "times": 10, "first_seconds": 1800, "end": False})
     assert bound is not None
     assert bound.after([]) == 1800
-    assert bound.after([0.5, 0.6, 40.0]) == 120  # one long step is none of the usual ones
+    assert bound.after([0.5, 0.6, 40.0]) == 120  # a single long step does not count as usual
     assert bound.after([60, 61, 62]) == 610
     assert Bound.read(None) is None
     for wrong in ({"seconds": 0}, {"times": "ten"}, {"end": 1}):
@@ -70,12 +70,12 @@ def test_a_step_that_stalls_is_named_once_with_what_its_processes_do(
     assert bound is not None
     watch = StallWatch(bound, metrics, tmp_path, 9, lambda: {worker.pid}, said.append)
     assert asked_for(watch, 1.5) is None
-    assert not said  # nothing is known of a step yet
+    assert not said  # no step has ended yet
     for step in (1, 2, 3):
         ended(metrics, step, 0.1)
         assert asked_for(watch, 0.3) is None
     worker.send_signal(signal.SIGSTOP)
-    assert asked_for(watch, 4) is None  # the run goes on
+    assert asked_for(watch, 4) is None  # the run is not ended
     (line,) = said
     file = tmp_path / "stalls/step_4.txt"
     assert line.startswith("step 4 has not ended for 1 s, and the last ones took 0.1 s: ")
@@ -83,7 +83,7 @@ def test_a_step_that_stalls_is_named_once_with_what_its_processes_do(
     assert f"(process {worker.pid}) is stopped by a signal" in line
     assert "could not be read" not in line
     assert "waits_for_the_rollout" in file.read_text()
-    # py-spy has not let it go on, and the next step is watched again.
+    # py-spy has left the process stopped. The following steps are watched again.
     worker.send_signal(signal.SIGCONT)
     for step in range(4, 4 + FILES + 2):
         ended(metrics, step, 0.01)
@@ -108,7 +108,7 @@ def test_the_run_is_ended_where_the_setting_says_so(tmp_path: Path, worker: subp
 def test_without_the_right_to_read_the_line_says_what_gives_it(
     worker: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel refuses: py-spy runs without the capability, and the worker may not be read."""
+    """py-spy runs without the capability, so the kernel does not let it read the worker."""
     real = read_stacks([worker.pid])[0]
     assert real.reason is None
     program = tmp_path / "py-spy"
@@ -123,7 +123,7 @@ def test_without_the_right_to_read_the_line_says_what_gives_it(
     assert stack.reason is not None
     assert "SYS_PTRACE" in stack.reason
     assert f"process {worker.pid}" in stack.text
-    # A process that has ended is left out.
+    # A process that has ended is skipped.
     worker.kill()
     worker.wait()
     assert read_stacks([worker.pid]) == []

@@ -1,4 +1,4 @@
-"""Several settings with several seeds: what is run, and what the table says."""
+"""Sweeps over several settings and seeds: the runs, and the table of results."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ RATE = "actor_rollout_ref.actor.optim.lr"
 
 
 def ended(trial: sweep.Trial, logs: Path, rewards: list[float]) -> None:
-    """Leave behind what a run leaves that came to its end."""
+    """Write the files of a finished run."""
     logs.mkdir(parents=True)
     steps = [{"step": step, "data": {"critic/score/mean": reward}} for step, reward in enumerate(rewards, start=1)]
     (logs / "metrics.jsonl").write_text("".join(json.dumps(step) + "\n" for step in steps))
@@ -53,13 +53,13 @@ def test_the_table_has_means_and_intervals_over_seeds(tmp_path: Path) -> None:
     for trial, seen in zip(trials, rewards, strict=False):
         ended(trial, tmp_path / f"logs-{trial.seed}-{trial.folder.parent.name}", seen)
     first, second = sweep.compare(trials, ["critic/score/mean"], 2).values()
-    # The means of the last two steps are 0.5 and 0.7. By hand: 0.6 plus or minus t(1) times the standard error, 0.1.
+    # The means of the last two steps are 0.5 and 0.7, so the interval is 0.6 plus or minus t(1) times 0.1.
     quantile = stats.t.ppf(0.975, df=1)
     assert first[0].values == {1: pytest.approx(0.5), 2: pytest.approx(0.7)}
     assert first[0].mean == pytest.approx(0.6)
     assert first[0].low == pytest.approx(0.6 - 0.1 * quantile)
     assert first[0].high == pytest.approx(0.6 + 0.1 * quantile)
-    # One seed has no interval, and one that did not run no value.
+    # A single seed has no interval, and an unfinished run has no value.
     assert str(second[0]) == "0.100"
     (tmp_path / "sweep").mkdir(exist_ok=True)
     sweep.report(trials, ["critic/score/mean"], 2, tmp_path / "sweep", Console(quiet=True))
@@ -104,7 +104,7 @@ def test_two_settings_and_two_seeds_are_trained_and_compared() -> None:
         (cell,) = setting["metrics"]
         assert set(cell["values"]) == {"1", "2"}
         assert cell["low"] <= cell["mean"] <= cell["high"]
-    # The seeds reached the runs, and the same command has nothing left to do.
+    # The seeds changed the results, and the same command has no runs left.
     assert len({value for setting in settings for value in setting["metrics"][0]["values"].values()}) > 1
     again = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "4 runs, 0 of them unfinished" in again.stdout

@@ -1,4 +1,4 @@
-"""The small model is an ordinary Hugging Face folder, the same for the same seed, and its tokenizer loses nothing."""
+"""The small model is a standard Hugging Face folder, is determined by the seed, and has a lossless tokenizer."""
 
 from pathlib import Path
 from random import Random

@@ -1,4 +1,4 @@
-"""The environment variables that people set become the overrides that they mean."""
+"""Environment variables of users become the right overrides."""
 
 from pathlib import Path
 

@@ -102,7 +102,7 @@ def test_without_a_server_a_run_logs_offline_and_what_it_logged_is_synced_later(
     assert command is not None
     words = shlex.split(command)
     assert words[:2] == ["wandb", "sync"]
-    # The server is back, and the command is typed.
+    # The server is available again, and the user runs the command.
     sync(words[1:], address)
     sent = log.read_text()
     assert f"/{run.record.wandb_run_id}/file_stream" in sent

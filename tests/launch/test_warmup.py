@@ -1,4 +1,4 @@
-"""The warm-up teaches replies, and only replies; it keeps to its time and leaves the global random state alone."""
+"""The warm-up trains only on replies, obeys its time limit, and does not change the global random state."""
 
 from pathlib import Path
 from typing import Any
@@ -96,10 +96,10 @@ def test_a_warm_up_ends_when_the_measured_share_is_enough(folder: Path, tmp_path
         return 0.5 if len(asked) < 3 else 1.0
 
     found = run(folder, tmp_path / "enough", steps=1000, batch_size=1, enough=0.9, measure=measure)
-    assert found["steps"] == 3 * EVERY * 1.2  # what was enough, and the fall of the learning rate
+    assert found["steps"] == 3 * EVERY * 1.2  # the steps until enough, plus the learning rate's decay
     assert len(asked) == 4
     assert found["measured"] == 1.0
-    shares = iter([0.9, 0.5, 0.95, 0.95])  # enough before the fall, too little after it, then enough both times
+    shares = iter([0.9, 0.5, 0.95, 0.95])  # enough before the decay but not after it, then enough both times
     again = run(
         folder, tmp_path / "again", steps=1000, batch_size=1, enough=0.9, measure=lambda model, tokenizer: next(shares)
     )

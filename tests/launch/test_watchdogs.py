@@ -1,4 +1,4 @@
-"""What a run waits for and will not get is named, and so is what has died; nothing else is."""
+"""The watchdogs report resources that a run waits for in vain, and dead processes, and nothing else."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ from veritas_rl.launch.resource_watchdog import ResourceWatchdog
 PATIENCE = 1.0
 
 
-# Starts or joins a Ray, and then executes the lines that it reads. Two CPUs and one GPU, all of them logical.
+# Starts or joins a Ray cluster with two logical CPUs and one logical GPU, and executes the lines that it reads.
 DRIVER = """
 import sys
 import ray
@@ -57,7 +57,7 @@ class Driver:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            # The Ray that is started asks for its token; a driver that joins it has to show it.
+            # The started Ray cluster requires a token, so a driver that joins it needs token authentication.
             env={**os.environ, **({"RAY_AUTH_MODE": "token"} if address else {})},
         )
         self.address = self._line()
@@ -78,7 +78,7 @@ class Driver:
 
     def _line(self) -> str:
         assert self.process.stdout is not None
-        # Ray's own messages stand among them.
+        # The output also contains Ray's messages.
         return next(line for line in self.process.stdout if line.startswith("driver:")).split()[1]
 
 
@@ -90,7 +90,7 @@ def verl() -> Iterator[Driver]:
 
 
 def looked(watchdog: Callable[[], str | None], seconds: float) -> str | None:
-    """What the watchdog finds within so many seconds."""
+    """The watchdog's first message within a number of seconds; None if there is none."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if message := watchdog():
@@ -117,7 +117,7 @@ def test_an_actor_that_finds_no_cpu_is_named_and_those_that_start_slowly_are_not
         "such as 64 (Ray's CPUs are logical and cost nothing)"
     )
     assert PATIENCE <= time.monotonic() - started < PATIENCE + 5
-    # Once it has its CPU, nothing is short.
+    # When the actor has its CPU, nothing is reported.
     verl.do("ray.kill(kept['init']); ray.get(kept['third'].ready.remote())")
     assert looked(watching(verl), 2 * PATIENCE) is None
     verl.do("ray.kill(kept['third']); ray.kill(kept['process'])")
@@ -184,7 +184,7 @@ def mortal() -> Iterator[Driver]:
 
 
 def child(driver: Driver, name: str) -> psutil.Process:
-    """The process of a driver's Ray that has a word in its name or title."""
+    """The child process of a driver with a word in its name or title."""
     family = psutil.Process(driver.process.pid).children(recursive=True)
     return next(process for process in family if name in process.name() or name in " ".join(process.cmdline()[:1]))
 
@@ -193,7 +193,7 @@ def test_a_worker_that_the_raylet_has_just_forked_is_no_raylet_that_died(tmp_pat
     raylet = tmp_path / "raylet"
     raylet.write_bytes(Path("/bin/bash").read_bytes())
     raylet.chmod(0o755)
-    # Each child has the name of its parent for a while, and ends.
+    # Each child has its parent's name for a short time, and ends.
     process = subprocess.Popen([raylet, "-c", "while :; do (sleep 0.3; :); done"])
     try:
         watchdog = DeathWatchdog(os.getpid(), {}, patience=PATIENCE, poll=0.0)
@@ -201,7 +201,7 @@ def test_a_worker_that_the_raylet_has_just_forked_is_no_raylet_that_died(tmp_pat
         while time.monotonic() < deadline:
             assert watchdog() is None
             for child in psutil.Process(process.pid).children():
-                with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+                with contextlib.suppress(psutil.NoSuchProcess):  # the child has just ended
                     if child.name() == "raylet":
                         forked.add(child.pid)
         assert len(forked) > 1

@@ -1,4 +1,4 @@
-"""A checkpoint whose weights are named otherwise than its class does is found before a rollout refuses it."""
+"""A checkpoint whose weight names differ from those of its class is detected before a rollout refuses it."""
 
 import shutil
 from pathlib import Path
@@ -11,7 +11,7 @@ from veritas_rl.launch.weight_names import model_class, stored_names, unknown_pa
 
 
 def renamed(tiny_model: Path, tmp_path: Path, old: str, new: str) -> Path:
-    """A copy of the model whose weights have other names, in two files."""
+    """A copy of the model with renamed weights, in two files."""
     folder = shutil.copytree(tiny_model, tmp_path / "model")
     weights = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()

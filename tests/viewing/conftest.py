@@ -1,6 +1,6 @@
 """A real browser, servers of pages, and played games.
 
-The browser is Chromium, driven by Selenium. Tests that need it are skipped where one of them is missing.
+The browser is Chromium, driven by Selenium. Tests that need them are skipped if either is missing.
 """
 
 import shutil
@@ -23,7 +23,7 @@ DRIVER = shutil.which("chromedriver")
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """Chromium without a window."""
+    """A headless Chromium."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="needs Selenium, which the dev packages have")
     if not BROWSER or not DRIVER:
         pytest.skip("needs Chromium and its driver: apt-get install chromium chromium-driver")
@@ -39,9 +39,9 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def serve_page(browser: Any) -> Iterator[Callable[[Any], str]]:
-    """Serves applications on free ports of this machine; gives their addresses."""
+    """Serves applications on free ports of this machine; returns their addresses."""
     servers = []
-    browser.get_log("browser")  # what earlier pages wrote there is gone then
+    browser.get_log("browser")  # clears the log of earlier pages
 
     def start(app: Any) -> str:
         listening = socket.socket()
@@ -62,7 +62,7 @@ def serve_page(browser: Any) -> Iterator[Callable[[Any], str]]:
 
 @pytest.fixture
 def play_games() -> Callable[[str, int], list[PlayedGame]]:
-    """Plays games of a case for two between random players."""
+    """Plays games of a two-player case between random players."""
 
     def make(case: str, count: int) -> list[PlayedGame]:
         sessions = []

@@ -1,4 +1,4 @@
-"""The page holds what was played, as data that nothing can make a program of, and asks no server for anything."""
+"""The page contains the played games as data that cannot be executed, and sends no requests."""
 
 import base64
 import hashlib
@@ -25,7 +25,7 @@ HOSTILE = (
 
 
 class Page(HTMLParser):
-    """What a browser sees of a page: its elements, and the text of each script and style."""
+    """A page as a browser parses it: its elements, and the text of each script and style."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Page(HTMLParser):
 
 
 def game_of(reply: str) -> PlayedGame:
-    """A game in which everything is this text."""
+    """A game with this text in every field."""
     turn = PlayedTurn(0, reply, reply, reply, ({"role": "user", "content": reply},), reply, False, reply)
     ending = Ending(0, reply, reply, 0.0, False, reply, reply)
     return PlayedGame(reply, reply, 0, reply, (turn,), (ending,))

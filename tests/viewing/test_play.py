@@ -1,4 +1,4 @@
-"""A person at the board: games to their ends, moves taken back, what stays hidden, and what another site cannot do."""
+"""A user plays at the board: complete games, undone moves, hidden information, and refused requests of other sites."""
 
 import importlib.util
 import io
@@ -28,7 +28,7 @@ TOOL = Path(__file__).resolve().parents[2] / "train/tools/play.py"
 
 
 def load_tool() -> Any:
-    """The command line, as a module."""
+    """The command-line tool as a module."""
     spec: Any = importlib.util.spec_from_file_location("play_tool", TOOL)
     tool: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
@@ -43,7 +43,7 @@ def table_of(case: str, player: Player | str | None = "random", seat: int = 0, f
 
 
 def finish(table: Table, choose: Callable[[Table], int]) -> None:
-    """Play to the end."""
+    """Play a game to its end."""
     for _ in range(1000):
         table.wait_for_person()
         if table.over:
@@ -53,13 +53,13 @@ def finish(table: Table, choose: Callable[[Table], int]) -> None:
 
 
 def best(table: Table) -> int:
-    """The choice with the best hint."""
+    """The index of the choice with the best hint."""
     name = table.hints()["choices"][0]["name"]
     return next(index for index, choice in enumerate(table.choices()) if choice.name == name)
 
 
 class Scripted:
-    """Says these replies, one after the other; an error is raised."""
+    """A player that gives these replies in order; if one is an exception, it is raised."""
 
     def __init__(self, *replies: str | Exception) -> None:
         self.replies = list(replies)
@@ -95,7 +95,7 @@ def test_a_game_is_played_to_its_end_and_kept(case: str, seat: int, tmp_path: Pa
     rows, bad = read(tmp_path / "demonstrations.jsonl", "sft", 0)
     assert not bad
     assert len(rows) == len(mine) > 0
-    # The next game is another deal, and is kept beside the first.
+    # The next game has a new deal, and is recorded after the first.
     table.new_game(seat)
     finish(table, lambda table: 0)
     kept = read_games(tmp_path / "games.jsonl")
@@ -318,7 +318,7 @@ def test_a_checkpoint_is_played_against_by_typing(
     load_tool().main()
     said = capsys.readouterr().out
     assert "x: b2\n" in said
-    # The model has random weights: what it writes is no move, and it may try again twice.
+    # The model has random weights, so its reply and its two retries are mistakes.
     assert said.count("(a mistake)") == 3
     assert f"o ({checkpoint}): " in said
     assert f"[{checkpoint}]\n" in said

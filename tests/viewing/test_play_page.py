@@ -23,7 +23,7 @@ READY = "return now !== null && (now.asked || now.over !== null)"
 
 @pytest.fixture
 def start(browser: Any, serve_page: Callable[[Any], str]) -> Start:
-    """Opens the page of a game."""
+    """Opens the page of a new game; returns its table."""
 
     def begin(case: str, player: Any = "random", seat: int = 0, folder: Path | None = None) -> Table:
         made = make_bot(player, "openspiel", 1) if isinstance(player, str) else player
@@ -47,7 +47,7 @@ def all_of(browser: Any, selector: str) -> list[Any]:
 
 
 def play_by_clicks(browser: Any, table: Table, selector: str, draw: random.Random) -> int:
-    """Click on what can be chosen, until the game is over; how many clicks it took."""
+    """Click on random choices until the game is over; return the number of clicks."""
     for clicks in range(600):
         wait(browser, READY)
         if table.over:
@@ -57,7 +57,7 @@ def play_by_clicks(browser: Any, table: Table, selector: str, draw: random.Rando
         place = table.place
         draw.choice(options).click()
         if all_of(browser, ".chooser button") or all_of(browser, ".chosen"):
-            continue  # a move of several cells
+            continue  # the move needs more clicks
         wait(browser, f"return now.place !== {place!r} || now.over !== null")
     raise AssertionError("the game does not end")
 

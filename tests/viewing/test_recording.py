@@ -1,4 +1,4 @@
-"""What a recorded game says is what was played, by OpenSpiel itself."""
+"""A recorded game agrees with the played game, according to OpenSpiel."""
 
 import json
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from veritas_rl.viewing.recording import PlayedGame, RecordedSession
 
 
 class Saying:
-    """A player that says these words in turn, and then the last ones again."""
+    """A player that gives these replies in order, and then repeats the last one."""
 
     def __init__(self, *words: str) -> None:
         self.words = list(words)

@@ -1,4 +1,4 @@
-"""The runs of a folder from their files: while they grow, after a resume, and whatever stands in them."""
+"""The runs of a folder, read from their files: growing files, resumed runs, and files with any content."""
 
 import json
 import time
@@ -54,7 +54,7 @@ def test_metrics_grow_and_shrink_with_their_file(tmp_path: Path) -> None:
     assert metrics.columns["extra"] == [None, None, 7, None]
     assert metrics.curve("extra") == [(3, 7)]
     assert not metrics.columns.keys() & {"nan", "s"}
-    # A resumed run trains step 3 again, in the same file or in one that was written again.
+    # A resumed run trains step 3 again, and appends to the same file or rewrites the file.
     with path.open("a") as file:
         file.write(line(3, extra=8))
     metrics.read()
@@ -153,13 +153,13 @@ def test_a_run_of_a_thousand_steps_opens_in_under_a_second(browser: Any, tmp_pat
     make_run(tmp_path / "other", 5, game=HOSTILE.replace("'", ""))
     url = serve_page(make_app(tmp_path))
     taken = []
-    for _ in range(3):  # the machine may be busy with something else
+    for _ in range(3):  # the machine may be busy
         browser.get("about:blank")
         browser.get(f"{url}/#long")
         deadline = time.monotonic() + 10
         while not browser.execute_script("return document.querySelectorAll('#curves polyline').length >= 4"):
             assert time.monotonic() < deadline
-        # The page's own clock: from the address to the curves, without what the driver takes.
+        # The page's own measurement from navigation to the curves, without the time of the driver.
         taken.append(browser.execute_script("return Number(document.body.dataset.after)"))
     assert min(taken) < 1000
     assert "step 1000 of 1000" in browser.find_element("id", "facts").text
