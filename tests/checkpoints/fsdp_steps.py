@@ -1,11 +1,10 @@
-"""A rank of FSDP2 with Adam that trains two steps and saves, or loads and resumes. Run by test_reshard.py with
-torchrun.
+"""A rank of FSDP2 with Adam that trains two steps and saves, or loads and resumes. test_reshard.py starts it.
 
     torchrun --nproc-per-node=2 fsdp_steps.py save FOLDER
     torchrun --nproc-per-node=3 fsdp_steps.py load FOLDER
 
-Rank 0 prints the loss of each step as JSON. The files have the format of verl's FSDPCheckpointManager, which calls the
-same functions.
+Rank 0 prints the loss of each step as JSON. The files are those of verl's FSDPCheckpointManager: both call the same
+functions.
 """
 
 import json

@@ -11,8 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-# Arenas keep freed memory, so each large tensor gets its own mapping. malloc reads these settings when a process
-# starts.
+# Arenas keep freed memory, so each large tensor gets its own mapping. malloc reads these settings at process start.
 os.environ.update(MALLOC_MMAP_THRESHOLD_="65536", MALLOC_TRIM_THRESHOLD_="65536", MALLOC_ARENA_MAX="1")
 if os.environ.get("VERITAS_RL_MEASURING") != "1":
     os.execvpe(sys.executable, [sys.executable, *sys.argv], {**os.environ, "VERITAS_RL_MEASURING": "1"})

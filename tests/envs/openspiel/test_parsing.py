@@ -109,7 +109,6 @@ SCRAPS = (
 
 
 def test_random_text_raises_nothing_and_moves_only_from_a_box() -> None:
-    """Random fragments of the format raise nothing, and give an action only if a box contains it."""
     rng = random.Random(0)
     answered = 0
     for _ in range(20_000):

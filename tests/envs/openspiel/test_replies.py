@@ -133,7 +133,6 @@ def test_replies_are_read_as_they_are_meant(game: str) -> None:
 
 @pytest.mark.parametrize("game", GAMES)
 def test_no_wrong_reply_is_paid(game: str) -> None:
-    """Scores every wrong reply with a session."""
     wrong = [way for way in dict.fromkeys([*own_ways(game), *shared_ways(game)]) if way.means is None]
     assert len(wrong) >= FEWEST // 4
     for way in wrong:

@@ -98,8 +98,7 @@ def test_some_of_many_moves_are_measured() -> None:
 
 def test_late_positions_of_a_large_game_are_solved_within_the_nodes() -> None:
     game = load("hex(board_size=5)")
-    # x has c1 to c4, and c5 or b5 completes the column. o cannot take both, so every move of x wins and every move of o
-    # loses.
+    # x has c1 to c4, and c5 or b5 completes the column. o cannot take both, so all moves of x win and all of o lose.
     xs, os = (2, 7, 12, 17, 0, 5, 10), (3, 8, 13, 18, 1, 6, 11)
     state = playing.replay(game, tuple(cell for pair in zip(xs, os, strict=True) for cell in pair))
     assert true_values(game, state, 10) is None

@@ -79,7 +79,6 @@ def test_a_move_depends_on_seed_and_dice_alone() -> None:
 
 @pytest.mark.parametrize("case", ["leduc_poker", "kuhn_poker", "gin_rummy"])
 def test_the_search_does_not_see_hidden_cards(case: str) -> None:
-    """The move depends only on the information state, not on the opponent's cards."""
     game, player = load(case), MCTSPlayer(40)
     for index in range(6):
         state, seat = positions.walk(game, random.Random(index))
