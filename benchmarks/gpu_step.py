@@ -115,7 +115,7 @@ def lengths_of(rows: int, prompt: int, reply: int, most: int) -> list[tuple[int,
 
 
 def passes(overrides: Sequence[str], role: str, lengths: Sequence[tuple[int, int]], device: str) -> dict[str, Any]:
-    """Time the passes of a role, in a process of its own; see `gpu_passes.py`."""
+    """Time the passes of a role in a separate process; see `gpu_passes.py`."""
     asked = {"overrides": list(overrides), "role": role, "lengths": lengths, "repeats": 3}
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

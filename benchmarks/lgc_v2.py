@@ -51,7 +51,7 @@ NEAREST: Mapping[str, tuple[str, ...]] = {
 """The most similar tasks of reasoning-gym for each type."""
 
 ITEMS = 100
-"""Puzzles of each type whose answers are verified."""
+"""The number of puzzles of each type whose answers are verified."""
 
 
 @dataclass

@@ -78,7 +78,7 @@ def driver(count: int, seconds: float) -> None:
     """Measure the driver's share of a core at the rate of `count` workers."""
     rate = count / max(parallel.LEAST_CHUNK, count * DRIVER_SECONDS)
     items = round(rate * seconds)
-    parallel.MOST_IN_A_CHUNK = 1  # each item stands for a chunk
+    parallel.MOST_IN_A_CHUNK = 1  # each item counts as a chunk
     with cluster(), Workers(count) as workers:
         list(workers.map(_sleep, [0.05] * 4 * SLEEPERS))
         started, used = time.perf_counter(), time.process_time()

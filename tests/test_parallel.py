@@ -98,7 +98,7 @@ def three(work: Callable[[str], Callable]) -> Iterator[Workers]:
 
 @pytest.fixture(params=[1, 3])
 def workers(request: pytest.FixtureRequest) -> Workers:
-    """One worker, and three."""
+    """Workers with a count of 1 or 3."""
     return Workers(1) if request.param == 1 else request.getfixturevalue("three")
 
 
@@ -219,7 +219,7 @@ def test_an_interrupt_ends_all_workers(tmp_path: Path, work: Callable[[str], Cal
             assert time.monotonic() < deadline
             time.sleep(0.05)
         started = [child.pid for child in psutil.Process(main.pid).children(recursive=True)]
-        os.killpg(main.pid, signal.SIGINT)  # as a terminal does
+        os.killpg(main.pid, signal.SIGINT)  # as a terminal does on Ctrl-C
         printed, _ = main.communicate(timeout=30)
     finally:
         main.kill()

@@ -49,7 +49,7 @@ def logs(checkpoints: Path) -> Path:
 
 
 def losses(checkpoints: Path, name: str = "train/loss") -> dict[int, float]:
-    """A loss by step."""
+    """The values of a loss, by step."""
     records = [json.loads(line) for line in (logs(checkpoints) / "metrics.jsonl").read_text().splitlines()]
     return {record["step"]: record["data"][name] for record in records if name in record["data"]}
 

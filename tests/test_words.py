@@ -74,7 +74,7 @@ def count(root: Path) -> Counts:
 
 
 def read_baseline(text: str) -> Counts:
-    """The counts that `write_baseline` wrote."""
+    """Parse the text of `write_baseline`."""
     rows = (line.rsplit(" ", 2) for line in text.splitlines())
     return {(name, word): int(number) for name, word, number in rows}
 

@@ -40,7 +40,7 @@ def answering(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture
 def player(answering: Path) -> Iterator[Make]:
-    """Makes players of that model."""
+    """Makes players of the model `answering`."""
     engines: list[GenerationEngine] = []
 
     def make(max_model_len: int = 200, max_new_tokens: int = 8, **sampling: float) -> LanguageModelPlayer:

@@ -36,7 +36,7 @@ class ArithmeticConfig:
 
 
 class ArithmeticSession(Session):
-    """One question."""
+    """A session with one question."""
 
     def __init__(self, task: Task, sign: str, apply: Callable[[int, int], int]) -> None:
         self.task = task

@@ -246,7 +246,7 @@ def test_go_columns_leave_out_i() -> None:
 
 
 def test_go_ends_after_two_passes_and_counts_areas_and_komi() -> None:
-    wall = ("b1", "c1", "b2", "c2", "b3", "pass")  # x has column b and reaches column a; c3 is nobody's
+    wall = ("b1", "c1", "b2", "c2", "b3", "pass")  # x has column b and reaches column a; c3 is neutral
     state = reach("go(board_size=3,komi=3)", *wall)
     assert board("go(board_size=3,komi=3)", state)[-1].startswith("The last move was a pass")
     for komi, result in (("3", [1, -1]), ("4", [0, 0]), ("4.5", [-1, 1])):

@@ -10,7 +10,7 @@ from veritas_rl.envs.openspiel.games import State
 
 Play = Callable[..., State]
 
-# Cribbage. Card 13 * suit + rank, suits c d h s; six cards are dealt to player 0, then six to player 1.
+# Cribbage. A card is 13 * suit + rank, with the suits c d h s; six cards are dealt to player 0, then six to player 1.
 
 
 def rank(card: str) -> int:
