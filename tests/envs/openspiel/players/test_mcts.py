@@ -121,7 +121,7 @@ def test_a_bot_that_cannot_play_a_case_is_refused_before_it_plays() -> None:
 
 
 def test_the_equilibrium_loses_to_nobody() -> None:
-    """Over all deals of kuhn_poker and both seats, a random player does not win more than the NashConv from it."""
+    """In kuhn_poker, each deal from both seats, the equilibrium player wins chips from a random player on average."""
     exact, chance = make_bot("exact", "openspiel"), make_bot("random", "openspiel")
     returns = []
     for k in range(600):
