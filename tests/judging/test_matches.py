@@ -89,8 +89,7 @@ def test_one_player_four_players_and_simultaneous_moves(case: str) -> None:
     assert {game.opponent for game in found} == {"nobody" if case == "blackjack" else "random"}
     assert {game.reason for game in found} <= {Reason.WON, Reason.LOST, Reason.DRAWN}
     if case.startswith("goofspiel"):
-        # Goofspiel is zero-sum and the players are equal, so the values of a deal's two games add up to 1.
-        assert sum(game.value for game in found) == len(found) / 2 or len({game.trajectory_hash for game in found}) > 4
+        assert len({game.trajectory_hash for game in found}) > 4
 
 
 def test_an_opening_is_the_same_for_all_and_leaves_something_to_play() -> None:

@@ -120,8 +120,7 @@ def test_a_bot_that_cannot_play_a_case_is_refused_before_it_plays() -> None:
             check_bot("exact", "openspiel", [case])
 
 
-def test_the_equilibrium_loses_to_nobody() -> None:
-    """In kuhn_poker, each deal from both seats, the equilibrium player wins chips from a random player on average."""
+def test_the_equilibrium_wins_chips_from_a_random_player() -> None:
     exact, chance = make_bot("exact", "openspiel"), make_bot("random", "openspiel")
     returns = []
     for k in range(600):
