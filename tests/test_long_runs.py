@@ -50,7 +50,7 @@ def wait_for(reached: Callable[[], bool], run: subprocess.Popen[bytes], log: Pat
 
 
 def test_a_run_saves_and_leaves_before_its_disk_is_full_and_goes_on_on_a_larger_one(tmp_path: Path) -> None:
-    """The disk of 64 MiB is too small for the four checkpoints of the run."""
+    """The disk of 24 MiB is too small for the four checkpoints of the run and the spare space."""
     folder = tmp_path / "disk"
     folder.mkdir()
     command = [
@@ -63,7 +63,7 @@ def test_a_run_saves_and_leaves_before_its_disk_is_full_and_goes_on_on_a_larger_
         "veritas_rl.spare_disk_gib=0.01",
     ]
     script = (
-        'mount -t tmpfs -o size=64m tmpfs "$0" || exit 77; "$@"; echo "code $?"; ls "$0"/run/*/checkpoint.json; '
+        'mount -t tmpfs -o size=24m tmpfs "$0" || exit 77; "$@"; echo "code $?"; ls "$0"/run/*/checkpoint.json; '
         'mount -o remount,size=200m "$0"; "$@"; echo "code $?"; ls "$0"/run/*/checkpoint.json; cat "$0"/run/run.json'
     )
     done = subprocess.run(
@@ -103,7 +103,7 @@ def test_a_step_that_stalls_is_named_with_its_stacks_and_the_run_goes_on(tmp_pat
     with log.open("ab") as printed:
         run = subprocess.Popen(command, cwd=ROOT, stdout=printed, stderr=printed)
         wait_for(lambda: 2 in steps_of(folder), run, log)
-        (worker,) = (
+        worker = next(
             child
             for child in psutil.Process(run.pid).children(recursive=True)
             if "ray::TaskLoopWorker" in " ".join(child.cmdline()[:1])
@@ -117,9 +117,7 @@ def test_a_step_that_stalls_is_named_with_its_stacks_and_the_run_goes_on(tmp_pat
     (line,) = (line for line in log.read_text().splitlines() if "stopped by a signal" in line)
     print(line)
     assert re.match(r"step [34] has not ended for \d+ s, and the last ones took \d+\.\d s: ", line)
-    assert f"ray::TaskLoopWorker.finish (process {worker.pid}) is stopped by a signal" in line.replace(
-        ".play", ".finish"
-    )
+    assert re.search(rf"ray::TaskLoopWorker(\.\w+)? \(process {worker.pid}\) is stopped by a signal", line)
     stacks = next((logs(folder) / "stalls").glob("step_[34].txt")).read_text()
     # The trainer waits for the worker, and the stacks of every process are listed.
     for words in ("on_sample_begin", "ray::WorkerDict", "ray::TaskRunnerV1", "ray::TaskLoopWorker", "raylet"):
