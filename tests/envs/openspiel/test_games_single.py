@@ -61,7 +61,7 @@ def slid(line: list[int]) -> tuple[list[int], list[bool]]:
 
 
 def turned(board: list[list], name: str) -> list[list]:
-    """The lines of a board, each from the edge toward which the tiles slide."""
+    """The lines of a board, each from the edge towards which the tiles slide."""
     if name in ("left", "right"):
         return [row if name == "left" else row[::-1] for row in board]
     columns = [list(column) for column in zip(*board, strict=True)]

@@ -18,7 +18,7 @@ Note = Callable[[str, str], None]
 
 
 class LGCAudit(SingleAnswerAudit):
-    """Checks of the answers and of their judgment.
+    """Checks of the answers and of their judgement.
 
     Args:
         start: Starts a session of a task.

@@ -46,7 +46,7 @@ class ConditionKind:
         english: The condition in English, with {0} for its number.
         chinese: The condition in Chinese, with {0} for its number.
         ranges: The range of the number; empty for a condition without a number.
-        holds: Computes whether a, b and the number fulfill the condition.
+        holds: Computes whether a, b and the number fulfil the condition.
         of_whole_numbers: Whether the condition is defined only for whole numbers.
         guards: Whether the condition ensures that b is not 0, so that its formula may divide by b.
     """
@@ -191,7 +191,7 @@ class Condition:
         return (self.kind.chinese if language == "zh" else self.kind.english).format(*self.numbers)
 
     def holds(self, a: Number, b: Number) -> bool:
-        """Whether a and b fulfill the condition."""
+        """Whether a and b fulfil the condition."""
         return self.kind.holds(a, b, *self.numbers)
 
 

@@ -1,4 +1,4 @@
-"""The program's own context managers, and their behavior when the body ends, returns or fails."""
+"""The program's own context managers, and their behaviour when the body ends, returns or fails."""
 
 from veritas_rl.envs.trace.programs.blocks.registry import block
 from veritas_rl.envs.trace.programs.draft import Draft
