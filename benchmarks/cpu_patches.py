@@ -88,7 +88,7 @@ class Measurement:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", help="names with commas; all and everything together by default")
+    parser.add_argument("--only", help="measured patches, separated by commas; default: each, and everything together")
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("train/outputs/cpu_patches.md"))

@@ -59,7 +59,9 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--games", type=int, default=1000)
-    parser.add_argument("--alone", type=int, default=40, help="how many of them are played one by one")
+    parser.add_argument(
+        "--alone", type=int, default=40, help="number of the --games that are also played one by one; default: 40"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
     quiet()

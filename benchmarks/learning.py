@@ -111,9 +111,10 @@ def table_of(runs: list[LearningRun]) -> Table:
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--games", help="cases with commas; the ten games by default")
-    parser.add_argument("--seeds", help="numbers with commas; three for some games and one for the others by default")
-    parser.add_argument("--again", action="store_true", help="also repeat trainings that the file already has")
+    parser.add_argument("--games", help="cases, separated by commas; default: the ten games")
+    seeds = "seeds, separated by commas; default: three seeds for some games, and one seed for the others"
+    parser.add_argument("--seeds", help=seeds)
+    parser.add_argument("--again", action="store_true", help="repeat also the trainings that --output already contains")
     parser.add_argument("--output", type=Path, default=PATH)
     given = parser.parse_args()
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)

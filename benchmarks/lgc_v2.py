@@ -148,7 +148,8 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of each half of a row in each round")
+    seconds = "seconds in each round for generating, and again for verifying, in each row; default: 0.5"
+    parser.add_argument("--seconds", type=float, default=0.5, help=seconds)
     parser.add_argument("--levels", default="1,2,3,4,5")
     parser.add_argument("--types", default=",".join(KINDS))
     given = parser.parse_args()

@@ -147,7 +147,7 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--output", type=Path, help="a JSON file for all that was measured")
+    parser.add_argument("--output", type=Path, help="a JSON file for all measurements")
     parser.add_argument("overrides", nargs="*")
     given = parser.parse_args()
     # Ray's sockets are in its folder, and the length of a socket's path is limited.

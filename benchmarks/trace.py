@@ -216,7 +216,7 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of each row in each round")
+    parser.add_argument("--seconds", type=float, default=2.0, help="seconds for each row in each round; default: 2")
     parser.add_argument("--cores", type=int, default=2)
     given = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))[: given.cores]

@@ -16,8 +16,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--merged", required=True, type=Path, help="a merged model with lora_adapter/ in it")
-    parser.add_argument("--games", required=True, type=Path, help="recorded games: shown.jsonl of an evaluation")
+    parser.add_argument(
+        "--merged", required=True, type=Path, help="the folder of a merged model that contains lora_adapter/"
+    )
+    parser.add_argument("--games", required=True, type=Path, help="the recorded games: shown.jsonl of an evaluation")
     parser.add_argument("--output", required=True, type=Path, help="the JSON file to write")
     given = parser.parse_args()
     # Late, because these import torch: help and a wrong option do not need torch.

@@ -28,12 +28,17 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("--input", type=Path, required=True, help="a JSONL file")
-    add("--output", type=Path, required=True, help="a folder for train.parquet and val.parquet")
-    add("--format", choices=convert.FORMATS, required=True, help="sft: with answers; rl: with a ground truth")
-    add("--val-ratio", type=float, default=0.1, help="share of val.parquet (default: %(default)s)")
+    add("--input", type=Path, required=True, help="the JSONL file to convert")
+    add("--output", type=Path, required=True, help="the folder for train.parquet and val.parquet")
+    add("--format", choices=convert.FORMATS, required=True, help="sft: rows with answers; rl: rows with a ground truth")
+    add("--val-ratio", type=float, default=0.1, help="share of the rows in val.parquet (default: %(default)s)")
     add("--shuffle", action="store_true", help="shuffle the rows by the seed; otherwise keep their order")
-    add("--seed", type=int, default=42, help="seed of the order and of val.parquet (default: %(default)s)")
+    add(
+        "--seed",
+        type=int,
+        default=42,
+        help="seed of --shuffle and of the choice of the rows in val.parquet (default: %(default)s)",
+    )
     add("--skip-bad", action="store_true", help="report bad lines, leave them out and continue")
     given = parser.parse_args()
     check_share(given.val_ratio)

@@ -42,14 +42,18 @@ def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hardware", help="the hardware group, such as h200x2; default: the group for this machine")
     parser.add_argument(
-        "--model", help="a folder or a hub id; default: AGENT_MODEL_REPO_ID, or the model of the settings"
+        "--model", help="the model: a folder or a hub id; default: AGENT_MODEL_REPO_ID, or the model of the settings"
     )
-    parser.add_argument("--sft", action="store_true", help="supervised fine-tuning instead of reinforcement learning")
+    parser.add_argument(
+        "--sft", action="store_true", help="check for supervised fine-tuning instead of reinforcement learning"
+    )
     parser.add_argument(
         "--fast", action="store_true", help="run only the fast checks, and print only faults, one line each"
     )
-    parser.add_argument("--log", type=Path, help="search only this log of verl for known errors")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--log", type=Path, help="only search this log of verl for known errors, and check nothing else"
+    )
+    parser.add_argument("--json", action="store_true", help="print the results as one JSON object")
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, such as lora=off")
     given = list(sys.argv[1:] if typed is None else typed)
     # All arguments after -- are Hydra overrides.

@@ -50,25 +50,40 @@ def main() -> None:
         "--checkpoint", required=True, help="the player to judge: a folder, a hub id, an address, or a bot"
     )
     parser.add_argument(
-        "--num_episodes", type=int, default=100, help="games of each case, against each opponent; or tasks of each"
+        "--num_episodes",
+        type=int,
+        default=100,
+        help="number of games for each case and opponent, or of tasks for each case; default: 100",
     )
-    parser.add_argument("--opponent", default="random", help="one or more bots or checkpoints, separated by commas")
-    parser.add_argument("--compare", help="another checkpoint, judged on the same games")
     parser.add_argument(
-        "--relabelled", action="store_true", help="also judge single answers with perturbed tasks, to find memorization"
+        "--opponent", default="random", help="one or more bots or checkpoints, separated by commas; default: random"
     )
-    parser.add_argument("--output", type=Path, help="the folder of the report and of the finished games")
+    parser.add_argument("--compare", help="another checkpoint to judge on the same games")
+    parser.add_argument(
+        "--relabelled", action="store_true", help="also judge single answers on perturbed tasks, to detect memorization"
+    )
+    parser.add_argument("--output", type=Path, help="the folder for the report and the finished games")
     parser.add_argument("--exact", action="store_true", help="play no games: judge the whole policy of small games")
     parser.add_argument(
-        "--samples", type=int, help="with --exact: answers in each state, instead of the probabilities of the answers"
+        "--samples",
+        type=int,
+        help="with --exact: sample this many answers in each state, instead of computing the probabilities",
     )
     parser.add_argument(
-        "--every_step", action="store_true", help="with --exact: all checkpoints of an experiment, not its newest alone"
+        "--every_step",
+        action="store_true",
+        help="with --exact: judge all checkpoints of an experiment, not only the newest",
     )
-    parser.add_argument("--suite", help="a fixed list of games with one number at the end: games-v1")
-    parser.add_argument("--cost", action="store_true", help="with --suite: print what it will take, and stop")
-    parser.add_argument("--opening", type=int, help="random moves at the start; default: 0 against bots, else 2")
-    parser.add_argument("--games_to_show", type=int, default=8, help="how many games to record for shown.html")
+    parser.add_argument(
+        "--suite", help="play a fixed list of games that gives one number in the end; available: games-v1"
+    )
+    parser.add_argument("--cost", action="store_true", help="with --suite: only print a forecast of the cost")
+    parser.add_argument(
+        "--opening", type=int, help="number of random moves at the start of each game; default: 0 against bots, else 2"
+    )
+    parser.add_argument(
+        "--games_to_show", type=int, default=8, help="number of games to record for shown.html; default: 8"
+    )
     add_options(parser)
     add_workers(parser)
     parser.set_defaults(temperature=None)

@@ -23,9 +23,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--data", type=Path, required=True, help="a file of a data set: .parquet or .jsonl")
-    parser.add_argument("--answers", type=Path, required=True, help="a JSONL file with task_id and answer")
-    parser.add_argument("--json", action="store_true", help="print everything as JSON instead of a table")
+    parser.add_argument("--data", type=Path, required=True, help="a .parquet or .jsonl file of a data set")
+    parser.add_argument("--answers", type=Path, required=True, help="a JSONL file with task_id and answer in each line")
+    parser.add_argument("--json", action="store_true", help="print all results as JSON instead of a table")
     given = parser.parse_args()
     data = scoring.read_data(given.data)
     answers, bad = scoring.read_answers(given.answers, (asked.name for asked in data))

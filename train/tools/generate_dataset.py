@@ -29,14 +29,16 @@ def main() -> None:
     )
     add = parser.add_argument
     add("--env", required=True, help="the environment: lgc-v2, trace, openspiel, or one of another package")
-    add("--num-samples", type=int, required=True, help="rows of train and val together")
-    add("--out-dir", type=Path, required=True, help="the folder of the files")
-    add("--task-types", default="", help="types, levels or games, with commas (default: all; of openspiel tic_tac_toe)")
-    add("--levels", default="", help="only these levels, with commas: 1 to 5 of lgc-v2, level_1 to level_10 of trace")
-    add("--start-task-id", type=int, help="lgc-v2: consecutive ids from this one on, instead of random ones")
+    add("--num-samples", type=int, required=True, help="total number of rows of train and val")
+    add("--out-dir", type=Path, required=True, help="the folder for the files")
+    types = "types, levels or games, separated by commas (default: all; with openspiel: tic_tac_toe)"
+    add("--task-types", default="", help=types)
+    levels = "only these levels, separated by commas: 1 to 5 with lgc-v2, level_1 to level_10 with trace"
+    add("--levels", default="", help=levels)
+    add("--start-task-id", type=int, help="lgc-v2: take consecutive task ids from this id on, not random tasks")
     add("--seed", type=int, default=42, help="seed of the set of tasks (default: %(default)s)")
-    add("--val-ratio", type=float, help=f"share of rows of val, where tasks are drawn (default: {VAL_RATIO})")
-    add("--prompt", default="full", help="full, or brief: the bare question, for a small model (default: full)")
+    add("--val-ratio", type=float, help=f"share of the rows in val; not with --start-task-id (default: {VAL_RATIO})")
+    add("--prompt", default="full", help="full, or brief: only the question, for a small model (default: full)")
     add("--language", default="", help="lgc-v2: language of the questions, en or zh (default: en)")
     add_workers(parser)
     add_config(parser)

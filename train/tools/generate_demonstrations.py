@@ -29,22 +29,35 @@ def arguments() -> PlayersParser:
     """The command line."""
     parser = PlayersParser(__doc__, "openspiel")
     add = parser.add_argument
-    cases = "cases with commas, as in 'hex(board_size=5),kuhn_poker' (default: tic_tac_toe; of another environment all)"
+    cases = (
+        "cases, separated by commas, such as 'hex(board_size=5),kuhn_poker' (default: tic_tac_toe; in another "
+        "environment all cases)"
+    )
     add("--games", "--cases", help=cases)
     add_config(parser)
-    expert = "who answers: a bot, a model, or a server's address (default: exact, or the environment's own solution)"
-    add("--expert", help=expert)
-    add("--num_demonstrations", type=int, default=2000, help="rows of both files (default: %(default)s)")
-    add("--output", type=Path, default=Path("train/parquet"), help="the folder (default: %(default)s)")
-    add("--prompt", default="full", help="full, unlisted, or brief: the bare question, for a small model")
-    add("--mode", choices=MODES, default="move", help="move: single answers; episode: whole games")
-    add("--opponent", help="with --mode episode: who plays the other seats (default: the expert, in every seat)")
-    add(
-        "--min_value", type=float, default=0.0, help="drop answers with a lower value, in [0, 1]; 1 keeps only the best"
+    expert = (
+        "the player that answers: a bot, a model, or a server's address (default: exact, or the environment's solution)"
     )
-    add("--max_random_steps", type=int, help="games: at most this many random moves before a position (default: any)")
-    add("--val_ratio", type=float, default=0.1, help="share of val.parquet (default: %(default)s)")
-    add("--seed", type=int, default=42, help="seeds tasks and players (default: %(default)s)")
+    add("--expert", help=expert)
+    add(
+        "--num_demonstrations", type=int, default=2000, help="total number of rows of both files (default: %(default)s)"
+    )
+    add("--output", type=Path, default=Path("train/parquet"), help="the folder for the files (default: %(default)s)")
+    prompt = "full; unlisted: without the legal answers; brief: only the question, for a small model (default: full)"
+    add("--prompt", default="full", help=prompt)
+    add("--mode", choices=MODES, default="move", help="move: single answers; episode: whole games")
+    opponent = "with --mode episode: the player of the other seats (default: the expert plays every seat)"
+    add("--opponent", help=opponent)
+    add(
+        "--min_value",
+        type=float,
+        default=0.0,
+        help="leave out answers whose value is lower, in [0, 1]; 1 keeps only the best",
+    )
+    steps = "games: maximum number of random moves before a position (default: any number)"
+    add("--max_random_steps", type=int, help=steps)
+    add("--val_ratio", type=float, default=0.1, help="share of the rows in val.parquet (default: %(default)s)")
+    add("--seed", type=int, default=42, help="seed of the tasks and the players (default: %(default)s)")
     add_workers(parser)
     return parser
 

@@ -29,16 +29,19 @@ def main() -> None:
     )
     add = parser.add_argument
     add("--cases", "--games", default="", help="cases, separated by commas; default: all default cases")
-    add("--tasks", type=int, default=200, help="tasks of each case; default: 200")
-    add("--playouts", type=int, default=128, help="fresh playouts of each move, a multiple of 16; default: 128")
-    add("--moves", type=int, help="measure at most this many moves of a task, evenly spread; default: all")
-    add("--reward", default="outcome", help="outcome or optimal; default: outcome")
-    add("--mode", default="move", help="move, or episode for decisions of random whole games; default: move")
+    add("--tasks", type=int, default=200, help="number of tasks of each case; default: 200")
+    playouts = "number of fresh playouts (not those of the reward) of each move, a multiple of 16; default: 128"
+    add("--playouts", type=int, default=128, help=playouts)
+    add("--moves", type=int, help="maximum number of measured moves of a task, spread evenly; default: all")
+    add("--reward", default="outcome", help="the measured reward: outcome or optimal; default: outcome")
+    mode = "move: single positions; episode: decisions of whole games between random players; default: move"
+    add("--mode", default="move", help=mode)
     add("--seed", type=int, default=42, help="the seed of the set of tasks; default: 42")
-    add("--nodes", type=int, default=40_000, help="states that a search for true values may visit; default: 40000")
+    nodes = "maximum number of states that a search for the true values of a position may visit; default: 40000"
+    add("--nodes", type=int, default=40_000, help=nodes)
     add_config(parser)
     add_workers(parser)
-    add("--json", type=Path, help="the file of the results; cases that it already contains are skipped")
+    add("--json", type=Path, help="the JSON file for the results; cases that it already contains are skipped")
     given = parser.parse_args()
     workers = read_workers(given.workers)
     if given.json and not given.json.parent.is_dir():

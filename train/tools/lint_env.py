@@ -30,12 +30,15 @@ QUIET_SECONDS = 5
 
 def main() -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(description="Look for rewards that mislead a training.")
-    parser.add_argument("--env", default="openspiel", help="a registered environment, or module:Class")
-    parser.add_argument("--cases", default="", help="cases, separated by commas; default: those of its configuration")
-    parser.add_argument("--tasks", type=int, default=8, help="tasks of each case")
+    parser = argparse.ArgumentParser(description="Look for rewards that would mislead training.")
+    parser.add_argument(
+        "--env", default="openspiel", help="a registered environment, or module:Class; default: openspiel"
+    )
+    cases = "cases, separated by commas; default: the cases of the environment's default configuration"
+    parser.add_argument("--cases", default="", help=cases)
+    parser.add_argument("--tasks", type=int, default=8, help="number of tasks of each case; default: 8")
     add_workers(parser)
-    parser.add_argument("--prompt", choices=PROMPTS, default="full", help="what the prompts show")
+    parser.add_argument("--prompt", choices=PROMPTS, default="full", help="the kind of prompt to check; default: full")
     given = parser.parse_args()
     workers = read_workers(given.workers)
     # A game with the generic description is not a finding.

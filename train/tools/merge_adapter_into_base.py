@@ -14,11 +14,14 @@ from veritas_rl.errors import exit_on_user_error
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(description="Merge a LoRA adapter into its base, and prove it.")
-    parser.add_argument("--base_model", required=True, help="a folder or a hub id")
-    parser.add_argument("--adapter_model", required=True, type=Path, help="an adapter, or a folder with lora_adapter/")
-    parser.add_argument("--output_dir", required=True, type=Path, help="the folder of the merged model")
-    parser.add_argument("--trust_remote_code", action="store_true", help="run code from the model's folder")
+    parser = argparse.ArgumentParser(
+        description="Merge a LoRA adapter into its base, and prove that something was merged."
+    )
+    parser.add_argument("--base_model", required=True, help="the base model: a folder or a hub id")
+    adapter = "the folder of the adapter, or of a model that contains lora_adapter/"
+    parser.add_argument("--adapter_model", required=True, type=Path, help=adapter)
+    parser.add_argument("--output_dir", required=True, type=Path, help="the folder for the merged model")
+    parser.add_argument("--trust_remote_code", action="store_true", help="run Python code from the base model's folder")
     given = parser.parse_args()
     target = given.output_dir.resolve()
     check_empty(target)

@@ -25,26 +25,27 @@ from veritas_rl.planning.models import find_shape
 from veritas_rl.planning.report import as_dict, print_plan
 
 ASSUMPTIONS = {
-    "prompt": "mean tokens of a prompt",
-    "reply": "mean tokens of a reply",
-    "turns": "replies of a task: 1 for single moves, more in whole games",
-    "mfu": "share of the matrix rate that the trainer reaches",
+    "prompt": "assumed mean number of tokens of a prompt",
+    "reply": "assumed mean number of tokens of a reply",
+    "turns": "assumed number of replies of a task: 1 for single moves, more in whole games",
+    "mfu": "assumed share of the device's matrix rate that the trainer reaches",
 }
 
 
 def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", help="a folder or a hub id; default: the model of the settings")
+    parser.add_argument("--model", help="the model: a folder or a hub id; default: the model of the settings")
     parser.add_argument("--hardware", default="h200x1", help="the hardware group, such as h200x2 (default: h200x1)")
-    parser.add_argument("--sft", action="store_true", help="supervised fine-tuning instead of reinforcement learning")
-    parser.add_argument("--gpu", help=f"the GPU; default: that of the hardware group. One of {', '.join(DEVICES)}")
     parser.add_argument(
-        "--memory", type=float, help="the memory of a GPU in GiB, or of the machine with --hardware cpu"
+        "--sft", action="store_true", help="plan supervised fine-tuning instead of reinforcement learning"
     )
+    gpus = ", ".join(DEVICES)
+    parser.add_argument("--gpu", help=f"the type of GPU; default: the GPU of the hardware group. One of {gpus}")
+    parser.add_argument("--memory", type=float, help="memory of each GPU in GiB, or of the machine with --hardware cpu")
     for name, meaning in ASSUMPTIONS.items():
         parser.add_argument(f"--{name}", type=float, help=meaning)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--json", action="store_true", help="print the plan as one JSON object")
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, such as lora=off")
     return parser.parse_intermixed_args(typed)
 

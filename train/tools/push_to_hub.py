@@ -22,12 +22,18 @@ def main() -> None:
     """The command line."""
     load_dotenv(ROOT / ".env")
     parser = argparse.ArgumentParser(description="Publish a merged model on the Hugging Face hub.")
-    parser.add_argument("--folder", required=True, type=Path, help="the model, as merge-ppo.sh makes it")
+    parser.add_argument(
+        "--folder", required=True, type=Path, help="the folder of the merged model, as merge-ppo.sh writes it"
+    )
     parser.add_argument("--repo_id", required=True, help="the target repository: user/name")
-    parser.add_argument("--report", type=Path, help="the report.json of its evaluation, for the card")
-    parser.add_argument("--base_model", help="the base, if the model does not name it or it was moved")
-    parser.add_argument("--private", action="store_true", help="only you can see it")
-    parser.add_argument("--yes", action="store_true", help="send it")
+    parser.add_argument("--report", type=Path, help="report.json of an evaluation of the model, for the model card")
+    parser.add_argument("--base_model", help="the base model, if the model does not name it or it was moved")
+    parser.add_argument(
+        "--private",
+        action="store_true",
+        help="create a private repository, which only you see; an existing public one is refused",
+    )
+    parser.add_argument("--yes", action="store_true", help="send the files; without it they are only shown")
     given = parser.parse_args()
     token = os.environ.get("HF_TOKEN", "").strip()
     if given.yes and not token:

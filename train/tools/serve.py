@@ -53,34 +53,43 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     add = parser.add_argument
-    add("--env", default="", help="environments with commas, or all; default: openspiel, or none beside --model")
-    add("--games", "--cases", default="", help="what is played, of one environment; default: all of its cases")
+    env = "environments to serve, separated by commas, or all; default: openspiel, or none with --model"
+    add("--env", default="", help=env)
+    games = "cases to serve, separated by commas; needs a single environment; default: all of its cases"
+    add("--games", "--cases", default="", help=games)
     add_config(parser)
-    add("--split", choices=("train", "val"), default="val", help="of tasks where a client names none; default: val")
-    opponents = "whom clients may choose in games, the default first; default: mcts,random,none"
+    split = "split of the tasks, if a client does not name one; default: val"
+    add("--split", choices=("train", "val"), default="val", help=split)
+    opponents = (
+        "opponents that clients may choose in games, separated by commas; the first plays if a client does not choose; "
+        "default: mcts,random,none"
+    )
     add("--opponents", default="", help=opponents)
     add(
         "--ids",
         action="store_true",
-        help="games are answered by the ids of actions, as affinetes' own environment asks",
+        help="in games, replies are ids of actions, as in affinetes' own environment, unless a client asks otherwise",
     )
-    add("--model", help="a model's folder, a checkpoint, an adapter or a hub id, to be served")
-    add("--model_name", default="", help="by which clients name it; default: the last part of its path")
-    add("--adapter", action="append", default=[], metavar="NAME=FOLDER", help="an adapter on it; may be repeated")
-    add("--base", help="the base of an adapter or checkpoint that names none, or whose base is missing")
-    add("--concurrency", type=int, default=32, help="how many replies our own engine writes at once; default: 32")
-    engine = "what writes: own, vllm, or auto (vllm where there is a GPU and it is installed); default: auto"
+    add("--model", help="the model to serve: a model's folder, a checkpoint, an adapter or a hub id")
+    add("--model_name", default="", help="the model's name for clients; default: the last part of its path")
+    adapter = "serve an adapter of the model as NAME; may be repeated"
+    add("--adapter", action="append", default=[], metavar="NAME=FOLDER", help=adapter)
+    add("--base", help="base model of an adapter or checkpoint that names none, or whose base is missing")
+    concurrency = "maximum number of replies that this project's own engine generates at once; default: 32"
+    add("--concurrency", type=int, default=32, help=concurrency)
+    engine = "engine of the model: own, vllm, or auto (vllm if there is a GPU and vLLM is installed); default: auto"
     add("--engine", choices=("auto", "own", "vllm"), default="auto", help=engine)
-    add("--print", action="store_true", help="print the command of vLLM, and start nothing")
-    add("--host", default="127.0.0.1", help="the address to listen at; default: 127.0.0.1, this machine alone")
-    add("--port", type=int, default=8000, help="default: 8000; 0 takes a free one")
-    add("--token_file", type=Path, help="a file with the token that each client must say")
-    add("--sessions", type=int, default=default.sessions, help=f"open at once; default: {default.sessions}")
-    idle = f"seconds after which an unused session ends; default: {default.idle:g}"
+    add("--print", action="store_true", help="only print the command that starts vLLM")
+    add("--host", default="127.0.0.1", help="the address to listen at; default: 127.0.0.1, for this machine only")
+    add("--port", type=int, default=8000, help="the port to listen at; 0 uses a free port; default: 8000")
+    add("--token_file", type=Path, help="a file with the token that each client must send")
+    sessions = f"maximum number of open sessions; default: {default.sessions}"
+    add("--sessions", type=int, default=default.sessions, help=sessions)
+    idle = f"seconds without a step after which a session ends; default: {default.idle:g}"
     add("--idle", type=float, default=default.idle, help=idle)
-    seconds = f"the most for one step or evaluation; default: {default.seconds:g}"
+    seconds = f"maximum number of seconds for one step or evaluation; default: {default.seconds:g}"
     add("--seconds", type=float, default=default.seconds, help=seconds)
-    evaluations = f"how many run at once, others wait; default: {default.evaluations}"
+    evaluations = f"maximum number of evaluations at once, others wait; default: {default.evaluations}"
     add("--evaluations", type=int, default=default.evaluations, help=evaluations)
     given = parser.parse_args()
     token = _token(given.token_file)

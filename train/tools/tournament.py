@@ -22,9 +22,11 @@ def main() -> None:
     """The command line."""
     parser = PlayersParser(__doc__, "openspiel")
     parser.add_argument("players", nargs="+", metavar="PLAYER", help="a bot, a folder, a hub id, or an address")
-    parser.add_argument("--num_episodes", type=int, default=100, help="games of each case in each match")
-    parser.add_argument("--output", type=Path, required=True, help="the folder of the report and the finished games")
-    parser.add_argument("--opening", type=int, help="random moves at the start; default: 2 between models, else 0")
+    episodes = "number of games of each case in each match; default: 100"
+    parser.add_argument("--num_episodes", type=int, default=100, help=episodes)
+    parser.add_argument("--output", type=Path, required=True, help="the folder for the report and the finished games")
+    opening = "number of random moves at the start of each game; default: 2 between models, else 0"
+    parser.add_argument("--opening", type=int, help=opening)
     add_options(parser)
     add_workers(parser)
     given = parser.parse_args()

@@ -22,10 +22,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("run", nargs="?", type=Path, default=OUTPUTS, help=f"a run, or a folder; default: {OUTPUTS}")
-    parser.add_argument("--port", type=int, default=PORT, help=f"0 takes a free one; default: {PORT}")
-    parser.add_argument("--no_browser", action="store_true", help="open no browser")
-    parser.add_argument("--price_hour", type=float, metavar="MONEY", help="what an hour of the machine costs")
+    run = f"the folder of a run, or a folder that contains several runs; default: {OUTPUTS}"
+    parser.add_argument("run", nargs="?", type=Path, default=OUTPUTS, help=run)
+    parser.add_argument("--port", type=int, default=PORT, help=f"port of the page; 0 uses a free port; default: {PORT}")
+    parser.add_argument("--no_browser", action="store_true", help="do not open a browser")
+    price = "price of one hour of the machine, to show the cost of runs"
+    parser.add_argument("--price_hour", type=float, metavar="MONEY", help=price)
     given = parser.parse_args()
     if not given.run.is_dir():
         raise UserError(f"{given.run} is not a folder: name the folder of a run, or one above it")

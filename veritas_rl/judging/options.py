@@ -40,14 +40,16 @@ class PlayersParser(argparse.ArgumentParser):
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the shared options to a parser."""
     add = parser.add_argument
-    add("--games", "--cases", default="", help="cases to play, separated by commas; default: all of the environment")
+    games = "cases to play, separated by commas; default: all cases of the environment"
+    add("--games", "--cases", default="", help=games)
     add_config(parser)
-    add("--seed", type=int, default=42, help="seed of the deals, the bots and the replies")
+    add("--seed", type=int, default=42, help="seed of the deals, the bots and the replies; default: 42")
     add_reply_options(parser)
-    add("--concurrency", type=int, default=256, help="how many replies are generated at once")
-    add("--max_moves", type=int, default=0, help="a longer game ends as unfinished; default: 0, the game's own limit")
-    add("--price_in", type=float, metavar="MONEY", help="price of a server for a million prompt tokens")
-    add("--price_out", type=float, metavar="MONEY", help="price of a server for a million reply tokens")
+    add("--concurrency", type=int, default=256, help="maximum number of replies generated at once; default: 256")
+    moves = "end a game as unfinished after this many moves of all seats; default: 0, the game's own limit"
+    add("--max_moves", type=int, default=0, help=moves)
+    add("--price_in", type=float, metavar="MONEY", help="a server's price for a million prompt tokens")
+    add("--price_out", type=float, metavar="MONEY", help="a server's price for a million reply tokens")
     add("--prices", type=Path, metavar="FILE", help="YAML file with the prices of several models and their date")
     add("--budget", type=float, metavar="MONEY", help="the most money that servers may charge for this output folder")
 
@@ -56,13 +58,15 @@ def add_reply_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for a model's prompt and replies. `replies_of` also needs `--seed` and `--concurrency`."""
     add = parser.add_argument
     add("--base", help="base model of an adapter or checkpoint that names none, or whose base is missing")
-    add("--prompt", default="full", help="what a model is shown: full, unlisted or brief; default: full")
+    prompt = "prompt of a model: full; unlisted: without the legal answers; brief: only the question; default: full"
+    add("--prompt", default="full", help=prompt)
     add("--temperature", type=float, default=0.0, help="sampling temperature of a model; default: 0")
-    add("--top_p", type=float, default=1.0, help="nucleus sampling of a model; default: 1")
-    add("--enable_thinking", action="store_true", help="let a model with a thinking mode think before it answers")
+    add("--top_p", type=float, default=1.0, help="top-p (nucleus) sampling of a model, in (0, 1]; default: 1")
+    add("--enable_thinking", action="store_true", help="switch on the thinking mode of a model that has one")
     add("--say_limit", action="store_true", help="state the token limit of the reply in each prompt")
-    add("--max_tokens", type=int, default=1024, help="the most tokens of a reply")
-    add("--timeout", type=float, default=600.0, help="the most seconds a server may take for a reply")
+    add("--max_tokens", type=int, default=1024, help="maximum number of tokens of a reply; default: 1024")
+    timeout = "maximum number of seconds that a server may take for a reply; default: 600"
+    add("--timeout", type=float, default=600.0, help=timeout)
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
@@ -79,9 +83,9 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 def add_workers(parser: argparse.ArgumentParser) -> None:
     """Add the option for the workers, see `parallel.read_workers`."""
     help = (
-        "how many share the work, on Ray; 1: this process alone. The results are the same. Default: auto, one for each "
-        f"core once the work has lasted {PATIENCE:g} seconds, or for each CPU of the Ray cluster at RAY_ADDRESS. Only "
-        "this process asks models and servers: a local model uses all cores by itself"
+        "number of Ray workers that share the work; 1: only this process. The results are the same. Default: auto, one "
+        f"worker for each core once the work has lasted {PATIENCE:g} seconds, or for each CPU of the Ray cluster at "
+        "RAY_ADDRESS. Only this process asks models and servers: a local model uses all cores by itself"
     )
     parser.add_argument("--workers", default=AUTO, metavar="auto|N", help=help)
 

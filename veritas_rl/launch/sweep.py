@@ -246,11 +246,12 @@ def main(typed: Sequence[str] | None = None) -> int:
         prog="sweep.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--name", required=True, help="the folder in train/artifacts/sweeps")
+    add("--name", required=True, help="the name of the sweep and of its folder in train/artifacts/sweeps")
     add("--seeds", default="1,2,3", help="seeds, separated by commas; default: 1,2,3")
-    add("--metric", action="append", help="a metric of metrics.jsonl, may be repeated; default: critic/score/mean")
-    add("--last", type=int, default=5, help="average over this many last steps; default: 5")
-    add("--at_once", type=int, default=1, help="how many runs at a time; default: 1")
+    metric = "a metric of metrics.jsonl to show in the table; may be repeated; default: critic/score/mean"
+    add("--metric", action="append", help=metric)
+    add("--last", type=int, default=5, help="number of last steps over which metrics are averaged; default: 5")
+    add("--at_once", type=int, default=1, help="number of runs at a time; default: 1")
     add("--script", default=SCRIPT, help=f"the script that starts a run; default: {SCRIPT}")
     add("overrides", nargs="*", help="the trainer's overrides; values with commas are varied")
     given = parser.parse_intermixed_args(typed)

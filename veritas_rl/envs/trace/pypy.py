@@ -114,8 +114,9 @@ def _generated(count: int, seed: int) -> Iterator[tuple[Identity, Question]]:
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description="Compare generated programs under CPython and PyPy.")
-    parser.add_argument("--programs", type=int, default=10_000, help="how many, all levels in turn")
-    parser.add_argument("--seed", type=int, default=42)
+    programs = "number of programs, from all levels in turn; default: 10000"
+    parser.add_argument("--programs", type=int, default=10_000, help=programs)
+    parser.add_argument("--seed", type=int, default=42, help="seed of the programs; default: 42")
     given = parser.parse_args()
     started, compared, differing = time.monotonic(), 0, 0
     questions = _generated(given.programs, given.seed)

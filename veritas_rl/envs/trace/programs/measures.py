@@ -98,7 +98,7 @@ class _Counter:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="Measure generated programs, level by level.")
-    parser.add_argument("--programs", type=int, default=300, help="of each level")
+    parser.add_argument("--programs", type=int, default=300, help="number of programs of each level; default: 300")
     count = parser.parse_args().programs
     names = [field.name for field in dataclasses.fields(Measures)]
     print(f"| level | {' | '.join(name.replace('_', ' ') for name in names)} |")
