@@ -164,7 +164,7 @@ def test_a_kept_result_is_read_back_unchanged(tmp_path: Path) -> None:
         ({"figures": {}}, False, "1 of 1 figures NOT as expected"),
         ({"departures": ("lr is 1 in the recipe and 2 here",)}, False, "contradicts it .lr is 1 in the recipe and 2"),
         ({"digest": "other"}, False, "it was changed since this run"),
-        ({"form": "short"}, False, "it expects nothing yet of its short form"),
+        ({"form": "short"}, False, "it has no expected ranges yet for its short form"),
     ],
 )
 def test_a_verdict_confirms_figures_inside_their_bands_only(

@@ -86,7 +86,7 @@ def test_a_person_answers_in_a_terminal(checkout: Path) -> None:
     answer("Opponent", "mcts:20")
     answer("Curriculum", "none")
     answer("Algorithm", "")
-    answer("Loggers beside", "wandb")
+    answer("Loggers in addition", "wandb")
     answer("Weights & Biases mode: online", "online")
     answer("Weights & Biases project", "games")
     answer("Weights & Biases key", "secret-key")

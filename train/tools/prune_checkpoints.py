@@ -24,12 +24,16 @@ GIB = 2**30
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="Remove old checkpoints of an experiment.")
-    parser.add_argument("--checkpoints", required=True, type=Path, help="the experiment's folder of global_step_N")
-    parser.add_argument("--keep", type=int, help="how many of the newest complete ones to keep; default: all")
     parser.add_argument(
-        "--max_gib", type=float, help="remove the oldest until all take at most this many GiB; default: no limit"
+        "--checkpoints", required=True, type=Path, help="the experiment's folder, which contains global_step_N"
     )
-    parser.add_argument("--yes", action="store_true", help="remove them")
+    parser.add_argument("--keep", type=int, help="number of newest complete checkpoints to keep; default: all")
+    parser.add_argument(
+        "--max_gib",
+        type=float,
+        help="remove the oldest checkpoints until all together take at most this many GiB; default: no limit",
+    )
+    parser.add_argument("--yes", action="store_true", help="remove the checkpoints; without it they are only listed")
     given = parser.parse_args()
     if given.keep is not None and given.keep < 1:
         raise UserError(f"--keep must be at least 1, not {given.keep}")
@@ -44,11 +48,11 @@ def main() -> None:
     console, table = Console(), Table(title=str(folder), title_justify="left")
     table.add_column("checkpoint")
     table.add_column("GiB", justify="right")
-    table.add_column("")
-    table.add_column("why")
+    table.add_column("action")
+    table.add_column("reason")
     for verdict in found:
         table.add_row(
-            verdict.checkpoint.name, f"{verdict.size / GIB:.2f}", "goes" if verdict.goes else "stays", verdict.reason
+            verdict.checkpoint.name, f"{verdict.size / GIB:.2f}", "remove" if verdict.goes else "keep", verdict.reason
         )
     console.print(table)
     if not any(verdict.reason is Reason.NEWEST for verdict in found):

@@ -37,15 +37,18 @@ def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True, metavar="list | check | keep | write")
     commands.add_parser("list", help="list all recipes with their results")
-    check = commands.add_parser("check", help="run a recipe, and compare its figures with its bands")
-    check.add_argument("name", help="the recipe")
-    check.add_argument("--seed", type=int, help="veritas_rl.seed; default: the seed of the settings")
-    check.add_argument("--short", action="store_true", help="run the short form, which takes minutes")
-    check.add_argument("--result", type=Path, help="the folder or file of a finished run, instead of running it")
+    check = commands.add_parser("check", help="run a recipe, and compare its figures with the expected ranges (bands)")
+    check.add_argument("name", help="the name of the recipe")
+    check.add_argument(
+        "--seed", type=int, help="the seed of the run (veritas_rl.seed); default: the seed of the settings"
+    )
+    check.add_argument("--short", action="store_true", help="run the recipe's short form, which takes minutes")
+    judged = "judge a finished run, given by its folder or its result.json, instead of running the recipe"
+    check.add_argument("--result", type=Path, help=judged)
     kept = commands.add_parser("keep", help="keep the result of a run in its recipe's folder")
     kept.add_argument("folder", type=Path, help="the run's folder, or its result.json")
-    kept.add_argument("--note", default="", help="what a reader must know")
-    write = commands.add_parser("write", help="write the pages")
+    kept.add_argument("--note", default="", help="a remark on the run, shown on the recipe's page")
+    write = commands.add_parser("write", help="write the pages of the recipes and of the results")
     write.add_argument("--check", action="store_true", help="write nothing, and fail if a page is out of date")
     given, others = parser.parse_known_args(typed)
     # argparse does not collect positional arguments between options into a list.
@@ -78,7 +81,7 @@ def show_all(console: Console) -> None:
         table.add_column(column, overflow="fold")
     for folder, (description, results) in pages.read_all(FOLDER).items():
         seeds = [str(result.seed) for result in results if result.form == "whole" and not result.departures]
-        ran = ", ".join(seeds) if seeds else "has not run" if not pages.has_run(results) else "short form alone"
+        ran = ", ".join(seeds) if seeds else "has not run" if not pages.has_run(results) else "only the short form"
         table.add_row(folder.name, description.hardware, ran, description.meaning)
     console.print(table)
 

@@ -133,7 +133,7 @@ def table_of(proof: Proof) -> Table:
     table = Table(title="merge report", show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    table.add_row("from", proof.source)
+    table.add_row("merged from", proof.source)
     table.add_row("base", proof.base or "unknown: set AGENT_MODEL_REPO_ID to compare with it")
     table.add_row("weights", proof.dtype)
     if proof.shard_tensors is not None:
@@ -144,14 +144,14 @@ def table_of(proof: Proof) -> Table:
         )
         table.add_row("largest weight difference", f"{proof.weights.largest:.3g}")
         if proof.weights.unmatched:
-            table.add_row("tensors that only one of them has", f"{len(proof.weights.unmatched)}")
+            table.add_row("tensors that only the model or only the base has", f"{len(proof.weights.unmatched)}")
     if proof.logits is not None:
         table.add_row("logits: merged model vs base with adapter", f"{proof.logits.largest:.3g}")
         table.add_row("logits: tolerance for rounding", f"{proof.logits.tolerance:.3g}")
         table.add_row("logits: effect of the adapter", f"{proof.logits.adapter:.3g}")
         table.add_row("share of the effect lost by rounding", f"{proof.logits.lost:.1%}")
         table.add_row(
-            "places with the same most likely token",
+            "positions with the same most likely token",
             f"{proof.logits.agreeing} of {proof.logits.places} ({proof.logits.agreement:.2%})",
         )
         if proof.logits.disagreeing:

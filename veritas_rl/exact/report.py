@@ -110,7 +110,7 @@ def _parts_of(evaluation: ExactEvaluation, names: Sequence[str], notes: Sequence
     for case, found in evaluation.reports.items():
         first = next(iter(found.values()))
         table = Table(
-            title=f"{case}: {len(first.states)} states, worth {_pair(first.worth.game)} to seats 0 and 1",
+            title=f"{case}: {len(first.states)} states, game value {_pair(first.worth.game)} for seats 0 and 1",
             title_justify="left",
             box=SIMPLE_HEAD,
             show_edge=False,

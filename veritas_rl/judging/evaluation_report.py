@@ -214,7 +214,7 @@ def _total_versus(evaluation: Evaluation) -> list[Versus]:
 def _table_of_rows(evaluation: Evaluation, rows: Iterable[Row], title: str) -> Table:
     environment = get_environment(evaluation.settings.env)
     if has_games(evaluation):
-        table = _table(title, ("games", "won/drawn/\nlost %", "score", "success %", "illegal/\ncut %"))
+        table = _table(title, ("games", "won/drawn/\nlost %", "score", "success %", "illegal/\ntruncated %"))
     else:
         measures = (f"{_wrapped(environment.answers)} %", f"{_wrapped(environment.solved)} %")
         table = _table(title, ("tasks", *measures, "mean value"), "group")
@@ -235,7 +235,7 @@ def _lines_of_milestones(evaluation: Evaluation) -> Iterator[str]:
     for milestone in evaluation.milestones:
         yield (
             f"milestone {milestone.level}: {label[milestone.player]} {milestone.verdict}: success "
-            f"{percent(milestone.success)}, over {100 * milestone.threshold:.0f}% is asked"
+            f"{percent(milestone.success)}, more than {100 * milestone.threshold:.0f}% is required"
         )
 
 

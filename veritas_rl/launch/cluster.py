@@ -255,10 +255,10 @@ def _start(arguments: Sequence[str], block: bool, up: Callable[[], bool]) -> sub
 def status(address: str, console: Console) -> int:
     """Print the nodes. The exit code is 1 if a node has left."""
     nodes = nodes_of(address)
-    table = Table("node", "state", "GPUs free", "of", "CPUs free", "of", title=f"Ray at {address}")
+    table = Table("node", "state", "GPUs free", "GPUs", "CPUs free", "CPUs", title=f"Ray at {address}")
     for node in sorted(nodes, key=lambda node: (not node.alive, node.address)):
         numbers = [f"{part.get(kind, 0):g}" for kind in ("GPU", "CPU") for part in (node.free, node.total)]
-        table.add_row(node.address, "alive" if node.alive else "left", *numbers)
+        table.add_row(node.address, "alive" if node.alive else "has left", *numbers)
     console.print(table)
     return 0 if all(node.alive for node in nodes) else 1
 
@@ -384,12 +384,12 @@ def parse(typed: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[
         prog="ray-cluster.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    first = commands.add_parser("head", help="start the first node")
-    first.add_argument("--port", type=int, default=PORT)
-    other = commands.add_parser("worker", help="join this machine to a cluster")
+    first = commands.add_parser("head", help="start the first node (the head)")
+    first.add_argument("--port", type=int, default=PORT, help=f"port of the head; default: {PORT}")
+    other = commands.add_parser("worker", help="join a cluster with this machine")
     other.add_argument("address", help="HOST:PORT of the head")
     for starting in (first, other):
-        starting.add_argument("--block", action="store_true", help="wait until the node ends")
+        starting.add_argument("--block", action="store_true", help="do not return until the node ends")
     submitted = commands.add_parser("submit", help="check the nodes, and run a command on the cluster")
     submitted.add_argument("--nodes", type=int, default=1, help="the minimum number of nodes (default: 1)")
     for waiting in (other, submitted):
@@ -397,9 +397,9 @@ def parse(typed: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[
             "--wait", type=float, default=0.0, help="seconds to wait for the head or the nodes (default: 0)"
         )
     asked = [submitted, commands.add_parser("status", help="print the nodes")]
-    for asking in [*asked, commands.add_parser("stop", help="end this machine's processes of the cluster")]:
-        asking.add_argument("--address", help="HOST:PORT of the head; default: RAY_ADDRESS, or the cluster joined last")
-    submitted.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND")
+    for asking in [*asked, commands.add_parser("stop", help="end the cluster's processes on this machine")]:
+        asking.add_argument("--address", help="HOST:PORT of the head; default: RAY_ADDRESS, or the last joined cluster")
+    submitted.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command to run")
     given, further = parser.parse_known_args(typed)
     if further and given.command not in ("head", "worker"):
         raise UserError(f"{given.command} does not accept {' '.join(further)}: see {SCRIPT} {given.command} --help")

@@ -38,7 +38,7 @@ def judge(result: Result, description: Description, kept: Sequence[Result]) -> V
         among = f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''}: {', '.join(map(str, seeds))}"
         found = result.figures.get(figure)
         if found is None:
-            where, given = "NOT THERE", "-"
+            where, given = "MISSING, expected in", "-"
         else:
             given = shown(found)
             where = "below" if found["mean"] < low else "above" if found["mean"] > high else "in"
@@ -49,7 +49,7 @@ def judge(result: Result, description: Description, kept: Sequence[Result]) -> V
     elif result.digest != description.digest:
         lines.append(f"no verdict on recipe {result.recipe}: it was changed since this run")
     elif not bands:
-        lines.append(f"no verdict on recipe {result.recipe}: it expects nothing yet of its {result.form} form")
+        lines.append(f"no verdict on recipe {result.recipe}: it has no expected ranges yet for its {result.form} form")
     elif outside:
         lines.append(f"recipe {result.recipe}, seed {result.seed}: {outside} of {len(bands)} figures NOT as expected")
     else:

@@ -171,7 +171,7 @@ QUESTIONS = (
     Question("name", "Name of the recipe", lambda asking: "mine", check=_check_name),
     Question(
         "hardware",
-        "Hardware",
+        "Hardware group",
         lambda asking: asking.hardware,
         lambda asking: tuple(sorted(path.stem for path in (CONFIG_DIR / "hardware").glob("*.yaml"))),
     ),
@@ -215,10 +215,10 @@ QUESTIONS = (
         lambda asking: (DEFAULT, NONE),
         whole=True,
     ),
-    Question("algorithm", "Algorithm", _algorithm, lambda asking: tuple(ALGORITHMS), whole=True),
+    Question("algorithm", "Algorithm of the training", _algorithm, lambda asking: tuple(ALGORITHMS), whole=True),
     Question(
         "logging",
-        "Loggers beside the console and a file, separated by commas",
+        "Loggers in addition to the console and a file, separated by commas",
         lambda asking: "wandb" if asking.environment.get("WANDB_API_KEY") else NONE,
         lambda asking: LOGGERS,
         whole=True,

@@ -20,7 +20,7 @@ def table_of(rows: Sequence[Row]) -> Table:
     table.add_column("case", overflow="fold")
     table.add_column("check", no_wrap=True)
     table.add_column("result", no_wrap=True)
-    table.add_column("looked at, or why not", overflow="fold")
+    table.add_column("checked, or why not", overflow="fold")
     previous = None
     for row in rows:
         if previous not in (None, row.case):

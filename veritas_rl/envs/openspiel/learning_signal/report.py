@@ -15,18 +15,18 @@ from veritas_rl.envs.openspiel.learning_signal.summary import CaseSignal, Measur
 from veritas_rl.errors import UserError
 
 COLUMNS: Mapping[str, str] = {
-    "forced": "tasks with one legal move",
-    "differ": "tasks whose moves really differ, of all tasks, with the standard error",
-    "false": "how many of the tasks that differ are expected to be false positives, of all tasks",
-    "thirds": "of the tasks in the first, second and last third of the game, those that differ",
-    "spread": "standard deviation of the values of a task's moves, mean",
+    "forced": "share of tasks with one legal move",
+    "differ": "share of tasks whose moves really differ in value, with its standard error",
+    "false": "expected share of false positives: tasks that differ only by chance, of all tasks",
+    "thirds": "tasks that differ / tasks, in the first, second and last third of the game",
+    "spread": "standard deviation of the values of a task's moves, mean over the unforced tasks",
     "halves": "correlation of two independent halves of the playouts, within tasks",
-    "known": "unforced tasks whose true values are known",
-    "mistakes": "of these, those whose best-paid move is a mistake",
-    "regret": "what the best-paid move loses there, in units of return, mean",
-    "fixed": "tasks in which no move changes success",
-    "source": "what values the moves, most frequent first",
-    "ms": "CPU milliseconds of a task, mean and worst",
+    "known": "number of unforced tasks whose true values are known",
+    "mistakes": "share of these tasks whose best-paid move is a mistake",
+    "regret": "mean loss of the best-paid move in these tasks, in units of return",
+    "fixed": "share of tasks in which no move changes success",
+    "source": "sources of the moves' values, most frequent first",
+    "ms": "CPU milliseconds of a task, mean and maximum",
 }
 """The columns after the case, and what each shows."""
 FIRST_TABLE = 6

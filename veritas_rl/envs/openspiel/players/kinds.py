@@ -49,7 +49,7 @@ KINDS = (
     PlayerKind(
         forms=("exact",),
         pattern="exact",
-        description="the solution of a game that is small enough",
+        description="the exact solution, for games that are small enough to solve",
         make=lambda name, seed: ExactPlayer(seed=seed),
         check=lambda name, case: check_solvable(case),
     ),
