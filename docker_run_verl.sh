@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# Start the training container: the verl image of the pin, all GPUs, this repository at /workspace/veritas-rl.
+# Start the training container: the pinned verl image, all GPUs, and this repository at /workspace/veritas-rl.
 #
 #   ./docker_run_verl.sh                     # a shell in the container
 #   ./docker_run_verl.sh bash train/scripts/openspiel-ppo-trainer.sh
 #   ./docker_run_verl.sh --build             # build an image with all packages, from the Dockerfile, and start nothing
 #   DRY_RUN=1 ./docker_run_verl.sh           # print the command and start nothing
 #
-# An image that was built for the present pins is used, and in it you are the user that you are outside. Without one the
-# container is the pinned image, and gets its packages in a folder of the repository.
+# If --build has built an image for the current pins, the container uses that image, and runs as your user. Otherwise
+# the container uses the pinned image, and installs its packages into a folder of the repository.
 #
-# IMAGE names another image to run or to build upon, such as one with SGLang. .env comes with the repository, and the
-# variables of .env.example that are set in this shell are passed on by name: no secret stands in the command. Models and
-# checkpoints that they name are seen in the container too: those of this repository and of the cache at their place
-# there, others at their own, to be read. TARGET_DIR is a place in the repository.
+# IMAGE names another image to run or to build from, such as an image with SGLang. .env is in the repository, so the
+# container sees it. Variables of .env.example that are set in this shell are passed by name, so that the command
+# contains no secret. Models and checkpoints that these variables name are visible in the container: those in the
+# repository and in the cache at their place there, others read-only under their own path. TARGET_DIR must be in the
+# repository.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")" && pwd)
@@ -39,7 +40,7 @@ run() {
 
 if [ "${1:-}" = --build ]; then
     if [ $# -gt 1 ]; then
-        echo "error: --build takes nothing else, and got $2: IMAGE names the image to build upon" >&2
+        echo "error: --build takes no other argument, but got $2: IMAGE names the image to build from" >&2
         exit 2
     fi
     run docker build --build-arg "IMAGE=$image" --tag "$built" "$root"
@@ -52,7 +53,7 @@ if docker image inspect "$built" >/dev/null 2>&1; then
     made=(--user "$(id -u):$(id -g)")
 else
     cached=/root/.cache/huggingface
-    # setup.sh lays an environment with verl over the image, in a folder of its own: the host's .venv is for another
+    # setup.sh layers an environment with verl over the image, in a separate folder: the host's .venv is for another
     # Python.
     made=(--env "VENV=$inside/.venv-container-${image//[^A-Za-z0-9.]/-}")
 fi
@@ -76,7 +77,7 @@ while IFS= read -r name; do
         folder=$(cd -- "$value" && pwd -P)
         case $folder/ in
         "$root"/*) command+=(--env "$name=$inside${folder#"$root"}") ;;
-        # A model in the cache is made of links to other folders there.
+        # A model in the cache consists of links to other folders of the cache.
         "$cache"/*) command+=(--env "$name=$cached${folder#"$cache"}") ;;
         *) command+=(--env "$name=$folder" --volume "$folder:$folder:ro") ;;
         esac

@@ -6,8 +6,8 @@
 #   DRY_RUN=1 bash train/scripts/journey.sh          # print the commands
 #
 # Each stage prints its command and its time. The same command resumes an interrupted run and skips complete stages.
-# AGENT_MODEL_REPO_ID names the model. Without it and without a GPU the launcher makes a small model. Every argument
-# goes to Hydra for RL. docs/tutorial.md explains each stage and lists all variables.
+# AGENT_MODEL_REPO_ID names the model. Without it and without a GPU the launcher makes a small model. All arguments
+# are Hydra overrides of the RL stage. docs/tutorial.md explains each stage and lists all variables.
 if (return 0 2>/dev/null); then
     # Sourced: run in a child process, so that this shell does not change.
     bash "${BASH_SOURCE[0]}" "$@"
@@ -154,5 +154,5 @@ printf '\n'
 printf '%24s  %s\n' \
     demonstrations "$folder/demonstrations" "model after SFT" "$folder/sft-model" "checkpoints of RL" "$folder/rl" \
     "RL against SFT" "$folder/evaluation/report.html" "recorded games" "$folder/evaluation/shown.html" \
-    "merged model" "$folder/merged" "its adapter" "$folder/merged/lora_adapter" \
-    "merged against adapter" "$folder/merged-evaluation/report.html" "its logits" "$folder/agreement.json"
+    "merged model" "$folder/merged" "adapter of merged model" "$folder/merged/lora_adapter" \
+    "merged against adapter" "$folder/merged-evaluation/report.html" "logits of merged model" "$folder/agreement.json"

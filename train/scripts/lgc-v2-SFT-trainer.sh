@@ -5,8 +5,8 @@
 #   bash train/scripts/lgc-v2-SFT-trainer.sh data.train_files=mine/train.parquet data.val_files=mine/val.parquet
 #   DRY_RUN=1 bash train/scripts/lgc-v2-SFT-trainer.sh             # print the command and the configuration
 #
-# It reads train/parquet/{train,val}.parquet, and generates them if they do not exist, see
-# train/recipes/lgc-v2-sft/README.md. It can also be sourced.
+# The script reads train/parquet/{train,val}.parquet, and generates them if they do not exist, see
+# train/recipes/lgc-v2-sft/README.md. The script can also be sourced.
 if (return 0 2>/dev/null); then
     # Sourced: run in a child process, so that this shell does not change.
     bash "${BASH_SOURCE[0]}" "$@"

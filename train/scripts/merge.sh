@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# merge-ppo.sh under another name. It can also be sourced.
+# merge-ppo.sh under another name. The script can also be sourced.
 if (return 0 2>/dev/null); then
     # Sourced: run in a child process, so that this shell does not change.
     bash "${BASH_SOURCE[0]}" "$@"

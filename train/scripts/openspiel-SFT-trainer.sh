@@ -5,8 +5,8 @@
 #   bash train/scripts/openspiel-SFT-trainer.sh
 #   DRY_RUN=1 bash train/scripts/openspiel-SFT-trainer.sh          # print the command and the configuration
 #
-# It reads train/parquet/{train,val}.parquet and installs missing packages. Without a GPU it trains a small model in
-# minutes with the same verl. Every argument goes to Hydra. .env.example lists the variables.
+# The script installs missing packages, and reads train/parquet/{train,val}.parquet. Without a GPU it trains a small
+# model in minutes with the same verl. All arguments are Hydra overrides. .env.example lists the variables.
 if (return 0 2>/dev/null); then
     # Sourced: run in a child process, so that this shell does not change.
     bash "${BASH_SOURCE[0]}" "$@"

@@ -5,8 +5,8 @@
 #   GAME_TYPES="hex,go,chess" bash train/scripts/openspiel-ppo-trainer.sh trainer.total_training_steps=200
 #   DRY_RUN=1 bash train/scripts/openspiel-ppo-trainer.sh          # print the command and the configuration
 #
-# It installs missing packages. Without a GPU it trains a small model in minutes with the same verl. Every argument goes
-# to Hydra. .env.example lists the variables, and .env is loaded.
+# The script installs missing packages. Without a GPU it trains a small model in minutes with the same verl. All
+# arguments are Hydra overrides. .env.example lists the variables, and .env is loaded.
 if (return 0 2>/dev/null); then
     # Sourced: run in a child process, so that this shell does not change.
     bash "${BASH_SOURCE[0]}" "$@"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Check that each set of packages, with bitsandbytes for a 4-bit base, can be installed together on Linux with glibc 2.34
-# or newer. Nothing is installed, and no GPU is needed.
+# Check for each set of packages that it can be installed together with bitsandbytes (for a 4-bit base) on Linux with
+# glibc 2.34 or newer. Nothing is installed, and no GPU is needed.
 #
 #   bash train/scripts/resolve.sh            # cpu, gpu and sglang; some seconds each the first time
 #   bash train/scripts/resolve.sh sglang

@@ -6,7 +6,7 @@
 #   bash train/scripts/setup.sh nf4      # and for a 4-bit base, see docs/low-memory.md
 #
 # An active environment with the pinned verl is used. Otherwise a virtual environment is created in .venv (VENV=folder
-# sets another folder, PYTHON=interpreter another Python). If that interpreter already has vLLM or SGLang, as in verl's
+# sets another folder, PYTHON=interpreter another Python). If the interpreter already has vLLM or SGLang, as in verl's
 # container images, the environment is layered over it and keeps its torch. On GPUs vLLM is installed, or SGLang with
 # ROLLOUT_BACKEND=sglang. Driver, compiler, headers and disk are checked before any download. All output except the path
 # goes to standard error. The script is quick when nothing is missing.

@@ -6,7 +6,7 @@
 #   ALGORITHM=ppo bash train/scripts/trace-GRPO-trainer.sh         # PPO with a critic instead
 #   DRY_RUN=1 bash train/scripts/trace-GRPO-trainer.sh             # print the command and the configuration
 #
-# train/recipes/trace/README.md describes the expected results. GAME_TYPES is not read. It can also be sourced.
+# train/recipes/trace/README.md describes the expected results. GAME_TYPES is ignored. The script can also be sourced.
 if (return 0 2>/dev/null); then
     # Sourced: run in a child process, so that this shell does not change.
     bash "${BASH_SOURCE[0]}" "$@"
