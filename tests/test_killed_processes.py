@@ -100,4 +100,8 @@ def test_the_death_of_a_process_is_named_and_the_same_command_resumes(name: str,
         assert name.removeprefix("ray::") in printed.splitlines()[-1] + printed.splitlines()[-2], printed
     done = subprocess.run(command(folder), cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert steps_of(folder) == list(range(1, STEPS + 1))
+    steps = steps_of(folder)
+    assert steps == sorted(set(steps))
+    assert steps[-1] == STEPS
+    # A step has no metrics if the process died after the checkpoint was saved and before the metrics were written.
+    assert STEPS - len(steps) <= moments

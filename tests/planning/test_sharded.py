@@ -37,7 +37,7 @@ def ranks(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def tracked(engine: Engine, tokens: int, ranks: int) -> dict[str, int]:
-    """Bytes of one device at the peak of a second update, by torch's memory categories."""
+    """Bytes of one device at the peak of a second update of two micro-batches, by torch's memory categories."""
     role, config = engine.role, AutoConfig.for_model(**config_of(engine.shape))
     config._attn_implementation = "sdpa"
     sharding = {
@@ -45,11 +45,15 @@ def tracked(engine: Engine, tokens: int, ranks: int) -> dict[str, int]:
         "mp_policy": MixedPrecisionPolicy(torch.bfloat16, torch.float32, cast_forward_inputs=True),
         "reshard_after_forward": role.reshard,
     }
+    # Adapters are added on the meta device, because PEFT moves new adapters, which fake tensors do not allow.
+    with torch.device("meta"):
+        base = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+        base.enable_input_require_grads()
+        lora = LoraConfig(r=role.lora_rank, target_modules="all-linear") if role.lora_rank else None
+        model: Any = get_peft_model(base, lora) if lora else base
     with FakeTensorMode(allow_non_fake_inputs=True):
-        model: Any = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-        if role.lora_rank:
-            model.enable_input_require_grads()
-            model = get_peft_model(model, LoraConfig(r=role.lora_rank, target_modules="all-linear"))
+        model.to_empty(device="cpu")
+        base.tie_weights()
         model.gradient_checkpointing_enable({"use_reentrant": False})
         model.train()
         apply_fsdp2(model, sharding, {})
@@ -59,12 +63,14 @@ def tracked(engine: Engine, tokens: int, ranks: int) -> dict[str, int]:
         tracker = FSDPMemTracker(model, optimizer)
         tracker.track_inputs((ids,))
         for _ in range(2):
-            tracker.reset_mod_stats()
             with tracker:
-                logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[0]
-                computed: Any = torch_functional.logprobs_from_logits_v2
-                computed(logits, ids[0]).sum().backward()
-                del logits
+                # From the second micro-batch on there are gradients beside activations and logits.
+                for _ in range(2):
+                    logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[0]
+                    computed: Any = torch_functional.logprobs_from_logits_v2
+                    computed(logits, ids[0]).sum().backward()
+                    del logits
+                    tracker.reset_mod_stats()
                 optimizer.step()
                 optimizer.zero_grad()
         (peak,) = tracker.get_tracker_snapshot("peak").values()
