@@ -367,7 +367,7 @@ def test_an_adapter_is_trained_on_two_ranks_merged_and_gone_on_from(tmp_path: Pa
         "trainer.save_freq=2",
         "veritas_rl.critic_warmup=0",
         "veritas_rl.evaluation=null",
-        "data.train_batch_size=16",
+        "data.train_batch_size=32",
         "algorithm.rollout_correction.bypass_mode=false",
         "actor_rollout_ref.actor.use_kl_loss=true",
     ]

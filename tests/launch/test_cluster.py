@@ -194,7 +194,7 @@ def test_a_run_on_two_nodes_loses_one_and_goes_on_with_other_ranks(cluster: Clus
     settings = ["data.custom_cls.config.curriculum=null", "data.custom_cls.config.failure_replay=null"]
     common = [
         *("hardware=cpu", "veritas_rl.warm_up.steps=5", "veritas_rl.evaluation=null", "veritas_rl.critic_warmup=0"),
-        *("data.train_batch_size=16", "trainer.save_freq=1", *settings),
+        *("data.train_batch_size=32", "trainer.save_freq=1", *settings),
     ]
     joining = [f"ray_kwargs.ray_init.{key}" for key in ("address=auto", "num_cpus=null", "num_gpus=null")]
     two = ["trainer.nnodes=2", "trainer.n_gpus_per_node=1", *joining, "trainer.total_training_steps=50"]
@@ -244,9 +244,9 @@ def test_a_run_on_two_nodes_loses_one_and_goes_on_with_other_ranks(cluster: Clus
     assert {file.name: file.read_bytes() for file in (start / "actor").glob("*_world_size_2_*")} == before
 
     # The tasks are those of an uninterrupted run.
-    data = compose_configuration(["hardware=cpu", "data.train_batch_size=16", *settings]).data
+    data = compose_configuration(["hardware=cpu", "data.train_batch_size=32", *settings]).data
     dataset = DynamicEnvDataset("train", None, data)
-    drawn = [[dataset[row]["reward_model"]["ground_truth"] for row in range(16)] for _ in range(last + 1)]
+    drawn = [[dataset[row]["reward_model"]["ground_truth"] for row in range(32)] for _ in range(last + 1)]
     for step, tasks in enumerate(drawn, start=1):
         # Replies of the last step before the loss may be missing, because they are written after its checkpoint.
         before_loss = [folder] if step < last else []

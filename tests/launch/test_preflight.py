@@ -147,6 +147,11 @@ def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monke
         ({}, ["trainer.n_gpus_per_node=3"], "is not divisible into 3 ranks"),
         (
             {},
+            ["trainer.n_gpus_per_node=2", "data.train_batch_size=16"],
+            "data.train_batch_size to a multiple of 32, or",
+        ),
+        (
+            {},
             ["data.max_response_length=40000"],
             "actor.ppo_max_token_len_per_gpu=32768 is too small for one prompt and reply",
         ),

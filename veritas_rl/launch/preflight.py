@@ -186,9 +186,10 @@ def check_batch(configuration: DictConfig) -> None:
     if prompts % mini:
         raise UserError(f"data.train_batch_size={prompts} must be a multiple of {MINI}={mini}")
     if mini * samples % ranks:
+        least = ranks // math.gcd(ranks, samples)
         raise UserError(
             f"a mini-batch of {mini} prompts with {samples} samples each is not divisible into {ranks} ranks: set "
-            f"data.train_batch_size to a multiple of {ranks}"
+            f"data.train_batch_size to a multiple of {prompts // mini * least}, or {MINI} to a multiple of {least}"
         )
 
 
