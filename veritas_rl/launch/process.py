@@ -38,6 +38,13 @@ TORCHRUN_ADDS = re.compile(r"torch/distributed/elastic/.*\bfailed \(exitcode")
 ERROR = re.compile(r"(?:\[rank\d+\]: *)?((?:\w+\.)*\w*(?:Error|Exception)\b.*)")
 
 
+DEAD_ACTOR = re.compile(
+    r"class_name: (\w+)\s+actor_id: \w+\s+(?:name: \S+\s+)?pid: (\d+)\s+namespace: \S+\s+ip: \S+\s+"
+    r"The actor is dead because its worker process has died"
+)
+"""Ray's description of an actor whose own process died, in the error of a caller."""
+
+
 def run_verl(run: Run, console: Console) -> bool:
     """Run verl to its end, with a live bar.
 
@@ -206,11 +213,14 @@ def cause_of_end(log: Path, code: int, console: Console, died: str | None = None
     added = [number for number, line in enumerate(lines) if TORCHRUN_ADDS.search(line)]
     tail = (lines[: added[-1]] if added else lines)[-LOG_TAIL_LINES:]
     console.print("\n".join(tail), markup=False, highlight=False)
+    if found := DEAD_ACTOR.search("\n".join(tail)):
+        # The daemons of Ray end with verl, so a dead actor that verl names is the cause of their end, too.
+        died = f"the actor {found[1]} (process {found[2]}) died"
     errors = [found.group(1) for line in tail if (found := ERROR.match(line))]
     # Each rank reports the same error.
     why = "; ".join(dict.fromkeys(errors)) or ended_with(code, died)
     if died is not None:
-        why = f"{why} after {died}"
+        why = f"{why.removesuffix('.')} after {died}"
     known = next(faults_in("\n".join(lines[-SEARCHED_LINES:])), None)
     if known is not None:
         fault, line = known
