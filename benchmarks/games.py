@@ -86,7 +86,7 @@ async def measure(given: argparse.Namespace) -> None:
     path = warmed_up(Path(folder.name))
     made = plan([f"actor_rollout_ref.model.path={path}", "episode"], {}, Hardware(2, 0, 0), datetime.now())
     node = made.configuration.actor_rollout_ref
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     remote: Any = ray.remote(GenerationServer).options(name=server_name(0), max_concurrency=1000)
     server = remote.remote()
     await server.begin.remote(omega_conf_to_dataclass(node.rollout), node.model, "cpu")

@@ -66,7 +66,7 @@ def main() -> None:
 
     made = plan([f"actor_rollout_ref.model.path={path}"], {}, Hardware(2, 0, 0), datetime.now()).configuration
     node = made.actor_rollout_ref
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     remote: Any = ray.remote(GenerationServer).options(name=server_name(0))
     server = remote.remote()
     ray.get(server.begin.remote(omega_conf_to_dataclass(node.rollout), node.model, "cpu"))

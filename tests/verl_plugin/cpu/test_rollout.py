@@ -33,7 +33,7 @@ def server(folders: list[Path]) -> Iterator[Any]:
     """A generation server of the first model."""
     typed = [f"actor_rollout_ref.model.path={folders[0]}"]
     made = plan(typed, {}, Hardware(2, 0, 0), datetime(2026, 1, 2, 3, 4, 5)).configuration.actor_rollout_ref
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         remote: Any = ray.remote(GenerationServer)
         made_first = remote.options(name=server_name(0)).remote()
