@@ -143,7 +143,7 @@ class Run(ABC):
             "HYDRA_FULL_ERROR": "1",
             "RAY_USAGE_STATS_ENABLED": "0",
             # Ray's control service keeps records of up to 100,000 tasks, which nothing here reads: 50 KiB a step.
-            "RAY_task_events_report_interval_ms": os.environ.get("RAY_task_events_report_interval_ms", "0"),
+            "RAY_task_events_report_interval_ms": "0",
             **({"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": str(self._threads)} if cpu else {}),
         }
 
