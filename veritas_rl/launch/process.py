@@ -212,8 +212,9 @@ def cause_of_end(log: Path, code: int, console: Console, died: str | None = None
         return f"{messages[-1]} (the log is {log})"
     added = [number for number, line in enumerate(lines) if TORCHRUN_ADDS.search(line)]
     tail = (lines[: added[-1]] if added else lines)[-LOG_TAIL_LINES:]
-    console.print("\n".join(tail), markup=False, highlight=False)
-    if found := DEAD_ACTOR.search("\n".join(tail)):
+    text = "\n".join(tail)
+    console.print(text, markup=False, highlight=False)
+    if found := DEAD_ACTOR.search(text):
         # The daemons of Ray end with verl, so a dead actor that verl names is the cause of their end, too.
         died = f"the actor {found[1]} (process {found[2]}) died"
     errors = [found.group(1) for line in tail if (found := ERROR.match(line))]

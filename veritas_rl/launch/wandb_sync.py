@@ -48,8 +48,9 @@ def sync_command(run: Run) -> str | None:
     """The command that syncs a run's remaining logs; None if there are none."""
     environment = run.environment()
     folder, name = Path(environment["WANDB_DIR"]) / "wandb", environment["WANDB_RUN_ID"]
-    left = [*folder.glob(f"offline-run-*-{name}"), *(folder.glob(f"run-*-{name}") if _lost_server(run) else ())]
-    left = sorted(path for path in left if not any(path.glob("*.wandb.synced")))
+    offline, online = list(folder.glob(f"offline-run-*-{name}")), list(folder.glob(f"run-*-{name}"))
+    found = offline + (online if online and _lost_server(run) else [])
+    left = sorted(path for path in found if not any(path.glob("*.wandb.synced")))
     # Without the option wandb skips runs that had a server.
     return shlex.join(["wandb", "sync", "--include-online", *map(str, left)]) if left else None
 
