@@ -40,7 +40,6 @@ def warmed_up(folder: Path) -> Path:
         batch_size=BATCH,
         learning_rate=3e-3,
         seed=0,
-        seconds=120,
         on_step=lambda now: None,
     )
     print(f"warm-up: {found['seconds']:.0f} s")

@@ -72,7 +72,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         batch_size=64,
         learning_rate=3e-3,
         seed=0,
-        seconds=600,
         on_step=lambda progress: None,
     )
     return folder / "warm"

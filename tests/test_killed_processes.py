@@ -37,7 +37,7 @@ DAEMONS = ("raylet", "gcs_server")
 def command(folder: Path) -> list[str]:
     return [
         *("bash", "train/scripts/openspiel-ppo-trainer.sh", f"trainer.default_local_dir={folder}"),
-        *(f"trainer.total_training_steps={STEPS}", "trainer.save_freq=1", "veritas_rl.warm_up.steps=60"),
+        *(f"trainer.total_training_steps={STEPS}", "trainer.save_freq=1", "veritas_rl.warm_up.steps=150"),
         *("veritas_rl.evaluation=null", "data.train_batch_size=16", "veritas_rl.critic_warmup=0"),
     ]
 

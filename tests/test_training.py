@@ -4,8 +4,10 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -126,6 +128,9 @@ def test_ppo_trains_a_model_that_was_made_on_the_spot(tmp_path: Path) -> None:
     )
     assert trained.num_parameters() == made.num_parameters()
     assert not left_of(tmp_path)
+    (proposed,) = (shlex.split(line) for line in printed.splitlines() if "train/tools/evaluate.py" in line)
+    few = ["--num_episodes", "4", "--output", str(tmp_path / "games")]
+    subprocess.run([sys.executable, *proposed[1:], *few], cwd=ROOT, check=True)
 
 
 @pytest.mark.parametrize(("case", "steps"), [("kuhn_poker", 8), ("connect_four", 6)])

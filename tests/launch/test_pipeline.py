@@ -1,6 +1,7 @@
 """The steps around a training: the tasks of its evaluation, the tables of comparisons, and the final output."""
 
 import io
+import shlex
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -11,12 +12,16 @@ from rich.console import Console
 from veritas_rl.datasets.rows import sft_row, write_parquet
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.environment import Environment
+from veritas_rl.envs.mixture import parts_of
 from veritas_rl.envs.openspiel.cases import canonical
 from veritas_rl.envs.openspiel.env import NEXT_CASES
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.openspiel.task import OpenSpielTask
+from veritas_rl.envs.openspiel.values.playouts import usual_count
+from veritas_rl.envs.registry import get_environment, open_catalogue
 from veritas_rl.envs.task import Task
 from veritas_rl.judging.held_out import Judgement, judge, judge_uniform
 from veritas_rl.launch import pipeline, rl, sft
+from veritas_rl.launch.configuration import dataset_settings
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.process import cause_of_end
 from veritas_rl.players.random import RandomPlayer
@@ -74,6 +79,16 @@ def test_a_table_of_games_has_the_uniform_player_and_says_where_values_are_estim
         assert rates["gain"]["mean"] == 0  # relative to the warm-up
 
 
+def test_a_cpu_run_trains_on_fewer_playouts_than_it_is_judged_with() -> None:
+    run = rl.plan([], {"GAME_TYPES": "hex(board_size=5)"}, CPU, NOW)
+    (judged, *_), (part,) = tasks_of(run)["openspiel"], parts_of(dataset_settings(run.configuration))
+    trained = open_catalogue(part.settings, "train")[0]
+    assert isinstance(judged, OpenSpielTask)
+    assert isinstance(trained, OpenSpielTask)
+    assert 0 < trained.pay.playouts < usual_count(trained.case)
+    assert judged.pay.playouts == 0  # the usual number
+
+
 def test_each_environment_of_a_mixture_is_judged_by_tasks_of_its_own() -> None:
     run = rl.plan([MIXTURE, "veritas_rl.evaluation.positions=50"], {}, CPU, NOW)
     assert {env: {task.split for task in tasks} for env, tasks in tasks_of(run).items()} == {
@@ -128,10 +143,21 @@ def test_the_next_step_is_a_command_that_can_be_planned(env: str) -> None:
 @pytest.mark.parametrize("case", ["tic_tac_toe", "hex(board_size=5)", "connect_four,othello"])
 def test_the_proposed_next_game_is_another_one(case: str) -> None:
     run = rl.plan([], {"GAME_TYPES": case}, CPU, NOW)
-    _, command = run.next_step(None)
+    ((_, command),) = run.next_steps(None)
     proposed = command.split('"')[1]
     assert proposed not in case
     assert canonical(proposed) == proposed
+
+
+@pytest.mark.parametrize("env", ["openspiel", "trace", "lgc-v2"])
+def test_a_trained_model_is_tried_with_the_prompt_of_its_training(env: str, tmp_path: Path) -> None:
+    run = rl.plan([f"environment={env}"], {}, CPU, NOW)
+    steps = [shlex.split(command) for _, command in run.next_steps(tmp_path)]
+    tried = [words for words in steps if str(tmp_path) in words]
+    assert len(tried) == (2 if env == "openspiel" else 1)
+    for words in tried:
+        assert words[words.index("--prompt") + 1] == "brief"
+        assert words[words.index("--games" if "--games" in words else "--game") + 1] == tasks_of(run)[env][0].case
 
 
 def test_after_every_proposed_game_several_are_proposed_together() -> None:

@@ -74,7 +74,6 @@ def test_the_warm_up_goes_on_until_held_out_replies_are_legal(tmp_path: Path) ->
         batch_size=16,
         learning_rate=3e-3,
         seed=0,
-        seconds=60,
         enough=0.95,
         measure=exam.share,
         on_step=lambda now: None,
@@ -85,12 +84,12 @@ def test_the_warm_up_goes_on_until_held_out_replies_are_legal(tmp_path: Path) ->
 
 def test_why_a_warm_up_ended_is_said() -> None:
     exam = small_model.Exam(tasks_of("kuhn_poker", 4, "val"), ASKED)
-    found = {"steps": 80.0, "seconds": 9.0, "loss": 0.5, "measured": 0.99}
-    limits = {"steps": 100, "seconds": 60.0, "enough": 0.98}
+    found = {"steps": 80.0, "tokens": 2e6, "seconds": 9.0, "loss": 0.5, "measured": 0.99}
+    limits = {"steps": 100, "tokens": 3_000_000, "enough": 0.98}
     assert small_model.described(found, exam, **limits) == (
-        "warm-up: 80 updates in 9 s, loss 0.500, 99.0% legal moves of 4 held-out replies"
+        "warm-up: 80 updates (2,000,000 tokens) in 9 s, loss 0.500, 99.0% legal moves of 4 held-out replies"
     )
-    for change, bound in (({"steps": 100.0}, "steps=100"), ({"seconds": 59.0}, "seconds=60")):
+    for change, bound in (({"steps": 100.0}, "steps=100"), ({}, "tokens=3000000")):
         line = small_model.described(found | change | {"measured": 0.6}, exam, **limits)
         assert line.endswith(
             f"60.0% legal moves of 4 held-out replies; it ended at veritas_rl.warm_up.{bound}, before the goal of 98%"

@@ -1,4 +1,4 @@
-"""The warm-up trains only on replies, obeys its time limit, and does not change the global random state."""
+"""The warm-up trains only on replies, obeys its limits, and does not change the global random state."""
 
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,15 @@ def run(folder: Path, output: Path, **changes: Any) -> dict[str, float]:
         "batch_size": 8,
         "learning_rate": 3e-3,
         "seed": 0,
-        "seconds": 60.0,
         "on_step": lambda now: None,
     }
     return warm_up(folder, output, changes.pop("lessons", LESSONS), **(arguments | changes))
+
+
+def length(folder: Path) -> int:
+    """The number of tokens of a lesson's prompt and reply."""
+    _, tokenizer = load_language_model(folder)
+    return len(prompt_ids(tokenizer, list(LESSONS[0].messages))) + 4  # \boxed{, the letter, }, the end
 
 
 def test_the_model_learns_to_say_the_replies(folder: Path, tmp_path: Path) -> None:
@@ -43,7 +48,7 @@ def test_the_model_learns_to_say_the_replies(folder: Path, tmp_path: Path) -> No
     assert torch.equal(torch.get_rng_state(), state)
     assert [now.step for now in seen] == list(range(1, 61))
     assert metrics["steps"] == 60
-    assert metrics["tokens"] == 60 * 8 * 4  # \boxed{, the letter, }, the end
+    assert metrics["tokens"] == 60 * 8 * length(folder)
     assert metrics["first_loss"] == seen[0].loss > 4
     assert metrics["loss"] < 0.1
     assert metrics["accuracy"] > 0.95
@@ -68,10 +73,12 @@ def test_the_seed_decides_the_result(folder: Path, tmp_path: Path) -> None:
     assert one != other
 
 
-def test_time_is_a_hard_bound(folder: Path, tmp_path: Path) -> None:
-    metrics = run(folder, tmp_path / "short", steps=10**6, seconds=2.0)
-    assert 0 <= metrics["steps"] < 10**6
-    assert metrics["seconds"] < 10
+def test_tokens_are_a_hard_bound(folder: Path, tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    metrics = run(folder, tmp_path / "short", steps=10**6, tokens=2_000, on_step=seen.append)
+    of_an_update = metrics["tokens"] / metrics["steps"]
+    assert 2_000 - of_an_update < metrics["tokens"] < 2_000 + of_an_update
+    assert [now.share for now in seen] == pytest.approx([min(1.0, now.step * of_an_update / 2_000) for now in seen])
     load_language_model(tmp_path / "short")
 
 
@@ -132,7 +139,6 @@ def test_a_missing_model_and_examples_that_are_too_long_are_refused(folder: Path
             batch_size=1,
             learning_rate=1e-3,
             seed=0,
-            seconds=60,
             on_step=lambda now: None,
         )
     assert not (tmp_path / "out").exists()
@@ -147,13 +153,12 @@ def test_examples_longer_than_the_context_are_left_out(folder: Path, tmp_path: P
         batch_size=4,
         learning_rate=1e-3,
         seed=0,
-        seconds=60,
         on_step=lambda now: None,
     )
-    assert found["tokens"] == 4 * 4 * 4
+    assert found["tokens"] == 4 * 4 * length(folder)
 
 
 def test_a_model_is_made_that_reads_what_the_run_asks(tmp_path: Path) -> None:
     folder = build_tiny_model(tmp_path / "model", seed=0, context=4000)
-    settings = {"batch_size": 1, "learning_rate": 1e-3, "seed": 0, "seconds": 60, "on_step": lambda now: None}
+    settings = {"batch_size": 1, "learning_rate": 1e-3, "seed": 0, "on_step": lambda now: None}
     assert warm_up(folder, tmp_path / "out", [LONG], steps=1, **settings)["steps"] == 1

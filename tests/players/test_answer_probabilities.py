@@ -32,7 +32,6 @@ def answering(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
         batch_size=12,
         learning_rate=3e-3,
         seed=0,
-        seconds=60,
         on_step=lambda progress: None,
     )
     return folder

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 
 from veritas_rl.envs.base import Turn
 from veritas_rl.errors import UserError
-from veritas_rl.players.loading import NamedPlayer, ReplySettings, open_player
+from veritas_rl.players.loading import NamedPlayer, ReplySettings, check_player, open_player
 
 SETTINGS = ReplySettings(max_tokens=6)
 TURNS = [Turn(0, ({"role": "user", "content": text},), (), dice=(text,)) for text in ("one", "two", "three")]
@@ -82,6 +82,25 @@ def test_a_raw_checkpoint_is_merged_once(step: Path, tiny_model: Path, tmp_path:
     assert said(first) == said(open_player(str(expected), "openspiel", SETTINGS, tmp_path))
     assert open_player(name, "openspiel", SETTINGS, tmp_path / "models").identity == first.identity
     assert (merged / "model.safetensors").stat().st_mtime_ns == written
+
+
+def test_the_last_checkpoints_of_an_experiment_play_as_their_mean(step: Path, tiny_model: Path, tmp_path: Path) -> None:
+    # Step 3 has the head -w, and step 4 the head 3w: the mean is the tiny model's own head w.
+    later = shutil.copytree(step, step.parent / "global_step_4")
+    model: Any = AutoModelForCausalLM.from_pretrained(tiny_model)
+    with torch.no_grad():
+        model.lm_head.weight.mul_(3.0)
+    torch.save(model.state_dict(), later / "actor/model_world_size_1_rank_0.pt")
+    shutil.copytree(step, step.parent / "global_step_2")  # not among the last two
+    name = f"{step.parent}@mean:2"
+    check_player(name, "openspiel")
+    mean = open_player(name, "openspiel", SETTINGS, tmp_path / "models")
+    assert said(mean) == said(open_player(str(tiny_model), "openspiel", SETTINGS, tmp_path))
+    folders = [folder for folder in (tmp_path / "models").iterdir() if "-mean-2-" in folder.name]
+    assert len(json.loads((folders[0] / "mean.json").read_text())) == 2
+    assert open_player(name, "openspiel", SETTINGS, tmp_path / "models").identity == mean.identity
+    with pytest.raises(UserError, match="has 3 complete checkpoints, and the mean needs 4"):
+        open_player(f"{step.parent}@mean:4", "openspiel", SETTINGS, tmp_path / "models")
 
 
 def test_an_adapter_plays_on_its_base(adapter: Path, tiny_model: Path, tmp_path: Path) -> None:

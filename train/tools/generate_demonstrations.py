@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from veritas_rl.datasets.rows import check_share
 from veritas_rl.demonstrations import dataset
@@ -22,6 +21,7 @@ from veritas_rl.envs.registry import get_environment
 from veritas_rl.envs.task import MODES
 from veritas_rl.errors import exit_on_user_error
 from veritas_rl.judging.options import PlayersParser, add_config, add_workers, config_of
+from veritas_rl.judging.progress import progress
 from veritas_rl.parallel import read_workers
 
 
@@ -83,14 +83,11 @@ def main() -> None:
     )
     console = Console()
     started = time.monotonic()
-    columns = (TextColumn("drawing tasks"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    drawing = Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True)
-    with read_workers(given.workers) as workers, drawing as progress:
-        bar = progress.add_task("", total=settings.number)
-        made, counts = generate(settings, lambda kept: progress.update(bar, completed=kept), workers, given.output)
-        progress.console.print("writing and checking", highlight=False)
-        report = dataset.write(given.output, settings, made, counts, given.val_ratio)
-        (given.output / PARTIAL).unlink()
+    with read_workers(given.workers) as workers, progress(console, settings.number, 0, "demonstration") as advance:
+        made, counts = generate(settings, advance, workers, given.output)
+    console.print("writing and checking", highlight=False)
+    report = dataset.write(given.output, settings, made, counts, given.val_ratio)
+    (given.output / PARTIAL).unlink()
     if counts.kept < settings.number:
         console.print(
             f"only {counts.kept} of {settings.number} rows were made: there are no other questions", highlight=False

@@ -182,7 +182,7 @@ class _Sieve:
 
 def generate(
     settings: Settings,
-    on_progress: Callable[[int], None] = lambda kept: None,
+    on_progress: Callable[[int], None] = lambda more: None,
     workers: Workers | None = None,
     folder: Path | None = None,
 ) -> tuple[list[Demonstration], Counts]:
@@ -190,7 +190,7 @@ def generate(
 
     Args:
         settings: The settings of the demonstrations.
-        on_progress: Called after each block of tasks with the number of demonstrations so far.
+        on_progress: Called after each block of tasks with the number of its demonstrations.
         workers: The workers that share the tasks if bots answer; None for this process. A model answers in this
             process. The demonstrations do not depend on the workers.
         folder: The folder that stores answered questions, so that an interrupted command can resume; None to
@@ -219,6 +219,7 @@ def generate(
         for case, questions in kept.blocks if kept else ():
             next(blocks)
             sieve.take(case, questions)
+        on_progress(len(sieve.made))
         asked = stack.enter_context(closing(sharing.map(ask, blocks)))
         while len(sieve.made) < settings.number and (found := next(asked, None)) is not None:
             case, questions = found
@@ -226,8 +227,9 @@ def generate(
                 continue
             if kept:
                 kept.add(case, questions)
+            before = len(sieve.made)
             sieve.take(case, questions)
-            on_progress(len(sieve.made))
+            on_progress(len(sieve.made) - before)
     made, counts = sieve.made, sieve.counts
     if not made:
         if counts.in_evaluation_set == counts.drawn:

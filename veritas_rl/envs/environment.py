@@ -5,6 +5,7 @@ point of the group `veritas_rl.environments` in another package), and a node of 
 """
 
 import dataclasses
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -98,6 +99,10 @@ class Environment(ABC):
     single: ClassVar[Mapping[str, Any]] = {}
     """The fields of `config_type` for single-answer tasks with the most exact values. The warm-up and the evaluation of
     a model use these tasks in every run."""
+
+    judged: ClassVar[Mapping[str, Any]] = {}
+    """Further fields of `config_type` for the held-out tasks that judge a run, which the run's own settings do not
+    change."""
 
     stages: ClassVar[tuple[Mapping[str, Any], ...]] = ()
     """The default stages of a curriculum, in the form of `curriculum.stages`."""
@@ -228,6 +233,17 @@ class Environment(ABC):
             "a longer run, on the same machine or on one with GPUs",
             f"{trainer} data.custom_cls.config.env={self.name} trainer.total_training_steps=200",
         )
+
+    def trials(self, case: str, model: str, prompt: str) -> Sequence[tuple[str, str]]:
+        """What to try with a trained model, each in words and as a command.
+
+        Args:
+            case: A trained case.
+            model: The model's folder.
+            prompt: The kind of prompt that the model was trained with.
+        """
+        options = f"--checkpoint {shlex.quote(model)} --env {self.name} --games {shlex.quote(case)} --prompt {prompt}"
+        return [("judge the trained model", f"python train/tools/evaluate.py {options}")]
 
     def small_model_warnings(self, cases: Collection[str]) -> Sequence[str]:
         """A line for each case on which the small model of the CPU settings is known to learn nothing.

@@ -60,7 +60,8 @@ def add_reply_options(parser: argparse.ArgumentParser) -> None:
     add("--base", help="base model of an adapter or checkpoint that names none, or whose base is missing")
     prompt = "prompt of a model: full; unlisted: without the legal answers; brief: only the question; default: full"
     add("--prompt", default="full", help=prompt)
-    add("--temperature", type=float, default=0.0, help="sampling temperature of a model; default: 0")
+    temperature = "sampling temperature of a model; default: 0, and 1 with --exact of evaluate.py"
+    add("--temperature", type=float, default=0.0, help=temperature)
     add("--top_p", type=float, default=1.0, help="top-p (nucleus) sampling of a model, in (0, 1]; default: 1")
     add("--enable_thinking", action="store_true", help="switch on the thinking mode of a model that has one")
     add("--say_limit", action="store_true", help="state the token limit of the reply in each prompt")

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.progress import Progress as Bars
 from transformers.utils.logging import disable_progress_bar
@@ -53,6 +54,8 @@ def run_pipeline(run: Run, console: Console) -> bool:
     Raises:
         UserError: The model does not fit, verl ended with an error, or training did not change the model.
     """
+    if run.model is None:
+        torch.set_num_threads(run.threads)
     disable_progress_bar()  # transformers would draw a bar for each file
     console.print(f"logs and reports: {run.folder}", soft_wrap=True)
     if run.start is not None:
@@ -168,11 +171,11 @@ def _warmed_up(model: Path, tasks: Sequence[Task], run: Run, console: Console) -
         )
         lessons = [small_model.lesson(task, f"{settings.seed}/{index}") for index, task in made]
         exam = small_model.Exam(run.questions(), asked)
-        bar = progress.add_task("warming up: the answer format", total=settings.warm_up.steps)
+        bar = progress.add_task("warming up: the answer format", total=1.0)
 
         def show(now: Progress) -> None:
             legal = "" if math.isnan(now.measured) else f", {now.measured:.0%} {exam.answers}"
-            progress.update(bar, completed=now.step, description=f"warming up: the answer format{legal}")
+            progress.update(bar, completed=now.share, description=f"warming up: the answer format{legal}")
 
         found = warm_up(
             model,
@@ -183,7 +186,7 @@ def _warmed_up(model: Path, tasks: Sequence[Task], run: Run, console: Console) -
             measure=exam.share if exam.turns else None,
             on_step=show,
         )
-    limits = {name: settings.warm_up[name] for name in ("steps", "seconds", "enough")}
+    limits = {name: settings.warm_up[name] for name in ("steps", "tokens", "enough")}
     console.print(small_model.described(found, exam, **limits))
     return output
 
@@ -239,9 +242,9 @@ def _report(run: Run, judgements: Judgements, checkpoint: Path | None, trained: 
         ("verl's log", run.log),
     ):
         console.print(f"{name:>16}  {where}", soft_wrap=True, highlight=False)
-    words, command = run.next_step(trained)
-    console.print(f"\nNext: {words}:", highlight=False)
-    console.print(f"  {command}", highlight=False, soft_wrap=True)
+    console.print("\nNext:")
+    for words, command in run.next_steps(trained):
+        console.print(f"  {words}:\n    {command}", highlight=False, soft_wrap=True)
 
 
 def compare(kind: str, env: str, found: Mapping[str, Judgement], console: Console) -> dict[str, Any]:

@@ -261,13 +261,15 @@ class RecipeRun:
             start: The start model, which replaces "start" as the value of `compare`.
         """
         options = self.description.judge_of(self.form)[name]
+        average = options.pop("average", None)
         words: list[str] = []
         for option, value in options.items():
             if option == "compare" and value == "start":
                 value = start or "start"
             if value is not None and value is not False:  # a short form may leave an option out
                 words += [f"--{option}"] if value is True else [f"--{option}", str(value)]
-        tool = [sys.executable, "train/tools/evaluate.py", "--checkpoint", str(checkpoint), *words]
+        judged = f"{checkpoint}@mean:{average}" if average else str(checkpoint)
+        tool = [sys.executable, "train/tools/evaluate.py", "--checkpoint", judged, *words]
         return [*tool, "--output", str(self.folder / name)]
 
     def describe(self) -> None:

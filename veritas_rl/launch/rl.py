@@ -157,16 +157,13 @@ class RlRun(Run):
         if settings.evaluation is None:
             return []
         parts = list(self._parts())
-        return [
-            (
-                Shuffled(
-                    open_catalogue(part.settings, "val", **get_environment(part.env).single), settings.seed, "launch"
-                ),
-                settings.evaluation.positions // len(parts),
-            )
-            for part, _, whole in parts
-            if not whole
-        ]
+        found: list[tuple[Sequence[Task], int]] = []
+        for part, _, whole in parts:
+            if not whole:
+                environment = get_environment(part.env)
+                tasks = open_catalogue(part.settings, "val", **environment.single, **environment.judged)
+                found.append((Shuffled(tasks, settings.seed, "launch"), settings.evaluation.positions // len(parts)))
+        return found
 
     def answering(self) -> Answering:
         """The settings of the rollout."""
@@ -242,9 +239,11 @@ class RlRun(Run):
         games = [("validation games", self.games)] if self.games.exists() else []
         return [*games, ("learning curve", picture)]
 
-    def next_step(self, model: Path | None) -> tuple[str, str]:
+    def next_steps(self, model: Path | None) -> Sequence[tuple[str, str]]:
         part, tasks, _ = next(self._parts())
-        return get_environment(part.env).next_step(cases_among(tasks))
+        environment, cases = get_environment(part.env), cases_among(tasks)
+        trials = environment.trials(cases[0], str(model), tasks[0].manner.prompt) if model is not None else ()
+        return [*trials, environment.next_step(cases)]
 
 
 def curve_names(

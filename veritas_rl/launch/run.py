@@ -144,11 +144,11 @@ class Run(ABC):
             "RAY_USAGE_STATS_ENABLED": "0",
             # Ray's control service keeps records of up to 100,000 tasks, which nothing here reads: 50 KiB a step.
             "RAY_task_events_report_interval_ms": "0",
-            **({"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": str(self._threads)} if cpu else {}),
+            **({"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": str(self.threads)} if cpu else {}),
         }
 
     @property
-    def _threads(self) -> int:
+    def threads(self) -> int:
         """The threads of each process on a CPU, where Ray's default is 1."""
         chosen = OmegaConf.select(self.configuration, "veritas_rl.small_model.threads") if self.model is None else None
         return chosen or max(1, self.hardware.cores // self.configuration.trainer.n_gpus_per_node)
@@ -272,8 +272,8 @@ class Run(ABC):
         """
 
     @abstractmethod
-    def next_step(self, model: Path | None) -> tuple[str, str]:
-        """A recommended next step: a description, and the command.
+    def next_steps(self, model: Path | None) -> Sequence[tuple[str, str]]:
+        """Recommended next steps, each a description and a command.
 
         Args:
             model: The trained model's folder; None if there is none.

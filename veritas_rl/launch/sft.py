@@ -139,11 +139,11 @@ class SftRun(Run):
         report["losses"] = last
         return [("losses", ", ".join(f"{key} {value:.4f}" for key, value in sorted(last.items())))]
 
-    def next_step(self, model: Path | None) -> tuple[str, str]:
+    def next_steps(self, model: Path | None) -> Sequence[tuple[str, str]]:
         script = "bash train/scripts/openspiel-ppo-trainer.sh"
         environments = sorted({task.env for tasks, _ in self.held_out() for task in tasks[:1]})
         group = f" environment={environments[0]}" if environments not in ([], ["openspiel"]) else ""
-        return "reinforcement learning from there", f"AGENT_MODEL_REPO_ID={model} {script}{group}"
+        return [("reinforcement learning from there", f"AGENT_MODEL_REPO_ID={model} {script}{group}")]
 
 
 def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware: Hardware) -> list[str]:

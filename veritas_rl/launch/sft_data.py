@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 from omegaconf import DictConfig, ListConfig
+from rich.console import Console
 
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
@@ -88,6 +89,9 @@ def make_missing(configuration: DictConfig) -> None:
     # This imports pandas and the players, which a run with existing files does not need.
     from veritas_rl.demonstrations import dataset
     from veritas_rl.demonstrations.generate import Settings, generate
+    from veritas_rl.demonstrations.questions import PARTIAL
+    from veritas_rl.judging.progress import progress
+    from veritas_rl.parallel import Workers
 
     if not train or [*train, *val] != [train[0].parent / name for name in dataset.FILES]:
         return
@@ -96,14 +100,16 @@ def make_missing(configuration: DictConfig) -> None:
     print(f"generating {asked.number} demonstrations of {asked.env} in {folder}", file=sys.stderr)
     settings = Settings(
         games=asked.cases or environment.demonstrated,
-        expert=environment.expert,
+        expert=asked.expert or environment.expert,
         number=asked.number,
         seed=configuration.veritas_rl.seed,
         env=asked.env,
         prompt=asked.prompt,
     )
-    made, counts = generate(settings)
+    with Workers(None) as workers, progress(Console(stderr=True), settings.number, 0, "demonstration") as advance:
+        made, counts = generate(settings, advance, workers, folder)
     dataset.write(folder, settings, made, counts, VAL_RATIO)
+    (folder / PARTIAL).unlink()
 
 
 def _paths(given: Any) -> tuple[Path, ...]:

@@ -122,27 +122,22 @@ class Exam:
         return sum(right) / len(right)
 
 
-def described(found: dict[str, float], exam: Exam, *, steps: int, seconds: float, enough: float) -> str:
+def described(found: dict[str, float], exam: Exam, *, steps: int, tokens: int | None, enough: float) -> str:
     """Describe a warm-up and why it ended, in one line.
 
     Args:
         found: The result of `warm_up`.
         exam: The exam that measured it.
         steps: The maximum number of updates.
-        seconds: The time limit.
+        tokens: The maximum number of prompt and reply tokens in all updates.
         enough: The goal.
     """
-    line = f"warm-up: {found['steps']:.0f} updates in {found['seconds']:.0f} s, loss {found['loss']:.3f}"
+    updates = f"{found['steps']:.0f} updates ({found['tokens']:,.0f} tokens)"
+    line = f"warm-up: {updates} in {found['seconds']:.0f} s, loss {found['loss']:.3f}"
     if math.isnan(found["measured"]):
         return line
     line += f", {found['measured']:.1%} {exam.answers} of {len(exam.turns)} held-out replies"
     if found["measured"] >= enough:
         return line
-    bound = (
-        f"veritas_rl.warm_up.steps={steps}"
-        if found["steps"] >= steps
-        else f"veritas_rl.warm_up.seconds={seconds:g}"
-        if found["seconds"] >= 0.95 * seconds
-        else ""
-    )
-    return line + (f"; it ended at {bound}, before the goal of {enough:.0%}" if bound else "")
+    bound = f"steps={steps}" if found["steps"] >= steps or tokens is None else f"tokens={tokens}"
+    return line + f"; it ended at veritas_rl.warm_up.{bound}, before the goal of {enough:.0%}"

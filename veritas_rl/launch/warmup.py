@@ -67,11 +67,13 @@ class Progress:
 
     Attributes:
         step: The number of updates.
+        share: The used share of the limits, in [0, 1].
         loss: The cross-entropy of the last update, in nats per token.
         measured: The last result of `measure`; nan before the first measurement.
     """
 
     step: int
+    share: float
     loss: float
     measured: float
 
@@ -85,7 +87,7 @@ def warm_up(
     batch_size: int,
     learning_rate: float,
     seed: int,
-    seconds: float,
+    tokens: int | None = None,
     enough: float = 1.0,
     measure: Callable[[Any, Any], float] | None = None,
     on_step: Callable[[Progress], None],
@@ -105,7 +107,8 @@ def warm_up(
         batch_size: Lessons in one update, drawn without repetition until all were used.
         learning_rate: The peak learning rate.
         seed: Fixes the order of the lessons and the reply that is drawn from each. The global random state is not used.
-        seconds: The time limit. The schedule ends within it.
+        tokens: The maximum number of prompt and reply tokens in all updates. The schedule ends within it. It limits the
+            time like a number of seconds, but the result does not depend on the machine.
         enough: The measure at which the warm-up ends.
         measure: Takes model and tokenizer and returns a quality in [0, 1]. Without it, all updates are made.
         on_step: Called after each update.
@@ -113,7 +116,7 @@ def warm_up(
     Returns:
         "steps"; "first_loss" and "loss" (cross-entropy in nats per token; "loss" is the mean of the last tenth of the
         updates); "accuracy" (share of reply tokens whose likeliest token was correct, over the same updates); "tokens"
-        (reply tokens in all updates); "measured" (nan without `measure`); "seconds".
+        (prompt and reply tokens in all updates); "measured" (nan without `measure`); "seconds".
 
     Raises:
         UserError: `model_folder` contains no model, `output` is not empty, or no lesson fits into the model's context.
@@ -130,22 +133,22 @@ def warm_up(
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.01)
     losses: list[float] = []
     accuracies: list[float] = []
-    learned, measured, falls_from = 0, math.nan, 0
-    last, in_time, measured_at = steps, True, 0
+    learned, used, measured, falls_from = 0, 0.0, math.nan, 0
+    last, in_limits, measured_at = steps, True, 0
     model.train()
     for step in range(steps):
-        spent = (time.monotonic() - started) / seconds
-        if falls_from and step >= last and in_time and measure is not None:
+        if falls_from and step >= last and in_limits and measure is not None:
             measured, measured_at = _measured(measure, model, tokenizer), step
             if measured < enough:
                 falls_from, last = 0, steps  # the decay was not enough: continue at the full rate
-        if not falls_from and (step >= steps / (1 + DECAY_SHARE) or spent >= 1 / (1 + DECAY_SHARE)):
-            falls_from, in_time = max(step, 1), False
-        if falls_from:
-            last = min(steps, math.ceil(falls_from * (1 + DECAY_SHARE)))
-        if step >= last or spent > 1:
+        if not falls_from and used >= 1 / (1 + DECAY_SHARE):
+            falls_from, in_limits = step, False
+        if falls_from == step > 0:
+            last = min(math.ceil(step * (1 + DECAY_SHARE)), math.ceil(step / used))
+        if step >= last or used >= 1:
             break
-        ids, rows, allowed = _pad([next(fitting) for _ in range(batch_size)])
+        batch = [next(fitting) for _ in range(batch_size)]
+        ids, rows, allowed = _pad(batch)
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * _schedule(step, falls_from, last)
         mass_weight = FALLING_MASS_WEIGHT if falls_from else MASS_WEIGHT
@@ -154,14 +157,15 @@ def warm_up(
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        learned += len(rows)
+        learned += sum(len(encoded) for encoded, _, _ in batch)
+        used = min(1.0, max((step + 1) / steps, learned / tokens if tokens else 0.0))
         losses.append(cross_entropy)
         accuracies.append(right)
         if measure is not None and not falls_from and (step + 1) % EVERY == 0:
             measured, measured_at = _measured(measure, model, tokenizer), step + 1
             if measured >= enough - NEARLY:
                 falls_from = step + 1
-        on_step(Progress(step + 1, losses[-1], measured))
+        on_step(Progress(step + 1, used, losses[-1], measured))
     if measure is not None and measured_at < len(losses):
         measured = _measured(measure, model, tokenizer)
     save_model_folder(model.eval(), tokenizer, output)

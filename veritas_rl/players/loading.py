@@ -6,6 +6,7 @@ a folder with config.json           a Hugging Face model
 a folder with adapter_config.json   an unmerged adapter on the base model that it names
 .../global_step_N                   a checkpoint of verl, merged into a folder first
 a folder of global_step_N           an experiment: its newest complete checkpoint
+EXPERIMENT@mean:10                  the mean of the weights of the experiment's last 10 complete checkpoints
 Qwen/Qwen3-4B-Instruct-2507         a model on the Hugging Face hub
 """
 
@@ -31,6 +32,7 @@ LONGEST_PROMPT = 16384
 """The maximum number of tokens of a prompt. Prompts of games are far shorter, and a longer context takes memory."""
 
 _ADDRESS = re.compile(r"https?://")
+_MEAN = re.compile(r"(.+)@mean:([1-9]\d*)")
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
@@ -162,6 +164,8 @@ def find_model(name: str, merged: Path, base: str | None = None) -> ModelFiles:
     Raises:
         UserError: There is no such model, or it cannot be merged; the message says why.
     """
+    if mean := _MEAN.fullmatch(name):
+        return ModelFiles(_mean_of(Path(mean[1]).expanduser().resolve(), int(mean[2]), merged, base))
     folder = Path(name).expanduser()
     if folder.exists():
         return _in_folder(folder.resolve(), merged, base)
@@ -180,7 +184,9 @@ def check_player(name: str, env: str) -> None:
     Raises:
         UserError: The name is no bot, no address, no folder and no hub id.
     """
-    if is_bot(name, env) or _ADDRESS.match(name) or _HUB_ID.fullmatch(name) or Path(name).expanduser().exists():
+    mean = _MEAN.fullmatch(name)
+    there = Path(mean[1] if mean else name).expanduser().exists()
+    if is_bot(name, env) or _ADDRESS.match(name) or _HUB_ID.fullmatch(name) or there:
         return
     raise UserError(
         f"no player {name!r}: there is no such folder, and the name is no hub id such as "
@@ -206,6 +212,21 @@ def _in_folder(folder: Path, merged: Path, base: str | None) -> ModelFiles:
         f"{folder} is no checkpoint: it has neither config.json (a model), nor {SETTINGS} (an adapter), nor "
         "global_step_N (a trainer's checkpoints)"
     )
+
+
+def _mean_of(experiment: Path, count: int, merged: Path, base: str | None) -> Path:
+    """Write the mean of an experiment's last checkpoints into a model folder, unless that exists."""
+    steps = whole_checkpoints(experiment) or step_folders(experiment)
+    if len(steps) < count:
+        raise UserError(f"{experiment} has {len(steps)} complete checkpoints, and the mean needs {count}")
+    models = [_merge(checkpoint, merged, base) for checkpoint in steps[-count:]]
+    version = f"{digest(*map(str, models)):016x}"[:8]
+    target = merged / f"{experiment.name}-mean-{count}-{version}"
+    if not target.exists():
+        from veritas_rl.checkpoints.mean import write_mean
+
+        write_mean(models, target)
+    return target
 
 
 def _merge(checkpoint: Path, merged: Path, base: str | None) -> Path:

@@ -65,7 +65,8 @@ class Description:
         hardware: The hardware group to which the bands apply.
         trainer: "rl", or "sft" for supervised fine-tuning alone.
         sft: Hydra overrides of the supervised fine-tuning before RL; None for no fine-tuning.
-        judge: The judgements of the trained model: options of train/tools/evaluate.py, by the judgement's name.
+        judge: The judgements of the trained model: options of train/tools/evaluate.py, by the judgement's name. The
+            option "average" judges the mean of the weights of so many last checkpoints.
         curve: The metrics that are shown by step.
         expected: The band of each figure: the lowest and the highest expected mean.
         short: The short form; None if there is none.

@@ -22,7 +22,7 @@ GROUPS: tuple[tuple[str, ModuleType, str], ...] = (
         "On a CPU only, for speed",
         speed,
         "These do not change results. [benchmarks.md](benchmarks.md) has the gain of each. VERITAS_RL_CPU_PATCHES "
-        "turns them off: `0` all of them, `-small_cells,-one_part` these two.",
+        "turns them off: `0` all of them, `-small_cells,-padded_tensors` these two.",
     ),
 )
 """The heading, the module, and a description of its patches."""

@@ -1,17 +1,33 @@
 """Speed patches give the same results as verl, TransferQueue and tensordict."""
 
 import inspect
+import random
+from collections.abc import Iterator
+from itertools import combinations, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy
+import pytest
 import torch
 from tensordict import TensorDict
 from transfer_queue.metadata import BatchMeta
 from transfer_queue.storage.managers import simple_storage_manager
 from transfer_queue.utils import serial_utils
 from verl.trainer.ppo import padding_utils
-from verl.utils import seqlen_balancing, tensordict_utils
+from verl.utils import tensordict_utils
+from verl.workers.engine import utils
 from verl.workers.utils import padding
+
+from veritas_rl.verl_plugin.cpu.lengths import PART, parts_of_similar_length
+
+
+@pytest.fixture
+def process_group(tmp_path: Path) -> Iterator[None]:
+    """A process group of one rank."""
+    torch.distributed.init_process_group("gloo", f"file://{tmp_path}/group", rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
 
 
 def nested(*lengths: int) -> Any:
@@ -69,10 +85,44 @@ def test_rows_are_selected_as_verl_selects_them() -> None:
         assert found["n"] == expected["n"] == 7
 
 
-def test_one_part_is_all_and_two_are_balanced() -> None:
-    balanced: Any = seqlen_balancing.get_seqlen_balanced_partitions
-    assert balanced([5, 1, 4], 1, equal_size=False) == [[0, 1, 2]]
-    assert sorted(balanced([5, 1, 4], 2, equal_size=False)) == [[0], [1, 2]]
+def test_rows_of_similar_lengths_are_computed_together(process_group: None) -> None:
+    lengths = [20, 75] * 20
+    batch: Any = tensordict_utils.get_tensordict(
+        {"input_ids": nested(*lengths), "row": torch.arange(40)},
+        {"use_dynamic_bsz": True, "max_token_len_per_gpu": 1600},
+    )
+    found: Any = utils.prepare_micro_batches(batch)
+    parts, rows = found
+    assert [sorted(part["input_ids"].offsets().diff().unique().tolist()) for part in parts] == [[75], [20]]
+    assert [part["row"].tolist() for part in parts] == rows == [list(range(1, 40, 2)), list(range(0, 40, 2))]
+
+
+@pytest.mark.parametrize("most", [64, 1000, 10**6])
+def test_parts_have_every_row_once_and_waste_little(most: int) -> None:
+    dice = random.Random(most)
+    for _ in range(50):
+        lengths = [dice.choice((dice.randint(1, 60), 30)) for _ in range(dice.randint(1, 80))]
+        parts = parts_of_similar_length(lengths, most)
+        assert sorted(row for part in parts for row in part) == list(range(len(lengths)))
+        computed = [len(part) * max(lengths[row] for row in part) for part in parts]
+        assert all(tokens <= most for tokens in computed)
+        assert sum(computed) + PART * len(parts) <= len(lengths) * max(lengths) + PART * -(
+            -len(lengths) // max(1, most // max(lengths))
+        )
+
+
+def test_the_fewest_tokens_are_found() -> None:
+    """All divisions of few rows, by brute force."""
+    dice = random.Random(0)
+    for _ in range(30):
+        lengths = sorted(dice.randint(1, 2000) for _ in range(6))
+        least = min(
+            sum(PART + (end - start) * lengths[end - 1] for start, end in pairwise((0, *cuts, 6)))
+            for count in range(6)
+            for cuts in combinations(range(1, 6), count)
+        )
+        parts = parts_of_similar_length(lengths, 10**6)
+        assert sum(PART + len(part) * lengths[part[-1]] for part in parts) == least
 
 
 def test_replies_are_padded_as_verl_pads_them() -> None:

@@ -21,7 +21,7 @@ import verl
 
 TARGETS = {
     "selected_rows": ("verl.utils.tensordict_utils", "index_select_tensor_dict"),
-    "one_part": ("verl.utils.seqlen_balancing", "get_seqlen_balanced_partitions"),
+    "similar_lengths": ("verl.workers.engine.utils", "rearrange_micro_batches"),
     "padded_responses": ("verl.workers.utils.padding", "no_padding_2_padding"),
     "nested_responses": ("verl.workers.utils.padding", "response_from_nested"),
     "small_cells": ("transfer_queue.storage.managers.simple_storage_manager", "extract_field_schema"),
@@ -86,8 +86,8 @@ def test_nothing_of_it_is_applied_on_a_gpu() -> None:
         ("", set()),
         ("1", set()),
         ("0", SPEED | {"forkserver"}),
-        ("-one_part", {"one_part"}),
-        ("-one_part, -forkserver", {"one_part", "forkserver"}),
+        ("-padded_tensors", {"padded_tensors"}),
+        ("-padded_tensors, -forkserver", {"padded_tensors", "forkserver"}),
     ],
 )
 def test_the_switch_is_read(given: str, off: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ def test_the_switch_is_read(given: str, off: set[str], monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [("off", "set it to 0, 1, or names to turn off"), ("-one_parts", "one_part"), ("-", "small_cells")],
+    [("off", "set it to 0, 1, or names to turn off"), ("-padded_tensor", "padded_tensors"), ("-", "small_cells")],
 )
 def test_a_switch_that_cannot_be_read_is_refused(given: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(switch.VARIABLE, given)

@@ -1,5 +1,6 @@
 """OpenSpiel games as an environment of single moves ("move") and whole games ("episode")."""
 
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -41,6 +42,7 @@ class OpenSpielEnvironment(Environment):
     expert: ClassVar[str] = "exact"
     demonstrated: ClassVar[str] = "tic_tac_toe"
     single: ClassVar[Mapping[str, Any]] = {"mode": "move", "opponent": "none", "retries": 0, "reward": "optimal"}
+    judged: ClassVar[Mapping[str, Any]] = {"playouts": 0}
     stages: ClassVar[tuple[Mapping[str, Any], ...]] = (
         {"name": "easy", "opponent": "random", "only_small": True},
         {"name": "medium", "opponent": "random"},
@@ -88,6 +90,12 @@ class OpenSpielEnvironment(Environment):
         named = others[0] if others else ",".join(NEXT_CASES[:3])
         command = f'GAME_TYPES="{named}" bash train/scripts/openspiel-ppo-trainer.sh'
         return f"{words}, on the same machine or on one with GPUs", command
+
+    def trials(self, case: str, model: str, prompt: str) -> Sequence[tuple[str, str]]:
+        """Whole games against a random player, and a game against the user."""
+        options = f"--opponent {shlex.quote(model)} --game {shlex.quote(case)} --prompt {prompt}"
+        play = ("play against the trained model", f"python train/tools/play.py {options}")
+        return [*super().trials(case, model, prompt), play]
 
     def small_model_warnings(self, cases: Collection[str]) -> Sequence[str]:
         """The measured trainings that did not show learning, see docs/games.md."""

@@ -32,7 +32,8 @@ def left_off() -> frozenset[str]:
     off = [word.strip() for word in given.split(",")]
     if not all(word.startswith("-") for word in off):
         raise UserError(
-            f"{VARIABLE}={given} is not supported: set it to 0, 1, or names to turn off, such as -small_cells,-one_part"
+            f"{VARIABLE}={given} is not supported: set it to 0, 1, or names to turn off, such as "
+            "-small_cells,-padded_tensors"
         )
     for name in (word[1:] for word in off):
         if name not in NAMES:

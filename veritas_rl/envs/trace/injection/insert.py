@@ -78,7 +78,11 @@ def _changes_print(nodes: Sequence[ast.AST]) -> bool:
         match node:
             case ast.Name(id="print", ctx=ast.Store() | ast.Del()) | ast.arg(arg="print"):
                 return True
-            case ast.FunctionDef(name="print") | ast.ClassDef(name="print") | ast.alias(asname="print"):
+            case ast.FunctionDef(name="print") | ast.AsyncFunctionDef(name="print") | ast.ClassDef(name="print"):
+                return True
+            case ast.alias(asname="print") | ast.ExceptHandler(name="print"):
+                return True
+            case ast.MatchAs(name="print") | ast.MatchStar(name="print") | ast.MatchMapping(rest="print"):
                 return True
             case ast.Attribute(attr=name) | ast.Name(id=name) | ast.alias(name=name) if name in _REDIRECTIONS:
                 return True
