@@ -343,8 +343,11 @@ def test_demonstrations_are_the_same(three: Workers, changes: dict) -> None:
 def test_demonstrations_go_on_after_an_interruption(three: Workers, tmp_path: Path) -> None:
     settings = demonstrating.Settings("tic_tac_toe,hex(board_size=3)", "mcts:4", 60, prompt="brief")
 
-    def interrupted(kept: int) -> None:
-        if kept > 20:
+    made: list[int] = []
+
+    def interrupted(more: int) -> None:
+        made.append(more)
+        if sum(made) > 20:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
