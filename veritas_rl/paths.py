@@ -1,10 +1,16 @@
 """Paths of the checkout. verl loads files of train/ by path, so the package only works from a checkout."""
 
+import os
 from datetime import datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 """The checkout."""
+
+
+def cache_folder() -> Path:
+    """The folder `veritas-rl` in the user's cache folder, for results that can always be computed again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "veritas-rl"
 
 
 def experiment_name(recipe: str, now: datetime) -> str:

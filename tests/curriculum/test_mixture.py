@@ -102,12 +102,12 @@ def test_a_state_of_other_environments_is_refused() -> None:
 
 
 def test_environments_learn_their_share_of_the_next_tasks_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    from veritas_rl.envs.registry import get_environment
+    from veritas_rl.envs.registry import get_environment, prepare
 
     asked: list[Any] = []
     monkeypatch.setattr(type(get_environment("trace")), "prepare", lambda self, tasks: asked.extend(tasks))
     source = open_sources({**SETTINGS, "failure_replay": None})
-    source.prepare(60)
+    prepare(source.upcoming(60))
     assert len(asked) == 20
     drawn = [draw.task for draw in (source.next() for _ in range(60)) if draw.task.env == "trace"]
     assert asked == drawn

@@ -1,14 +1,14 @@
 """The tasks of a training run in one or several environments, each with its own curriculum and failure replay."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 from typing import Any
 
 from veritas_rl.curriculum.sampler import Draw, TaskSource, open_source
 from veritas_rl.envs.mixture import Schedule, parts_of
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 
 
@@ -55,10 +55,10 @@ class MixedSource:
         said = self._in_order[which].record(own, score, success)
         return f"{said} ({list(self.sources)[which]})" if said and len(self.sources) > 1 else said
 
-    def prepare(self, count: int) -> None:
-        """Let each environment prepare its share of the next draws, as far as these draws are known."""
-        for weight, (name, source) in zip(self._weights, self.sources.items(), strict=True):
-            get_environment(name).prepare(source.upcoming(ceil(count * weight / sum(self._weights))))
+    def upcoming(self, count: int) -> Iterator[Task]:
+        """Each environment's share of the next draws, as far as these draws are known."""
+        for weight, source in zip(self._weights, self._in_order, strict=True):
+            yield from source.upcoming(ceil(count * weight / sum(self._weights)))
 
     def metrics(self) -> dict[str, float]:
         if len(self.sources) == 1:

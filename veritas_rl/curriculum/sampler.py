@@ -147,9 +147,8 @@ class TaskSource:
     def upcoming(self, count: int) -> Iterator[Task]:
         """The next `count` tasks of the current stage. Failures and earlier stages may come before them."""
         name = self.curriculum.stage.name
-        seen, length = self._seen[name], self._lengths[name]
-        for place in range(seen, seen + min(count, length)):
-            yield self.tasks[name][self._orders[name][place % length]]
+        seen = self._seen[name]
+        yield from (self._task(name, draw) for draw in range(seen, seen + min(count, self._lengths[name])))
 
     def metrics(self) -> dict[str, float]:
         """The metrics of curriculum and failure replay; empty without both."""
@@ -193,9 +192,12 @@ class TaskSource:
     def _from_stage(self, number: int, stage: Stage, origin: str) -> Draw:
         seen = self._seen[stage.name]
         self._seen[stage.name] = seen + 1
-        visit, place = divmod(seen, self._lengths[stage.name])
-        task = self.tasks[stage.name][self._orders[stage.name][place]]
-        return Draw(number, dataclasses.replace(task, visit=visit), origin, stage.name)
+        return Draw(number, self._task(stage.name, seen), origin, stage.name)
+
+    def _task(self, stage: str, draw: int) -> Task:
+        """The task of a stage's draw, counted from 0, with its visit."""
+        visit, place = divmod(draw, self._lengths[stage])
+        return dataclasses.replace(self.tasks[stage][self._orders[stage][place]], visit=visit)
 
 
 def open_source(settings: Mapping[str, Any], seed: object = 42, limit: int = -1) -> TaskSource:

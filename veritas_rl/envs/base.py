@@ -202,6 +202,9 @@ class Session(ABC):
             RuntimeError: The session is not over.
         """
 
+    def anticipate(self) -> None:  # noqa: B027
+        """Compute what the scores depend on whatever the waiting turns' replies are, into caches of this process."""
+
     def board(self, seat: int) -> str:
         """The seat's view of the board as text, also after the end; "" without a board."""
         return ""

@@ -253,6 +253,14 @@ class Environment(ABC):
         """
         return ()
 
+    def small_model_steps(self, cases: Collection[str]) -> int | None:
+        """The steps of single moves that suffice for the small model of the CPU settings; None for the usual number.
+
+        Args:
+            cases: The cases of the planned training.
+        """
+        return None
+
     def read_config(self, values: Mapping[str, Any]) -> Any:
         """The configuration with these values of its fields, and defaults for the other fields.
 

@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from veritas_rl.envs.mixture import open_tasks
+from veritas_rl.envs.registry import get_environment, spread
 from veritas_rl.envs.task import MODES, Task
 from veritas_rl.errors import UserError
 from veritas_rl.launch.hardware import Hardware
@@ -28,6 +29,7 @@ from veritas_rl.paths import ROOT
 CONFIG_DIR = ROOT / "train/verl/config"
 RL_CONFIG = "rl"
 """The root YAML file for reinforcement learning."""
+STEPS = "trainer.total_training_steps"
 MINI_BATCHES = ("actor_rollout_ref.actor.ppo_mini_batch_size", "critic.ppo_mini_batch_size")
 """The mini-batch sizes, in prompts."""
 
@@ -166,6 +168,25 @@ def mini_batch_overrides(configuration: DictConfig, wanted: Sequence[str]) -> li
     parts = next(parts for parts in range(settings.mini_batches[settings.play], 0, -1) if prompts % parts == 0)
     given = {override.lstrip("+").partition("=")[0] for override in wanted}
     return [f"{key}={prompts // parts}" for key in MINI_BATCHES if parts > 1 and key not in given]
+
+
+def step_overrides(configuration: DictConfig, wanted: Sequence[str]) -> list[str]:
+    """The override that shortens the training of a generated model on single moves if its cases need fewer steps.
+
+    Args:
+        configuration: The resolved configuration.
+        wanted: The overrides of that configuration. A number of steps among them is kept.
+    """
+    settings, usual = configuration.veritas_rl, configuration.veritas_rl.steps.move
+    if configuration.actor_rollout_ref.model.path is not None or settings.play != "move":
+        return []
+    if configuration.trainer.total_training_steps != usual or any(STEPS in override for override in wanted):
+        return []
+    cases: dict[str, set[str]] = {}
+    for task in spread(tasks_of(configuration, "train"), 1000):
+        cases.setdefault(task.env, set()).add(task.case)
+    enough = [get_environment(env).small_model_steps(among) or usual for env, among in cases.items()]
+    return [f"{STEPS}={max(enough)}"] if enough and max(enough) < usual else []
 
 
 def tasks_of(configuration: DictConfig, split: str, *, single: bool = False) -> Sequence[Task]:

@@ -8,8 +8,13 @@ as hardware=cpu does, the launcher also makes the model, warms it up, and judges
 may add fine-tuning before training and evaluations after it, see `recipe_run.py`.
 """
 
+import os
+
 from veritas_rl.errors import exit_on_user_error
 from veritas_rl.launch import recipe_run, rl, sft
 
 if __name__ == "__main__":
+    # torch's threads spin while they wait for each other. By default they spin so long that two threads take 20 times
+    # as long as one if another program uses a core.
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     exit_on_user_error(lambda: recipe_run.main(rl.TRAINER, sft.TRAINER))

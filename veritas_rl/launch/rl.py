@@ -295,6 +295,7 @@ def plan(
         *resume.overrides(configuration, start, Path(record.folder)),
         *conf.context_overrides(configuration),
         *conf.mini_batch_overrides(configuration, wanted),
+        *conf.step_overrides(configuration, wanted),
         *attention.overrides(configuration),
         *quantization.overrides(configuration, wanted),
     ]

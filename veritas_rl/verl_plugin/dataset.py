@@ -15,7 +15,7 @@ from torch.utils.data import Dataset
 
 from veritas_rl.curriculum.mixture import open_sources
 from veritas_rl.envs.mixture import open_tasks
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.registry import get_environment, prepare
 from veritas_rl.envs.task import SPLITS, Task
 from veritas_rl.errors import UserError
 
@@ -111,11 +111,15 @@ class DynamicEnvDataset(Dataset):
         if self.source is None:
             return row_of(self.tasks[index], index, self.prompts)
         if self.until_prepared <= 0:
-            self.source.prepare(self.ahead)
+            prepare(self.source.upcoming(self.ahead))
             self.until_prepared = self.ahead // PREPARED_BATCHES
         self.until_prepared -= 1
         draw = self.source.next()
         return row_of(draw.task, draw.number, self.prompts, origin=draw.origin, stage=draw.stage)
+
+    def upcoming(self) -> list[Task]:
+        """The tasks of the next training batch, as far as they are known."""
+        return [] if self.source is None else list(self.source.upcoming(self.ahead // PREPARED_BATCHES))
 
     def record(self, outcomes: Mapping[int, tuple[float, float]]) -> list[str]:
         """Record the outcomes of tasks, in the order of their draws.

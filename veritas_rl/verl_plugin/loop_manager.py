@@ -7,7 +7,8 @@ so that either may be imported first.
 
 import asyncio
 import math
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import ray
 from omegaconf import DictConfig
@@ -16,8 +17,11 @@ from tensordict import TensorDict
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
 from verl.utils import tensordict_utils as tu
 
+from veritas_rl.envs.task import Task
 from veritas_rl.seeding import digest
 from veritas_rl.verl_plugin import loop_worker
+
+T = TypeVar("T")
 
 
 class TaskLoopManager(AgentLoopManagerTQ):
@@ -52,9 +56,18 @@ class TaskLoopManager(AgentLoopManagerTQ):
         columns = (tu.get(prompts, name) for name in loop_worker.NEEDED)
         rows = [dict(zip(loop_worker.NEEDED, values, strict=True)) for values in zip(*columns, strict=True)]
         step, validate = int(tu.get(prompts, "global_steps")), bool(tu.get(prompts, "validate", default=False))
-        # In every epoch a task goes to about the same worker, which has the task's position and values in memory.
-        rows.sort(key=lambda row: digest(row["extra_info"]["task_id"]))
-        share = math.ceil(len(rows) / len(self.agent_loop_workers))
-        shares = (rows[first : first + share] for first in range(0, len(rows), share))
-        dealt = zip(self.agent_loop_workers, shares, strict=False)
+        dealt = self._deal(rows, lambda row: row["extra_info"]["task_id"])
         ray.get([worker.play.remote(some, step, validate) for worker, some in dealt])
+
+    def prepare(self, tasks: Sequence[Task]) -> None:
+        """Let the workers prepare tasks of the next batch while they have nothing to play."""
+        for worker, some in self._deal(tasks, lambda task: task.id):
+            worker.prepare.remote(some)
+
+    def _deal(self, items: Iterable[T], task_id: Callable[[T], str]) -> Iterator[tuple[Any, list[T]]]:
+        """The workers with their shares. In every epoch a task goes to about the same worker, which has the task's
+        position and values in memory."""
+        ordered = sorted(items, key=lambda item: digest(task_id(item)))
+        share = math.ceil(len(ordered) / len(self.agent_loop_workers)) or 1
+        shares = (ordered[first : first + share] for first in range(0, len(ordered), share))
+        return zip(self.agent_loop_workers, shares, strict=False)

@@ -6,6 +6,8 @@ gives every reply of a game the reward of the last reply.
 
 import asyncio
 import logging
+import os
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +19,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, AgentLoopWo
 from verl.utils import tensordict_utils as tu
 
 from veritas_rl.envs.registry import task_of
+from veritas_rl.envs.task import Task
 from veritas_rl.verl_plugin.agent_loop import TaskAgentLoop, recorded, start
 from veritas_rl.verl_plugin.columns import from_rows
 from veritas_rl.verl_plugin.cpu.client import BatchingClient
@@ -56,12 +59,18 @@ class TaskLoopWorker(AgentLoopWorker):
             tools=ToolListWrap(self.tools),
         )
         self._playing: set[asyncio.Task[None]] = set()
+        self._plays = threading.Event()
         self._games: list[PlayedGame] = []
 
     def take_games(self) -> list[PlayedGame]:
         """The validation games recorded since the last call, in the order of their rows."""
         taken, self._games = self._games, []
         return taken
+
+    async def prepare(self, tasks: Sequence[Task]) -> None:
+        """Begin to prepare tasks that are played soon, and return at once. `play` ends the preparation."""
+        self._plays = threading.Event()
+        threading.Thread(target=_prepare, args=(tasks, self._plays), daemon=True).start()
 
     async def play(self, rows: list[dict[str, Any]], step: int, validate: bool) -> None:
         """Start to play, and return at once. The results are written to TransferQueue.
@@ -71,6 +80,7 @@ class TaskLoopWorker(AgentLoopWorker):
             step: The training step.
             validate: Whether the rows are validation rows.
         """
+        self._plays.set()
         # Asynchronous training takes each game as soon as it ends, so no game waits for another.
         together = validate or self.config.trainer.v1.trainer_mode == "sync"
         for part in [rows] if together else [[row] for row in rows]:
@@ -138,6 +148,15 @@ class TaskLoopWorker(AgentLoopWorker):
         uids = [row["uid"] for row in rows]
         done = [{"status": "failure" if uid in failed else "finished"} for uid in uids]
         await tq.async_kv_batch_put(keys=uids, tags=done, partition_id=partition)
+
+
+def _prepare(tasks: Sequence[Task], until: threading.Event) -> None:
+    """Fill this process's caches with tasks. The thread has a low priority, because the trainer needs the cores."""
+    os.sched_setscheduler(threading.get_native_id(), os.SCHED_IDLE, os.sched_param(0))
+    for task in tasks:
+        if until.is_set():
+            return
+        start(task).anticipate()
 
 
 def columns(replies: Sequence[tuple[dict[str, Any], AgentLoopOutput]]) -> TensorDict:

@@ -331,6 +331,14 @@ class TaskTrainer(TaskTraining, PPOTrainerSync):
         super().on_sample_begin()
         ray.get([worker.finish.remote() for worker in self.agent_loop_manager.agent_loop_workers])
 
+    def on_sample_end(self) -> None:
+        """Let the idle agent loops prepare the next batch while the models are updated."""
+        super().on_sample_end()
+        if self.global_steps < self.total_training_steps:
+            dataset: Any = self.train_dataset
+            manager: Any = self.agent_loop_manager
+            manager.prepare(dataset.upcoming())
+
 
 @register_trainer("game_async")
 class AsyncTaskTrainer(TaskTraining, PPOTrainerColocateAsync):

@@ -110,6 +110,11 @@ class OpenSpielEnvironment(Environment):
             if case in failed
         ]
 
+    def small_model_steps(self, cases: Collection[str]) -> int | None:
+        """The most steps that a game needs; None if a game needs the usual number."""
+        steps = [load(case).small_model_steps or 0 for case in cases]
+        return max(steps) if steps and all(steps) else None
+
     def group(self, task: Task) -> str:
         """The game's short name."""
         return task.case.partition("(")[0]

@@ -9,7 +9,7 @@ from veritas_rl.envs.openspiel.game_session import GameSession
 from veritas_rl.envs.openspiel.games import Decision, Game
 from veritas_rl.envs.openspiel.parsing import read_action
 from veritas_rl.envs.openspiel.task import OpenSpielTask
-from veritas_rl.envs.openspiel.values import move_values, result, state_value
+from veritas_rl.envs.openspiel.values import MoveValues, move_values, result, state_value
 from veritas_rl.envs.openspiel.view import View
 
 QUOTED_CHARACTERS = 2000
@@ -75,6 +75,11 @@ class OpenSpielSession(GameSession):
             self._moves += len(self._accepted)
             self.game.apply(self._state, self._accepted)
         self._advance()
+
+    def anticipate(self) -> None:
+        if self.task.mode == "move" and self._pay.reward != "legal":
+            for turn in self._turns:
+                self._values(turn.seat).anticipate(best=self._pay.reward == "optimal")
 
     def rules(self, seat: int) -> str:
         return f"{self.game.rules()}\n\nYou are {self.game.role(seat)}. {self.game.objective(self._pay.scale)}"
@@ -145,13 +150,16 @@ class OpenSpielSession(GameSession):
         name = self._names[seat][action]
         if self._pay.reward == "legal":
             return Score(1.0, True, Reason.LEGAL, {"action": name})
-        values = move_values(self.game, self._state, seat, self._pay, self.task.visit)
+        values = self._values(seat)
         found = values.of(action)
         details: dict[str, str | float] = {"action": name, "value_source": values.source}
         if found.error is not None:
             details["value_error"] = found.error
         paid = found.value if self._pay.reward == "outcome" else 1.0 - values.lost(action)
         return Score(paid, values.is_good(action), Reason.LEGAL, details)
+
+    def _values(self, seat: int) -> MoveValues:
+        return move_values(self.game, self._state, seat, self._pay, self.task.visit)
 
     def _forfeit(self, mistakes: Mapping[int, Reason]) -> None:
         seats = mistakes if self.task.mode == "move" else range(self.game.players)

@@ -24,11 +24,6 @@ create table if not exists truths (
 _log = logging.getLogger(__name__)
 
 
-def default_folder() -> Path:
-    """The folder `veritas-rl` in the user's cache folder."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "veritas-rl"
-
-
 class TruthCache:
     """Truths by key, in one file. The oldest rows are deleted from time to time if there are more than `most`."""
 

@@ -23,7 +23,8 @@ from typing import Self
 
 from veritas_rl.envs.trace.nodes import parse, walk
 from veritas_rl.envs.trace.sandbox import Limits, Sandbox, Status
-from veritas_rl.envs.trace.truth_cache import TruthCache, default_folder
+from veritas_rl.envs.trace.truth_cache import TruthCache
+from veritas_rl.paths import cache_folder
 
 DIFFERS = "differs"
 """The reason for refusing a program with different outputs; the other reasons are the values of `Status`."""
@@ -84,11 +85,11 @@ class Truths:
         Args:
             limits: The limits of each run of a program.
             threads: The number of programs that run at a time; by default one for each CPU of this process.
-            folder: The folder of the shared cache; by default that of `default_folder`.
+            folder: The folder of the shared cache; by default `cache_folder`.
         """
         self.limits = limits or Limits()
         self.threads = threads or len(os.sched_getaffinity(0))
-        self._cache = TruthCache((folder or default_folder()) / "truths.sqlite")
+        self._cache = TruthCache((folder or cache_folder()) / "truths.sqlite")
         self._settings = repr((_RULES, sys.version, sys.platform, RUNS, CAREFUL_RUNS, astuple(self.limits)))
         self._reset()
         _all.add(self)

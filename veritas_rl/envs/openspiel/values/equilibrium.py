@@ -4,8 +4,13 @@ The average policy of some iterations is close to a Nash equilibrium: its NashCo
 leduc_poker and 0.05 in liars_dice(numdice=1), in units of return.
 """
 
+import json
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
 
 import pyspiel
 
@@ -13,6 +18,8 @@ from veritas_rl.envs.openspiel import enumeration
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.errors import UserError
+from veritas_rl.paths import cache_folder
+from veritas_rl.seeding import digest
 
 ITERATIONS, LEAST_ITERATIONS = 100, 40
 UPDATES = 10_000_000
@@ -24,17 +31,22 @@ TOLERANCE = 0.05
 equilibrium."""
 
 
+Table = dict[str, dict[int, float]]
+"""A number for each action of each information state."""
+
+
 class Equilibrium:
     """The CFR+ policy of a turn-based two-player zero-sum game, and the value of each action against it.
 
     Args:
         game: The game.
+        folder: The folder in which the results are kept, because they take up to a minute; None for none.
 
     Raises:
         UserError: The game is of another kind, or has more than `MAX_HISTORIES` histories.
     """
 
-    def __init__(self, game: Game) -> None:
+    def __init__(self, game: Game, folder: Path | None = None) -> None:
         has_text = game.type.provides_information_state_string
         if game.players != 2 or not game.zero_sum or game.simultaneous or not has_text:
             raise UserError(
@@ -47,12 +59,20 @@ class Equilibrium:
                 " such as mcts:50"
             )
         self.game = game
+        iterations = max(LEAST_ITERATIONS, min(ITERATIONS, UPDATES // count))
+        # The file's name contains everything that its contents depend on.
+        named = f"{game.case}-{iterations}-{version('open_spiel')}-{digest(Path(__file__).read_text()):016x}"
+        self._kept = folder / f"equilibrium-{digest(named):016x}.json" if folder else None
+        kept = _read(self._kept) if self._kept else None
+        if kept is not None:
+            self._policy, self._worths = kept
+            return
         solver = pyspiel.CFRPlusSolver(game.spiel)
-        for _ in range(max(LEAST_ITERATIONS, min(ITERATIONS, UPDATES // count))):
+        for _ in range(iterations):
             solver.evaluate_and_update_policy()
         table = solver.tabular_average_policy().policy_table()
-        self._policy: dict[str, dict[int, float]] = {key: dict(pairs) for key, pairs in table.items()}
-        self._worths: dict[str, dict[int, float]] | None = None
+        self._policy: Table = {key: dict(pairs) for key, pairs in table.items()}
+        self._worths: Table | None = None
 
     def probabilities(self, state: State) -> Mapping[int, float]:
         """The probability of each legal action for the player to move."""
@@ -63,10 +83,12 @@ class Equilibrium:
         follow the policy afterwards. Histories are weighted by the probabilities of chance and the opponent."""
         if self._worths is None:
             self._worths = self._value_actions()
+            if self._kept:
+                _write(self._kept, (self._policy, self._worths))
         return self._worths[state.information_state_string()]
 
-    def _value_actions(self) -> dict[str, dict[int, float]]:
-        sums: dict[str, dict[int, float]] = {}
+    def _value_actions(self) -> Table:
+        sums: Table = {}
         reached: dict[str, float] = {}
 
         def visit(state: State, reach: tuple[float, float], chance: float) -> float:
@@ -90,6 +112,31 @@ class Equilibrium:
 
         visit(self.game.spiel.new_initial_state(), (1.0, 1.0), 1.0)
         return {key: {action: worth / reached[key] for action, worth in row.items()} for key, row in sums.items()}
+
+
+def _read(file: Path) -> tuple[Table, Table] | None:
+    """The policy and the values in a file; None without a readable file."""
+    try:
+        policy, worths = json.loads(file.read_text())
+        return _with_numbers(policy), _with_numbers(worths)
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def _with_numbers(table: Mapping[str, Mapping[str, float]]) -> Table:
+    return {key: {int(action): number for action, number in row.items()} for key, row in table.items()}
+
+
+def _write(file: Path, tables: tuple[Table, Table]) -> None:
+    """Write the policy and the values, if the folder can be written."""
+    part = file.with_name(f"{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(json.dumps(tables))
+        part.replace(file)
+    except OSError:
+        with suppress(OSError):
+            part.unlink()
 
 
 @lru_cache(maxsize=64)
@@ -117,5 +164,5 @@ def has_equilibrium(case: str) -> bool:
 
 @lru_cache(maxsize=16)
 def equilibrium_of(case: str) -> Equilibrium:
-    """The equilibrium of a case, cached in the process."""
-    return Equilibrium(load(case))
+    """The equilibrium of a case, cached in the process and in the user's cache folder."""
+    return Equilibrium(load(case), cache_folder())

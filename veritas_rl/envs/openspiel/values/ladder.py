@@ -57,6 +57,13 @@ class MoveValues(ABC):
         self.source = source
         self.actions = tuple(actions)
 
+    def anticipate(self, *, best: bool) -> None:  # noqa: B027
+        """Compute what the values of all actions are compared with.
+
+        Args:
+            best: Whether they are also compared with the best action.
+        """
+
     @abstractmethod
     def of(self, action: int) -> Estimate:
         """The value of a legal action."""
@@ -142,6 +149,11 @@ class PlayoutValues(MoveValues):
     def of(self, action: int) -> Estimate:
         sample = self._sample(action)
         return Estimate(sample.mean, sample.error)
+
+    def anticipate(self, *, best: bool) -> None:
+        self._sample(None)
+        if best:
+            self._sample(self._best)
 
     @property
     def average(self) -> float:
