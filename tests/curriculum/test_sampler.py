@@ -46,7 +46,10 @@ def ids(draws: Sequence[Draw]) -> list[tuple[str, str, str]]:
 def test_without_a_curriculum_every_task_comes_once_then_all_again() -> None:
     tasks = source(adapter_config={"cases": ["tic_tac_toe", "kuhn_poker"], "num_tasks_per_case": 50})
     assert len(tasks) == 100
-    first, second = [tasks.next() for _ in range(100)], [tasks.next() for _ in range(100)]
+    first = [tasks.next() for _ in range(100)]
+    soon = list(tasks.upcoming(60))
+    second = [tasks.next() for _ in range(100)]
+    assert soon == [draw.task for draw in second[:60]]
     names = [draw.task.id for draw in first]
     assert len(set(names)) == 100
     assert names != sorted(names)

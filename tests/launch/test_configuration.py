@@ -227,6 +227,26 @@ def test_a_step_is_split_into_mini_batches_that_divide_it(typed: list[str], size
     assert [made.actor_rollout_ref.actor.ppo_mini_batch_size, made.critic.ppo_mini_batch_size] == sizes
 
 
+@pytest.mark.parametrize(
+    ("games", "typed", "steps"),
+    [
+        ("othello", [], 8),
+        ("othello,tic_tac_toe", [], 40),
+        ("hex(board_size=5)", [], 40),
+        ("othello", ["trainer.total_training_steps=40"], 40),
+        ("othello", ["play=episode"], 40),
+        ("othello", ["actor_rollout_ref.model.path=somewhere"], 40),
+        ("othello", ["hardware=h200x1"], 500),
+    ],
+)
+def test_a_slow_game_that_is_learned_quickly_has_fewer_steps(games: str, typed: list[str], steps: int) -> None:
+    wanted = conf.overrides_for(typed, {"GAME_TYPES": games}, CPU)
+    made = conf.compose_configuration(wanted)
+    shorter = conf.step_overrides(made, wanted)
+    assert shorter == ([] if steps != 8 else ["trainer.total_training_steps=8"])
+    assert conf.compose_configuration([*wanted, *shorter]).trainer.total_training_steps == steps
+
+
 @pytest.mark.parametrize("group", sorted(path.stem for path in (conf.CONFIG_DIR / "hardware").glob("*.yaml")))
 @pytest.mark.parametrize("algorithm", ["ppo", "grpo"])
 def test_every_group_composes(group: str, algorithm: str) -> None:

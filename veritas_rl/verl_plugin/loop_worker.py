@@ -32,6 +32,9 @@ KEPT = ("uid", "data_source", "reward_model")
 NEEDED = (*KEPT, "extra_info")
 """The columns that playing a row requires."""
 
+LOWEST = 19
+"""The nice value of the lowest priority. Ray's workers have 15."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -152,7 +155,7 @@ class TaskLoopWorker(AgentLoopWorker):
 
 def _prepare(tasks: Sequence[Task], until: threading.Event) -> None:
     """Fill this process's caches with tasks. The thread has a low priority, because the trainer needs the cores."""
-    os.sched_setscheduler(threading.get_native_id(), os.SCHED_IDLE, os.sched_param(0))
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST)
     for task in tasks:
         if until.is_set():
             return

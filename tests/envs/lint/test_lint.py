@@ -27,7 +27,7 @@ TOOL = HERE.parents[2] / "train/tools/lint_env.py"
 CLEAN = (
     *DEFAULT_CASES,
     *("goofspiel(imp_info=True,num_cards=4)", "goofspiel(num_cards=4)", "liars_dice", "2048", "blackjack"),
-    *("kuhn_poker(players=3)", "euchre", "go(board_size=5)", "dark_hex"),
+    *("battleship", "kuhn_poker(players=3)", "euchre", "go(board_size=5)", "dark_hex"),
 )
 
 

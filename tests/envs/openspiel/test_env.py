@@ -88,7 +88,9 @@ def test_sessions_end_once() -> None:
         session.step({0: Reply("")})
 
 
-@pytest.mark.parametrize("case", [*DEFAULT_CASES, "goofspiel(num_cards=4)", "liars_dice", "backgammon", "hearts"])
+@pytest.mark.parametrize(
+    "case", [*DEFAULT_CASES, "goofspiel(num_cards=4)", "liars_dice", "battleship", "backgammon", "hearts"]
+)
 def test_whole_games_end_with_a_score_for_each_seat(case: str) -> None:
     task = make_task("openspiel", case, 0, mode="episode", opponent="random", seat=0, max_moves=100_000)
     first, again = (play([ENV.start(task)], RandomPlayer(3))[0] for _ in range(2))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.cases import default_cases, load
 from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.openspiel.games import GAMES, Game
 from veritas_rl.envs.openspiel.perturbation import perturb
@@ -13,7 +13,7 @@ SCALES = ("auto", "result", "utility")
 
 
 def first_cases() -> list[str]:
-    return [game.default_cases[0] for game in GAMES.values()]
+    return [default_cases(name)[0] for name in GAMES]
 
 
 def pays_size(game: Game, scale: str) -> bool:
