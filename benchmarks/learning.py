@@ -47,15 +47,22 @@ FOLDER = ROOT / "train/outputs/learning"
 """The folder of the runs' checkpoints and outputs."""
 
 
+def spelled(games: str) -> str:
+    """The name of games in GAME_TYPES and in the table: the canonical case, unless that would be a short name, which
+    stands for all default cases."""
+    case = canonical(games)
+    return case if "(" in case else games
+
+
 def wanted(games: str | None, seeds: str | None) -> list[tuple[str, int]]:
-    """The canonical case and the seed of each run: first all cases with their first seed, then the other seeds."""
+    """The games and the seed of each run: first all games with their first seed, then the other seeds."""
     chosen = split_list(games, "games") if games else GAMES
     of_all = [int(seed) for seed in seeds.split(",")] if seeds else None
-    more = {canonical(case) for case in MORE_SEEDS}
+    more = {spelled(case) for case in MORE_SEEDS}
     runs = [
-        (place, canonical(case), seed)
+        (place, spelled(case), seed)
         for case in chosen
-        for place, seed in enumerate(of_all or (SEEDS if canonical(case) in more else SEEDS[:1]))
+        for place, seed in enumerate(of_all or (SEEDS if spelled(case) in more else SEEDS[:1]))
     ]
     return [(case, seed) for _, case, seed in sorted(runs, key=lambda run: run[0])]
 

@@ -100,8 +100,8 @@ class OpenSpielEnvironment(Environment):
     def small_model_warnings(self, cases: Collection[str]) -> Sequence[str]:
         """The measured trainings that did not show learning, see docs/games.md."""
         runs = learning_runs.read(learning_runs.PATH)
-        shown = {run.case for run in runs if run.shows_learning}
-        failed = {run.case: run for run in runs if run.case not in shown}
+        shown = {canonical(run.case) for run in runs if run.shows_learning}
+        failed = {case: run for run in runs if (case := canonical(run.case)) not in shown}
         wanted = dict.fromkeys(canonical(case) for case in cases)
         return [
             f"{case}: the small model did not learn to play it better in {failed[case].minutes:.0f} minutes "

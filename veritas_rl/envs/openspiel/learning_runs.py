@@ -39,7 +39,7 @@ class LearningRun:
     """One training.
 
     Attributes:
-        case: The trained case, in canonical spelling.
+        case: The value of GAME_TYPES: a case, or a short name for all default cases of a game.
         seed: `veritas_rl.seed`.
         minutes: The duration of the command.
         cores: The number of processor cores available to the run.
