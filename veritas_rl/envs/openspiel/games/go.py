@@ -5,10 +5,13 @@ game as a draw; every game ends after `max_game_length` moves, by default twice 
 have places only on the 19 x 19 board, so games with them are not described here.
 """
 
+from bisect import bisect_left
+from functools import cached_property
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
 from veritas_rl.envs.openspiel.games.boards import drawn, least_image, neighbours
+from veritas_rl.envs.openspiel.games.histories import Followed
 from veritas_rl.envs.openspiel.notation import Cells, Notation
 from veritas_rl.seeding import digest
 
@@ -104,11 +107,8 @@ class Go(Game):
     def information_key(self, state: State, player: int) -> str:
         """The board with the points closed to the mover, the number of moves, and the set of earlier positions, because
         repeating one ends the game."""
-        earlier, replayed = set(), self.spiel.new_initial_state()
-        for action in state.history():
-            earlier.add(replayed.observation_string(0).split("\n", 1)[1])  # the first line counts the moves
-            replayed.apply_action(action)
-        head = f"{'xo'[player]} {len(state.history())} {self._passed(state):d} {digest(*sorted(earlier))}"
+        earlier, _ = self._boards.of(state)
+        head = f"{'xo'[player]} {len(state.history())} {self._passed(state):d} {digest(*earlier)}"
         return "\n".join([head, self._marked(state)])
 
     def state_key(self, state: State) -> str:
@@ -118,6 +118,11 @@ class Go(Game):
         """The board and the points closed to the mover. The history is left out, so that equal boards belong to one
         class."""
         return "xo"[player] + least_image(self._marked(state), self._size, self._size)
+
+    @cached_property
+    def _boards(self) -> Followed[tuple[tuple[str, ...], str]]:
+        """The different boards before a state, sorted, and its own board."""
+        return Followed(self.spiel, ((), ""), _with_board)
 
     @property
     def _size(self) -> int:
@@ -158,3 +163,13 @@ class Go(Game):
             if child.is_terminal() and child.returns() == [0, 0]:
                 found.append(action)
         return found
+
+
+def _with_board(seen: tuple[tuple[str, ...], str], state: State) -> tuple[tuple[str, ...], str]:
+    """`Go._boards` of a state."""
+    earlier, last = seen
+    if last:
+        place = bisect_left(earlier, last)
+        if earlier[place : place + 1] != (last,):
+            earlier = (*earlier[:place], last, *earlier[place:])
+    return earlier, state.observation_string(0).partition("\n")[2]  # the first line counts the moves

@@ -9,12 +9,10 @@ from functools import cached_property
 from typing import ClassVar
 
 from veritas_rl.envs.openspiel.games.base import Game, State
+from veritas_rl.envs.openspiel.games.histories import Followed
 from veritas_rl.envs.openspiel.notation import Houses, Notation
 
 _NOTATION = Houses()
-
-KEPT = 4096
-"""The number of histories whose positions since the last capture are kept."""
 
 
 class Oware(Game):
@@ -137,41 +135,21 @@ class Oware(Game):
 
     def _since_capture(self, state: State) -> tuple[list[int], tuple[str, ...]]:
         """The moves since the last capture, or since the start, and the positions from then on."""
-        history = tuple(state.history())
-        boards = self._boards(history, state)
-        return list(history[len(history) - len(boards) + 1 :]), boards
-
-    def _boards(self, history: tuple[int, ...], state: State) -> tuple[str, ...]:
-        """The positions since the last capture. A search asks about the children of a position that it has just asked
-        about, so the positions of `KEPT` recent histories are kept, and not every game is played again."""
-        kept = self._kept
-        if (found := kept.get(history)) is None:
-            before = (kept.get(history[:-1]) or self._replayed(history[:-1])) if history else ()
-            if len(kept) >= KEPT:
-                kept.clear()
-            found = kept[history] = self._followed(before, state)
-        return found
-
-    def _replayed(self, history: tuple[int, ...]) -> tuple[str, ...]:
-        """The same positions, by playing the game again."""
-        copy = self.spiel.new_initial_state()
-        boards = self._followed((), copy)
-        for action in history:
-            copy.apply_action(action)
-            boards = self._followed(boards, copy)
-        return boards
-
-    @staticmethod
-    def _followed(boards: tuple[str, ...], state: State) -> tuple[str, ...]:
-        """The positions since the last capture in a state that follows the last of `boards`."""
-        board = state.observation_string(0)
-        captured = bool(boards) and board.split("|")[1] != boards[-1].split("|")[1]
-        return (board,) if captured else (*boards, board)
+        history, boards = state.history(), self._boards.of(state)
+        return history[len(history) - len(boards) + 1 :], boards
 
     @cached_property
-    def _kept(self) -> dict[tuple[int, ...], tuple[str, ...]]:
-        return {}
+    def _boards(self) -> Followed[tuple[str, ...]]:
+        """The positions since the last capture."""
+        return Followed(self.spiel, (), _followed)
 
     @staticmethod
     def _name(player: int, action: int) -> str:
         return "abcdef"[action] if player else "ABCDEF"[action]
+
+
+def _followed(boards: tuple[str, ...], state: State) -> tuple[str, ...]:
+    """The positions since the last capture in a state that follows the last of `boards`."""
+    board = state.observation_string(0)
+    captured = bool(boards) and board.split("|")[1] != boards[-1].split("|")[1]
+    return (board,) if captured else (*boards, board)
