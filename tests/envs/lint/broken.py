@@ -317,6 +317,13 @@ class FirstMoves(OpenSpielEnvironment):
         return OpenSpielSession(OpenSpielTask.of(task), game, (game.spiel.new_initial_state(), 0))
 
 
+class FrozenDice(OpenSpielEnvironment):
+    """Each visit of a task repeats the playouts of the first visit."""
+
+    def start(self, task: Task) -> Session:
+        return super().start(dataclasses.replace(task, visit=0))
+
+
 class GamesCutShort(OpenSpielEnvironment):
     """Whole games have at most five moves."""
 

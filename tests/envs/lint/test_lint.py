@@ -146,6 +146,7 @@ def test_a_planted_defect_is_caught(environment: str, case: str, check: str, tex
         ("PaysAlike", "kuhn_poker", "moves differ", "in 8 of 8 tasks all moves are worth the same"),
         ("ForcedMoves", "tic_tac_toe", "moves differ", "in 8 of 8 tasks all moves are worth the same"),
         ("FirstMoves", "clobber(columns=5,rows=5)", "values above noise", "noise exceeds their spread"),
+        ("FrozenDice", "goofspiel", "visits add playouts", "100% of the errors of the first visit are left"),
         ("SuccessOfThePosition", "tic_tac_toe", "success is the move's", "all moves succeed, or none"),
     ],
 )

@@ -6,6 +6,7 @@ significance of 5%.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from veritas_rl.envs.audit import NotApplicable, OwnCheck
 from veritas_rl.envs.base import Reason, Reply, Score
@@ -41,6 +42,10 @@ MOST_MISTAKES = 0.05
 """The largest accepted share of tasks with known values whose best-paid move is a mistake."""
 MOST_FIXED = 0.5
 """The largest accepted share of tasks with different moves in which the position alone decides success."""
+LATER = 3
+"""The visit that is compared with the first one: its means have four times as many playouts."""
+MOST_LEFT = 0.8
+"""The largest accepted share of the errors of means that is left at the visit `LATER`; one half is expected."""
 LEAST_HALVES = 0.5
 """The correlation of two halves of the playouts if the values' spread equals their noise."""
 
@@ -62,6 +67,7 @@ class SignalChecks:
             "games end": self.games_end,
             "moves differ": self.moves_differ,
             "values above noise": self.values_above_noise,
+            "visits add playouts": self.visits_add_playouts,
             "best moves paid best": self.best_moves_paid_best,
             "success is the move's": self.success_is_the_moves,
         }
@@ -111,6 +117,26 @@ class SignalChecks:
         if surely_below(halves, LEAST_HALVES, freedom):
             found("", f"the values' noise exceeds their spread: two halves of the playouts correlate {halves:.2f}")
         return f"halves of the playouts of {len(tested)} tasks correlate {halves:.2f}"
+
+    def visits_add_playouts(self, tasks: Sequence[Task], found: Found) -> str:
+        """A later visit of a task adds playouts, so the errors of its means are smaller."""
+        if tasks[0].mode != "move" or tasks[0].pay.reward == "legal":
+            raise NotApplicable("nothing is estimated")
+        errors = [(self._error(task, 0), self._error(task, LATER)) for task in map(OpenSpielTask.of, tasks)]
+        first, later = (sum(of) for of in zip(*errors, strict=True))
+        if not first:
+            raise NotApplicable("no value is an uncertain mean of playouts")
+        left = f"{later / first:.0%} of the errors of the first visit are left at visit {LATER}"
+        if later > MOST_LEFT * first:
+            found("", f"{left}: visits add no playouts")
+        return left
+
+    def _error(self, task: OpenSpielTask, visit: int) -> float:
+        """The standard error of the value of the first legal answer to a single move; 0 if the value is exact."""
+        session = self._start(replace(task, visit=visit))
+        (turn,) = session.turns()
+        session.step({turn.seat: Reply(turn.answers[0])})
+        return float(session.scores()[turn.seat].details.get("value_error", 0.0))
 
     def best_moves_paid_best(self, tasks: Sequence[Task], found: Found) -> str:
         """If true values are cheap, the best-paid move is among the best moves, and no best move is paid nothing."""
