@@ -136,6 +136,13 @@ def test_tasks_of_unknown_games_and_seats_are_refused() -> None:
         ENV.start(make_task("openspiel", "tic_tac_toe", 0, mode="episode", seat=2))
 
 
+@pytest.mark.parametrize("mode", ["move", "episode"])
+def test_a_scale_that_no_play_comes_near_is_refused(mode: str) -> None:
+    with pytest.raises(UserError, match=r"2048: scale=utility pays a share of 20,480 points.* pays 1/2 for 2,000"):
+        OpenSpielConfig(cases="connect_four,2048", scale="utility", mode=mode)
+    assert OpenSpielConfig(cases="connect_four,blackjack", scale="utility", mode=mode).scale == "utility"
+
+
 def test_every_task_has_its_own_prompt() -> None:
     tasks = ENV.catalogue(OpenSpielConfig(game_types="hex,leduc_poker,tic_tac_toe"), "train")
     prompts = {ENV.start(task).turns()[0].messages[0]["content"] for task in tasks}

@@ -128,6 +128,13 @@ class OpenSpielConfig:
                 warnings.warn(
                     f"engine={engine} has no effect on these cases; it plays {engine.kind.plays}", stacklevel=2
                 )
+        if self.scale == "utility":
+            for game in map(case_names.load, self.cases):
+                if game.players == 1 and game.return_unit:
+                    raise UserError(
+                        f"{game.case}: scale=utility pays a share of {game.spiel.max_utility():,.0f} {game.unit}, which"
+                        f" no play comes near; use scale=auto, which pays 1/2 for {game.return_unit:,.0f}"
+                    )
         if self.mode == "move" and self.reward != "legal":
             for case in self.cases:
                 if not case_names.load(case).can_resample:

@@ -94,7 +94,10 @@ def test_a_turn_at_a_shared_start_is_asked_in_validation() -> None:
     assert not environment.held_out(far, environment.start(far).turns()[0])
 
 
-@pytest.mark.parametrize("case", ["hex(board_size=5)", "connect_four", "tic_tac_toe", "goofspiel", "hearts"])
+@pytest.mark.parametrize(
+    "case",
+    ["hex(board_size=5)", "connect_four", "tic_tac_toe", "goofspiel", "hearts", "gin_rummy", "clobber(rows=5,columns=5)"],
+)
 def test_each_third_of_a_game_keeps_a_fifth_of_its_tasks(case: str) -> None:
     game = load(case)
     thirds = [third_of(game, positions.decision_of(case, k, 42, "train")[0], f"{case} {k}") for k in range(100)]

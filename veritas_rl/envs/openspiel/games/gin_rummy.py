@@ -62,6 +62,8 @@ class GinRummy(Game):
     playout_moves: ClassVar = 4
     margin_unit: ClassVar = 20.0
     return_unit: ClassVar = 25.0
+    # Many walks end before their last third.
+    walk_thirds: ClassVar = (2, 0, 2, 2)
 
     def rules(self) -> str:
         size, knock, gin, undercut = (
