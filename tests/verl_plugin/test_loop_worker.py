@@ -29,7 +29,7 @@ SETTINGS = {"env": "openspiel", "adapter_config": {"cases": "othello", "playouts
 
 def prepared(tasks: Sequence[Task], until: threading.Event) -> None:
     """As a worker does it, in a thread, whose priority cannot be raised again."""
-    for kept in (positions._decision, ladder._known, playouts.sample_of):
+    for kept in (positions._decision, ladder._known, playouts.visit_sample):
         kept.cache_clear()
     thread = threading.Thread(target=_prepare, args=(tasks, until))
     thread.start()
@@ -39,7 +39,7 @@ def prepared(tasks: Sequence[Task], until: threading.Event) -> None:
 def test_a_prepared_task_needs_only_the_playouts_of_its_answer() -> None:
     tasks = list(open_catalogue(SETTINGS, "train")[:12])
     prepared(tasks, threading.Event())
-    caches = (positions._decision, playouts.sample_of)
+    caches = (positions._decision, playouts.visit_sample)
     before = [kept.cache_info().misses for kept in caches]
     for task in tasks:
         session = start(task)

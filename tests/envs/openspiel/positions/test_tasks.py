@@ -96,7 +96,15 @@ def test_a_turn_at_a_shared_start_is_asked_in_validation() -> None:
 
 @pytest.mark.parametrize(
     "case",
-    ["hex(board_size=5)", "connect_four", "tic_tac_toe", "goofspiel", "hearts", "gin_rummy", "clobber(rows=5,columns=5)"],
+    [
+        "hex(board_size=5)",
+        "connect_four",
+        "tic_tac_toe",
+        "goofspiel",
+        "hearts",
+        "gin_rummy",
+        "clobber(rows=5,columns=5)",
+    ],
 )
 def test_each_third_of_a_game_keeps_a_fifth_of_its_tasks(case: str) -> None:
     game = load(case)

@@ -17,6 +17,7 @@ from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.envs.openspiel.task import OpenSpielPay
 from veritas_rl.envs.openspiel.values import MoveValues, ladder, move_values, playouts, result, state_value
+from veritas_rl.envs.openspiel.values.question import Question
 
 FOLD, CALL = 0, 1
 """The actions of Kuhn poker after a bet."""
@@ -38,7 +39,7 @@ def good(found: MoveValues) -> list[int]:
 
 def forget() -> None:
     """Clear this process's caches of positions."""
-    for kept in (ladder._known, ladder.outlook, ladder.search.searched, playouts.sample_of, playouts._deals):
+    for kept in (ladder._known, ladder.outlook, ladder.search.searched, playouts.visit_sample, playouts._deals):
         kept.cache_clear()
 
 
@@ -236,7 +237,7 @@ def test_optimal_pays_less_the_more_a_move_loses_and_values_a_bounded_number_of_
     forget()
     found = move_values(game, state, seat, OpenSpielPay(reward="optimal", playouts=4))
     assert 0 <= found.lost(found.actions[0]) <= 1
-    assert playouts.sample_of.cache_info().misses <= ladder.MAX_MOVES + 3
+    assert playouts.visit_sample.cache_info().misses <= ladder.MAX_MOVES + 3
     losses = [found.lost(action) for action in found.actions[:10]]
     assert len(set(losses)) > 1 or set(losses) == {0.0}
 
@@ -248,7 +249,18 @@ def test_every_cache_of_values_is_bounded() -> None:
             if hasattr(kept, "cache_parameters"):
                 found += 1
                 assert kept.cache_parameters()["maxsize"] is not None
-    assert found >= 5
+    assert found >= 4
+
+
+def test_cached_playouts_are_counted_in_bytes() -> None:
+    forget()
+    game = load("goofspiel(num_cards=4)")
+    question = Question.of(game, *positions.walk(game, random.Random(1)))
+    sample = playouts.sample_of(question, None, 1024, "auto", 8)
+    assert sample.results is not None
+    kept = playouts.visit_sample.cache_info()
+    assert sample.results.nbytes <= kept.currsize <= 2 * sample.results.nbytes
+    assert kept.maxsize == playouts.CACHED_BYTES <= 256 * 2**20
 
 
 def test_a_state_is_worth_to_both_players_what_is_left_of_one() -> None:

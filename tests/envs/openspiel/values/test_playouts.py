@@ -8,7 +8,7 @@ import pytest
 from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.values import playouts
-from veritas_rl.envs.openspiel.values.playouts import sample_of
+from veritas_rl.envs.openspiel.values.playouts import sample_of, visit_sample
 from veritas_rl.envs.openspiel.values.question import Question
 
 
@@ -22,13 +22,13 @@ def test_native_playouts_agree_with_a_plain_loop(monkeypatch: pytest.MonkeyPatch
     asked = [question_of("hex(board_size=5)", index) for index in range(60)]
 
     def means(action: bool) -> list[float]:
-        sample_of.cache_clear()
+        visit_sample.cache_clear()
         return [sample_of(each, each.actions[0] if action else None, 64, "result").mean for each in asked]
 
     native = [means(True), means(False)]
     monkeypatch.setattr(playouts, "is_native", lambda game: False)
     plain = [means(True), means(False)]
-    sample_of.cache_clear()
+    visit_sample.cache_clear()
     for one, other in zip(native, plain, strict=True):
         assert abs(sum(one) - sum(other)) / 60 < 4 * (2 * 0.25 / 64 / 60) ** 0.5
         assert one != other
@@ -84,7 +84,7 @@ def test_hidden_cards_do_not_move_a_sample() -> None:
         other = Question.of(question.game, dealt, question.player)
         assert other.known == question.known
         action = question.actions[0]
-        playouts.sample_of.cache_clear()
+        playouts.visit_sample.cache_clear()
         assert sample_of(question, action, 16, "auto").mean == sample_of(other, action, 16, "auto").mean
 
 

@@ -15,9 +15,11 @@ from functools import lru_cache
 from itertools import chain
 from random import Random
 from statistics import fmean
+from threading import RLock
 
 import numpy as np
 import pyspiel
+from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
 from veritas_rl.envs.openspiel import playing
@@ -36,6 +38,9 @@ MOST, LEAST = 256, 8
 """The largest and the smallest default number of playouts."""
 DICE = 16
 """The number of chance outcomes of a playout that are drawn in advance, so that they do not depend on the moves."""
+CACHED_BYTES, ENTRY_BYTES = 128 * 2**20, 600
+"""The maximum memory of a process's cached samples, and that of a sample without its results; a position has about ten
+samples for each visit."""
 SEEDS = 2**31
 """The upper limit of OpenSpiel's seeds."""
 
@@ -103,7 +108,6 @@ def usual_count(case: str) -> int:
     return int(min(MOST, max(LEAST, count)))
 
 
-@lru_cache(maxsize=65_536)  # at most about 100 MB; a position has about ten samples
 def sample_of(question: Question, action: int | None, count: int, scale: str, visits: int = 1) -> Sample:
     """Playouts after a legal action of the player.
 
@@ -115,10 +119,20 @@ def sample_of(question: Question, action: int | None, count: int, scale: str, vi
         scale: See `Game.outcome`.
         visits: The number of visits, including this one, whose playouts are combined.
     """
-    if visits > 1:
-        before = sample_of(question, action, count, scale, visits - 1)
-        return _joined(before, _visit(question, action, count, scale, (visits - 1,)))
-    return _visit(question, action, count, scale, ())
+    samples = [visit_sample(question, action, count, scale, visit) for visit in range(visits)]
+    return samples[0] if visits == 1 else _joined(samples)
+
+
+def _bytes(sample: Sample) -> int:
+    """The approximate memory of a cached sample with its key."""
+    return ENTRY_BYTES + (0 if sample.results is None else sample.results.nbytes)
+
+
+# The agent loop prepares the next batch in a second thread.
+@cached(LRUCache(CACHED_BYTES, _bytes), lock=RLock(), info=True)
+def visit_sample(question: Question, action: int | None, count: int, scale: str, visit: int) -> Sample:
+    """The playouts that one visit adds, from 0; see `sample_of`."""
+    return _visit(question, action, count, scale, (visit,) if visit else ())
 
 
 def fresh_sample(question: Question, action: int, count: int, scale: str, dice: Sequence[object]) -> Sample:
@@ -126,11 +140,12 @@ def fresh_sample(question: Question, action: int, count: int, scale: str, dice: 
     return _visit(question, action, count, scale, ("fresh", *dice))
 
 
-def _joined(first: Sample, second: Sample) -> Sample:
-    if first.results is not None and second.results is not None:
-        return _sample(np.concatenate((first.results, second.results)))
-    count = first.count + second.count
-    mean = (first.mean * first.count + second.mean * second.count) / count
+def _joined(samples: Sequence[Sample]) -> Sample:
+    results = [sample.results for sample in samples if sample.results is not None]
+    if len(results) == len(samples):
+        return _sample(np.concatenate(results))
+    count = sum(sample.count for sample in samples)
+    mean = sum(sample.mean * sample.count for sample in samples) / count
     return Sample(mean, _variance(mean, count), count)
 
 
