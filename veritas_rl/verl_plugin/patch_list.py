@@ -22,7 +22,9 @@ GROUPS: tuple[tuple[str, ModuleType, str], ...] = (
         "On a CPU only, for speed",
         speed,
         "These do not change results. [benchmarks.md](benchmarks.md) has the gain of each. VERITAS_RL_CPU_PATCHES "
-        "turns them off: `0` all of them, `-small_cells,-padded_tensors` these two.",
+        "turns them off: `0` all of them, `-small_cells,-padded_tensors` these two. It also turns off two things that "
+        "are no patches: `forkserver`, from which all processes start, and `separate_critic`, by which actor and "
+        "critic are updated at the same time.",
     ),
 )
 """The heading, the module, and a description of its patches."""

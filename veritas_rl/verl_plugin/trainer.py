@@ -21,6 +21,7 @@ waits for the longest. They add:
 - The replies of a step are divided evenly into mini-batches. Whole games give varying numbers of replies. verl would
   fill the last mini-batch with padding, and make a whole update of a few remaining replies.
 - The reference of the KL term follows the checkpoints if `veritas_rl.reference` asks for it, see `reference`.
+- On a CPU with enough cores, actor and critic are updated at the same time, see `cpu.separate_critic`.
 - The critic's values do not depend on the reference pass. verl leaves the flag "without the adapter" on the batch,
   which would affect the critic.
 """
@@ -113,6 +114,7 @@ class TaskTraining(PPOTrainer):
         self._agreement = AgreementWatch(four_bit=config.veritas_rl.get("quantization") is not None)
         self._learners = [config.actor_rollout_ref.actor, config.critic]
         self._mini_batch_sizes = [learner.ppo_mini_batch_size for learner in self._learners]
+        self._separate_critic = room.separate_critic(config)
         self._drawn: dict[str, int] = {}
         """The number of the dataset's draw, by verl's uid of the row."""
         loop_manager.TaskLoopManager.start_workers(config)
@@ -182,6 +184,17 @@ class TaskTraining(PPOTrainer):
                 "a model that knows the answer format (bash train/scripts/openspiel-SFT-trainer.sh), or raise "
                 "data.max_response_length if replies are truncated (task/truncated)"
             )
+        return batch
+
+    def _init_resource_pool_mgr(self) -> None:
+        super()._init_resource_pool_mgr()
+        if self._separate_critic is not None:
+            self.resource_pool_manager = self._separate_critic.pools(self.resource_pool_manager)
+
+    def _step_once(self, metrics: dict[str, Any], timing_raw: dict[str, float], sample_batch_size: int) -> KVBatchMeta:
+        batch = super()._step_once(metrics, timing_raw, sample_batch_size)
+        if self._separate_critic is not None:
+            self._separate_critic.finish(metrics, timing_raw)
         return batch
 
     def _balance_batch(self, batch: KVBatchMeta, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> KVBatchMeta:
@@ -257,7 +270,10 @@ class TaskTraining(PPOTrainer):
         return super()._compute_values(_with_tensors(batch), metrics)
 
     def _update_critic(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        return super()._update_critic(_with_tensors(batch), metrics)
+        if self._separate_critic is None:
+            return super()._update_critic(_with_tensors(batch), metrics)
+        self._separate_critic.start(super()._update_critic, _with_tensors(batch))
+        return batch
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         return super()._update_actor(_with_tensors(batch), metrics)

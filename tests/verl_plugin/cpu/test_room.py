@@ -85,7 +85,7 @@ def test_nothing_of_it_is_applied_on_a_gpu() -> None:
     [
         ("", set()),
         ("1", set()),
-        ("0", SPEED | {"forkserver"}),
+        ("0", SPEED | {"forkserver", "separate_critic"}),
         ("-padded_tensors", {"padded_tensors"}),
         ("-padded_tensors, -forkserver", {"padded_tensors", "forkserver"}),
     ],

@@ -7,11 +7,15 @@ off.
 
 import os
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 from wrapt import when_imported
 
 from veritas_rl.verl_plugin.patches import patches_in
+
+if TYPE_CHECKING:
+    from veritas_rl.verl_plugin.cpu.separate_critic import SeparateCritic
 
 
 def register() -> None:
@@ -44,6 +48,17 @@ def start_servers(config: DictConfig) -> None:
         from veritas_rl.verl_plugin.cpu.rollout import TransformersReplica
 
         TransformersReplica.start_servers(config)
+
+
+def separate_critic(config: DictConfig) -> "SeparateCritic | None":
+    """The critic in processes of its own, if that makes the run faster; None if it stays with the actor.
+
+    Args:
+        config: verl's full configuration.
+    """
+    from veritas_rl.verl_plugin.cpu.separate_critic import SeparateCritic, has_cores
+
+    return SeparateCritic() if has_cores(config) else None
 
 
 def _register_engines(module: ModuleType) -> None:

@@ -1,10 +1,10 @@
-"""Turn off speed patches or the fork server, for tests and measurements.
+"""Turn off speed patches, the fork server or the separate critic, for tests and measurements.
 
     VERITAS_RL_CPU_PATCHES=0                         none of them is used
     VERITAS_RL_CPU_PATCHES=-small_cells,-forkserver  all but these are used
     VERITAS_RL_CPU_PATCHES=1                         all are used, as without the variable
 
-The names are those of the functions in `patches`, and "forkserver". The patches change only the speed.
+The names are those of the functions in `patches`, "forkserver" and "separate_critic". They change only the speed.
 """
 
 import os
@@ -15,7 +15,8 @@ from veritas_rl.verl_plugin.patches import patches_in
 
 VARIABLE = "VERITAS_RL_CPU_PATCHES"
 FORK_SERVER = "forkserver"
-NAMES = (*(patch.name for patch in patches_in(patches)), FORK_SERVER)
+SEPARATE_CRITIC = "separate_critic"
+NAMES = (*(patch.name for patch in patches_in(patches)), FORK_SERVER, SEPARATE_CRITIC)
 
 
 def left_off() -> frozenset[str]:
