@@ -7,10 +7,11 @@ _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[{}]|[^\\{}]+|\\", re.DOTALL)
 _SIGNS = str.maketrans(
     {"×": "*", "·": "*", "⋅": "*", "\u2217": "*", "÷": "/", "−": "-", "–": "-", "$": None, "\u00a0": " "}
 )
-_WIDE = str.maketrans({chr(ord(sign) + 0xFEE0): sign for sign in "()[]{}<>+-*/="})  # full-width, from Chinese keyboards
+# Full-width signs come from Chinese keyboards.
+_WIDE = str.maketrans({chr(ord(sign) + 0xFEE0): sign for sign in "()[]{}<>+-*/=:"})
 _WRAPPERS = frozenset(
-    {"\\operatorname", "\\boldsymbol", "\\mbox"}
-    | {f"\\text{style}" for style in ("", "bf", "it", "rm", "sf", "tt")}
+    {"\\operatorname", "\\boldsymbol", "\\bm", "\\mbox", "\\emph", "\\underline"}
+    | {f"\\text{style}" for style in ("", "bf", "it", "normal", "rm", "sf", "tt")}
     | {f"\\math{style}" for style in ("bf", "it", "rm", "sf", "tt")}
 )
 _FRACTIONS = frozenset({"\\frac", "\\dfrac", "\\tfrac", "\\cfrac"})
@@ -50,7 +51,7 @@ _NUMERATOR, _DENOMINATOR = ")/(", "))"
 def plain_math(text: str) -> str:
     """A text without LaTeX: `\\text{A}` becomes A, `\\frac{1}{2}` ((1)/(2)), `\\times` and × become *, `$` nothing.
 
-    Full-width brackets and operators become ASCII. Unknown LaTeX and bare braces are not changed.
+    Full-width brackets, operators and colons become ASCII. Unknown LaTeX and bare braces are not changed.
     """
     text = text.translate(_SIGNS).translate(_WIDE)
     if "\\" not in text:

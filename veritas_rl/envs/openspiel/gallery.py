@@ -111,14 +111,21 @@ def _task_ids(name: str) -> str:
 
 
 def _score(game: Game) -> str:
-    least, greatest = game.spiel.min_utility(), game.spiel.max_utility()
-    if game.players == 1:
-        return f"(return - {least:g}) / {greatest - least:g}"
-    if game.zero_sum:
+    """What `Game.outcome` pays on the scale "auto"."""
+    least, greatest, unit = game.spiel.min_utility(), game.spiel.max_utility(), game.return_unit
+    if game.players > 1 and not game.zero_sum:
+        if game.players == 2:
+            return "the better return 1, the other 0, equal ones 0.5"
+        return f"by rank: 1 - rank / {game.players - 1}, equal returns share the better rank"
+    if game.players > 1 and not game.stakes:
         return f"won 1, drawn 0.5, lost 0 (returns from {least:g} to {greatest:g})"
-    if game.players == 2:
-        return "the better return 1, the other 0, equal ones 0.5"
-    return f"by rank: 1 - rank / {game.players - 1}, equal returns share the better rank"
+    if not unit:
+        value = f"(r + {-least:g}) / {greatest - least:g}"
+    elif game.players == 1:
+        value = f"r / (r + {unit:g})"
+    else:
+        value = f"(1 + r / (abs(r) + {unit:g})) / 2"
+    return f"{value} for a return r from {least:g} to {greatest:g}"
 
 
 def _moves(game: Game) -> str:
@@ -128,7 +135,7 @@ def _moves(game: Game) -> str:
         return "the equilibrium"
     if not game.can_resample:
         return "none: what is hidden cannot be dealt again"
-    late = ["minimax in late positions"] if game.solvable else []
+    late = ["minimax in late positions"] if game.solvable and game.solver_nodes else []
     search = ["search where it is short enough"] if is_native(game) else []
     return "; ".join([*late, *search, "playouts" if not late and not search else "playouts elsewhere"])
 

@@ -25,12 +25,13 @@ MOST_CHARACTERS = 200
 MOST_BOXES = 8
 """The maximum number of different boxes that are parsed; more boxes are ambiguous."""
 
-_PAIRS = ('""', "''", "``", "\u201c\u201d", "\u2018\u2019", "«»", "()", "[]", "{}", "<>", "**", "__")
-_NUMBER = re.compile(r"0*([0-9]{1,9})")
-_NUMBER_FIRST = re.compile(r"[(\[]?#?([0-9]{1,9})(?:[)\]] ?[:.=-]? ?| ?[:.=] ?| - | )(.+)")
-_NUMBER_LAST = re.compile(r"(.+?)(?: ?[(\[]| ?[:=] ?| - )(?:(?:action|number|no\.)[ :]*)*#?([0-9]{1,9})[)\]]?")
+_PAIRS = ('""', "''", "``", "\u201c\u201d", "\u2018\u2019", "«»", "「」", "()", "[]", "{}", "<>", "**", "__")
+_NUMBER = re.compile(r"#?0*([0-9]{1,9})")
+_NUMBER_FIRST = re.compile(r"[(\[\"'`*]{0,2}#?([0-9]{1,9})(?:[)\]\"'`*]{1,2} ?[:.=,-]? ?| ?[:.=,] ?| [-—] | )(.+)")
+_NUMBER_LAST = re.compile(r"(.+?)(?: ?[(\[]| ?[:=,] ?| [-—] )(?:(?:action|number|no\.)[ :]*)*#?([0-9]{1,9})[)\]]?")
 _LABEL = re.compile(
-    r"(?:(?:i |i'll |i will )?(?:play|choose|pick|select)|(?:(?:my|the|final) )*(?:action|move|answer)(?: number| is)?"
+    r"(?:(?:i |i'll |i will )?(?:play|choose|pick|select)|(?:(?:my|the|final|best) )*"
+    r"(?:action|move|answer|choice|option)(?: number| is)?"
     r"|number|no\.)(?: ?[:=#] ?| )",
     re.IGNORECASE,
 )
@@ -148,7 +149,7 @@ def _named(said: str, names: Mapping[int, str], notation: Notation) -> set[int]:
 def undressed(said: str) -> str:
     """A text without surrounding white space, quotes, brackets and marks of bold type, and without a full stop."""
     for _ in range(_UNDRESSED):
-        bare = said.strip().rstrip(".;!").rstrip()
+        bare = said.strip().rstrip(".。;!").rstrip()
         if len(bare) > 1 and bare[0] + bare[-1] in _PAIRS:
             bare = bare[1:-1]
         if bare.endswith("}") and "{" not in bare:

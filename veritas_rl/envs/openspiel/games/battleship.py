@@ -30,7 +30,7 @@ _NOTATION = Placed(
         **dict.fromkeys(("down", "vertical", "vertically", "downwards"), "down"),
     },
     before="place|ship",
-    alone="shoot|shoot at|shot at|fire at|cell|at",
+    alone="shoot|shoot at|shot at|fire at|attack|cell|at",
 )
 
 

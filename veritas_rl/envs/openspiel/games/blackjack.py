@@ -17,7 +17,7 @@ _HIDDEN = 2
 """The index of the dealer's face-down card in the deal, after two cards of the player and before the open card."""
 _NOTATION = Words(
     {
-        **dict.fromkeys(("hit me", "take a card", "draw a card", "take one more card"), "hit"),
+        **dict.fromkeys(("hit me", "take a card", "draw a card", "take one more card", "another card"), "hit"),
         **dict.fromkeys(("stay", "stick", "stand pat"), "stand"),
     }
 )

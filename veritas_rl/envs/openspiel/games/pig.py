@@ -8,8 +8,8 @@ from veritas_rl.envs.openspiel.notation import Notation, Words
 _MOVES = ("roll", "stop")
 _NOTATION = Words(
     {
-        **dict.fromkeys(("roll again", "roll the die", "roll the dice"), "roll"),
-        **dict.fromkeys(("hold", "stop rolling", "bank"), "stop"),
+        **dict.fromkeys(("roll again", "roll once more", "keep rolling", "roll the die", "roll the dice"), "roll"),
+        **dict.fromkeys(("hold", "stop rolling", "bank", "bank the points", "end the turn", "end my turn"), "stop"),
     }
 )
 

@@ -85,7 +85,9 @@ class Numbered(Notation):
     """
 
     def __init__(self, thing: str) -> None:
-        self._move = re.compile(rf"(?:{thing}) ?[:#]? ?0{{0,9}}([0-9]{{1,9}})", re.IGNORECASE | re.ASCII)
+        self._move = re.compile(
+            rf"(?:{thing}) ?(?:[:#=]|number|no\.)? ?0{{0,9}}([0-9]{{1,9}})", re.IGNORECASE | re.ASCII
+        )
 
     def key(self, text: str) -> str | None:
         match = self._move.fullmatch(text)

@@ -91,7 +91,7 @@ class Placed(Notation):
     def __init__(self, kinds: Mapping[str, str], before: str, alone: str) -> None:
         self._kinds = kinds
         spelled = "|".join(sorted(kinds, key=len, reverse=True))
-        self._thing = re.compile(rf"(?:(?:{before}):? )?(?:at )?{CELL} ?,? ?({spelled})")
+        self._thing = re.compile(rf"(?:(?:{before}):? )?(?:at )?{CELL}(?: ?[,:-])? ?\(?({spelled})\)?")
         self._cell = re.compile(rf"(?:(?:{alone}):? )?{CELL}")
 
     def key(self, text: str) -> Hashable | None:
