@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from veritas_rl.errors import exit_on_user_error
+from veritas_rl.envs.openspiel.engines import check_installed, parse
+from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.judging.matches import LEDGER, FinishedGame
 
 TOOL = Path(__file__).resolve().parents[2] / "train/tools/tournament.py"
@@ -102,6 +103,17 @@ def test_exact_is_better_than_mcts_and_mcts_than_random(run: Run, tmp_path: Path
     assert all(f">{name}</td>" in page for name in BOTS)
     assert not re.search(r'(src|href)="(?!data:)|https?://|@import|<script', page)
     assert (tmp_path / "cross_table.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_engine_anchors_the_ratings(run: Run, tmp_path: Path) -> None:
+    try:
+        check_installed(parse("gtp:gnugo"))
+    except UserError as error:
+        pytest.skip(str(error))
+    players = ("random", "mcts:20", "gtp:gnugo:level=0")
+    assert run(*players, "--games", "go(board_size=5)", "--num_episodes", 8, "--output", tmp_path)[0] == 0
+    (table,) = json.loads((tmp_path / "ratings.json").read_text())["tables"]
+    assert [standing["player"] for standing in table["standings"]] == ["gtp:gnugo:level=0", "mcts:20", "random"]
 
 
 def test_several_games_have_a_table_each(run: Run, tmp_path: Path) -> None:

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from veritas_rl.demonstrations.dataset import ask_again, row_of
 from veritas_rl.demonstrations.experts import make_expert
+from veritas_rl.demonstrations.generate import Settings, generate
 from veritas_rl.envs.base import play
-from veritas_rl.envs.openspiel.engines import check_installed, parse
+from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.engines import check_installed, engine_values, parse
 from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.registry import make_task
 from veritas_rl.errors import UserError
@@ -15,6 +18,14 @@ from veritas_rl.players.random import RandomPlayer
 from veritas_rl.players.registry import check_bot, describe, is_bot, kind_of, make_bot, stand_in
 
 ENV = OpenSpielEnvironment()
+
+
+def needs(name: str) -> None:
+    """Skip the test if an engine is not installed."""
+    try:
+        check_installed(parse(name))
+    except UserError as error:
+        pytest.skip(str(error))
 
 
 @pytest.mark.parametrize(
@@ -28,10 +39,7 @@ ENV = OpenSpielEnvironment()
     ],
 )
 def test_an_engine_beats_chance_from_every_seat(name: str, case: str, games: int) -> None:
-    try:
-        check_installed(parse(name))
-    except UserError as error:
-        pytest.skip(str(error))
+    needs(name)
     check_bot(name, "openspiel", [case])
     player, total = make_expert(name, "openspiel", "seed", [case]), 0.0
     for k in range(games):
@@ -41,6 +49,19 @@ def test_an_engine_beats_chance_from_every_seat(name: str, case: str, games: int
         bots = {seat: player if seat in mine else RandomPlayer(1) for seat in range(ENV.players_of(session.task))}
         total += play([session], bots)[0][k % 2].value
     assert total / games >= 0.75
+
+
+def test_an_engine_labels_demonstrations() -> None:
+    needs("gnubg")
+    settings = Settings(games="backgammon", expert="gnubg", number=4, prompt="brief")
+    made, counts = generate(settings)
+    assert counts.kept == 4
+    for demonstration in made:
+        _, turn = ask_again(row_of(demonstration, 0, settings)["extra_info"])
+        values = engine_values(load("backgammon"), turn.view.state, turn.seat, "gnubg", "auto")
+        assert values is not None
+        chosen = turn.view.actions[turn.answers.index(demonstration.response)]
+        assert values[chosen] == max(values.values())
 
 
 def test_engines_are_listed_and_named_once() -> None:
@@ -72,9 +93,6 @@ def test_a_missing_engine_is_no_opponent(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_players_with_the_same_bound_are_the_same(tmp_path: Path) -> None:
-    try:
-        check_installed(parse("gnubg"))
-    except UserError as error:
-        pytest.skip(str(error))
+    needs("gnubg")
     one, other = (open_player(name, "openspiel", ReplySettings(), tmp_path) for name in ("gnubg", "gnubg:plies=0"))
     assert one.identity == other.identity
