@@ -1,7 +1,6 @@
 """If any process of a run dies, the run ends soon and names the process, and the same command resumes the run."""
 
 import json
-import os
 import random
 import subprocess
 import time
@@ -31,14 +30,19 @@ ACTORS = (
     "ray::TaskRunnerV1",
 )
 """The titles of the actors' processes; each ends with the name of the actor's class."""
+OPPONENT = "ray::OpponentServer"
+WHOLE_GAMES = ("play=episode", "data.custom_cls.config.adapter_config.opponent=mcts:20")
+"""The settings of a run with an opponent; single moves have none."""
 DAEMONS = ("raylet", "gcs_server")
 
 
-def command(folder: Path) -> list[str]:
+def command(folder: Path, name: str) -> list[str]:
+    """A training whose process with this name is killed."""
     return [
         *("bash", "train/scripts/openspiel-ppo-trainer.sh", f"trainer.default_local_dir={folder}"),
         *(f"trainer.total_training_steps={STEPS}", "trainer.save_freq=1", "veritas_rl.warm_up.steps=150"),
         *("veritas_rl.evaluation=null", "data.train_batch_size=16", "veritas_rl.critic_warmup=0"),
+        *(WHOLE_GAMES if name == OPPONENT else ()),
     ]
 
 
@@ -68,7 +72,7 @@ def killed(folder: Path, name: str, delay: float) -> str:
     log = folder.parent / "printed.txt"
     before = max(steps_of(folder), default=0)
     with log.open("w") as printed:
-        started = subprocess.Popen(command(folder), cwd=ROOT, stdout=printed, stderr=printed)
+        started = subprocess.Popen(command(folder, name), cwd=ROOT, stdout=printed, stderr=printed)
         try:
             while max(steps_of(folder), default=0) <= before:
                 assert started.poll() is None, log.read_text()
@@ -89,7 +93,7 @@ def killed(folder: Path, name: str, delay: float) -> str:
     ("name", "moments"),
     [
         ("ray::SimpleStorageUnit", 1),
-        *(pytest.param(name, MOMENTS, marks=pytest.mark.long) for name in (*ACTORS, *DAEMONS)),
+        *(pytest.param(name, MOMENTS, marks=pytest.mark.long) for name in (*ACTORS, OPPONENT, *DAEMONS)),
     ],
 )
 def test_the_death_of_a_process_is_named_and_the_same_command_resumes(name: str, moments: int, tmp_path: Path) -> None:
@@ -98,7 +102,7 @@ def test_the_death_of_a_process_is_named_and_the_same_command_resumes(name: str,
     for _ in range(moments):
         printed = killed(folder, name, dice.uniform(0, LATEST))
         assert name.removeprefix("ray::") in printed.splitlines()[-1] + printed.splitlines()[-2], printed
-    done = subprocess.run(command(folder), cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False)
+    done = subprocess.run(command(folder, name), cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     steps = steps_of(folder)
     assert steps == sorted(set(steps))
