@@ -78,6 +78,13 @@ def test_supervised_fine_tuning_needs_no_rollout() -> None:
     assert {"vllm", "sglang"} & {found.check for found in many("packages", asked)} == set()
 
 
+def test_a_plugin_that_is_not_there_is_named(installed: Callable[[str, str], None]) -> None:
+    # A package of this name without entry points hides the real one.
+    installed("veritas_rl", "0.1.0")
+    found = next(found for found in many("packages") if found.check == "plugin")
+    assert (found.state, found.mend) == ("fault", "pip install -e . in its root")
+
+
 def test_an_old_driver_and_no_driver_are_named(gpus: Callable[..., None]) -> None:
     on_gpu = Asked(["hardware=h200x1"], {})
     assert one("driver", on_gpu).found == "nvidia-smi lists no GPU"
