@@ -8,6 +8,7 @@ import time
 from collections import namedtuple
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -187,6 +188,14 @@ def test_a_cluster_whose_head_is_gone_is_named(tmp_path: Path, free_port: int) -
     assert str(tmp_path / "ray/ray_current_cluster") in found.found
     empty = Asked(["hardware=multinode"], {"RAY_TMPDIR": str(tmp_path / "none"), "RAY_ADDRESS": "auto"})
     assert one("Ray's address", empty).found == "the run joins a Ray cluster, but none runs on this machine"
+
+
+def test_a_name_whose_address_is_not_found_in_time_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *asked: ended.wait(60))
+    found = one("Ray's address", Asked(["hardware=multinode"], {"RAY_ADDRESS": "head:6379"}))
+    ended.set()
+    assert (found.state, found.found) == ("fault", "the run names head:6379, where nothing answers (within 0.5 s)")
 
 
 def test_no_key_for_wandb_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
