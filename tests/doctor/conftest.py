@@ -1,5 +1,6 @@
 """Fixtures that simulate GPUs and installed packages."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,12 +25,13 @@ def gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Makes a package appear installed with a given version in this process."""
+    """Makes a package appear installed with a given version in this process and its children."""
 
     def make(name: str, version: str) -> None:
         folder = tmp_path / "site" / f"{name}-{version}.dist-info"
         folder.mkdir(parents=True)
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         monkeypatch.syspath_prepend(str(tmp_path / "site"))
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"), prepend=os.pathsep)
 
     return make

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -28,8 +29,18 @@ def test_the_fast_part_is_silent_and_takes_less_than_two_seconds() -> None:
     done = doctor("--fast", "--", "episode", "+data.some.key=1", "--cfg=job")
     ended = os.times()
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    # CPU time, because other programs may run beside the tests. The tool waits only for Ray's address.
+    # CPU time, because other programs may run beside the tests. The next test is about what the tool waits for.
     assert ended.children_user + ended.children_system - began.children_user - began.children_system < 2
+
+
+def test_the_fast_part_does_not_wait_for_an_nvidia_smi_that_hangs(tmp_path: Path) -> None:
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    began = time.monotonic()
+    done = doctor("--fast", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    # 2 s on an idle machine. Without --fast, nvidia-smi may take 10 s.
+    assert time.monotonic() - began < 8
+    assert "warning: driver: nvidia-smi did not answer within 1 s: run nvidia-smi: if it is slow," in done.stderr
 
 
 @pytest.mark.parametrize("script", ["openspiel-ppo-trainer.sh", "openspiel-SFT-trainer.sh"])

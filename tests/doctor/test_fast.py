@@ -8,6 +8,7 @@ import time
 from collections import namedtuple
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -76,6 +77,13 @@ def test_the_rollout_is_compared_with_the_pin(backend: str, installed: Callable[
 def test_supervised_fine_tuning_needs_no_rollout() -> None:
     asked = Asked(["hardware=h200x1"], {"ROLLOUT_BACKEND": "vllm"}, sft=True)
     assert {"vllm", "sglang"} & {found.check for found in many("packages", asked)} == set()
+
+
+def test_a_plugin_that_is_not_there_is_named(installed: Callable[[str, str], None]) -> None:
+    # A package of this name without entry points hides the real one.
+    installed("veritas_rl", "0.1.0")
+    found = next(found for found in many("packages") if found.check == "plugin")
+    assert (found.state, found.mend) == ("fault", "pip install -e . in its root")
 
 
 def test_an_old_driver_and_no_driver_are_named(gpus: Callable[..., None]) -> None:
@@ -180,6 +188,14 @@ def test_a_cluster_whose_head_is_gone_is_named(tmp_path: Path, free_port: int) -
     assert str(tmp_path / "ray/ray_current_cluster") in found.found
     empty = Asked(["hardware=multinode"], {"RAY_TMPDIR": str(tmp_path / "none"), "RAY_ADDRESS": "auto"})
     assert one("Ray's address", empty).found == "the run joins a Ray cluster, but none runs on this machine"
+
+
+def test_a_name_whose_address_is_not_found_in_time_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *asked: ended.wait(60))
+    found = one("Ray's address", Asked(["hardware=multinode"], {"RAY_ADDRESS": "head:6379"}))
+    ended.set()
+    assert (found.state, found.found) == ("fault", "the run names head:6379, where nothing answers (within 0.5 s)")
 
 
 def test_no_key_for_wandb_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

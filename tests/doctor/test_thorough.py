@@ -17,6 +17,7 @@ from veritas_rl.doctor import thorough
 from veritas_rl.doctor.asked import Asked
 from veritas_rl.doctor.findings import Finding, collect
 from veritas_rl.doctor.thorough import Examination
+from veritas_rl.launch.known_faults import PINNED
 
 ANYTHING = """def __getattr__(name):
     if name.startswith('__'):
@@ -51,6 +52,38 @@ def examined(check: str, *overrides: str, model: Path | None = None, **environme
     return list(collect([(name, run) for name, run in examination.checks() if name == check]))
 
 
+TORCH = """from types import SimpleNamespace
+__version__ = "2.11.0"
+version = SimpleNamespace(cuda={cuda!r})
+cuda = SimpleNamespace(is_available=lambda: False)
+"""
+"""The source of a torch that sees no GPU."""
+
+
+@pytest.mark.parametrize(
+    ("cuda", "hardware", "state", "words", "mend"),
+    [
+        (None, "cpu", "ok", "2.11.0, built for CPUs", ""),
+        (None, "h200x1", "fault", "2.11.0, built for CPUs: it cannot use GPUs", "bash train/scripts/setup.sh"),
+        ("13.0", "h200x1", "fault", "2.11.0, built for CUDA 13.0: it sees no GPU", "CUDA_VISIBLE_DEVICES"),
+    ],
+)
+def test_a_torch_that_cannot_use_the_gpus_is_found(
+    cuda: str | None, hardware: str, state: str, words: str, mend: str, fake: Callable[[str, str], None]
+) -> None:
+    fake("torch", TORCH.format(cuda=cuda))
+    (found,) = examined("torch", f"hardware={hardware}")
+    assert (found.state, found.found, mend in found.mend) == (state, words, True)
+
+
+def test_a_torch_that_cannot_be_imported_is_found(fake: Callable[[str, str], None]) -> None:
+    reason = "libcudart.so.13: cannot open shared object file: No such file or directory"
+    fake("torch", f"raise ImportError({reason!r})")
+    (found,) = examined("torch", "hardware=h200x1")
+    assert (found.state, found.found) == ("fault", f"ImportError: {reason}")
+    assert found.mend == PINNED
+
+
 def test_a_flash_attn_of_another_torch_is_found(fake: Callable[[str, str], None]) -> None:
     symbol = "/site/flash_attn_2_cuda.cpython-311.so: undefined symbol: _ZN3c104cuda9SetDeviceEi"
     fake("flash_attn", f"raise ImportError({symbol!r})")
@@ -71,6 +104,17 @@ def test_an_sglang_that_verl_does_not_fit_is_found(fake: Callable[[str, str], No
     assert "ROLLOUT_BACKEND=sglang VENV=.venv-sglang" in found.mend
 
 
+def test_a_vllm_that_cannot_be_imported_is_found(
+    fake: Callable[[str, str], None], installed: Callable[[str, str], None]
+) -> None:
+    installed("vllm", "0.24.0")
+    reason = "/site/vllm/_C.abi3.so: undefined symbol: _ZN3c104cuda9SetDeviceEi"
+    fake("vllm", f"raise ImportError({reason!r})")
+    (found,) = examined("rollout", "hardware=h200x1", "rollout=vllm")
+    assert (found.state, found.found) == ("fault", f"ImportError: {reason}")
+    assert found.mend == PINNED
+
+
 @pytest.mark.parametrize(("index", "state"), [(6, "ok"), (14, "fault")])
 def test_a_patch_of_torch_that_does_not_fit_is_found(index: int, state: str, fake: Callable[[str, str], None]) -> None:
     fake("sglang.srt.patch_torch", f"_REDUCE_TENSOR_ARG_DEVICE_INDEX = {index}")
@@ -81,7 +125,7 @@ def test_a_patch_of_torch_that_does_not_fit_is_found(index: int, state: str, fak
         assert found.mend.startswith("set ROLLOUT_BACKEND=vllm")
 
 
-def test_a_rollout_that_is_not_there_is_found() -> None:
+def test_a_gpu_that_is_not_there_is_found() -> None:
     (found,) = examined("configuration", "hardware=h200x1", "rollout=vllm")
     assert (found.state, found.found) == ("fault", "the configuration needs 1 GPUs, and this machine has 0")
     assert found.mend == "use hardware=cpu"
@@ -100,6 +144,27 @@ def test_openspiel_that_is_not_there_is_found(fake: Callable[[str, str], None]) 
     fake("pyspiel", "raise ModuleNotFoundError(\"No module named 'pyspiel'\")")
     (found,) = examined("OpenSpiel")
     assert (found.state, found.mend) == ("fault", "run bash train/scripts/setup.sh")
+
+
+def test_a_plugin_that_is_not_there_is_found(installed: Callable[[str, str], None]) -> None:
+    # A package of this name without entry points hides the real one.
+    installed("veritas_rl", "0.1.0")
+    (found,) = examined("plugin")
+    assert (found.state, found.mend) == ("fault", "bash train/scripts/setup.sh")
+    assert "verl cannot find this package's plugin: run pip install -e ." in found.found
+
+
+@pytest.mark.parametrize(
+    ("reason", "mend"),
+    [
+        ("The current node timed out during startup", "run ray stop --force"),
+        ("AF_UNIX path length cannot exceed 107 bytes", "set RAY_TMPDIR=/tmp"),
+    ],
+)
+def test_a_ray_that_does_not_start_is_found(reason: str, mend: str, fake: Callable[[str, str], None]) -> None:
+    fake("ray", f"def init(**settings):\n    raise RuntimeError({reason!r})\n")
+    (found,) = examined("Ray", "hardware=cpu")
+    assert (found.state, reason in found.found, found.mend.startswith(mend)) == ("fault", True, True)
 
 
 def test_weights_with_other_names_are_found(tiny_model: Path, tmp_path: Path) -> None:

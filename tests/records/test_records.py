@@ -223,6 +223,33 @@ def test_a_readme_shows_seeds_steps_and_what_was_tried(tmp_path: Path) -> None:
     assert page.endswith("\n\nNot run yet: [new](../train/recipes/new/README.md).\n")
 
 
+def test_the_table_of_recipes_has_what_runs_cost_or_a_forecast(tmp_path: Path) -> None:
+    folder, description = recipe_in(tmp_path / "a")
+    gpu, on_gpu = recipe_in(tmp_path / "b", {"hardware": "h200x1"})
+    new, fine_tuned = recipe_in(tmp_path / "c", {"trainer": "sft"})
+    for made in (folder, gpu, new):
+        (made / "README.md").write_text(f"# mine\n\n## {pages.FAILURE if made == folder else 'Other'}\n")
+    runs = [
+        result_of(description),
+        result_of(description, seed=2, minutes={"SFT": 1.0, "RL": 5.04}),
+        result_of(description, seed=3, minutes={}, memory=None),
+        result_of(description, seed=4, minutes={"RL": 99.0}, departures=("lr is 1 in the recipe and 2 here",)),
+        result_of(description, seed=5, minutes={"RL": 99.0}, digest="of earlier settings"),
+    ]
+    recipes = {folder: (description, runs), gpu: (on_gpu, []), new: (fine_tuned, [])}
+    _, _, *rows = pages.recipes_table(recipes, {gpu: (249.4, 87.21)}).splitlines()
+    page = "../train/recipes/mine/README.md"
+    rl, sft = (f"| [mine]({page}) | `openspiel-{name}-trainer.sh` |" for name in ("ppo", "SFT"))
+    failure = f"[its page]({page}#what-failure-looks-like)"
+    assert rows == [
+        f"{rl} `cpu`: 2 cores, no GPU | 3.5 to 6.0 | 2.5 GiB | gain [0.1, 0.3] | {failure} |",
+        f"{rl} `h200x1` | 249, forecast | 87.2 GiB, forecast | not measured | [metrics](#metrics) |",
+        f"{sft} `cpu` | not run | not run | not measured | [metrics](#metrics) |",
+    ]
+    for others in (runs[2:], runs[4:]):
+        assert "| not measured | not measured |" in pages.recipes_table({folder: (description, others)}, {})
+
+
 def test_figures_are_those_of_the_reports(tmp_path: Path) -> None:
     quiet = Console(quiet=True)
     found = evaluate(Settings("mcts:2", compare="random", games=4, cases="tic_tac_toe"), tmp_path, quiet)

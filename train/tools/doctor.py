@@ -7,7 +7,7 @@
 
 The last arguments are the Hydra overrides of `openspiel-ppo-trainer.sh`, or with --sft of `openspiel-SFT-trainer.sh`.
 The exit code is 0 without a fault, else 1. Trainer scripts begin with `--fast`, which takes less than 2 s, prints only
-faults, and exits with 2 if there is a fault. DOCTOR=0 skips this check.
+faults and warnings, and exits with 2 if there is a fault. DOCTOR=0 skips this check.
 """
 
 import argparse
@@ -23,7 +23,7 @@ try:
     from dotenv import load_dotenv
 
     from veritas_rl.doctor import fast
-    from veritas_rl.doctor.asked import Asked
+    from veritas_rl.doctor.asked import SMI_SECONDS, Asked
     from veritas_rl.doctor.findings import Finding, as_json, collect, print_table
     from veritas_rl.errors import UserError, exit_on_user_error
     from veritas_rl.launch.known_faults import faults_in
@@ -37,6 +37,10 @@ except ImportError as error:
     sys.exit(2)
 
 
+FAST_WORDS = {"fault": "error", "warning": "warning"}
+"""The first word of a line of `--fast`, by the state of the finding."""
+
+
 def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -48,7 +52,9 @@ def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
         "--sft", action="store_true", help="check for supervised fine-tuning instead of reinforcement learning"
     )
     parser.add_argument(
-        "--fast", action="store_true", help="run only the fast checks, and print only faults, one line each"
+        "--fast",
+        action="store_true",
+        help="run only the fast checks, and print only faults and warnings, one line each",
     )
     parser.add_argument(
         "--log", type=Path, help="only search this log of verl for known errors, and check nothing else"
@@ -94,15 +100,16 @@ def main() -> int:
     if typed.fast and switched_off:
         return 0
     overrides = [*([f"hardware={typed.hardware}"] if typed.hardware else []), *typed.overrides]
-    asked = Asked(overrides, os.environ, typed.sft)
+    asked = Asked(overrides, os.environ, typed.sft, fast.SMI_SECONDS if typed.fast else SMI_SECONDS)
     _ = asked.recipe  # a recipe that does not exist ends the command, instead of failing each check
     findings = list(_examine(typed, asked))
     faults = [one for one in findings if one.state == "fault"]
     if typed.json:
         print(as_json(findings))
     elif typed.fast:
-        for one in faults:
-            print(f"error: {one.check}: {one.found}: {one.mend}", file=sys.stderr)
+        for one in findings:
+            if (word := FAST_WORDS.get(one.state)) is not None:
+                print(f"{word}: {one.check}: {one.found}: {one.mend}", file=sys.stderr)
         return 2 if faults else 0
     else:
         print_table(findings)

@@ -4,7 +4,7 @@
     python train/tools/recipes.py check NAME [--seed N] [--short] [Hydra overrides]
     python train/tools/recipes.py check NAME --result FOLDER        # judge a run that is finished
     python train/tools/recipes.py keep FOLDER [--note WORDS]        # into train/recipes/NAME/results
-    python train/tools/recipes.py write [--check]                   # README.md of each recipe, docs/results.md
+    python train/tools/recipes.py write [--check]   # docs/results.md, parts of docs/training.md and of each README.md
 
 The exit code of `check` is 0 if all figures are in their bands, and 1 if a figure is not, or if the command contradicts
 the recipe. A run of a recipe prints FOLDER at its end.
@@ -29,7 +29,7 @@ from veritas_rl.records.description import Description, read_description
 from veritas_rl.records.result import check_bands, keep, read_result, results_in
 from veritas_rl.records.verdict import judge
 
-RESULTS_PAGE = ROOT / "docs/results.md"
+RESULTS_PAGE, TRAINING_PAGE = ROOT / "docs/results.md", ROOT / "docs/training.md"
 
 
 def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
@@ -118,10 +118,14 @@ def check(given: argparse.Namespace) -> int:
     return 0 if confirmed else 1
 
 
-def forecast_of(folder: Path, description: Description) -> str:
-    """The forecast of train/tools/plan.py for a recipe for GPUs, in Markdown; "" for a CPU, where runs are measured."""
+def forecast_of(folder: Path, description: Description) -> tuple[str, float, float] | None:
+    """The forecast of train/tools/plan.py for a recipe for GPUs; None for a CPU, where runs are measured.
+
+    Returns:
+        The forecast in Markdown, the minutes of all training steps, and the GiB of a GPU.
+    """
     if description.hardware == "cpu":
-        return ""
+        return None
     # Late, because these import Hydra, which listing recipes does not need.
     from veritas_rl.launch.configuration import compose_configuration, overrides_for
     from veritas_rl.launch.hardware import Hardware
@@ -134,28 +138,38 @@ def forecast_of(folder: Path, description: Description) -> str:
     typed = [f"recipe={folder}", f"hardware={hardware}"]
     configuration = compose_configuration(overrides_for(typed, {}, Hardware(cores=2, gpus=1, gpu_bytes=0)))
     printed = io.StringIO()
-    print_plan(plan_of(configuration, hardware, device_for(hardware)), Console(file=printed, width=100))
+    plan = plan_of(configuration, hardware, device_for(hardware))
+    print_plan(plan, Console(file=printed, width=100))
     lines = [line.rstrip() for line in printed.getvalue().partition("hardware=")[2].splitlines()]
     text = "\n".join(["hardware=" + lines[0], *lines[1:]])
     command = f"python train/tools/plan.py --hardware {hardware} recipe={folder.name}"
-    return f"Memory and time are forecasts of `{command}`. Nothing was measured:\n\n```text\n{text}\n```"
+    shown = f"Memory and time are forecasts of `{command}`. Nothing was measured:\n\n```text\n{text}\n```"
+    minutes = configuration.trainer.total_training_steps * sum(plan.seconds().values()) / 60
+    return shown, minutes, plan.peak.total / 2**30
 
 
 def write(*, only_check: bool) -> int:
     """Write all pages, or print which pages are not current."""
     recipes = pages.read_all(FOLDER)
     stale: list[Path] = []
+    forecasts: dict[Path, tuple[float, float]] = {}
     for folder, (description, results) in recipes.items():
         file = folder / "README.md"
         if not file.is_file():
             raise UserError(f"{file} is missing: write there what the recipe is, and what failure looks like")
         text = file.read_text(encoding="utf-8")
         pages.check_first_line(text, folder.name, results)
-        part = pages.readme_part(description, results, forecast_of(folder, description)).replace("NAME", folder.name)
-        _write(file, pages.with_part(text, part, folder.name), stale, only_check=only_check)
+        shown = ""
+        if (forecast := forecast_of(folder, description)) is not None:
+            shown, minutes, memory = forecast
+            forecasts[folder] = minutes, memory
+        part = pages.readme_part(description, results, shown).replace("NAME", folder.name)
+        _write(file, pages.with_part(text, part, str(file.relative_to(ROOT))), stale, only_check=only_check)
         if not only_check:
             pages.draw_curve(folder / pages.CURVE, results, description)
     _write(RESULTS_PAGE, pages.results_page(recipes), stale, only_check=only_check)
+    text, table = TRAINING_PAGE.read_text(encoding="utf-8"), pages.recipes_table(recipes, forecasts)
+    _write(TRAINING_PAGE, pages.with_part(text, table, "docs/training.md"), stale, only_check=only_check)
     for path in stale if only_check else ():
         print(f"{path.relative_to(ROOT)} is out of date: run python train/tools/recipes.py write")
     return 1 if only_check and stale else 0

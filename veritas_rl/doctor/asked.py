@@ -13,7 +13,7 @@ from veritas_rl.launch.recipes import Recipe, recipe_of
 from veritas_rl.paths import ROOT
 
 RAY_FOLDER = "RAY_TMPDIR"
-SMI_SECONDS = 10
+SMI_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,13 @@ class Asked:
         overrides: The Hydra overrides for the trainer script.
         environment: The process environment with `.env`.
         sft: Whether the run is supervised fine-tuning, which has no rollout and no Ray.
+        smi_seconds: How long nvidia-smi may take.
     """
 
     overrides: Sequence[str]
     environment: Mapping[str, str]
     sft: bool = False
+    smi_seconds: float = SMI_SECONDS
 
     def named(self, key: str) -> str | None:
         """The value of a key or group: the last override, or else the recipe's value."""
@@ -63,15 +65,24 @@ class Asked:
         return self.recipe.choices().get(key) or (None if value is None else str(value))
 
     @cached_property
+    def _listed(self) -> list[Gpu] | None:
+        return find_gpus(self.smi_seconds)
+
+    @property
     def gpus(self) -> list[Gpu]:
         """The NVIDIA GPUs of this machine, including those hidden by CUDA_VISIBLE_DEVICES."""
-        return find_gpus()
+        return self._listed or []
+
+    @property
+    def gpus_unknown(self) -> bool:
+        """Whether nvidia-smi did not answer in time."""
+        return self._listed is None
 
     @property
     def cpu(self) -> bool:
         """Whether the run uses no GPU."""
         hardware = self.named("hardware")
-        return hardware == "cpu" if hardware else not self.gpus
+        return hardware == "cpu" if hardware else self._listed == []
 
     @property
     def backend(self) -> str:
@@ -102,17 +113,25 @@ class Asked:
         }
 
 
-def find_gpus() -> list[Gpu]:
-    """The GPUs that nvidia-smi lists; empty if the program is missing or fails."""
+def find_gpus(seconds: float) -> list[Gpu] | None:
+    """The GPUs that nvidia-smi lists; empty if the program is missing or fails, None if it takes longer."""
     program = shutil.which("nvidia-smi", path=os.environ.get("PATH"))
     if program is None:
         return []
     query = ["--query-gpu=name,driver_version,memory.total,memory.free", "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run([program, *query], capture_output=True, text=True, check=True, timeout=SMI_SECONDS)
-    except (OSError, subprocess.SubprocessError):
+        process = subprocess.Popen([program, *query], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    except OSError:
         return []
-    rows = [[part.strip() for part in line.split(",")] for line in done.stdout.splitlines()]
+    try:
+        out, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        # Its end is not awaited, because no signal ends a process that waits for the driver.
+        process.kill()
+        return None
+    if process.returncode:
+        return []
+    rows = [[part.strip() for part in line.split(",")] for line in out.splitlines()]
     # nvidia-smi prints [N/A] as the size of unified memory.
     return [Gpu(row[0], row[1], *map(_bytes, row[2:])) for row in rows if len(row) == 4]
 

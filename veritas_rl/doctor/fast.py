@@ -1,4 +1,6 @@
-"""Fast checks without torch, without processes, and without network except for Ray's address. Trainer scripts run them.
+"""Fast checks without torch, and without network except for Ray's address. Trainer scripts run them.
+
+nvidia-smi and Ray's address, which may not answer, have limits of time.
 
 `train/scripts/setup.sh` also checks driver, compiler and headers, before a Python exists that could run this module.
 """
@@ -13,7 +15,9 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Thread
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
@@ -38,7 +42,8 @@ LEAST_FILES, GOOD_FILES = 1024, 4096
 LONGEST_RAY_FOLDER = 107 - len("/ray/session_2026-01-01_00-00-00_000000_1234567/sockets/plasma_store")
 """The longest folder for Ray, because a Unix socket's path has at most 107 bytes."""
 
-CONNECT_SECONDS = 1.0
+SMI_SECONDS = 1.0
+CONNECT_SECONDS = 0.5
 CLUSTER_FILE = "ray/ray_current_cluster"
 """The file with the address of this machine's Ray, below the temporary folder."""
 
@@ -137,6 +142,11 @@ def driver(asked: Asked) -> Iterator[Finding]:
     """Check that the NVIDIA driver is new enough for torch's CUDA."""
     if asked.cpu:
         yield Finding("driver", "skipped", "no GPU is used")
+        return
+    if asked.gpus_unknown:
+        found = f"nvidia-smi did not answer within {asked.smi_seconds:g} s"
+        mend = "run nvidia-smi: if it is slow, run nvidia-smi -pm 1 as root; if it hangs, restart the machine"
+        yield Finding("driver", "warning", found, mend)
         return
     if not asked.gpus:
         yield Finding(
@@ -247,12 +257,33 @@ def ray_address(asked: Asked) -> Iterator[Finding]:
         yield Finding("Ray's address", "fault", f"{where} names {given}, which is not HOST:PORT", mend)
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
+        _connect(host.strip("[]"), int(port))
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = error.strerror or str(error) or f"within {CONNECT_SECONDS:g} s"
         yield Finding("Ray's address", "fault", f"{where} names {given}, where nothing answers ({reason})", mend)
     else:
         yield ok("Ray's address", f"{given} answers ({where})")
+
+
+def _connect(host: str, port: int) -> None:
+    """Connect to a server within `CONNECT_SECONDS`.
+
+    Raises:
+        OSError: It does not answer.
+    """
+    answer = Future[None]()
+
+    def ask() -> None:
+        try:
+            socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
+        except Exception as error:
+            answer.set_exception(error)
+        else:
+            answer.set_result(None)
+
+    # In a thread, because nothing limits how long the system looks for the address of a name.
+    Thread(target=ask, daemon=True).start()
+    answer.result(CONNECT_SECONDS)
 
 
 def wandb_key(asked: Asked) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""The pages of recipes' results: a part of each recipe's README.md, its curve, and docs/results.md.
+"""The pages of recipes' results: a part of each recipe's README.md, its curve, docs/results.md, and a table of recipes.
 
 All of them are generated from the files in `train/recipes/*/results`.
 """
@@ -18,6 +18,12 @@ BEGIN = "<!-- from results/: python train/tools/recipes.py write -->"
 END = "<!-- end of what is from results/ -->"
 NOT_RUN = "has not run on its hardware"
 """The words in the first line of the README of a recipe without a kept run."""
+
+FAILURE = "What failure looks like"
+"""The heading of the section of a recipe's README on failure."""
+
+SCRIPTS = {"rl": "openspiel-ppo-trainer.sh", "sft": "openspiel-SFT-trainer.sh"}
+"""The script in train/scripts that runs a recipe, by its trainer."""
 
 ROWS = 8
 """The maximum number of steps in the table of metrics by step."""
@@ -163,16 +169,16 @@ def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def with_part(readme: str, part: str, name: str) -> str:
-    """A README with its generated part replaced.
+def with_part(page: str, part: str, path: str) -> str:
+    """A page with its generated part replaced.
 
     Raises:
-        UserError: The README has no place for the generated part.
+        UserError: The page, which is in the file `path`, has no place for the generated part.
     """
-    before, begin, rest = readme.partition(BEGIN)
+    before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise UserError(f"train/recipes/{name}/README.md has no place for its results; add the lines {BEGIN} and {END}")
+        raise UserError(f"{path} has no place for its results; add the lines {BEGIN} and {END}")
     return f"{before}{BEGIN}\n\n{part}\n\n{END}{after}"
 
 
@@ -192,7 +198,7 @@ def results_page(recipes: Mapping[Path, tuple[Description, list[Result]]]) -> st
     """docs/results.md."""
     rows, waiting = [], []
     for folder, (description, results) in recipes.items():
-        link = f"[{folder.name}](../train/recipes/{folder.name}/README.md)"
+        link = f"[{folder.name}]({_page_of(folder)})"
         if not has_run(results):
             waiting.append(link)
         for form in _forms(description):
@@ -204,6 +210,55 @@ def results_page(recipes: Mapping[Path, tuple[Description, list[Result]]]) -> st
     table = "\n".join([_row(["recipe", "figure", "kept runs", "expected"]), _row(["---"] * 4), *rows])
     missing = f"\nNot run yet: {', '.join(waiting)}.\n" if waiting else ""
     return f"{PAGE_HEAD}\n{table}\n{missing}"
+
+
+def recipes_table(
+    recipes: Mapping[Path, tuple[Description, list[Result]]], forecasts: Mapping[Path, tuple[float, float]]
+) -> str:
+    """The table of all recipes in docs/training.md, in Markdown.
+
+    Args:
+        recipes: The recipes with their kept results, by folder.
+        forecasts: The forecast minutes, and the forecast GiB of a GPU, of recipes without a kept run.
+    """
+    heads = ["recipe", "script", "hardware", "minutes", "memory", "figures to expect", "failure"]
+    lines = [_row(heads), _row(["---"] * len(heads))]
+    for folder, (description, results) in recipes.items():
+        runs = same_kind(results, description, "whole")
+        machines = "; ".join(dict.fromkeys(run.machine for run in runs))
+        if runs:
+            minutes = _range([sum(run.minutes.values()) for run in runs if run.minutes])
+            memory = _range([run.memory for run in runs if run.memory is not None], " GiB")
+        elif folder in forecasts:
+            minutes, memory = f"{forecasts[folder][0]:.0f}, forecast", f"{forecasts[folder][1]:.1f} GiB, forecast"
+        else:
+            minutes = memory = "not measured" if has_run(results) else "not run"
+        bands = "; ".join(f"{name} {_band(band)}" for name, band in description.expected.items())
+        described = f"## {FAILURE}\n" in (folder / "README.md").read_text(encoding="utf-8")
+        anchor = FAILURE.lower().replace(" ", "-")
+        lines.append(
+            _row(
+                [
+                    f"[{folder.name}]({_page_of(folder)})",
+                    f"`{SCRIPTS[description.trainer]}`",
+                    f"`{description.hardware}`" + (f": {machines}" if machines else ""),
+                    minutes,
+                    memory,
+                    bands or "not measured",
+                    f"[its page]({_page_of(folder)}#{anchor})" if described else "[metrics](#metrics)",
+                ]
+            )
+        )
+    return "\n".join(lines)
+
+
+def _page_of(folder: Path) -> str:
+    return f"../train/recipes/{folder.name}/README.md"
+
+
+def _range(values: Sequence[float], unit: str = "") -> str:
+    ends = dict.fromkeys(f"{end:.1f}" for end in (min(values), max(values))) if values else {}
+    return f"{' to '.join(ends)}{unit}" if ends else "not measured"
 
 
 def draw_curve(path: Path, results: Sequence[Result], description: Description) -> bool:
