@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from veritas_rl.errors import UserError
+from veritas_rl.node_versions import check_nodes
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -129,7 +130,7 @@ class Workers:
         Raises:
             Exception: The function's exception, after the results of all earlier items. A note names the item.
             RuntimeError: A worker died, for example because memory ran out. The message names the item.
-            UserError: Ray cannot be started, or its workers cannot run this code.
+            UserError: Ray cannot be started, or a node of the cluster has other versions or cannot run this code.
         """
         numbered = enumerate(items)
         while head := list(islice(numbered, 2)):
@@ -170,6 +171,12 @@ class Workers:
             ray.shutdown()
             where = "start" if address == "local" else f"let itself be joined at {ADDRESS}={address}"
             raise UserError(f"Ray does not {where} ({_last_line(error)}): --workers 1 works without it") from error
+        if address != "local":
+            try:
+                check_nodes()
+            except UserError:
+                ray.shutdown()
+                raise
         self._remote = ray.remote(num_cpus=1, max_retries=RETRIES)(_work)
 
 

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -89,8 +90,9 @@ class Cluster:
         ]
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+@contextmanager
+def running() -> Iterator[Cluster]:
+    """A new cluster of two nodes."""
     # The folder's path is short, because it contains Ray's sockets, whose paths have a limited length.
     folder = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp"))
     with socket.socket() as probe:
@@ -102,9 +104,17 @@ def cluster() -> Iterator[Cluster]:
     assert found is not None, done.stdout
     made.address = found[1]
     made.join("second")
-    yield made
-    made.type("stop")
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield made
+    finally:
+        made.type("stop")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with running() as made:
+        yield made
 
 
 def other_torch(folder: Path) -> str:
@@ -146,6 +156,23 @@ def test_a_worker_with_another_version_is_refused_by_name(cluster: Cluster, tmp_
     assert f"differs from the head {cluster.address} (torch 9.9.9 instead of " in said
 
 
+def data_set(folder: Path) -> list[str]:
+    """The command of a tool that shares its work."""
+    given = ["--env", "lgc-v2", "--num-samples", "40", "--workers", "2", "--out-dir", str(folder)]
+    return [sys.executable, "train/tools/generate_dataset.py", *given]
+
+
+def test_a_tool_shares_its_work_with_the_nodes_of_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    made = []
+    for address in (cluster.address, "local"):
+        folder = tmp_path / address.replace(":", "-")
+        environment = {**cluster.variables, "RAY_ADDRESS": address}
+        done = subprocess.run(data_set(folder), cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        made.append({file.name: file.read_bytes() for file in folder.iterdir()})
+    assert made[0] == made[1] != {}
+
+
 @pytest.mark.long
 def test_a_node_that_joined_without_being_asked_is_found_before_a_run(cluster: Cluster, tmp_path: Path) -> None:
     before = {process.pid for process in cluster.processes()}
@@ -155,14 +182,28 @@ def test_a_node_that_joined_without_being_asked_is_found_before_a_run(cluster: C
     try:
         said = cluster.refused("submit", "--nodes", "3", "--wait", "30", "true")
         assert "differs from this node (torch 9.9.9 instead of " in said
+        environment = {**cluster.variables, "RAY_ADDRESS": cluster.address}
+        command = data_set(tmp_path / "data")
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert "differs from this node (torch 9.9.9 instead of " in done.stderr
     finally:
         for process in cluster.processes():
             if process.pid not in before:
                 process.kill()
 
 
-@pytest.mark.long
-def test_a_node_that_leaves_during_a_run_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def gcs_of(process: psutil.Process) -> str:
+    """The port of Ray's control service, as ":PORT", if a process is one."""
+    with suppress(psutil.Error):
+        if process.name() == "gcs_server":
+            return "".join(f":{word.partition('=')[2]}" for word in process.cmdline() if "gcs_server_port=" in word)
+    return ""
+
+
+@contextmanager
+def watched(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[NodeWatch]:
+    """The watch over a run with an actor on the second node."""
     for name in ("HOME", "RAY_AUTH_MODE"):
         monkeypatch.setenv(name, cluster.variables[name])
     # Ray caches the first token that a process reads, which may be that of another cluster.
@@ -179,16 +220,37 @@ def test_a_node_that_leaves_during_a_run_is_named(cluster: Cluster, monkeypatch:
         assert driver.stdout.readline() == "ready\n"
         watch = NodeWatch(driver.pid, {"address": cluster.address}, poll=0.5)
         assert watch.look() is None
-        cluster.kill("second")
-        killed, said = time.monotonic(), None
-        while said is None and time.monotonic() - killed < 60:
-            said = watch()
-            time.sleep(0.1)
-        assert said is not None
-        lost = cluster.nodes["second"]
-        assert said.startswith(f"node {lost} left the Ray cluster {cluster.address} during the run: join it again")
+        yield watch
         driver.kill()
+
+
+def said_within(watch: NodeWatch, seconds: float) -> str:
+    """What the watch says."""
+    end, said = time.monotonic() + seconds, None
+    while said is None:
+        assert time.monotonic() < end
+        said = watch()
+        time.sleep(0.1)
+    return said
+
+
+@pytest.mark.long
+def test_a_node_that_leaves_during_a_run_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    with watched(cluster, monkeypatch) as watch:
+        cluster.kill("second")
+        lost = cluster.nodes["second"]
+        assert said_within(watch, 60).startswith(f"node {lost} left the Ray cluster {cluster.address} during the run")
     assert "left" in cluster.type("status").stdout
+
+
+@pytest.mark.long
+def test_a_head_that_is_gone_during_a_run_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with running() as cluster, watched(cluster, monkeypatch) as watch:
+        (head,) = (process for process in psutil.process_iter() if f":{cluster.port}" in gcs_of(process))
+        head.kill()
+        said = said_within(watch, 60)
+        assert said.startswith(f"the head of the Ray cluster at {cluster.address} has not answered for 3")
+        assert "type the same command to resume" in said
 
 
 @pytest.mark.long

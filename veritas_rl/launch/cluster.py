@@ -28,12 +28,12 @@ from typing import TypeVar
 
 import grpc
 import psutil
-from ray.exceptions import AuthenticationError, GetTimeoutError, RayError
+from ray.exceptions import AuthenticationError
 from rich.console import Console
 from rich.table import Table
 
+from veritas_rl import node_versions
 from veritas_rl.errors import UserError, exit_on_user_error
-from veritas_rl.launch import versions
 from veritas_rl.launch.ray_control import SILENT, connected, messages, running_address
 from veritas_rl.paths import ROOT
 
@@ -44,7 +44,7 @@ VERSIONS = "versions"
 
 ANSWER_SECONDS = 5.0
 NODE_SECONDS = 60.0
-"""Seconds that a node may take to report its installed versions."""
+"""Seconds that Ray may take to start on a node."""
 
 Found = TypeVar("Found")
 UNKNOWN_TOKEN = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
@@ -159,7 +159,7 @@ def head(port: int, given: Sequence[str], block: bool) -> int:
         if address is None:
             return False
         with suppress(grpc.RpcError), connected(address) as control:
-            control.put(VERSIONS, versions.encoded())
+            control.put(VERSIONS, node_versions.encoded())
             found.append(address)
         return bool(found)
 
@@ -193,7 +193,7 @@ def worker(address: str, given: Sequence[str], block: bool, wait: float) -> int:
     before = _until(lambda: {node.identity for node in nodes_of(address)}, wait)
     with connected(address, ANSWER_SECONDS) as control:
         theirs = control.get(VERSIONS)
-    if theirs is not None and (different := versions.differences(versions.installed(), json.loads(theirs))):
+    if theirs is not None and (different := node_versions.differences(node_versions.installed(), json.loads(theirs))):
         raise UserError(
             f"this node, {socket.gethostname()}, differs from the head {address} ({', '.join(different)}): use the "
             "same checkout, and run bash train/scripts/setup.sh"
@@ -281,7 +281,6 @@ def check(address: str, nodes: int) -> None:
             f"{address}"
         )
     import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
@@ -290,37 +289,9 @@ def check(address: str, nodes: int) -> None:
             f"this machine cannot connect to the Ray cluster at {address}: {_last_line(str(error))}"
         ) from None
     try:
-        ask = ray.remote(num_cpus=0, max_retries=0)(_installed)
-        answers = [
-            ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.identity, soft=False)).remote()
-            for node in alive
-        ]
-        ray.wait(answers, num_returns=len(answers), timeout=NODE_SECONDS)
-        for node, answer in zip(alive, answers, strict=True):
-            try:
-                there = ray.get(answer, timeout=0)
-            except GetTimeoutError:
-                raise UserError(
-                    f"node {node.address} did not start a process within {NODE_SECONDS:.0f} s: see "
-                    "/tmp/ray/session_latest/logs there"
-                ) from None
-            except RayError as error:
-                raise UserError(
-                    f"node {node.address} cannot run this code ({_last_line(str(error))}): use the same checkout under "
-                    "the same path, and run bash train/scripts/setup.sh"
-                ) from None
-            if different := versions.differences(there, versions.installed()):
-                raise UserError(
-                    f"node {node.address} differs from this node ({', '.join(different)}): use the same checkout, and "
-                    "run bash train/scripts/setup.sh"
-                )
+        node_versions.check_nodes()
     finally:
         ray.shutdown()
-
-
-def _installed() -> dict[str, str]:
-    """The versions of a node; runs in a process that its Ray has started."""
-    return versions.installed()
 
 
 def submit(address: str, command: Sequence[str], nodes: int, wait: float) -> None:

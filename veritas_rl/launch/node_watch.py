@@ -70,8 +70,8 @@ class NodeWatch:
             if self._answered is not None and now - self._answered > HEAD_SECONDS:
                 return (
                     f"the head of the Ray cluster at {address} has not answered for {now - self._answered:.0f} s: "
-                    "start "
-                    "the cluster again (bash train/scripts/ray-cluster.sh head), and type the same command to resume"
+                    "start the cluster again (bash train/scripts/ray-cluster.sh head), and type the same command to "
+                    "resume"
                 )
             return None
         self._answered = now
