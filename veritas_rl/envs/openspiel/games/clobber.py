@@ -16,6 +16,7 @@ class Clobber(Game):
     budget: ClassVar = (1500, 100)
     # The moves of early positions hardly differ under random play; late positions have exact values.
     walk_thirds: ClassVar = (2, 0, 2, 1, 2)
+    small_model_steps: ClassVar = 30
 
     def rules(self) -> str:
         rows, columns = self._shape

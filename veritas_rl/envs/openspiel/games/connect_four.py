@@ -14,6 +14,7 @@ class ConnectFour(Game):
     """An action is a column, counted from 0 at the left, and its name is "column" with this number."""
 
     default_cases: ClassVar = ("connect_four",)
+    small_model_steps: ClassVar = 28
     limits: ClassVar = {"rows": (1, 26), "columns": (1, 26), "x_in_row": (2, 26)}
 
     def rules(self) -> str:

@@ -26,7 +26,7 @@ class Goofspiel(Game):
     """A card is named and numbered by its value, from 1: OpenSpiel's action is value - 1."""
 
     default_cases: ClassVar = ("goofspiel", *(f"goofspiel(num_cards={cards})" for cards in (8, 10, 12, 14, 16)))
-    small_model_steps: ClassVar = 16
+    small_model_steps: ClassVar = 14
     screening_moves: ClassVar = 700
     written: ClassVar = "A card is written as its value, such as 3 or card 3."
     limits: ClassVar = {

@@ -32,7 +32,7 @@ class Othello(Game):
     screening_moves: ClassVar = 800
     budget: ClassVar = (1000, 20)
     margin_unit: ClassVar = 0.5
-    small_model_steps: ClassVar = 8
+    small_model_steps: ClassVar = 7
     playout_moves: ClassVar = 2
 
     def rules(self) -> str:
