@@ -1,4 +1,6 @@
-"""The gain of each CPU speed patch and of the fork server: runs with every patch alternate with runs without one.
+"""The gain of each CPU speed patch, of the fork server and of the separate critic.
+
+Runs with all of them alternate with runs without one:
 
     python benchmarks/cpu_patches.py                          # all of them, about 25 minutes on 2 idle cores
     python benchmarks/cpu_patches.py --only small_cells --steps 3 --rounds 1

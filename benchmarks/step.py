@@ -10,6 +10,7 @@ updates with plain torch. It prints
 - the update of the actor through verl, as a multiple of the plain update,
 - the time from launching verl to the end of its first step, as a multiple of a bare `import verl`.
 
+Through verl, too, the updates of critic and actor follow one another (VERITAS_RL_CPU_PATCHES=-separate_critic).
 The fastest of several measurements counts, because other work on a shared machine slows the others. Three runs are
 started, two of them for a single step.
 """
@@ -37,6 +38,7 @@ from veritas_rl.paths import ROOT
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.language_model import load_language_model
 from veritas_rl.players.sampling import Completion, SamplingParams
+from veritas_rl.verl_plugin.cpu.switch import SEPARATE_CRITIC, VARIABLE
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 
 
@@ -194,7 +196,7 @@ def main() -> None:
         for _ in range(3)
     )
     with tempfile.TemporaryDirectory() as folder:
-        records, model, start = trained(Path(folder) / "checkpoints", steps)
+        records, model, start = trained(Path(folder) / "checkpoints", steps, **{VARIABLE: f"-{SEPARATE_CRITIC}"})
         for name in ("second", "third"):
             start = min(start, trained(Path(folder) / name, 1, "veritas_rl.warm_up=null")[2])
     # The first step warms caches, through verl and in the plain process.

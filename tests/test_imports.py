@@ -28,7 +28,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "verl": ("veritas_rl/verl_plugin/",),
     "transfer_queue": ("veritas_rl/verl_plugin/",),
     "tensordict": ("veritas_rl/verl_plugin/",),
-    "ray": ("veritas_rl/verl_plugin/", "veritas_rl/launch/", "veritas_rl/parallel.py"),
+    "ray": ("veritas_rl/verl_plugin/", "veritas_rl/launch/", "veritas_rl/node_versions.py", "veritas_rl/parallel.py"),
     "pyspiel": ("veritas_rl/envs/openspiel/",),
     **dict.fromkeys(("torch", "transformers", "peft", "safetensors", "vllm", "sglang"), _MODEL_CODE),
 }

@@ -52,7 +52,7 @@ def check_nodes() -> None:
         UserError: A node has other versions, lacks this code, or does not answer.
     """
     import ray
-    from ray.exceptions import GetTimeoutError, RayError
+    from ray.exceptions import GetTimeoutError, NodeDiedError, RayError, TaskUnschedulableError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     alive = [node for node in ray.nodes() if node["Alive"]]
@@ -71,10 +71,13 @@ def check_nodes() -> None:
                 f"node {address} did not start a process within {START_SECONDS:.0f} s: see "
                 "/tmp/ray/session_latest/logs there"
             ) from None
+        except (NodeDiedError, TaskUnschedulableError):
+            raise UserError(f"node {address} left the Ray cluster: type the same command again") from None
         except RayError as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
             raise UserError(
-                f"node {address} cannot run this code ({str(error).strip().splitlines()[-1].strip()}): use the same "
-                "checkout under the same path, and run bash train/scripts/setup.sh"
+                f"node {address} cannot run this code ({reason}): use the same checkout under the same path, and run "
+                "bash train/scripts/setup.sh"
             ) from None
         if different := differences(there, installed()):
             raise UserError(

@@ -99,7 +99,7 @@ class Workers:
         """Join the cluster, if one is named.
 
         Raises:
-            UserError: No cluster answers at `RAY_ADDRESS`.
+            UserError: No cluster answers at `RAY_ADDRESS`, or one of its nodes has other versions.
         """
         if os.environ.get(ADDRESS, "local") != "local" and self._count != 1:
             self._start()
@@ -174,7 +174,7 @@ class Workers:
         if address != "local":
             try:
                 check_nodes()
-            except UserError:
+            except BaseException:
                 ray.shutdown()
                 raise
         self._remote = ray.remote(num_cpus=1, max_retries=RETRIES)(_work)

@@ -103,8 +103,8 @@ def running() -> Iterator[Cluster]:
     found = re.search(r"the head is at (\S+:\d+)\.", done.stdout)
     assert found is not None, done.stdout
     made.address = found[1]
-    made.join("second")
     try:
+        made.join("second")
         yield made
     finally:
         made.type("stop")

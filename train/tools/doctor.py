@@ -23,7 +23,7 @@ try:
     from dotenv import load_dotenv
 
     from veritas_rl.doctor import fast
-    from veritas_rl.doctor.asked import SMI_SECONDS, Asked
+    from veritas_rl.doctor.asked import PATIENT, Asked
     from veritas_rl.doctor.findings import Finding, as_json, collect, print_table
     from veritas_rl.errors import UserError, exit_on_user_error
     from veritas_rl.launch.known_faults import faults_in
@@ -100,7 +100,7 @@ def main() -> int:
     if typed.fast and switched_off:
         return 0
     overrides = [*([f"hardware={typed.hardware}"] if typed.hardware else []), *typed.overrides]
-    asked = Asked(overrides, os.environ, typed.sft, fast.SMI_SECONDS if typed.fast else SMI_SECONDS)
+    asked = Asked(overrides, os.environ, typed.sft, fast.LIMITS if typed.fast else PATIENT)
     _ = asked.recipe  # a recipe that does not exist ends the command, instead of failing each check
     findings = list(_examine(typed, asked))
     faults = [one for one in findings if one.state == "fault"]
@@ -109,7 +109,7 @@ def main() -> int:
     elif typed.fast:
         for one in findings:
             if (word := FAST_WORDS.get(one.state)) is not None:
-                print(f"{word}: {one.check}: {one.found}: {one.mend}", file=sys.stderr)
+                print(": ".join(filter(None, (word, one.check, one.found, one.mend))), file=sys.stderr)
         return 2 if faults else 0
     else:
         print_table(findings)

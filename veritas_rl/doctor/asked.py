@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from veritas_rl.launch.recipes import Recipe, recipe_of
 from veritas_rl.paths import ROOT
 
 RAY_FOLDER = "RAY_TMPDIR"
-SMI_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,16 @@ class Gpu:
     free: int
 
 
+class Limits(NamedTuple):
+    """The most seconds until nvidia-smi answers, and until a server does, with the search for its address."""
+
+    nvidia_smi: float
+    connection: float
+
+
+PATIENT = Limits(nvidia_smi=10.0, connection=5.0)
+
+
 @dataclass(frozen=True)
 class Asked:
     """The requested run.
@@ -34,13 +43,13 @@ class Asked:
         overrides: The Hydra overrides for the trainer script.
         environment: The process environment with `.env`.
         sft: Whether the run is supervised fine-tuning, which has no rollout and no Ray.
-        smi_seconds: How long nvidia-smi may take.
+        limits: How long answers may take.
     """
 
     overrides: Sequence[str]
     environment: Mapping[str, str]
     sft: bool = False
-    smi_seconds: float = SMI_SECONDS
+    limits: Limits = PATIENT
 
     def named(self, key: str) -> str | None:
         """The value of a key or group: the last override, or else the recipe's value."""
@@ -66,7 +75,7 @@ class Asked:
 
     @cached_property
     def _listed(self) -> list[Gpu] | None:
-        return find_gpus(self.smi_seconds)
+        return find_gpus(self.limits.nvidia_smi)
 
     @property
     def gpus(self) -> list[Gpu]:

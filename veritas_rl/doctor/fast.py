@@ -23,7 +23,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from veritas_rl.checkpoints.room import cannot_write, nearest_existing
-from veritas_rl.doctor.asked import RAY_FOLDER, Asked
+from veritas_rl.doctor.asked import RAY_FOLDER, Asked, Limits
 from veritas_rl.doctor.findings import Finding, ok
 from veritas_rl.paths import ROOT
 from veritas_rl.pins import requirements
@@ -42,8 +42,7 @@ LEAST_FILES, GOOD_FILES = 1024, 4096
 LONGEST_RAY_FOLDER = 107 - len("/ray/session_2026-01-01_00-00-00_000000_1234567/sockets/plasma_store")
 """The longest folder for Ray, because a Unix socket's path has at most 107 bytes."""
 
-SMI_SECONDS = 1.0
-CONNECT_SECONDS = 0.5
+LIMITS = Limits(nvidia_smi=1.0, connection=0.5)
 CLUSTER_FILE = "ray/ray_current_cluster"
 """The file with the address of this machine's Ray, below the temporary folder."""
 
@@ -256,26 +255,31 @@ def ray_address(asked: Asked) -> Iterator[Finding]:
     if not host or not port.isdigit():
         yield Finding("Ray's address", "fault", f"{where} names {given}, which is not HOST:PORT", mend)
         return
+    seconds = asked.limits.connection
     try:
-        _connect(host.strip("[]"), int(port))
+        _connect(host.strip("[]"), int(port), seconds)
+    except TimeoutError:
+        # A packet or a slow search for the address may be lost once.
+        yield Finding("Ray's address", "warning", f"{where} names {given}, which did not answer in {seconds:g} s", mend)
     except OSError as error:
-        reason = error.strerror or str(error) or f"within {CONNECT_SECONDS:g} s"
+        reason = error.strerror or str(error)
         yield Finding("Ray's address", "fault", f"{where} names {given}, where nothing answers ({reason})", mend)
     else:
         yield ok("Ray's address", f"{given} answers ({where})")
 
 
-def _connect(host: str, port: int) -> None:
-    """Connect to a server within `CONNECT_SECONDS`.
+def _connect(host: str, port: int, seconds: float) -> None:
+    """Connect to a server.
 
     Raises:
-        OSError: It does not answer.
+        TimeoutError: It has not answered in time.
+        OSError: Nothing answers there.
     """
     answer = Future[None]()
 
     def ask() -> None:
         try:
-            socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
+            socket.create_connection((host, port), timeout=seconds).close()
         except Exception as error:
             answer.set_exception(error)
         else:
@@ -283,7 +287,7 @@ def _connect(host: str, port: int) -> None:
 
     # In a thread, because nothing limits how long the system looks for the address of a name.
     Thread(target=ask, daemon=True).start()
-    answer.result(CONNECT_SECONDS)
+    answer.result(seconds)
 
 
 def wandb_key(asked: Asked) -> Iterator[Finding]:

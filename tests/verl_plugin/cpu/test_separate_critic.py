@@ -1,6 +1,8 @@
 """Actor and critic are updated at the same time if both have cores; metrics, seconds and errors arrive as from verl."""
 
 import os
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -66,13 +68,23 @@ def test_an_update_of_the_critic_runs_beside_that_of_the_actor() -> None:
     metrics: dict[str, Any] = {"actor/loss": 0.25}
     timing = {"update_critic": 0.0}
     critic.start(update, batch)
-    assert batch.extra_info == {"temperature": 1.0}
     actor_is_updated.set()
     critic.finish(metrics, timing)
+    assert batch.extra_info == {"temperature": 1.0}
     assert metrics == {"actor/loss": 0.25, "critic/loss": 0.5}
     assert timing["update_critic"] > 0
     critic.finish(metrics, timing)  # a step without an update of the critic
     assert metrics == {"actor/loss": 0.25, "critic/loss": 0.5}
+
+
+def test_an_update_that_is_never_awaited_does_not_keep_the_process_alive() -> None:
+    script = (
+        "import time; from veritas_rl.verl_plugin.cpu.separate_critic import SeparateCritic\n"
+        "from transfer_queue import KVBatchMeta\n"
+        "SeparateCritic().start(lambda *_: time.sleep(600), KVBatchMeta(partition_id='train', keys=['a'], tags=[{}]))\n"
+        "raise SystemExit(7)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False, timeout=120).returncode == 7
 
 
 def test_an_error_of_the_critic_ends_the_step() -> None:

@@ -56,6 +56,8 @@ def separate_critic(config: DictConfig) -> "SeparateCritic | None":
     Args:
         config: verl's full configuration.
     """
+    if os.environ.get("VERL_PLATFORM") != "cpu":
+        return None
     from veritas_rl.verl_plugin.cpu.separate_critic import SeparateCritic, has_cores
 
     return SeparateCritic() if has_cores(config) else None

@@ -1,14 +1,15 @@
 """Train actor and critic at the same time, each in a process of its own.
 
 verl puts both into one process and updates one after the other. If an update uses one of two cores, the other core
-waits. The results are the same, because no update depends on the other.
+waits. Neither update depends on the other.
 """
 
 import dataclasses
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from threading import Thread
 from typing import Any
 
 from omegaconf import DictConfig
@@ -25,12 +26,12 @@ Update = Callable[[KVBatchMeta, dict[str, Any]], KVBatchMeta]
 
 
 def has_cores(config: DictConfig) -> bool:
-    """Whether a run on a CPU has a critic, and enough cores for an actor and a critic at a time.
+    """Whether a run has a critic, and enough cores for an actor and a critic at a time.
 
     Args:
         config: verl's full configuration.
     """
-    if os.environ.get("VERL_PLATFORM") != "cpu" or not need_critic(config) or config.trainer.nnodes > 1:
+    if not need_critic(config) or config.trainer.nnodes > 1:
         return False
     cores = len(os.sched_getaffinity(0))
     threads = int(os.environ.get("OMP_NUM_THREADS") or cores)
@@ -41,7 +42,6 @@ class SeparateCritic:
     """The critic's own processes, and its update in the background. All methods are called by the trainer."""
 
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "critic")
         self._running: Future[tuple[dict[str, Any], float]] | None = None
 
     def pools(self, found: ResourcePoolManager) -> ResourcePoolManager:
@@ -54,12 +54,19 @@ class SeparateCritic:
         # The update of the actor writes its own settings into the same dictionary.
         own = dataclasses.replace(batch, extra_info=dict(batch.extra_info or {}))
 
-        def timed() -> tuple[dict[str, Any], float]:
-            started, metrics = time.perf_counter(), {}
-            update(own, metrics)
-            return metrics, time.perf_counter() - started
+        running = self._running = Future()
 
-        self._running = self._thread.submit(timed)
+        def run() -> None:
+            started, metrics = time.perf_counter(), {}
+            try:
+                update(own, metrics)
+            except Exception as error:
+                running.set_exception(error)
+            else:
+                running.set_result((metrics, time.perf_counter() - started))
+
+        # A daemon does not keep the trainer alive if the update of the actor raises.
+        Thread(target=run, daemon=True).start()
 
     def finish(self, metrics: dict[str, Any], timing: dict[str, float]) -> None:
         """Wait for the update, and add its metrics and its seconds."""

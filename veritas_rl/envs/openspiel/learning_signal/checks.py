@@ -44,7 +44,7 @@ MOST_FIXED = 0.5
 """The largest accepted share of tasks with different moves in which the position alone decides success."""
 LATER = 3
 """The visit that is compared with the first one: its means have four times as many playouts."""
-MOST_LEFT = 0.8
+MOST_ERROR_LEFT = 0.8
 """The largest accepted share of the errors of means that is left at the visit `LATER`; one half is expected."""
 LEAST_HALVES = 0.5
 """The correlation of two halves of the playouts if the values' spread equals their noise."""
@@ -122,12 +122,16 @@ class SignalChecks:
         """A later visit of a task adds playouts, so the errors of its means are smaller."""
         if tasks[0].mode != "move" or tasks[0].pay.reward == "legal":
             raise NotApplicable("nothing is estimated")
-        errors = [(self._error(task, 0), self._error(task, LATER)) for task in map(OpenSpielTask.of, tasks)]
-        first, later = (sum(of) for of in zip(*errors, strict=True))
-        if not first:
+        errors = [
+            (first, self._error(task, LATER))
+            for task in map(OpenSpielTask.of, tasks)
+            if (first := self._error(task, 0))
+        ]
+        if not errors:
             raise NotApplicable("no value is an uncertain mean of playouts")
+        first, later = (sum(of) for of in zip(*errors, strict=True))
         left = f"{later / first:.0%} of the errors of the first visit are left at visit {LATER}"
-        if later > MOST_LEFT * first:
+        if later > MOST_ERROR_LEFT * first:
             found("", f"{left}: visits add no playouts")
         return left
 

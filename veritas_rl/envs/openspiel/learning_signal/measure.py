@@ -33,7 +33,7 @@ LENGTH_GAMES = 8
 """The number of games that estimate how long a game continues."""
 FAR = 1_000_000
 """The number `k` of a task that is only used to fill the caches."""
-MOST_LEFT = 40
+MOST_MOVES_LEFT = 40
 """The mean number of further moves in random games above which a position is not searched for its true values, because
 no search of a feasible size would reach every end."""
 SAME = 1e-9
@@ -282,7 +282,7 @@ def true_values(game: Game, state: State, nodes: int) -> Truth | None:
         return Truth(equilibrium_of(game.case).values(state), TOLERANCE)
     if is_exact(game.case):
         return Truth(solver_of(game.case).values(state))
-    if not game.solvable or outlook(Question.of(game, state, state.current_player()))[0] > MOST_LEFT:
+    if not game.solvable or outlook(Question.of(game, state, state.current_player()))[0] > MOST_MOVES_LEFT:
         return None
     try:
         return Truth(ExactSolver(game, nodes).values(state))
