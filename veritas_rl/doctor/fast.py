@@ -143,7 +143,7 @@ def driver(asked: Asked) -> Iterator[Finding]:
         yield Finding("driver", "skipped", "no GPU is used")
         return
     if asked.gpus_unknown:
-        found = f"nvidia-smi did not answer within {asked.smi_seconds:g} s"
+        found = f"nvidia-smi did not answer within {asked.limits.nvidia_smi:g} s"
         mend = "run nvidia-smi: if it is slow, run nvidia-smi -pm 1 as root; if it hangs, restart the machine"
         yield Finding("driver", "warning", found, mend)
         return
