@@ -11,6 +11,7 @@ class Breakthrough(Game):
     """A move is named by its two cells, such as "a7b6", without the star that OpenSpiel adds to a capture."""
 
     default_cases: ClassVar = ("breakthrough(columns=6,rows=6)", "breakthrough(columns=8,rows=8)")
+    small_model_steps: ClassVar = 20
     written: ClassVar = "A move is written as its two cells, such as a4b5, a capture too."
     limits: ClassVar = {"rows": (4, 26), "columns": (2, 26)}
 
