@@ -230,8 +230,8 @@ def test_a_step_is_split_into_mini_batches_that_divide_it(typed: list[str], size
 @pytest.mark.parametrize(
     ("games", "typed", "steps"),
     [
-        ("othello", [], 8),
-        ("othello,goofspiel", [], 16),
+        ("othello", [], 7),
+        ("othello,goofspiel", [], 14),
         ("othello,tic_tac_toe", [], 40),
         ("hex(board_size=5)", [], 40),
         ("othello", ["trainer.total_training_steps=40"], 40),

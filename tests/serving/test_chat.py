@@ -87,13 +87,13 @@ def test_adapters_answer_by_their_names(url: str) -> None:
 
 
 def test_a_stream_says_the_same_piece_by_piece(url: str) -> None:
-    body = {"max_tokens": 24, "temperature": 1, "seed": 5}
+    body = {"max_tokens": 240, "temperature": 1, "seed": 5}
     whole = post(url, **body).json()
     pieces, events = streamed(url, stream_options={"include_usage": True}, **body)
     assert "".join(pieces) == whole["choices"][0]["message"]["content"]
-    assert len(pieces) > 4
+    assert len(pieces) > 4  # on a busy machine one piece has many tokens
     assert events[-1]["usage"] == whole["usage"]
-    assert whole["usage"]["completion_tokens"] <= 24
+    assert whole["usage"]["completion_tokens"] <= 240
     assert events[-2]["choices"][0]["finish_reason"] == whole["choices"][0]["finish_reason"]
     assert post(url, **{**body, "seed": 6}).json()["choices"] != whole["choices"]
 
