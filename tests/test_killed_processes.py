@@ -31,8 +31,12 @@ ACTORS = (
 )
 """The titles of the actors' processes; each ends with the name of the actor's class."""
 OPPONENT = "ray::OpponentServer"
-WHOLE_GAMES = ("play=episode", "data.custom_cls.config.adapter_config.opponent=mcts:20")
-"""The settings of a run with an opponent; single moves have none."""
+WHOLE_GAMES = (
+    *("play=episode", "data.custom_cls.config.adapter_config.opponent=mcts:20"),
+    "data.custom_cls.config.curriculum=null",
+)
+"""The settings of a run with an opponent in a process of its own. Single moves have none, and neither has the first
+stage of the curriculum, which plays against random."""
 DAEMONS = ("raylet", "gcs_server")
 
 
