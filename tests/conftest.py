@@ -36,6 +36,24 @@ def platform_of_gpu_tests(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
 
 
 @pytest.fixture
+def installed() -> Callable[[str], Any]:
+    """Reads the name of an engine; skips the test if the engine is not installed."""
+
+    from veritas_rl.envs.openspiel.engines import check_installed, parse
+    from veritas_rl.errors import UserError
+
+    def read(name: str) -> Any:
+        spec = parse(name)
+        try:
+            check_installed(spec)
+        except UserError as error:
+            pytest.skip(str(error))
+        return spec
+
+    return read
+
+
+@pytest.fixture
 def free_port() -> int:
     """A free TCP port of this machine."""
     with socket.socket() as probe:

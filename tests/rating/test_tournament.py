@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from veritas_rl.envs.openspiel.engines import check_installed, parse
-from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.envs.openspiel.engines import EngineSpec
+from veritas_rl.errors import exit_on_user_error
 from veritas_rl.judging.matches import LEDGER, FinishedGame
 
 TOOL = Path(__file__).resolve().parents[2] / "train/tools/tournament.py"
@@ -105,11 +105,8 @@ def test_exact_is_better_than_mcts_and_mcts_than_random(run: Run, tmp_path: Path
     assert (tmp_path / "cross_table.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_an_engine_anchors_the_ratings(run: Run, tmp_path: Path) -> None:
-    try:
-        check_installed(parse("gtp:gnugo"))
-    except UserError as error:
-        pytest.skip(str(error))
+def test_an_engine_anchors_the_ratings(run: Run, tmp_path: Path, installed: Callable[[str], EngineSpec]) -> None:
+    installed("gtp:gnugo")
     players = ("random", "mcts:20", "gtp:gnugo:level=0")
     assert run(*players, "--games", "go(board_size=5)", "--num_episodes", 8, "--output", tmp_path)[0] == 0
     (table,) = json.loads((tmp_path / "ratings.json").read_text())["tables"]

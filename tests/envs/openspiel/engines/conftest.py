@@ -6,24 +6,7 @@ from pathlib import Path
 import pytest
 
 from veritas_rl.envs.openspiel import engines
-from veritas_rl.envs.openspiel.engines import EngineSpec, check_installed, parse
 from veritas_rl.envs.openspiel.engines.process import EnginePool
-from veritas_rl.errors import UserError
-
-
-@pytest.fixture
-def installed() -> Callable[[str], EngineSpec]:
-    """Reads the name of an engine; skips the test if the engine is not installed."""
-
-    def read(name: str) -> EngineSpec:
-        spec = parse(name)
-        try:
-            check_installed(spec)
-        except UserError as error:
-            pytest.skip(str(error))
-        return spec
-
-    return read
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Engines as players are named, checked and listed like all players, and are stronger than random play."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from veritas_rl.demonstrations.experts import make_expert
 from veritas_rl.demonstrations.generate import Settings, generate
 from veritas_rl.envs.base import play
 from veritas_rl.envs.openspiel.cases import load
-from veritas_rl.envs.openspiel.engines import check_installed, engine_values, parse
+from veritas_rl.envs.openspiel.engines import EngineSpec, engine_values
 from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.registry import make_task
 from veritas_rl.errors import UserError
@@ -18,14 +19,6 @@ from veritas_rl.players.random import RandomPlayer
 from veritas_rl.players.registry import check_bot, describe, is_bot, kind_of, make_bot, stand_in
 
 ENV = OpenSpielEnvironment()
-
-
-def needs(name: str) -> None:
-    """Skip the test if an engine is not installed."""
-    try:
-        check_installed(parse(name))
-    except UserError as error:
-        pytest.skip(str(error))
 
 
 @pytest.mark.parametrize(
@@ -38,8 +31,10 @@ def needs(name: str) -> None:
         pytest.param("gtp:pachi:playouts=500", "go(board_size=5)", 2, marks=pytest.mark.long),
     ],
 )
-def test_an_engine_beats_chance_from_every_seat(name: str, case: str, games: int) -> None:
-    needs(name)
+def test_an_engine_beats_chance_from_every_seat(
+    name: str, case: str, games: int, installed: Callable[[str], EngineSpec]
+) -> None:
+    installed(name)
     check_bot(name, "openspiel", [case])
     player, total = make_expert(name, "openspiel", "seed", [case]), 0.0
     for k in range(games):
@@ -51,8 +46,8 @@ def test_an_engine_beats_chance_from_every_seat(name: str, case: str, games: int
     assert total / games >= 0.75
 
 
-def test_an_engine_labels_demonstrations() -> None:
-    needs("gnubg")
+def test_an_engine_labels_demonstrations(installed: Callable[[str], EngineSpec]) -> None:
+    installed("gnubg")
     settings = Settings(games="backgammon", expert="gnubg", number=4, prompt="brief")
     made, counts = generate(settings)
     assert counts.kept == 4
@@ -92,7 +87,7 @@ def test_a_missing_engine_is_no_opponent(monkeypatch: pytest.MonkeyPatch) -> Non
         check_bot("gtp:gnugo", "openspiel", ["go(board_size=9)"])
 
 
-def test_players_with_the_same_bound_are_the_same(tmp_path: Path) -> None:
-    needs("gnubg")
+def test_players_with_the_same_bound_are_the_same(tmp_path: Path, installed: Callable[[str], EngineSpec]) -> None:
+    installed("gnubg")
     one, other = (open_player(name, "openspiel", ReplySettings(), tmp_path) for name in ("gnubg", "gnubg:plies=0"))
     assert one.identity == other.identity
