@@ -146,9 +146,13 @@ def test_openspiel_that_is_not_there_is_found(fake: Callable[[str, str], None]) 
     assert (found.state, found.mend) == ("fault", "run bash train/scripts/setup.sh")
 
 
-def test_a_plugin_that_is_not_there_is_found(installed: Callable[[str, str], None]) -> None:
-    # A package of this name without entry points hides the real one.
+def test_a_plugin_that_is_not_there_is_found(
+    installed: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A package of this name without entry points hides the real one. Probes search their own folder first, and the
+    # root of an editable installation has the real package's entry points.
     installed("veritas_rl", "0.1.0")
+    monkeypatch.setattr(thorough, "ROOT", tmp_path)
     (found,) = examined("plugin")
     assert (found.state, found.mend) == ("fault", "bash train/scripts/setup.sh")
     assert "verl cannot find this package's plugin: run pip install -e ." in found.found
