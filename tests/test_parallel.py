@@ -1,7 +1,9 @@
 """A function over many items has the same results, errors and messages with any number of workers."""
 
 import dataclasses
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -243,6 +245,45 @@ def test_the_linter_finds_the_same(three: Workers) -> None:
     one, shared = (lint("openspiel", cases, 1, workers=each) for each in (None, three))
     assert shared == one
     assert {row.case for row in one} == {*cases, "all"}
+
+
+@ignoring_description
+@pytest.mark.parametrize(
+    ("tool", "cases", "options"),
+    [
+        ("lint_env.py", "kuhn_poker,tic_tac_toe,blackjack,leduc_poker,hex(board_size=4)", ("--tasks", "1")),
+        ("learning_signal.py", "kuhn_poker,tic_tac_toe,hex(board_size=4),hex(board_size=5)", ("--tasks", "40")),
+    ],
+)
+def test_a_killed_tool_goes_on_with_the_cases_that_are_left(
+    tool: str, cases: str, options: Sequence[str], tmp_path: Path
+) -> None:
+    def command(file: str) -> list[str]:
+        named = ["--cases", cases, "--workers", "1", "--json", str(tmp_path / file)]
+        return [sys.executable, str(ROOT / "train/tools" / tool), *named, *options]
+
+    def written(file: str) -> dict[str, Any]:
+        found = json.loads((tmp_path / file).read_text())
+        for of_case in found.get("cases", ()):
+            for part in (of_case, *filter(None, of_case["thirds"])):
+                part.pop("seconds", None), part.pop("worst", None)
+        return found
+
+    running = subprocess.Popen(command("killed.json"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not (tmp_path / "killed.json").exists():
+        assert running.poll() is None
+        time.sleep(0.02)
+    running.kill()
+    running.wait()
+    before = written("killed.json")
+    done = subprocess.run(command("killed.json"), capture_output=True, text=True, check=True)
+    subprocess.run(command("whole.json"), capture_output=True, check=True)
+    after = written("killed.json")
+    assert before != after == written("whole.json"), done.stderr
+    # Other settings are refused.
+    other = subprocess.run([*command("killed.json")[:-1], "2"], capture_output=True, text=True, check=False)
+    assert other.returncode == 2
+    assert re.fullmatch(rf"error: .*killed\.json was .* with tasks={options[1]}, not 2; .*\n", other.stderr)
 
 
 def test_the_signal_is_the_same_but_for_the_times(three: Workers) -> None:

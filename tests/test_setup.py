@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-TOOLS = "awk bash cat cut df dirname grep head mkdir mktemp printf rm sed sha256sum"
+TOOLS = "awk bash cat cut df dirname grep head mkdir mktemp printf rm sed sha256sum timeout"
 
 
 @pytest.fixture
@@ -26,6 +26,7 @@ def machine(tmp_path: Path) -> Path:
 
 
 def program(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)  # a link to the real program, which must stay as it is
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
 
@@ -76,6 +77,14 @@ def test_an_old_driver_is_named(machine: Path, tmp_path: Path) -> None:
     )
 
 
+def test_a_driver_that_does_not_answer_is_named(machine: Path, tmp_path: Path) -> None:
+    # The limit of 60 s is passed at once.
+    program(machine / "timeout", '[ "$*" = "60 nvidia-smi -L" ] && exit 124')
+    assert setup(machine, tmp_path, python(tmp_path / "python")) == (
+        "error: nvidia-smi -L did not answer within 60 s: restart this machine"
+    )
+
+
 def test_a_missing_compiler_is_named(machine: Path, tmp_path: Path) -> None:
     (machine / "gcc").unlink()
     assert "Triton needs a C compiler" in setup(machine, tmp_path, python(tmp_path / "python"))
@@ -89,7 +98,6 @@ def test_missing_headers_are_named(machine: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("gpu", "needed"), [(True, 20), (False, 3)])
 def test_a_full_disk_is_named(machine: Path, tmp_path: Path, gpu: bool, needed: int) -> None:
     (tmp_path / "Python.h").touch()
-    (machine / "df").unlink()
     program(machine / "df", "echo header; echo /dev/vda 100 50 2097152 50% /")
     if not gpu:
         (machine / "nvidia-smi").unlink()

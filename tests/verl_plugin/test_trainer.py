@@ -1,8 +1,12 @@
 """The trainer's changes to verl's validation."""
 
+from pathlib import Path
 from typing import Any
 
-from veritas_rl.verl_plugin.trainer import TaskTrainer
+import pytest
+from omegaconf import OmegaConf
+
+from veritas_rl.verl_plugin.trainer import TaskTrainer, other_folders
 
 
 def validated(groups: list[str], scores: list[float]) -> dict[str, float]:
@@ -23,3 +27,12 @@ def test_validation_is_grouped_by_environment_and_group() -> None:
         "val-core/trace/level 1/reward/mean@1": 1.0,
     }
     assert metrics["val-aux/openspiel/hex/success/mean@1"] == 0.5
+
+
+def test_the_disks_of_logs_of_ray_and_of_weights_and_biases_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VERL_FILE_LOGGER_PATH", "/logs/metrics.jsonl")
+    monkeypatch.setenv("RAY_TMPDIR", "/ray")
+    monkeypatch.setenv("WANDB_DIR", "/wandb")
+    assert other_folders(OmegaConf.create({"trainer": {"logger": ["file"]}})) == [Path("/logs"), Path("/ray")]
+    with_wandb = OmegaConf.create({"trainer": {"logger": ["file", "wandb"]}})
+    assert other_folders(with_wandb) == [Path("/logs"), Path("/ray"), Path("/wandb")]

@@ -22,12 +22,20 @@ fail() {
     exit 2
 }
 
+nvidia_smi_seconds=60
 required=$(sed -n 's/^verl==//p' train/verl/REQUIRED_VERL.txt)
 mkdir -p train/artifacts train/outputs train/models train/parquet
 
 version_of() { "$1" -c "import importlib.metadata as m; print(m.version('$2'))" 2>/dev/null; }
 
-if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then hardware=gpu; else hardware=cpu; fi
+hardware=cpu
+if command -v nvidia-smi >/dev/null; then
+    listed=0
+    timeout $nvidia_smi_seconds nvidia-smi -L >/dev/null 2>&1 || listed=$?
+    if [ $listed = 0 ]; then hardware=gpu; fi
+    # A driver in this state does not answer the training either.
+    if [ $listed = 124 ]; then fail "nvidia-smi -L did not answer within $nvidia_smi_seconds s: restart this machine"; fi
+fi
 
 # The rollout backend of an existing environment: vllm, sglang or nothing.
 backend_of() {

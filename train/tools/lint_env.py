@@ -6,6 +6,8 @@ With at least 5 tasks for each case, the command also measures OpenSpiel's cases
 than the noise, whether good moves are paid best, and whether success depends on the move. That takes from 1 s a case
 (small board games) to about 10 s (chess, gin rummy) on one core; the other checks take a few seconds a case.
 
+With --json each group of three cases is written as soon as it is done, and the same command resumes an interrupted run.
+
 Exit code 0: no finding. 1: findings. 2: an argument is wrong. `--env module:Class` takes an environment
 that is not in the registry yet.
 """
@@ -13,14 +15,16 @@ that is not in the registry yet.
 import argparse
 import time
 import warnings
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from veritas_rl.configs import split_list
 from veritas_rl.envs.lint import lint, report
+from veritas_rl.envs.lint.record import Record
 from veritas_rl.envs.task import PROMPTS
-from veritas_rl.errors import exit_on_user_error
+from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.judging.options import add_workers
 from veritas_rl.parallel import read_workers
 
@@ -39,8 +43,14 @@ def main() -> int:
     parser.add_argument("--tasks", type=int, default=8, help="number of tasks of each case; default: 8")
     add_workers(parser)
     parser.add_argument("--prompt", choices=PROMPTS, default="full", help="the kind of prompt to check; default: full")
+    parser.add_argument("--json", type=Path, help="the JSON file for the results; its cases are not checked again")
     given = parser.parse_args()
     workers = read_workers(given.workers)
+    record = None
+    if given.json:
+        if not given.json.parent.is_dir():
+            raise UserError(f"--json: the folder {given.json.parent} does not exist: create it first")
+        record = Record(given.json, {"env": given.env, "tasks": given.tasks, "prompt": given.prompt})
     # A game with the generic description is not a finding.
     warnings.filterwarnings("ignore", message=".*has no description of its own")
     shown, output = Console(stderr=True), Console()
@@ -68,7 +78,7 @@ def main() -> int:
                 left = seconds / done * (of - done)
                 shown.print(f"{done}/{of}  {doing}  {seconds:.0f} s, about {left:.0f} s left", highlight=False)
 
-        rows = lint(given.env, split_list(given.cases, "cases"), given.tasks, given.prompt, advance, workers)
+        rows = lint(given.env, split_list(given.cases, "cases"), given.tasks, given.prompt, advance, workers, record)
     report.show(rows, output)
     return int(any(row.findings for row in rows))
 

@@ -29,6 +29,7 @@ waits for the longest. They add:
 import dataclasses
 import json
 import os
+import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
@@ -103,7 +104,7 @@ class TaskTraining(PPOTrainer):
             config.trainer.max_actor_ckpt_to_keep = None
             config.trainer.max_critic_ckpt_to_keep = None
         self._folder = Path(config.trainer.default_local_dir).absolute()
-        self._disk = DiskWatch(self._folder, (not_finite.logs_folder(),), int(config.veritas_rl.spare_disk_gib * 2**30))
+        self._disk = DiskWatch(self._folder, other_folders(config), int(config.veritas_rl.spare_disk_gib * 2**30))
         self._too_full: str | None = None
         self._saved = 0
         self._follows = config.veritas_rl.reference == "checkpoint"
@@ -392,6 +393,12 @@ class AsyncTaskTrainer(TaskTraining, PPOTrainerColocateAsync):
 
 
 @register_adv_est("rae")
+def other_folders(config: DictConfig) -> list[Path]:
+    """The folders with small files of a run: its logs, Ray's files, and those of Weights & Biases if it is used."""
+    found = [not_finite.logs_folder(), Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir())]
+    return [*found, Path(os.environ.get("WANDB_DIR", "."))] if "wandb" in config.trainer.logger else found
+
+
 def _reward_of_reply(
     token_level_rewards: torch.Tensor, response_mask: torch.Tensor, **_: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:

@@ -11,6 +11,7 @@ from veritas_rl.envs.lint import answers, checks, readings
 from veritas_rl.envs.lint.case import Case
 from veritas_rl.envs.lint.findings import Log, NotApplicable, Row, Verdict, named
 from veritas_rl.envs.lint.processes import Item, Twins, open_environment
+from veritas_rl.envs.lint.record import Record
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.parallel import Workers
@@ -39,7 +40,8 @@ MOST_SEARCHED = 10_000
 """The number of tasks that are searched for cases if the configuration has no `cases`."""
 
 CASES_TOGETHER = 3
-"""The number of cases that one worker lints. These cases share the processes of the replays."""
+"""The number of cases that are linted at a time, by several workers or if the rows are recorded. These cases share the
+processes of the replays."""
 
 Progress = Callable[[int, int, str], None]
 """A function that gets the number of finished steps, the number of all steps, and the name of the next step."""
@@ -52,6 +54,7 @@ def lint(
     prompt: str = "full",
     progress: Progress = lambda done, of, doing: None,
     workers: Workers | None = None,
+    record: Record | None = None,
 ) -> list[Row]:
     """Play an environment and search for misleading rewards and prompts.
 
@@ -63,51 +66,69 @@ def lint(
         progress: See `Progress`.
         workers: The workers that lint the cases in groups of `CASES_TOGETHER`; None to use only this process. The rows
             do not depend on the workers.
+        record: The file for the rows of finished cases, which are not linted again; None for no file.
 
     Returns:
         A row for each case and check, case by case, then a row for the settings.
 
     Raises:
-        UserError: The environment, a case or the kind of prompt does not exist.
+        UserError: The environment, a case or the kind of prompt does not exist, or the record has other settings.
     """
     if count < 1:
         raise UserError(f"--tasks must be at least 1, {count} was given")
     environment = open_environment(name)
     found = _cases(environment, cases, count, prompt)
-    if workers is not None and workers.several and len(found) > CASES_TOGETHER:
-        names = [case.name for case in found]
-        groups = [names[start : start + CASES_TOGETHER] for start in range(0, len(names), CASES_TOGETHER)]
-        shared: list[Row] = []
-        for done, part in enumerate(workers.map(partial(_lint_cases, name, count, prompt), groups), 1):
-            shared += part
+    rows = record.read() if record else {}
+    missing = [case for case in found if case.name not in rows]
+    several = workers is not None and workers.several and len(missing) > CASES_TOGETHER
+    size = CASES_TOGETHER if several or record else max(1, len(missing))
+    groups = [missing[start : start + size] for start in range(0, len(missing), size)]
+    if workers is not None and several:
+        names = [[case.name for case in group] for group in groups]
+        parts = iter(workers.map(partial(_lint_named, name, count, prompt), names))
+    else:
+        parts = (_lint_cases(name, group, _part_of(progress, index, groups)) for index, group in enumerate(groups))
+    for done, (group, part) in enumerate(zip(groups, parts, strict=True), 1):
+        rows |= {case.name: [row for row in part if row.case == case.name] for case in group}
+        if record:
+            record.write(rows)
+        if several:
             progress(done, len(groups), f"{CASES_TOGETHER} cases at a time")
-        return [*shared, _settings(environment, found)]
-    own = environment.audit().checks
-    steps = (len(CHECKS) + len(own) + 2) * len(found) + 1
+    return [*(row for case in found for row in rows[case.name]), _settings(environment, found)]
+
+
+def _part_of(progress: Progress, index: int, groups: Sequence[Sequence[Case]]) -> Progress:
+    """The progress of one of several groups, as a part of the whole."""
+    return lambda done, of, doing: progress(index * of + done, len(groups) * of, doing)
+
+
+def _lint_named(name: str, count: int, prompt: str, cases: Sequence[str]) -> list[Row]:
+    """The rows of some cases, computed in a worker."""
+    found = _cases(open_environment(name), cases, count, prompt)
+    return _lint_cases(name, found, lambda done, of, doing: None)
+
+
+def _lint_cases(name: str, cases: Sequence[Case], progress: Progress) -> list[Row]:
+    """The rows of some cases, case by case."""
+    own = cases[0].audit.checks
+    steps = (len(CHECKS) + len(own) + 2) * len(cases)
     rows: list[Row] = []
-    for index, case in enumerate(found):
+    for index, case in enumerate(cases):
         progress(index, steps, f"{case.name}: starting tasks")
         _ = case.items  # starts every task
-    items = [item for case in found for item in case.items]
+    items = [item for case in cases for item in case.items]
     with Twins(name, items) as twins:
-        for case in found:
+        for case in cases:
             for check, run in CHECKS.items():
-                progress(len(rows) + len(found), steps, f"{case.name}: {check}")
+                progress(len(rows) + len(cases), steps, f"{case.name}: {check}")
                 rows.append(_row(case.name, check, lambda log, case=case, run=run: run(case, log)))
             for check, ask in own.items():
-                progress(len(rows) + len(found), steps, f"{case.name}: {check}")
+                progress(len(rows) + len(cases), steps, f"{case.name}: {check}")
                 rows.append(_row(case.name, check, lambda log, case=case, ask=ask: ask(case.tasks, log.found)))
-        progress(len(rows) + len(found), steps, SETTINGS)
-        settings = _settings(environment, found)
-        progress(steps - len(found), steps, "waiting for the other processes")
-        rows += _compared(found, items, twins)
-    order = {case.name: index for index, case in enumerate(found)}
-    return [*sorted(rows, key=lambda row: order[row.case]), settings]
-
-
-def _lint_cases(name: str, count: int, prompt: str, cases: Sequence[str]) -> list[Row]:
-    """The rows of some cases, computed in a worker."""
-    return lint(name, cases, count, prompt)[:-1]
+        progress(steps - len(cases), steps, "waiting for the other processes")
+        rows += _compared(cases, items, twins)
+    order = {case.name: index for index, case in enumerate(cases)}
+    return sorted(rows, key=lambda row: order[row.case])
 
 
 def _settings(environment: Environment, cases: Sequence[Case]) -> Row:

@@ -14,7 +14,7 @@ from veritas_rl.envs.openspiel.games import Decision, Game, State
 from veritas_rl.envs.openspiel.learning_signal.checks import SignalChecks
 from veritas_rl.envs.openspiel.phases import lines_of
 from veritas_rl.envs.openspiel.task import SCALES, OpenSpielPay, OpenSpielTask
-from veritas_rl.envs.openspiel.values.playouts import usual_count
+from veritas_rl.envs.openspiel.values.playouts import count_of
 from veritas_rl.envs.openspiel.view import View
 from veritas_rl.envs.task import MODES, PROMPTS, Task
 from veritas_rl.seeding import generator
@@ -115,7 +115,7 @@ class OpenSpielAudit(Audit):
 
     def coarse(self, task: Task) -> Task:
         """The task with fewer playouts."""
-        playouts = OpenSpielTask.of(task).pay.playouts or usual_count(task.case)
+        playouts = count_of(task.case, OpenSpielTask.of(task).pay.playouts)
         return task.replace(playouts=max(2, playouts // FEWER_PLAYOUTS))
 
     def finer(self, task: Task) -> Task:

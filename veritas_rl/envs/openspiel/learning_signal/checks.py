@@ -13,9 +13,15 @@ from veritas_rl.envs.base import Reason, Reply, Score
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.games import Game
 from veritas_rl.envs.openspiel.learning_signal.measure import Job, Start, TaskSignal, measure_task
-from veritas_rl.envs.openspiel.learning_signal.statistics import chance_of_so_many, correlation, surely_below
+from veritas_rl.envs.openspiel.learning_signal.statistics import (
+    chance_of_so_many,
+    correlation,
+    reliability,
+    surely_below,
+)
 from veritas_rl.envs.openspiel.playing import apply_chance
 from veritas_rl.envs.openspiel.task import OpenSpielTask
+from veritas_rl.envs.openspiel.values.playouts import count_of
 from veritas_rl.envs.task import Task
 from veritas_rl.seeding import generator
 
@@ -46,8 +52,8 @@ LATER = 3
 """The visit that is compared with the first one: its means have four times as many playouts."""
 MOST_ERROR_LEFT = 0.8
 """The largest accepted share of the errors of means that is left at the visit `LATER`; one half is expected."""
-LEAST_HALVES = 0.5
-"""The correlation of two halves of the playouts if the values' spread equals their noise."""
+LEAST_RELIABILITY = 0.5
+"""The smallest accepted correlation of two independent values of the same moves: their spread equals their noise."""
 
 
 class SignalChecks:
@@ -108,15 +114,21 @@ class SignalChecks:
         return f"moves differ in {len(signals) - flat} of {len(signals)} tasks"
 
     def values_above_noise(self, tasks: Sequence[Task], found: Found) -> str:
-        """Two independent halves of the playouts agree on which move is better."""
-        tested = [signal for signal in self._signals(tasks) if signal.tested]
+        """Values by playouts differ between moves by more than their noise.
+
+        The correlation of two halves of fresh playouts is the reliability of means of `PLAYOUTS` / 2 playouts. That of
+        the reward's means, which have another number of playouts, follows by the formula of Spearman and Brown (1910).
+        """
+        tested = [signal for signal in self._signals(tasks) if signal.tested and signal.source == "playouts"]
         halves = correlation(signal.halves for signal in tested if signal.halves is not None)
         if halves is None:
             raise NotApplicable("no different values are means of playouts")
+        count = count_of(tasks[0].case, OpenSpielTask.of(tasks[0]).pay.playouts)
+        longer = 2 * count / PLAYOUTS
         freedom = sum(signal.actions - 1 for signal in tested)
-        if surely_below(halves, LEAST_HALVES, freedom):
-            found("", f"the values' noise exceeds their spread: two halves of the playouts correlate {halves:.2f}")
-        return f"halves of the playouts of {len(tested)} tasks correlate {halves:.2f}"
+        if surely_below(halves, reliability(LEAST_RELIABILITY, 1 / longer), freedom):
+            found("", f"the noise of means of {count} playouts exceeds the spread of the values")
+        return f"means of {count} playouts correlate {reliability(max(0.0, halves), longer):.2f} in {len(tested)} tasks"
 
     def visits_add_playouts(self, tasks: Sequence[Task], found: Found) -> str:
         """A later visit of a task adds playouts, so the errors of its means are smaller."""

@@ -83,6 +83,18 @@ def correlation(sums: Iterable[tuple[float, float, float]]) -> float | None:
     return both / math.sqrt(first * second) if first > ROUNDING and second > ROUNDING else None
 
 
+def reliability(correlated: float, longer: float) -> float:
+    """The correlation of two measurements that are `longer` times as long as two that correlate `correlated`.
+
+    The formula of Spearman and Brown (1910). Its inverse is the formula with 1 / `longer`.
+
+    Args:
+        correlated: The correlation, in [0, 1].
+        longer: The ratio of the numbers of playouts.
+    """
+    return longer * correlated / (1 + (longer - 1) * correlated)
+
+
 def error_of_share(found: int, count: int) -> float:
     """The standard error of the share `found / count` of independent draws: sqrt(p (1 - p) / n) of Agresti and Coull
     (1998), with two found and two not found added, so that it is not 0 if all or none were found."""

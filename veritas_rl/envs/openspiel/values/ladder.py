@@ -141,7 +141,7 @@ class PlayoutValues(MoveValues):
     def __init__(self, question: Question, pay: OpenSpielPay, visit: int) -> None:
         super().__init__("playouts", question.actions)
         self.question = question
-        self.count = pay.playouts or playouts.usual_count(question.case)
+        self.count = playouts.count_of(question.case, pay.playouts)
         self.scale = pay.scale
         self.unit = question.game.loss_unit
         self.visits = min(visit + 1, MAX_VISITS)
@@ -250,7 +250,7 @@ def state_value(game: Game, state: State, player: int, pay: OpenSpielPay) -> flo
         return best if mover == player else 1.0 - best
     if game.is_graded:
         return game.graded(game.spiel.new_initial_state(), state, player, pay.scale)
-    return playouts.mean_of_state(question, player, pay.playouts or playouts.usual_count(game.case), pay.scale)
+    return playouts.mean_of_state(question, player, playouts.count_of(game.case, pay.playouts), pay.scale)
 
 
 def result(value: float) -> Reason:

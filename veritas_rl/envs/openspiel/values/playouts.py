@@ -108,6 +108,11 @@ def usual_count(case: str) -> int:
     return int(min(MOST, max(LEAST, count)))
 
 
+def count_of(case: str, playouts: int) -> int:
+    """The number of playouts of a task that asks for `playouts`, where 0 asks for the default."""
+    return playouts or usual_count(case)
+
+
 def sample_of(question: Question, action: int | None, count: int, scale: str, visits: int = 1) -> Sample:
     """Playouts after a legal action of the player.
 
