@@ -4,8 +4,9 @@
 
 The script trains the small model of a CPU run, and kills one process with SIGKILL at a random moment. The run must end
 within 60 seconds with exit code 2, name the killed process, and leave no process behind. If the launcher is killed, its
-processes must end within 60 seconds, but for two agents of Ray, which do nothing and end a little later. The same command
-then resumes the run, and the next process is killed. After the last death the run must finish with all its steps.
+processes must end within 60 seconds, but for two agents of Ray, which do nothing and end a little later. The same
+command then resumes the run, and the next process is killed. After the last death the run must finish with all its
+steps.
 
 Each death adds a line to `--output`. If the script is interrupted, type the same command again: it skips the deaths of
 the file. The exit code is 1 if anything fails.
