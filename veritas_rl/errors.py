@@ -31,6 +31,11 @@ def unknown(what: str, given: object, known: Iterable[str]) -> UserError:
     return UserError(f"unknown {what} {str(given)!r}: {hint}known: {', '.join(shown)}")
 
 
+def last_line(said: str, otherwise: str) -> str:
+    """The last line of a program's output or of an error that is not blank; `otherwise` if there is none."""
+    return next((line.strip() for line in reversed(said.splitlines()) if line.strip()), otherwise)
+
+
 def exit_on_user_error(main: Callable[[], int | None]) -> None:
     """Run a command line's `main` and end the process.
 

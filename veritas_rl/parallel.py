@@ -22,7 +22,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from veritas_rl.errors import UserError
+from veritas_rl.errors import UserError, last_line
 from veritas_rl.node_versions import check_nodes
 
 Item = TypeVar("Item")
@@ -170,7 +170,7 @@ class Workers:
         except Exception as error:  # Ray raises many types of errors
             ray.shutdown()
             where = "start" if address == "local" else f"let itself be joined at {ADDRESS}={address}"
-            raise UserError(f"Ray does not {where} ({_last_line(error)}): --workers 1 works without it") from error
+            raise UserError(f"Ray does not {where} ({_reason(error)}): --workers 1 works without it") from error
         if address != "local":
             try:
                 check_nodes()
@@ -297,10 +297,10 @@ class _Shared:
             if len(chunk) > 1:
                 self._again += [[one] for one in chunk]
                 return
-            done = _Done([], RuntimeError(f"a worker died {_named(*chunk[0])} ({_last_line(error)})"), 0.0)
+            done = _Done([], RuntimeError(f"a worker died {_named(*chunk[0])} ({_reason(error)})"), 0.0)
         except exceptions.RayError as error:
             raise UserError(
-                f"a worker cannot run this code ({_last_line(error)}): use the same checkout under the same path on "
+                f"a worker cannot run this code ({_reason(error)}): use the same checkout under the same path on "
                 "each node, and run bash train/scripts/setup.sh"
             ) from error
         self._stopped |= done.failure is not None
@@ -336,6 +336,5 @@ def _named(index: int, item: object) -> str:
     return f"at item {index}: {shown if len(shown) <= SHOWN_CHARACTERS else shown[:SHOWN_CHARACTERS] + '...'}"
 
 
-def _last_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+def _reason(error: Exception) -> str:
+    return last_line(str(error), type(error).__name__)

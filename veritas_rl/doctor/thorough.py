@@ -20,7 +20,7 @@ from veritas_rl.doctor.findings import Finding, ok
 from veritas_rl.envs.openspiel import engines
 from veritas_rl.envs.openspiel.engines.spec import KINDS
 from veritas_rl.envs.trace.sandbox.layers import layers
-from veritas_rl.errors import UserError
+from veritas_rl.errors import UserError, last_line
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import preflight, sft
 from veritas_rl.launch.hardware import Hardware
@@ -82,8 +82,7 @@ def broken(check: str, error: ProbeError, mend: str) -> Finding:
     if known is not None:
         fault, line = known
         return Finding(check, "fault", f"{line}: {fault.cause}", fault.mend)
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return Finding(check, "fault", lines[-1][:300] if lines else "the check failed", mend)
+    return Finding(check, "fault", last_line(str(error), "the check failed")[:300], mend)
 
 
 @dataclass
@@ -178,7 +177,7 @@ class Examination:
         try:
             fault = probe("flash_attn")["fault"]
         except ProbeError as error:
-            fault = str(error).strip().splitlines()[-1]
+            fault = last_line(str(error), "the check failed")
         if fault is None:
             yield ok("flash_attn", "it can be imported")
         elif fault == "it is not installed":

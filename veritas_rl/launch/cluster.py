@@ -33,7 +33,7 @@ from rich.console import Console
 from rich.table import Table
 
 from veritas_rl import node_versions
-from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.errors import UserError, exit_on_user_error, last_line
 from veritas_rl.launch.ray_control import SILENT, connected, messages, running_address
 from veritas_rl.paths import ROOT
 
@@ -224,14 +224,10 @@ def _ray(*arguments: str, umask: int = -1) -> None:
     command = [*_RAY, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, umask=umask)
     if done.returncode:
-        raise UserError(f"ray {arguments[0]} failed: {_last_line(done.stderr or done.stdout)}")
+        raise UserError(f"ray {arguments[0]} failed: {last_line(done.stderr or done.stdout, 'it printed nothing')}")
 
 
 _RAY = (sys.executable, "-m", "ray.scripts.scripts")
-
-
-def _last_line(text: str) -> str:
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it printed nothing")
 
 
 def _start(arguments: Sequence[str], block: bool, up: Callable[[], bool]) -> subprocess.Popen[bytes] | None:
@@ -285,9 +281,8 @@ def check(address: str, nodes: int) -> None:
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise UserError(
-            f"this machine cannot connect to the Ray cluster at {address}: {_last_line(str(error))}"
-        ) from None
+        reason = last_line(str(error), type(error).__name__)
+        raise UserError(f"this machine cannot connect to the Ray cluster at {address}: {reason}") from None
     try:
         node_versions.check_nodes()
     finally:

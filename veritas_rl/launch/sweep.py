@@ -34,7 +34,7 @@ from rich.table import Table
 from scipy import stats
 
 from veritas_rl.checkpoints.folder import write_whole
-from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.errors import UserError, exit_on_user_error, last_line
 from veritas_rl.launch.progress import MetricsFile
 from veritas_rl.launch.resume import Record
 from veritas_rl.launch.variables import quoted
@@ -160,17 +160,14 @@ def run(trials: Sequence[Trial], at_once: int, console: Console) -> list[Trial]:
                 trial = running.pop(process)
                 if process.returncode:
                     failed.append(trial)
-                    said = _last_line(trial.folder / "output.log")
+                    log = (trial.folder / "output.log").read_text(errors="replace")
+                    said = last_line(log, f"exit code {process.returncode}")
                     console.print(f"seed {trial.seed} of {shown(trial.setting)} failed: {said}", markup=False)
             time.sleep(POLL_SECONDS)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
     return failed
-
-
-def _last_line(log: Path) -> str:
-    return next((line.strip() for line in reversed(log.read_text(errors="replace").splitlines()) if line.strip()), "")
 
 
 def shown(setting: Sequence[str]) -> str:
