@@ -194,12 +194,16 @@ def test_the_error_that_ended_verl_is_named_without_lines_of_torchrun(tmp_path: 
         f"verl ended with SIGKILL after the actor A died: its log is {log}"
     )
     dead = "ray.exceptions.ActorDiedError: The actor died unexpectedly."
-    about = "\tclass_name: TaskRunnerV1\n\tactor_id: 64\n\tpid: 7\n\tnamespace: 8\n\tip: 192.0.2.2\n"
-    log.write_text(
-        f"{dead}\n{about}The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR"
-    )
-    assert cause_of_end(log, 1, console, "Ray's gcs_server (process 9) died (and 1 more)") == (
-        f"verl ended with {dead[:-1]} after the actor TaskRunnerV1 (process 7) died: its log is {log}"
-    )
+    for path, names, actor in (
+        ("", "", "TaskRunnerV1"),
+        ("create_colocated_worker_cls.<locals>.", "\tname: ZW6yakWorkerDict_0:0\n", "WorkerDict"),
+    ):
+        about = f"\tclass_name: {path}{actor}\n\tactor_id: 64\n\tpid: 7\n{names}\tnamespace: 8\n\tip: 192.0.2.2\n"
+        log.write_text(
+            f"{dead}\n{about}The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR"
+        )
+        assert cause_of_end(log, 1, console, "Ray's gcs_server (process 9) died (and 1 more)") == (
+            f"verl ended with {dead[:-1]} after the actor {actor} (process 7) died: its log is {log}"
+        )
     log.write_text("ray::x veritas_rl.errors.UserError: the model differs\nlost\n")
     assert cause_of_end(log, 1, console) == f"the model differs (the log is {log})"

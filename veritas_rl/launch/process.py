@@ -39,7 +39,7 @@ ERROR = re.compile(r"(?:\[rank\d+\]: *)?((?:\w+\.)*\w*(?:Error|Exception)\b.*)")
 
 
 DEAD_ACTOR = re.compile(
-    r"class_name: (\w+)\s+actor_id: \w+\s+(?:name: \S+\s+)?pid: (\d+)\s+namespace: \S+\s+ip: \S+\s+"
+    r"class_name: (?:\S+\.)?(\w+)\s+actor_id: \w+\s+pid: (\d+)\s+(?:name: \S+\s+)?namespace: \S+\s+ip: \S+\s+"
     r"The actor is dead because its worker process has died"
 )
 """Ray's description of an actor whose own process died, in the error of a caller."""
