@@ -15,14 +15,15 @@ that is not in the registry yet.
 import argparse
 import time
 import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.configs import split_list
-from veritas_rl.envs.lint import lint, report
-from veritas_rl.envs.lint.record import Record
+from veritas_rl.envs.lint import Row, lint, record, report
 from veritas_rl.envs.task import PROMPTS
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.judging.options import add_workers
@@ -46,11 +47,14 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="the JSON file for the results; its cases are not checked again")
     given = parser.parse_args()
     workers = read_workers(given.workers)
-    record = None
-    if given.json:
-        if not given.json.parent.is_dir():
-            raise UserError(f"--json: the folder {given.json.parent} does not exist: create it first")
-        record = Record(given.json, {"env": given.env, "tasks": given.tasks, "prompt": given.prompt})
+    if given.json and not given.json.parent.is_dir():
+        raise UserError(f"--json: the folder {given.json.parent} does not exist: create it first")
+    settings = {"env": given.env, "tasks": given.tasks, "prompt": given.prompt}
+    before = record.read(given.json, settings) if given.json else {}
+
+    def keep(rows: Mapping[str, Sequence[Row]]) -> None:
+        write_whole(given.json, record.text_of(rows, settings))
+
     # A game with the generic description is not a finding.
     warnings.filterwarnings("ignore", message=".*has no description of its own")
     shown, output = Console(stderr=True), Console()
@@ -78,7 +82,9 @@ def main() -> int:
                 left = seconds / done * (of - done)
                 shown.print(f"{done}/{of}  {doing}  {seconds:.0f} s, about {left:.0f} s left", highlight=False)
 
-        rows = lint(given.env, split_list(given.cases, "cases"), given.tasks, given.prompt, advance, workers, record)
+        kept = keep if given.json else None
+        cases = split_list(given.cases, "cases")
+        rows = lint(given.env, cases, given.tasks, given.prompt, advance, workers, before, kept)
     report.show(rows, output)
     return int(any(row.findings for row in rows))
 

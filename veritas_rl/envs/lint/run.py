@@ -11,7 +11,6 @@ from veritas_rl.envs.lint import answers, checks, readings
 from veritas_rl.envs.lint.case import Case
 from veritas_rl.envs.lint.findings import Log, NotApplicable, Row, Verdict, named
 from veritas_rl.envs.lint.processes import Item, Twins, open_environment
-from veritas_rl.envs.lint.record import Record
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.parallel import Workers
@@ -40,7 +39,7 @@ MOST_SEARCHED = 10_000
 """The number of tasks that are searched for cases if the configuration has no `cases`."""
 
 CASES_TOGETHER = 3
-"""The number of cases that are linted at a time, by several workers or if the rows are recorded. These cases share the
+"""The number of cases that are linted at a time, by several workers or if the rows are kept. These cases share the
 processes of the replays."""
 
 Progress = Callable[[int, int, str], None]
@@ -54,7 +53,8 @@ def lint(
     prompt: str = "full",
     progress: Progress = lambda done, of, doing: None,
     workers: Workers | None = None,
-    record: Record | None = None,
+    before: Mapping[str, Sequence[Row]] | None = None,
+    keep: Callable[[Mapping[str, Sequence[Row]]], object] | None = None,
 ) -> list[Row]:
     """Play an environment and search for misleading rewards and prompts.
 
@@ -66,22 +66,23 @@ def lint(
         progress: See `Progress`.
         workers: The workers that lint the cases in groups of `CASES_TOGETHER`; None to use only this process. The rows
             do not depend on the workers.
-        record: The file for the rows of finished cases, which are not linted again; None for no file.
+        before: The rows of cases that an earlier run has finished, which are not linted again.
+        keep: A function that gets the rows of all finished cases, after each group of `CASES_TOGETHER`.
 
     Returns:
         A row for each case and check, case by case, then a row for the settings.
 
     Raises:
-        UserError: The environment, a case or the kind of prompt does not exist, or the record has other settings.
+        UserError: The environment, a case or the kind of prompt does not exist.
     """
     if count < 1:
         raise UserError(f"--tasks must be at least 1, {count} was given")
     environment = open_environment(name)
     found = _cases(environment, cases, count, prompt)
-    rows = record.read() if record else {}
+    rows = dict(before or {})
     missing = [case for case in found if case.name not in rows]
     several = workers is not None and workers.several and len(missing) > CASES_TOGETHER
-    size = CASES_TOGETHER if several or record else max(1, len(missing))
+    size = CASES_TOGETHER if several or keep else max(1, len(missing))
     groups = [missing[start : start + size] for start in range(0, len(missing), size)]
     if workers is not None and several:
         names = [[case.name for case in group] for group in groups]
@@ -90,8 +91,8 @@ def lint(
         parts = (_lint_cases(name, group, _part_of(progress, index, groups)) for index, group in enumerate(groups))
     for done, (group, part) in enumerate(zip(groups, parts, strict=True), 1):
         rows |= {case.name: [row for row in part if row.case == case.name] for case in group}
-        if record:
-            record.write(rows)
+        if keep:
+            keep(rows)
         if several:
             progress(done, len(groups), f"{CASES_TOGETHER} cases at a time")
     return [*(row for case in found for row in rows[case.name]), _settings(environment, found)]
