@@ -32,6 +32,9 @@ CLOCK_SECONDS = 60.0
 DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 
+END_SECONDS, BROKEN_SECONDS = 20.0, 5.0
+"""Seconds in which verl may end by itself, and those of a run whose processes wait for one that is lost."""
+
 TORCHRUN_ADDS = re.compile(r"torch/distributed/elastic/.*\bfailed \(exitcode")
 """The start of torchrun's summary, which never states the cause."""
 
@@ -75,6 +78,7 @@ def run_verl(run: Run, console: Console) -> bool:
         stop.unlink(missing_ok=True)
         signal.signal(signal.SIGTERM, ask)
     with run.log.open("ab") as log:
+        end_within = END_SECONDS
         process = subprocess.Popen(
             run.started_command(),
             cwd=ROOT,
@@ -102,10 +106,13 @@ def run_verl(run: Run, console: Console) -> bool:
                 return (nodes.after_end() or died) if died and nodes else died
 
             code = watch(process, run.log, run.metrics, run.steps, console, run.first_step, watchdog, render, lost)
+        except UserError:
+            end_within = BROKEN_SECONDS
+            raise
         finally:
             # A second Ctrl-C must not interrupt `end` and leave processes behind.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-            end(process)
+            end(process, end_within)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.default_int_handler)
             if (command := sync_command(run)) is not None:
@@ -171,8 +178,13 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    """End verl and all its children, including Ray's daemons, which outlive a killed parent."""
+def end(process: subprocess.Popen[bytes], within: float = END_SECONDS) -> None:
+    """End verl and all its children, including Ray's daemons, which outlive a killed parent.
+
+    Args:
+        process: verl's process.
+        within: Seconds after SIGINT in which verl may end by itself.
+    """
     try:
         family = psutil.Process(process.pid).children(recursive=True)
     except psutil.NoSuchProcess:
@@ -180,7 +192,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
         try:
-            process.wait(timeout=20)
+            process.wait(timeout=within)
         except subprocess.TimeoutExpired:
             process.kill()
     for child in family:
