@@ -65,6 +65,20 @@ def test_the_table_shows_every_cell() -> None:
     assert last[:6] == ["3", "26", "0%", "31%", "±", "9"]  # 10/30 and 20/30 over 30
 
 
+def test_an_engine_that_failed_is_a_warning_below_the_table() -> None:
+    output, asked = io.StringIO(), Settings(tasks=96, config={"engine": "uci:stockfish"})
+    sources = {"solved": 6, "engine": 50, "search": 25, "playouts": 15}
+    failed = CaseSignal("chess", replace(WHOLE, sources=sources), (None, None, None))
+    whole = replace(WHOLE, sources={"solved": 6, "engine": 90})
+    report.show([failed, ROW], asked, Console(file=output, width=200))
+    (line,) = (line for line in output.getvalue().splitlines() if line.startswith("warning"))
+    assert line == (
+        "warning: chess: the engine uci:stockfish failed (see the log), so 40 of 90 tasks are valued by search and playouts"
+    )
+    assert not list(report.engine_warnings([replace(failed, whole=whole), ROW], asked))
+    assert not list(report.engine_warnings([failed], replace(asked, config={})))
+
+
 def test_a_written_report_is_read_back_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "signal.json"
     settings = Settings(tasks=96, config={"scale": "utility"})

@@ -1,7 +1,7 @@
 """Print, write and read the measurements: a table for the terminal, JSON, and the rows of a page."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from veritas_rl.envs.openspiel.cases import load
+from veritas_rl.envs.openspiel.engines import plays
+from veritas_rl.envs.openspiel.engines.spec import parse_all
+from veritas_rl.envs.openspiel.learning_signal.measure import EXACT_SOURCES
 from veritas_rl.envs.openspiel.learning_signal.summary import CaseSignal, Measures, Settings
 from veritas_rl.errors import UserError
 
@@ -106,9 +110,26 @@ def show(rows: Sequence[CaseSignal], settings: Settings, console: Console) -> No
             about = (str(third), str(part.tasks if part else 0), *(words[name] for name in THIRDS_COLUMNS))
             table.add_row(escape(row.case) if third == 1 else "", *map(escape, about))
     console.print(table)
+    for warning in engine_warnings(rows, settings):
+        console.print(f"warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
     for name, meaning in COLUMNS.items():
         console.print(f"{name}: {meaning}", style="dim", highlight=False, soft_wrap=True)
     console.print(overall(rows), highlight=False, soft_wrap=True)
+
+
+def engine_warnings(rows: Sequence[CaseSignal], settings: Settings) -> Iterator[str]:
+    """A line for each case with tasks that the configured engine should have valued, but other sources did."""
+    engines = parse_all(str(settings.config.get("engine", ""))) if settings.mode == "move" else ()
+    for row in rows:
+        sources = {source: count for source, count in row.whole.sources.items() if source not in EXACT_SOURCES}
+        others = [source for source in sources if source != "engine"]
+        engine = next((engine for engine in engines if plays(engine, load(row.case))), None)
+        if engine and others:
+            missed, asked = sum(sources[source] for source in others), sum(sources.values())
+            yield (
+                f"{row.case}: the engine {engine} failed (see the log), so {missed} of {asked} tasks are valued by "
+                f"{' and '.join(others)}"
+            )
 
 
 def _table(title: str, columns: Sequence[str]) -> Table:
