@@ -73,7 +73,8 @@ def test_an_engine_that_failed_is_a_warning_below_the_table() -> None:
     report.show([failed, ROW], asked, Console(file=output, width=200))
     (line,) = (line for line in output.getvalue().splitlines() if line.startswith("warning"))
     assert line == (
-        "warning: chess: the engine uci:stockfish failed (see the log), so 40 of 90 tasks are valued by search and playouts"
+        "warning: chess: the engine uci:stockfish:nodes=10000 failed (see the log), so 40 of 90 tasks are valued by "
+        "search and playouts"
     )
     assert not list(report.engine_warnings([replace(failed, whole=whole), ROW], asked))
     assert not list(report.engine_warnings([failed], replace(asked, config={})))
