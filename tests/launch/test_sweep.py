@@ -94,7 +94,7 @@ def test_two_settings_and_two_seeds_are_trained_and_compared() -> None:
     command = [
         *(sys.executable, "-m", "veritas_rl.launch.sweep", "--name", "of-a-test", "--seeds", "1,2", "--last", "1"),
         *(f"{RATE}=1e-3,1e-4", "trainer.total_training_steps=1", "veritas_rl.evaluation=null"),
-        *("veritas_rl.warm_up.steps=60", "data.train_batch_size=64"),
+        *("veritas_rl.warm_up.steps=60", "data.train_batch_size=64", "--at_once", "2"),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
