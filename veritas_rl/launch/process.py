@@ -38,8 +38,10 @@ END_SECONDS, BROKEN_SECONDS = 20.0, 5.0
 TORCHRUN_ADDS = re.compile(r"torch/distributed/elastic/.*\bfailed \(exitcode")
 """The start of torchrun's summary, which never states the cause."""
 
-ERROR = re.compile(r"(?:\[rank\d+\]: *)?((?:\w+\.)*\w*(?:Error|Exception)\b.*)")
+OF_WORKER = re.compile(r"(?:\x1b\[\d+m)?\(\w+ (?:pid|ip)=")
+"""The start of a line that a worker printed and Ray forwarded."""
 
+ERROR = re.compile(r"(?:\[rank\d+\]: *)?((?:\w+\.)*\w*(?:Error|Exception)\b.*)")
 
 DEAD_ACTOR = re.compile(
     r"class_name: (?:\S+\.)?(\w+)\s+actor_id: \w+\s+pid: (\d+)\s+(?:name: \S+\s+)?namespace: \S+\s+ip: \S+\s+"
@@ -223,13 +225,14 @@ def cause_of_end(log: Path, code: int, console: Console, died: str | None = None
     if messages := [found.group(1) for line in lines if (found := re.search(r"\bUserError: (.+)", line))]:
         return f"{messages[-1]} (the log is {log})"
     added = [number for number, line in enumerate(lines) if TORCHRUN_ADDS.search(line)]
-    tail = (lines[: added[-1]] if added else lines)[-LOG_TAIL_LINES:]
-    text = "\n".join(tail)
-    console.print(text, markup=False, highlight=False)
-    if found := DEAD_ACTOR.search(text):
+    recent = (lines[: added[-1]] if added else lines)[-SEARCHED_LINES:]
+    console.print("\n".join(recent[-LOG_TAIL_LINES:]), markup=False, highlight=False)
+    # Ray forwards the last output of all workers after verl's error.
+    own = [line for line in recent if not OF_WORKER.match(line)][-LOG_TAIL_LINES:]
+    if found := DEAD_ACTOR.search("\n".join(own)):
         # The daemons of Ray end with verl, so a dead actor that verl names is the cause of their end, too.
         died = f"the actor {found[1]} (process {found[2]}) died"
-    errors = [found.group(1) for line in tail if (found := ERROR.match(line))]
+    errors = [found.group(1) for line in own if (found := ERROR.match(line))]
     # Each rank reports the same error.
     why = "; ".join(dict.fromkeys(errors)) or ended_with(code, died)
     if died is not None:
