@@ -4,8 +4,8 @@
 
 The script trains the small model of a CPU run, and kills one process with SIGKILL at a random moment. The run must end
 within 60 seconds with exit code 2, name the killed process, and leave no process behind. If the launcher is killed, its
-processes must end within 60 seconds, but for two agents of Ray, which do nothing and end a little later. The same
-command then resumes the run, and the next process is killed. After the last death the run must finish with all its
+processes must end within 60 seconds, except two agents of Ray, which compute nothing and end within about a minute. The
+same command then resumes the run, and the next process is killed. After the last death the run must finish with all its
 steps.
 
 Each death adds a line to `--output`. If the script is interrupted, type the same command again: it skips the deaths of
@@ -17,7 +17,6 @@ import json
 import random
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -27,6 +26,10 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from veritas_rl.errors import exit_on_user_error
+from veritas_rl.kept import KeptLines
+from veritas_rl.launch.progress import MetricsFile
+from veritas_rl.launch.resume import Record
 from veritas_rl.paths import ROOT
 
 LAUNCHER = "launcher"
@@ -49,6 +52,8 @@ LATEST = 3.0
 """The latest moment of a death, in seconds after the first step of a resumed run: two or three steps."""
 WITHIN = 60.0
 """The maximum number of seconds from the death of a process to the end of the run."""
+FINISH_SECONDS = 1800
+"""The maximum number of seconds of the rest of a run after the last death."""
 OUTPUT = ROOT / "train/outputs/killed.jsonl"
 
 
@@ -61,7 +66,7 @@ class Death:
         number: The number of this death among those of its kind, from 0.
         after: Seconds from the first step of the run to the death.
         seconds: Seconds from the death to the end of the run, or of its last process if the launcher died.
-        message: The last lines that the run printed.
+        message: The error that the run printed last; its last lines if it printed none.
         faults: What went wrong; empty if the run ended as it must.
     """
 
@@ -108,11 +113,8 @@ class Victim:
 
     def done(self) -> list[int]:
         """The steps with written metrics."""
-        record = self.folder / "run/run.json"
-        if not record.exists():
-            return []
-        file = Path(json.loads(record.read_text())["folder"]) / "metrics.jsonl"
-        return [json.loads(line)["step"] for line in file.read_text().splitlines()] if file.exists() else []
+        record = Record.read(self.folder / "run")
+        return [step for step, _ in MetricsFile(Path(record.folder) / "metrics.jsonl").new()] if record else []
 
     def kill(self, kind: str, number: int) -> Death:
         """Start or resume the run, and kill a process of this kind after its next step."""
@@ -145,7 +147,7 @@ class Victim:
                 run.kill()
         if kind == LAUNCHER:
             family = [process for process in family if process not in agents]
-        if psutil.wait_procs(family, WITHIN)[1]:
+        if psutil.wait_procs(family, max(0.0, killed + WITHIN - time.monotonic()))[1]:
             faults.append("the run left processes")
         if kind == LAUNCHER:
             ended = time.monotonic()
@@ -156,7 +158,8 @@ class Victim:
 
     def finish(self) -> list[str]:
         """Resume the run until its end; return what is wrong."""
-        done = subprocess.run(self.command, cwd=ROOT, capture_output=True, text=True, check=False)
+        command = [*("timeout", str(FINISH_SECONDS)), *self.command]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode:
             return [f"the run did not finish:\n{done.stdout}{done.stderr}"]
         steps = self.done()
@@ -190,7 +193,7 @@ def _table(deaths: Sequence[Death]) -> Table:
     return table
 
 
-def main() -> None:
+def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"separated by commas; default: {','.join(KINDS)}")
@@ -200,13 +203,16 @@ def main() -> None:
     kinds = given.kinds.split(",")
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         parser.error(f"unknown kinds {', '.join(unknown)}: there are {', '.join(KINDS)}")
-    lines = given.output.read_text().splitlines() if given.output.exists() else []
-    deaths = [Death(**{**found, "faults": tuple(found["faults"])}) for found in map(json.loads, lines)]
+    kept = KeptLines(given.output)
+    deaths = [Death(**{**found, "faults": tuple(found["faults"])}) for found in map(json.loads, kept.lines)]
     console, faults = Console(width=200), list[str]()
-    for name, part in (("moves", [kind for kind in kinds if kind != OPPONENT]), ("games", [OPPONENT])):
-        if not part or not set(part) <= set(kinds):
+    for name, part in (
+        ("moves", [kind for kind in kinds if kind != OPPONENT]),
+        ("games", [kind for kind in kinds if kind == OPPONENT]),
+    ):
+        if not part:
             continue
-        run = Victim(given.output.with_suffix("").absolute() / name, part, given.moments)
+        run = Victim(given.output.absolute().with_name(f"{given.output.name}-{name}"), part, given.moments)
         run.folder.mkdir(parents=True, exist_ok=True)
         known = {(death.kind, death.number) for death in deaths}
         missing = [(kind, number) for number in range(given.moments) for kind in part if (kind, number) not in known]
@@ -216,8 +222,7 @@ def main() -> None:
         finished.unlink(missing_ok=True)
         for kind, number in missing:
             deaths.append(run.kill(kind, number))
-            with given.output.open("a") as file:
-                file.write(json.dumps(asdict(deaths[-1])) + "\n")
+            kept.add(json.dumps(asdict(deaths[-1])))
             console.print(f"{kind} {number + 1}: {deaths[-1].seconds} s", *deaths[-1].faults, soft_wrap=True)
         if found := run.finish():
             faults += found
@@ -227,8 +232,8 @@ def main() -> None:
     console.print(_table(deaths))
     faults += [f"{death.kind} {death.number + 1}: {fault}" for death in deaths for fault in death.faults]
     console.print("\n".join(faults) or "every run ended in time, named the process, and resumed", soft_wrap=True)
-    sys.exit(1 if faults else 0)
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":
-    main()
+    exit_on_user_error(main)

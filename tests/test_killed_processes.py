@@ -30,5 +30,8 @@ def test_the_death_of_a_process_is_named_and_the_same_command_resumes(kinds: str
     deaths = [json.loads(line) for line in output.read_text().splitlines()]
     assert sorted(death["kind"] for death in deaths) == sorted(kinds.split(","))
     # A finished benchmark repeats nothing.
-    again = subprocess.run([*command, "--kinds", kinds], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert len(output.read_text().splitlines()) == len(deaths), again.stdout
+    finished = {path: path.stat().st_mtime_ns for path in tmp_path.glob("killed.jsonl-*/finished")}
+    assert finished
+    subprocess.run([*command, "--kinds", kinds], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("killed.jsonl-*/finished")} == finished
+    assert len(output.read_text().splitlines()) == len(deaths)

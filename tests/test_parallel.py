@@ -262,11 +262,14 @@ def test_a_killed_tool_goes_on_with_the_cases_that_are_left(
         named = ["--cases", cases, "--workers", "1", "--json", str(tmp_path / file)]
         return [sys.executable, str(ROOT / "train/tools" / tool), *named, *options]
 
+    wide = {**os.environ, "COLUMNS": "400"}
+
     def written(file: str) -> dict[str, Any]:
         found = json.loads((tmp_path / file).read_text())
         for of_case in found.get("cases", ()):
             for part in (of_case, *filter(None, of_case["thirds"])):
-                part.pop("seconds", None), part.pop("worst", None)
+                for measured in ("seconds", "worst"):
+                    part.pop(measured, None)
         return found
 
     running = subprocess.Popen(command("killed.json"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -276,14 +279,15 @@ def test_a_killed_tool_goes_on_with_the_cases_that_are_left(
     running.kill()
     running.wait()
     before = written("killed.json")
-    done = subprocess.run(command("killed.json"), capture_output=True, text=True, check=True)
+    done = subprocess.run(command("killed.json"), env=wide, capture_output=True, text=True, check=True)
+    assert re.search(r"^\d (of \d )?cases are already in .*killed\.json$", done.stderr, re.MULTILINE)
     subprocess.run(command("whole.json"), capture_output=True, check=True)
     after = written("killed.json")
     assert before != after == written("whole.json"), done.stderr
     # Other settings are refused.
     other = subprocess.run([*command("killed.json")[:-1], "2"], capture_output=True, text=True, check=False)
     assert other.returncode == 2
-    assert re.fullmatch(rf"error: .*killed\.json was .* with tasks={options[1]}, not 2; .*\n", other.stderr)
+    assert re.fullmatch(rf"error: .*killed\.json was written with tasks={options[1]}, not 2; .*\n", other.stderr)
 
 
 def test_the_signal_is_the_same_but_for_the_times(three: Workers) -> None:

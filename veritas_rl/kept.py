@@ -1,10 +1,30 @@
-"""A file of lines that are added one by one and survive an interruption."""
+"""Files with which an interrupted command resumes: lines that are added one by one, and a check of the settings."""
 
 import fcntl
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from veritas_rl.errors import UserError
+
+
+def check_settings(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Check that a file was written with the same settings.
+
+    Args:
+        path: The file.
+        before: Its settings.
+        now: The settings of this command.
+
+    Raises:
+        UserError: A setting differs; the message names it.
+    """
+    for name, value in now.items():
+        if before[name] != value:
+            raise UserError(
+                f"{path} was written with {name}={before[name]}, not {value}; name another file or remove this one"
+            )
 
 
 class KeptLines:

@@ -1,6 +1,7 @@
 """Paths of the checkout. verl loads files of train/ by path, so the package only works from a checkout."""
 
 import os
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -22,3 +23,12 @@ def experiment_name(recipe: str, now: datetime) -> str:
 def outputs_folder(now: datetime) -> Path:
     """The folder of logs and reports of a run that starts now."""
     return ROOT / "train/outputs" / f"{now:%Y-%m-%d}" / f"{now:%H-%M-%S}-{now.microsecond // 1000:03d}"
+
+
+RAY_FOLDER = "RAY_TMPDIR"
+"""The environment variable that names the folder of Ray's files."""
+
+
+def ray_folder(environment: Mapping[str, str]) -> Path:
+    """The folder of Ray's files, chosen as Ray chooses it."""
+    return Path(environment.get(RAY_FOLDER) or environment.get("TMPDIR") or "/tmp")

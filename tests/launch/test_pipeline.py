@@ -201,7 +201,7 @@ def test_the_error_that_ended_verl_is_named_without_lines_of_torchrun(tmp_path: 
         about = f"\tclass_name: {path}{actor}\n\tactor_id: 64\n\tpid: 7\n{names}\tnamespace: 8\n\tip: 192.0.2.2\n"
         log.write_text(
             f"{dead}\n{about}The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR\n"
-            + 40 * "\x1b[36m(WorkerDict pid=5)\x1b[0m saved\n"
+            + 20 * "\x1b[36m(WorkerDict pid=5, ip=192.0.2.3)\x1b[0m saved\n\x1b[33m(raylet)\x1b[0m lost\n"
         )
         assert cause_of_end(log, 1, console, "Ray's gcs_server (process 9) died (and 1 more)") == (
             f"verl ended with {dead[:-1]} after the actor {actor} (process 7) died: its log is {log}"

@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from omegaconf import OmegaConf
+from verl.trainer.ppo.core_algos import get_adv_estimator_fn
 
 from veritas_rl.verl_plugin.trainer import TaskTrainer, other_folders
 
@@ -27,6 +29,12 @@ def test_validation_is_grouped_by_environment_and_group() -> None:
         "val-core/trace/level 1/reward/mean@1": 1.0,
     }
     assert metrics["val-aux/openspiel/hex/success/mean@1"] == 0.5
+
+
+def test_the_estimator_of_each_role_gives_every_token_the_reward_of_its_reply() -> None:
+    rewards, mask = torch.tensor([[0.0, 1.0, 0.0]]), torch.tensor([[1, 1, 0]])
+    advantages, returns = get_adv_estimator_fn("rae")(token_level_rewards=rewards, response_mask=mask, config=None)
+    assert advantages.tolist() == returns.tolist() == [[1.0, 1.0, 0.0]]
 
 
 def test_the_disks_of_logs_of_ray_and_of_weights_and_biases_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,19 +22,20 @@ fail() {
     exit 2
 }
 
-nvidia_smi_seconds=60
+nvidia_smi_seconds=${NVIDIA_SMI_SECONDS:-60}
 required=$(sed -n 's/^verl==//p' train/verl/REQUIRED_VERL.txt)
 mkdir -p train/artifacts train/outputs train/models train/parquet
 
 version_of() { "$1" -c "import importlib.metadata as m; print(m.version('$2'))" 2>/dev/null; }
 
-hardware=cpu
+hardware=cpu driver=
 if command -v nvidia-smi >/dev/null; then
-    listed=0
-    timeout $nvidia_smi_seconds nvidia-smi -L >/dev/null 2>&1 || listed=$?
-    if [ $listed = 0 ]; then hardware=gpu; fi
-    # A driver in this state does not answer the training either.
-    if [ $listed = 124 ]; then fail "nvidia-smi -L did not answer within $nvidia_smi_seconds s: restart this machine"; fi
+    # `read` has a limit of its own, because no signal ends a process that waits for the driver.
+    answered=0
+    read -r -t "$nvidia_smi_seconds" driver < <(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null) ||
+        answered=$?
+    if [ $answered -gt 128 ]; then fail "nvidia-smi did not answer within $nvidia_smi_seconds s: restart this machine"; fi
+    if [[ $driver =~ ^[0-9] ]]; then hardware=gpu; fi
 fi
 
 # The rollout backend of an existing environment: vllm, sglang or nothing.
@@ -55,7 +56,6 @@ disk_of() { if [ "$1" = gpu ] || [ "$1" = sglang ]; then echo 20; else echo 3; f
 # Find faults that would otherwise appear after gigabytes of downloads, or in the first training step.
 check_machine() { # interpreter, folder, what is installed
     if [ "$hardware" != cpu ]; then
-        driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1)
         if [[ $driver =~ ^[0-9]+ ]] && [ "${BASH_REMATCH[0]}" -lt $least_driver ]; then
             fail "the NVIDIA driver is $driver, but CUDA 13 needs $least_driver or newer: update the driver of this machine"
         fi

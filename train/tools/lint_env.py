@@ -6,7 +6,8 @@ With at least 5 tasks for each case, the command also measures OpenSpiel's cases
 than the noise, whether good moves are paid best, and whether success depends on the move. That takes from 1 s a case
 (small board games) to about 10 s (chess, gin rummy) on one core; the other checks take a few seconds a case.
 
-With --json each group of three cases is written as soon as it is done, and the same command resumes an interrupted run.
+With --json the rows of three cases at a time are written as soon as they are done, and the same command resumes an
+interrupted run. Remove the file after a change of the environment.
 
 Exit code 0: no finding. 1: findings. 2: an argument is wrong. `--env module:Class` takes an environment
 that is not in the registry yet.
@@ -44,7 +45,9 @@ def main() -> int:
     parser.add_argument("--tasks", type=int, default=8, help="number of tasks of each case; default: 8")
     add_workers(parser)
     parser.add_argument("--prompt", choices=PROMPTS, default="full", help="the kind of prompt to check; default: full")
-    parser.add_argument("--json", type=Path, help="the JSON file for the results; its cases are not checked again")
+    parser.add_argument(
+        "--json", type=Path, help="the JSON file for the rows by case; cases that it already contains are skipped"
+    )
     given = parser.parse_args()
     workers = read_workers(given.workers)
     if given.json and not given.json.parent.is_dir():
@@ -58,6 +61,8 @@ def main() -> int:
     # A game with the generic description is not a finding.
     warnings.filterwarnings("ignore", message=".*has no description of its own")
     shown, output = Console(stderr=True), Console()
+    if before:
+        shown.print(f"{len(before)} cases are already in {given.json}", highlight=False)
     started, tenth = time.monotonic(), 0
     bar_of_cases = Progress(
         TextColumn("{task.description}"),

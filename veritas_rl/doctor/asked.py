@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from veritas_rl.launch.recipes import Recipe, recipe_of
-from veritas_rl.paths import ROOT
-
-RAY_FOLDER = "RAY_TMPDIR"
+from veritas_rl.paths import RAY_FOLDER, ROOT, ray_folder
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ class Asked:
         return {
             "trainer.default_local_dir": ROOT / (self.named("trainer.default_local_dir") or "train/artifacts"),
             "hydra.run.dir": ROOT / "train/outputs",
-            RAY_FOLDER: Path(self.environment.get(RAY_FOLDER) or self.environment.get("TMPDIR") or "/tmp"),
+            RAY_FOLDER: ray_folder(self.environment),
         }
 
 

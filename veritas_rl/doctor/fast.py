@@ -23,9 +23,9 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from veritas_rl.checkpoints.room import cannot_write, nearest_existing
-from veritas_rl.doctor.asked import RAY_FOLDER, Asked, Limits
+from veritas_rl.doctor.asked import Asked, Limits
 from veritas_rl.doctor.findings import Finding, ok
-from veritas_rl.paths import ROOT
+from veritas_rl.paths import RAY_FOLDER, ROOT
 from veritas_rl.pins import requirements
 
 GIB = 1 << 30

@@ -32,14 +32,15 @@ CLOCK_SECONDS = 60.0
 DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 
-END_SECONDS, BROKEN_SECONDS = 20.0, 5.0
-"""Seconds in which verl may end by itself, and those of a run whose processes wait for one that is lost."""
+END_SECONDS, FAULT_SECONDS = 20.0, 5.0
+"""Seconds after SIGINT in which verl may end by itself: usually, and if the launcher ends the run because of a fault,
+such as a lost process."""
 
 TORCHRUN_ADDS = re.compile(r"torch/distributed/elastic/.*\bfailed \(exitcode")
 """The start of torchrun's summary, which never states the cause."""
 
-OF_WORKER = re.compile(r"(?:\x1b\[\d+m)?\(\w+ (?:pid|ip)=")
-"""The start of a line that a worker printed and Ray forwarded."""
+FORWARDED = re.compile(r"(?:\x1b\[\d+m)?\((?:raylet|autoscaler|[^()]*\bpid=)")
+"""The start of a line that another process printed and Ray forwarded."""
 
 ERROR = re.compile(r"(?:\[rank\d+\]: *)?((?:\w+\.)*\w*(?:Error|Exception)\b.*)")
 
@@ -109,7 +110,7 @@ def run_verl(run: Run, console: Console) -> bool:
 
             code = watch(process, run.log, run.metrics, run.steps, console, run.first_step, watchdog, render, lost)
         except UserError:
-            end_within = BROKEN_SECONDS
+            end_within = FAULT_SECONDS
             raise
         finally:
             # A second Ctrl-C must not interrupt `end` and leave processes behind.
@@ -228,7 +229,7 @@ def cause_of_end(log: Path, code: int, console: Console, died: str | None = None
     recent = (lines[: added[-1]] if added else lines)[-SEARCHED_LINES:]
     console.print("\n".join(recent[-LOG_TAIL_LINES:]), markup=False, highlight=False)
     # Ray forwards the last output of all workers after verl's error.
-    own = [line for line in recent if not OF_WORKER.match(line)][-LOG_TAIL_LINES:]
+    own = [line for line in recent if not FORWARDED.match(line)][-LOG_TAIL_LINES:]
     if found := DEAD_ACTOR.search("\n".join(own)):
         # The daemons of Ray end with verl, so a dead actor that verl names is the cause of their end, too.
         died = f"the actor {found[1]} (process {found[2]}) died"

@@ -29,7 +29,6 @@ waits for the longest. They add:
 import dataclasses
 import json
 import os
-import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
@@ -59,6 +58,7 @@ from veritas_rl.checkpoints.layout import (
 from veritas_rl.checkpoints.prune import keep_newest
 from veritas_rl.checkpoints.room import DiskWatch
 from veritas_rl.errors import UserError
+from veritas_rl.paths import ray_folder
 from veritas_rl.verl_plugin import loop_manager, not_finite
 from veritas_rl.verl_plugin.advantages import ESTIMATORS, RoleBaselines, group_relative, role_conditioned
 from veritas_rl.verl_plugin.agreement import METRIC, AgreementWatch
@@ -392,13 +392,13 @@ class AsyncTaskTrainer(TaskTraining, PPOTrainerColocateAsync):
             dataset.go_on_with(self._drawn.values())
 
 
-@register_adv_est("rae")
 def other_folders(config: DictConfig) -> list[Path]:
     """The folders with small files of a run: its logs, Ray's files, and those of Weights & Biases if it is used."""
-    found = [not_finite.logs_folder(), Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir())]
-    return [*found, Path(os.environ.get("WANDB_DIR", "."))] if "wandb" in config.trainer.logger else found
+    found = [not_finite.logs_folder(), ray_folder(os.environ)]
+    return [*found, Path(os.environ["WANDB_DIR"])] if "wandb" in config.trainer.logger else found
 
 
+@register_adv_est("rae")
 def _reward_of_reply(
     token_level_rewards: torch.Tensor, response_mask: torch.Tensor, **_: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:

@@ -147,7 +147,7 @@ def test_a_planted_defect_is_caught(environment: str, case: str, check: str, tex
         ("GamesCutShort", "connect_four", "games end", "20 of 20 random games are not over after 5 moves"),
         ("PaysAlike", "kuhn_poker", "moves differ", "in 8 of 8 tasks all moves are worth the same"),
         ("ForcedMoves", "tic_tac_toe", "moves differ", "in 8 of 8 tasks all moves are worth the same"),
-        ("FirstMoves", "clobber(columns=7,rows=7)", "values above noise", "playouts exceeds the spread of the values"),
+        ("FirstMoves", "clobber(columns=7,rows=7)", "values above noise", "the noise exceeds the spread of the values"),
         ("FrozenDice", "goofspiel", "visits add playouts", "100% of the errors of the first visit are left"),
         ("SuccessOfThePosition", "tic_tac_toe", "success is the move's", "all moves succeed, or none"),
     ],

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from veritas_rl.envs.lint.findings import Finding, Row, Verdict
 from veritas_rl.errors import UserError
+from veritas_rl.kept import check_settings
 
 Settings = Mapping[str, str | int]
 """What the rows depend on, by name."""
@@ -36,9 +37,5 @@ def read(path: Path, settings: Settings) -> dict[str, Sequence[Row]]:
             rows.setdefault(row.case, []).append(row)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(f"{path} cannot be read as rows of the linter ({error}); name another file") from error
-    for name, value in settings.items():
-        if before[name] != value:
-            raise UserError(
-                f"{path} was linted with {name}={before[name]}, not {value}; name another file or remove this one"
-            )
+    check_settings(path, before, settings)
     return dict(rows)

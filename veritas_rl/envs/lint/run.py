@@ -1,7 +1,7 @@
 """One run of the linter: its tasks, its checks and their order."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -39,8 +39,8 @@ MOST_SEARCHED = 10_000
 """The number of tasks that are searched for cases if the configuration has no `cases`."""
 
 CASES_TOGETHER = 3
-"""The number of cases that are linted at a time, by several workers or if the rows are kept. These cases share the
-processes of the replays."""
+"""The number of cases of a group. Each of several workers lints one group at a time, and rows are kept after each
+group. The cases of a group share the processes of the replays."""
 
 Progress = Callable[[int, int, str], None]
 """A function that gets the number of finished steps, the number of all steps, and the name of the next step."""
@@ -85,22 +85,40 @@ def lint(
     size = CASES_TOGETHER if several or keep else max(1, len(missing))
     groups = [missing[start : start + size] for start in range(0, len(missing), size)]
     if workers is not None and several:
-        names = [[case.name for case in group] for group in groups]
-        parts = iter(workers.map(partial(_lint_named, name, count, prompt), names))
+        parts = _shared(partial(_lint_named, name, count, prompt), groups, workers, progress)
     else:
-        parts = (_lint_cases(name, group, _part_of(progress, index, groups)) for index, group in enumerate(groups))
-    for done, (group, part) in enumerate(zip(groups, parts, strict=True), 1):
+        parts = _alone(name, groups, progress)
+    for group, part in zip(groups, parts, strict=True):
         rows |= {case.name: [row for row in part if row.case == case.name] for case in group}
         if keep:
             keep(rows)
-        if several:
-            progress(done, len(groups), f"{CASES_TOGETHER} cases at a time")
     return [*(row for case in found for row in rows[case.name]), _settings(environment, found)]
 
 
-def _part_of(progress: Progress, index: int, groups: Sequence[Sequence[Case]]) -> Progress:
-    """The progress of one of several groups, as a part of the whole."""
-    return lambda done, of, doing: progress(index * of + done, len(groups) * of, doing)
+def _shared(
+    lint_named: Callable[[Sequence[str]], list[Row]],
+    groups: Sequence[Sequence[Case]],
+    workers: Workers,
+    progress: Progress,
+) -> Iterator[list[Row]]:
+    """The rows of each group, by several workers."""
+    names = [[case.name for case in group] for group in groups]
+    for done, part in enumerate(workers.map(lint_named, names), 1):
+        progress(done, len(groups), f"{CASES_TOGETHER} cases at a time")
+        yield part
+
+
+def _alone(name: str, groups: Sequence[Sequence[Case]], progress: Progress) -> Iterator[list[Row]]:
+    """The rows of each group, by this process."""
+    before, cases = 0, sum(map(len, groups))
+    for group in groups:
+
+        def advance(done: int, of: int, doing: str, before: int = before, group: Sequence[Case] = group) -> None:
+            steps = of // len(group)
+            progress(before * steps + done, cases * steps, doing)
+
+        yield _lint_cases(name, group, advance)
+        before += len(group)
 
 
 def _lint_named(name: str, count: int, prompt: str, cases: Sequence[str]) -> list[Row]:

@@ -91,7 +91,7 @@ def test_a_written_report_is_read_back_unchanged(tmp_path: Path) -> None:
     assert written["false"] == pytest.approx(24 * 0.05 / 0.95)
     assert report.measured_before(path, settings) == {ROW.case: ROW}
     assert report.measured_before(tmp_path / "none.json", settings) == {}
-    with pytest.raises(UserError, match="was measured with playouts=128, not 64"):
+    with pytest.raises(UserError, match="was written with playouts=128, not 64"):
         report.measured_before(path, replace(settings, playouts=64))
 
 
@@ -137,7 +137,7 @@ def test_the_tool_writes_each_case_and_goes_on(tmp_path: Path) -> None:
     assert added.case == "kuhn_poker"
     other = run("--cases", "kuhn_poker", "--json", str(path))
     assert (other.returncode, other.stdout) == (2, "")
-    assert "was measured with tasks=6, not 200" in other.stderr
+    assert "was written with tasks=6, not 200" in other.stderr
 
 
 def test_the_tool_refuses_what_cannot_work(tmp_path: Path) -> None:

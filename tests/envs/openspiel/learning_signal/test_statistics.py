@@ -63,6 +63,13 @@ def test_halves_correlate_by_the_signal() -> None:
     assert statistics.correlation([]) is None
 
 
+def test_a_mean_of_more_playouts_is_more_reliable() -> None:
+    # Two means whose noise has the variance of the values correlate 1/2; with half of this noise they correlate 2/3.
+    assert statistics.reliability(0.5, 2) == pytest.approx(2 / 3)
+    assert statistics.reliability(2 / 3, 1 / 2) == pytest.approx(0.5)
+    assert statistics.reliability(0.3, 1) == 0.3
+
+
 def test_standard_errors_of_shares_are_smoothed() -> None:
     assert statistics.error_of_share(48, 96) == pytest.approx((0.25 / 100) ** 0.5)
     assert statistics.error_of_share(96, 96) == pytest.approx((0.98 * 0.02 / 100) ** 0.5)

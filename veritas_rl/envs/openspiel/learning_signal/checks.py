@@ -125,10 +125,11 @@ class SignalChecks:
             raise NotApplicable("no different values are means of playouts")
         count = count_of(tasks[0].case, OpenSpielTask.of(tasks[0]).pay.playouts)
         longer = 2 * count / PLAYOUTS
+        means, expected = f"means of {count} playouts", reliability(max(0.0, halves), longer)
         freedom = sum(signal.actions - 1 for signal in tested)
         if surely_below(halves, reliability(LEAST_RELIABILITY, 1 / longer), freedom):
-            found("", f"the noise of means of {count} playouts exceeds the spread of the values")
-        return f"means of {count} playouts correlate {reliability(max(0.0, halves), longer):.2f} in {len(tested)} tasks"
+            found("", f"the noise exceeds the spread of the values: two {means} would correlate {expected:.2f}")
+        return f"two {means} would correlate {expected:.2f}, by {len(tested)} tasks"
 
     def visits_add_playouts(self, tasks: Sequence[Task], found: Found) -> str:
         """A later visit of a task adds playouts, so the errors of its means are smaller."""

@@ -17,6 +17,7 @@ from veritas_rl.envs.openspiel.engines.spec import parse_all
 from veritas_rl.envs.openspiel.learning_signal.measure import EXACT_SOURCES
 from veritas_rl.envs.openspiel.learning_signal.summary import CaseSignal, Measures, Settings
 from veritas_rl.errors import UserError
+from veritas_rl.kept import check_settings
 
 COLUMNS: Mapping[str, str] = {
     "forced": "share of tasks with one legal move",
@@ -164,15 +165,10 @@ def measured_before(path: Path, settings: Settings) -> dict[str, CaseSignal]:
     """The cases in a file, measured with the same settings; empty if there is no file.
 
     Raises:
-        UserError: The file has another format, or was measured with other settings; the message names the cause.
+        UserError: The file has another format, or was written with other settings; the message names the cause.
     """
     if not path.exists():
         return {}
     before, rows = read(path)
-    old, new = asdict(before), asdict(settings)
-    for name, value in new.items():
-        if old[name] != value:
-            raise UserError(
-                f"{path} was measured with {name}={old[name]}, not {value}; name another file or remove this one"
-            )
+    check_settings(path, asdict(before), asdict(settings))
     return {row.case: row for row in rows}
