@@ -122,6 +122,7 @@ def test_auto_begins_in_this_process_and_goes_on_elsewhere(
     three: Workers, work: Callable[[str], Callable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("veritas_rl.parallel.PATIENCE", 0.1)
+    assert len(list(three.map(work("drawn"), range(3)))) == 3  # starts Ray, also if no test has used it yet
     auto = Workers(None)
     assert auto.several == (available_cores() > 1)
     monkeypatch.setattr(auto, "_count", 3)
