@@ -232,7 +232,9 @@ def test_a_step_is_split_into_mini_batches_that_divide_it(typed: list[str], size
     [
         ("othello", [], 7),
         ("othello,goofspiel", [], 14),
-        ("othello,tic_tac_toe", [], 40),
+        ("tic_tac_toe", [], 48),
+        ("othello,tic_tac_toe", [], 48),
+        ("othello,hex(board_size=5)", [], 40),
         ("hex(board_size=5)", [], 40),
         ("othello", ["trainer.total_training_steps=40"], 40),
         ("othello", ["play=episode"], 40),
@@ -240,12 +242,12 @@ def test_a_step_is_split_into_mini_batches_that_divide_it(typed: list[str], size
         ("othello", ["hardware=h200x1"], 500),
     ],
 )
-def test_a_slow_game_that_is_learned_quickly_has_fewer_steps(games: str, typed: list[str], steps: int) -> None:
+def test_a_game_may_have_a_number_of_steps_of_its_own(games: str, typed: list[str], steps: int) -> None:
     wanted = conf.overrides_for(typed, {"GAME_TYPES": games}, CPU)
     made = conf.compose_configuration(wanted)
-    shorter = conf.step_overrides(made, wanted)
-    assert shorter == ([] if steps in (40, 500) else [f"trainer.total_training_steps={steps}"])
-    assert conf.compose_configuration([*wanted, *shorter]).trainer.total_training_steps == steps
+    own = conf.step_overrides(made, wanted)
+    assert own == ([] if steps in (40, 500) else [f"trainer.total_training_steps={steps}"])
+    assert conf.compose_configuration([*wanted, *own]).trainer.total_training_steps == steps
 
 
 @pytest.mark.parametrize("group", sorted(path.stem for path in (conf.CONFIG_DIR / "hardware").glob("*.yaml")))

@@ -254,7 +254,7 @@ class Environment(ABC):
         return ()
 
     def small_model_steps(self, cases: Collection[str]) -> int | None:
-        """The steps of single moves that suffice for the small model of the CPU settings; None for the usual number.
+        """The training steps of single moves for the small model of the CPU settings; None for the usual number.
 
         Args:
             cases: The cases of the planned training.

@@ -171,7 +171,7 @@ def mini_batch_overrides(configuration: DictConfig, wanted: Sequence[str]) -> li
 
 
 def step_overrides(configuration: DictConfig, wanted: Sequence[str]) -> list[str]:
-    """The override that shortens the training of a generated model on single moves if its cases need fewer steps.
+    """The override with the steps of a generated model on single moves if its cases have a number of their own.
 
     Args:
         configuration: The resolved configuration.
@@ -186,7 +186,7 @@ def step_overrides(configuration: DictConfig, wanted: Sequence[str]) -> list[str
     for task in spread(tasks_of(configuration, "train"), 1000):
         cases.setdefault(task.env, set()).add(task.case)
     enough = [get_environment(env).small_model_steps(among) or usual for env, among in cases.items()]
-    return [f"{STEPS}={max(enough)}"] if enough and max(enough) < usual else []
+    return [f"{STEPS}={max(enough)}"] if enough and max(enough) != usual else []
 
 
 def tasks_of(configuration: DictConfig, split: str, *, single: bool = False) -> Sequence[Task]:

@@ -111,7 +111,7 @@ class OpenSpielEnvironment(Environment):
         ]
 
     def small_model_steps(self, cases: Collection[str]) -> int | None:
-        """The most steps that a game needs; None if a game needs the usual number."""
+        """The most steps of a game; None if a game has the usual number."""
         steps = [load(case).small_model_steps or 0 for case in cases]
         return max(steps) if steps and all(steps) else None
 

@@ -170,7 +170,7 @@ def render() -> str:
         indexed=ids.INDEXED_GAMES,
         signal=_signal() if SIGNAL.is_file() else None,
         learned=_learned() if learning_runs.PATH.is_file() else None,
-        fewer_steps=", ".join(f"{name} {steps}" for name, kind in GAMES.items() if (steps := kind.small_model_steps)),
+        other_steps=", ".join(f"{name} {steps}" for name, kind in GAMES.items() if (steps := kind.small_model_steps)),
     )
 
 

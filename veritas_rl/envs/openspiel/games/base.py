@@ -48,8 +48,8 @@ class Game:
     most_moves: ClassVar[int] = 2_000
     """The maximum number of moves of a whole game, unless its rules set a lower limit."""
     small_model_steps: ClassVar[int | None] = None
-    """The training steps that suffice for the small model of the CPU settings, where a step takes long; None for the
-    usual number."""
+    """The training steps of single moves for the small model of the CPU settings, fewer where a step takes long; None
+    for the usual number."""
     playout_moves: ClassVar[int | None] = None
     """The maximum number of moves, over all seats, of a random playout that values a single move; None for no limit."""
     deal_moves: ClassVar[int] = 0
