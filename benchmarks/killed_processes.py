@@ -102,7 +102,7 @@ class Victim:
         """The command that starts and resumes the run."""
         command = [
             *("bash", "train/scripts/openspiel-ppo-trainer.sh", f"trainer.default_local_dir={self.folder / 'run'}"),
-            *(f"trainer.total_training_steps={self.steps}", "trainer.save_freq=1", "veritas_rl.warm_up.steps=150"),
+            *(f"trainer.total_training_steps={self.steps}", "trainer.save_freq=1", "veritas_rl.warm_up.steps=60"),
             *("veritas_rl.evaluation=null", "data.train_batch_size=16", "veritas_rl.critic_warmup=0"),
         ]
         if OPPONENT in self.kinds:

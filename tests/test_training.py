@@ -134,7 +134,7 @@ def test_ppo_trains_a_model_that_was_made_on_the_spot(tmp_path: Path) -> None:
     subprocess.run([sys.executable, *proposed[1:], *few], cwd=ROOT, check=True)
 
 
-@pytest.mark.parametrize(("case", "steps"), [("kuhn_poker", 8), ("liars_dice(numdice=1)", 8)])
+@pytest.mark.parametrize(("case", "steps"), [("kuhn_poker", 8), ("liars_dice(numdice=1)", 5)])
 def test_the_default_command_teaches_a_game(case: str, steps: int, tmp_path: Path) -> None:
     """The settings of `benchmarks/learning.py`, with fewer steps."""
     train(tmp_path, f"trainer.total_training_steps={steps}", GAME_TYPES=case)
