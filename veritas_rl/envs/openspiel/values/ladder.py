@@ -234,19 +234,23 @@ def _results(worths: Mapping[int, float]) -> dict[int, float]:
 
 def state_value(game: Game, state: State, player: int, pay: OpenSpielPay) -> float:
     """The value of a state for a player, in [0, 1], such as the last state of a game that reached its limit of moves.
-    It is computed by minimax near the end of a game, by the margin in games that have one, and otherwise by playouts.
+    It is computed by minimax near the end of a game, by the configured engine in games of two, by the margin in games
+    that have one, and otherwise by playouts.
 
     Args:
         game: The game.
         state: A decision node, with its true hidden cards.
         player: The player of the value, who need not be the player to move.
-        pay: The scale and the number of playouts.
+        pay: The scale, the number of playouts, and the engine.
     """
     mover = game.movers(state)[0]
     question = Question.of(game, state, mover)
     late = solved(question)
-    if late is not None:
-        best = max(_results(late).values())
+    known = None if late is None else _results(late)
+    if known is None and pay.engine and game.players == 2:
+        known = engine_values(game, state, mover, pay.engine, pay.scale)
+    if known is not None:
+        best = max(known.values())
         return best if mover == player else 1.0 - best
     if game.is_graded:
         return game.graded(game.spiel.new_initial_state(), state, player, pay.scale)
