@@ -75,9 +75,10 @@ def test_the_readme_shows_figures_of_kept_runs() -> None:
     for name, *cells in rows:
         kept = [run.figures for run in results_in(FOLDER / name) if run.form == "whole" and not run.departures]
         for cell in cells:
-            form = "{:.1f}" if "%" in cell else "{:.2f}"
+            thousands = re.search(r"\d,\d{3}", cell)
+            form = "{:.1f}" if "%" in cell else "{:,.0f}" if thousands else "{:.2f}"
             scale = 100 if "%" in cell else 1
-            numbers = set(re.findall(r"[\d.]+", cell))
+            numbers = set(re.findall(r"\d[\d.]*(?:,\d{3})*", cell))
             found = [{form.format(scale * run[key]["mean"]) for run in kept if key in run} for key in kept[0]]
             assert any(numbers <= values for values in found), (name, cell)
 
