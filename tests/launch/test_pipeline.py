@@ -208,3 +208,8 @@ def test_the_error_that_ended_verl_is_named_without_lines_of_torchrun(tmp_path: 
         )
     log.write_text("ray::x veritas_rl.errors.UserError: the model differs\nlost\n")
     assert cause_of_end(log, 1, console) == f"the model differs (the log is {log})"
+    # Errors of the runs before a resumed run are not its errors.
+    began = log.stat().st_size
+    with log.open("a") as appended:
+        appended.write("lost\n")
+    assert cause_of_end(log, 7, console, began=began) == f"verl ended with exit code 7: its log is {log}"

@@ -24,7 +24,7 @@ from veritas_rl.paths import ROOT
 
 LOG_TAIL_LINES = 30
 SEARCHED_LINES = 200
-"""How many last lines of a log are searched for known errors. Resumed runs append to the same log."""
+"""How many last lines of a log are searched for known errors."""
 
 CLOCK_SECONDS = 60.0
 """A larger change between two polls counts as a jump of the clock. Gradual adjustments are smaller."""
@@ -81,6 +81,8 @@ def run_verl(run: Run, console: Console) -> bool:
         stop.unlink(missing_ok=True)
         signal.signal(signal.SIGTERM, ask)
     with run.log.open("ab") as log:
+        # A resumed run appends to the log of the runs before it.
+        began = log.tell()
         end_within = END_SECONDS
         process = subprocess.Popen(
             run.started_command(),
@@ -121,7 +123,7 @@ def run_verl(run: Run, console: Console) -> bool:
             if (command := sync_command(run)) is not None:
                 show(f"Weights & Biases has not got all of this run: {command}")
     if code:
-        cause = cause_of_end(run.log, code, console, deaths.named())
+        cause = cause_of_end(run.log, code, console, deaths.named(), began)
         raise UserError((nodes.after_end() if nodes else None) or cause)
     if not asked and (last := last_step(run.metrics)) is not None and last < run.steps:
         raise UserError(
@@ -213,7 +215,7 @@ def ended_with(code: int, died: str | None) -> str:
     return f"{signal.Signals(-code).name}{hint}"
 
 
-def cause_of_end(log: Path, code: int, console: Console, died: str | None = None) -> str:
+def cause_of_end(log: Path, code: int, console: Console, died: str | None = None, began: int = 0) -> str:
     """Find why verl ended: a worker's `UserError`, or the errors at the end of the log. Also print the end of the log.
 
     Args:
@@ -221,8 +223,9 @@ def cause_of_end(log: Path, code: int, console: Console, died: str | None = None
         code: The exit code.
         console: Where the end of the log is printed.
         died: The process that died before verl, as a clause, if known.
+        began: The size of the log in bytes when verl started.
     """
-    lines = log.read_text(errors="replace").splitlines()
+    lines = log.read_bytes()[began:].decode(errors="replace").splitlines()
     if messages := [found.group(1) for line in lines if (found := re.search(r"\bUserError: (.+)", line))]:
         return f"{messages[-1]} (the log is {log})"
     added = [number for number, line in enumerate(lines) if TORCHRUN_ADDS.search(line)]

@@ -395,7 +395,7 @@ class AsyncTaskTrainer(TaskTraining, PPOTrainerColocateAsync):
 def other_folders(config: DictConfig) -> list[Path]:
     """The folders with small files of a run: its logs, Ray's files, and those of Weights & Biases if it is used."""
     found = [not_finite.logs_folder(), ray_folder(os.environ)]
-    return [*found, Path(os.environ["WANDB_DIR"])] if "wandb" in config.trainer.logger else found
+    return [*found, Path(os.environ.get("WANDB_DIR", "."))] if "wandb" in config.trainer.logger else found
 
 
 @register_adv_est("rae")
