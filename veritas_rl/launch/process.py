@@ -82,7 +82,7 @@ def run_verl(run: Run, console: Console) -> bool:
         signal.signal(signal.SIGTERM, ask)
     with run.log.open("ab") as log:
         # A resumed run appends to the log of the runs before it.
-        began = log.tell()
+        began = log.seek(0, os.SEEK_END)
         end_within = END_SECONDS
         process = subprocess.Popen(
             run.started_command(),
