@@ -21,6 +21,8 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from transformers import AutoModelForCausalLM
 
+from veritas_rl.checkpoints.layout import shard_files
+from veritas_rl.checkpoints.shards import whole_state
 from veritas_rl.envs.base import Reason
 from veritas_rl.envs.openspiel.learning_runs import LearningRun
 from veritas_rl.envs.registry import task_from_dict
@@ -211,14 +213,43 @@ def test_whole_games_of_self_play_are_trained_on_validated_and_can_be_looked_at(
     assert "</html>" in (logs(tmp_path) / "games/step_2.html").read_text()
 
 
+FOLLOWING = (
+    *("actor_rollout_ref.actor.use_kl_loss=true", "data.train_batch_size=32", "veritas_rl.critic_warmup=0"),
+    # One update per step, which measures the KL term before it changes the weights.
+    *("veritas_rl.mini_batches.move=1", "actor_rollout_ref.actor.ppo_epochs=1", "veritas_rl.warm_up.steps=20"),
+    *("actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=0", "veritas_rl.evaluation=null"),
+)
+"""Settings of a short run whose reference follows the policy."""
+
+
+def test_the_reference_is_the_average_of_the_weights(tmp_path: Path) -> None:
+    command = (*FOLLOWING, "veritas_rl.reference=average", "veritas_rl.reference_decay=0.5", "trainer.save_freq=1")
+    command = (*command, "trainer.max_actor_ckpt_to_keep=9")
+
+    def saved(step: int, kind: str) -> dict[str, torch.Tensor]:
+        return whole_state(shard_files(tmp_path / f"global_step_{step}", "actor", kind))
+
+    def follows(step: int) -> None:
+        """The average of a step is half the average before it and half the weights before it."""
+        before, weights, after = saved(step - 1, "reference"), saved(step - 1, "model"), saved(step, "reference")
+        for name, average in after.items():
+            torch.testing.assert_close(average, (before[name] + weights[name]) / 2)
+        assert any((after[name] - before[name]).abs().max() > 1e-4 for name in after)
+
+    _, steps = train(tmp_path, *command, "trainer.total_training_steps=3")
+    kl = [step["actor/kl_loss"] for step in steps]
+    assert kl[0] == pytest.approx(0, abs=1e-9)
+    assert min(kl[1:]) > 1e-7
+    follows(2)
+    follows(3)
+    _, steps = train(tmp_path, *command, "trainer.total_training_steps=4")
+    assert len(steps) == 4
+    follows(4)
+
+
+@pytest.mark.long
 def test_the_reference_follows_the_checkpoints(tmp_path: Path) -> None:
-    command = (
-        *("actor_rollout_ref.actor.use_kl_loss=true", "veritas_rl.reference=checkpoint", "trainer.save_freq=2"),
-        *("data.train_batch_size=32", "veritas_rl.critic_warmup=0", "veritas_rl.evaluation=null"),
-        # One update per step, which measures the KL term before it changes the weights.
-        *("veritas_rl.mini_batches.move=1", "actor_rollout_ref.actor.ppo_epochs=1", "veritas_rl.warm_up.steps=20"),
-        "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=0",
-    )
+    command = (*FOLLOWING, "veritas_rl.reference=checkpoint", "trainer.save_freq=2")
     _, steps = train(tmp_path, *command, "trainer.total_training_steps=4")
     assert [step["actor/reference_step"] for step in steps] == [0, 0, 2, 2]
     kl = [step["actor/kl_loss"] for step in steps]

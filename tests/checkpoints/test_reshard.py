@@ -13,7 +13,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from veritas_rl.checkpoints.layout import CheckpointInfo, write_info
+from veritas_rl.checkpoints.layout import REFERENCE, CheckpointInfo, write_info
 from veritas_rl.checkpoints.reshard import reshard
 from veritas_rl.checkpoints.shards import load_shard, whole_state
 from veritas_rl.errors import UserError
@@ -102,6 +102,16 @@ def test_no_number_changes_and_the_old_files_stay(
     assert last["param_groups"] == [{"lr": 0.1, "betas": (0.9, 0.99), "params": [0, 1, 2]}]
     assert last["state"][0]["step"] == 2
     assert torch.equal(last["state"][0]["exp_avg"].to_local(), tensors["weight"][-rows[-1] :])
+
+
+def test_an_averaged_reference_is_divided_with_the_weights(made: tuple[Path, dict[str, torch.Tensor]]) -> None:
+    step, tensors = made
+    model, reference = (step / f"actor/{kind}_world_size_1_rank_0.pt" for kind in ("model", REFERENCE))
+    reference.write_bytes(model.read_bytes())
+    reshard(step, 2, {"actor": -1})
+    whole = whole_state([step / f"actor/{REFERENCE}_world_size_2_rank_{rank}.pt" for rank in range(2)])
+    assert whole.keys() == tensors.keys()
+    assert all(torch.equal(whole[name], tensor) for name, tensor in tensors.items())
 
 
 def test_a_damaged_shard_is_named(made: tuple[Path, dict[str, torch.Tensor]]) -> None:

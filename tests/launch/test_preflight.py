@@ -163,8 +163,14 @@ def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monke
         ({}, ["critic.ppo_max_token_len_per_gpu=9"], "critic.ppo_max_token_len_per_gpu=9 is too small for one prompt"),
         ({}, ["trainer.total_training_steps=null"], "trainer.total_training_steps=None must be a positive integer"),
         ({"ALGORITHM": "grpo"}, ["actor_rollout_ref.rollout.n=1"], "ALGORITHM=grpo compares several samples"),
-        ({}, ["veritas_rl.reference=last"], "veritas_rl.reference=last must be start or checkpoint"),
+        ({}, ["veritas_rl.reference=last"], "veritas_rl.reference=last must be start, checkpoint or average"),
         ({}, ["veritas_rl.reference=checkpoint"], "veritas_rl.reference=checkpoint needs a KL term"),
+        ({}, ["veritas_rl.reference=average"], "veritas_rl.reference=average needs a KL term"),
+        (
+            {},
+            ["veritas_rl.reference=average", "veritas_rl.reference_decay=1"],
+            "veritas_rl.reference_decay=1 must be above 0 and below 1",
+        ),
         (
             {"ENABLE_LORA": "1"},
             ["veritas_rl.reference=checkpoint", "actor_rollout_ref.actor.use_kl_loss=true"],

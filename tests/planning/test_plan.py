@@ -30,6 +30,9 @@ def test_each_phase_of_a_step_is_there(planned: Callable[..., Plan]) -> None:
     names = [phase.name for phase in kl.phases()]
     assert "reference" in names
     assert "values" not in names
+    averaged = planned("h200x1", "actor_rollout_ref.actor.use_kl_loss=true", "veritas_rl.reference=average")
+    assert averaged.host()["reference's average"] == averaged.checkpoint()["reference's average"]
+    assert "reference's average" not in kl.host() | kl.checkpoint()
     bypassed = planned("h200x1", "algorithm.rollout_correction.bypass_mode=true")
     assert "old log-probabilities" not in [phase.name for phase in bypassed.phases()]
 

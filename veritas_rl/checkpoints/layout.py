@@ -36,6 +36,9 @@ EXPERIMENTS = ROOT / "train/artifacts/RL/checkpoints"
 INFO, RECORD = "checkpoint.json", "run.json"
 """The record in a step folder, and the record of the run beside its step folders."""
 
+REFERENCE = "reference"
+"""The kind of the actor's shards of the averaged reference of the KL term, see `veritas_rl.reference`."""
+
 STOP = "stop"
 """A file with this name in an experiment's folder asks the training to save and end."""
 
@@ -241,7 +244,7 @@ def shard_files(checkpoint: Path, role: str = "actor", kind: str = "model") -> l
     Args:
         checkpoint: `.../global_step_N`.
         role: `actor` or `critic`.
-        kind: `model`, `optim` or `extra_state`.
+        kind: `model`, `optim`, `extra_state` or `REFERENCE`.
 
     Raises:
         UserError: The number of ranks is unknown.
@@ -259,7 +262,8 @@ def check_shards(checkpoint: Path, role: str = "actor", kinds: Sequence[str] = (
     Args:
         checkpoint: `.../global_step_N`.
         role: `actor` or `critic`.
-        kinds: Which of `model`, `optim` and `extra_state` are needed: `model` to merge, all of them to resume.
+        kinds: Which of `model`, `optim`, `extra_state` and `REFERENCE` are needed: `model` to merge, all of the first
+            three to resume.
 
     Raises:
         UserError: A shard is missing or damaged. The message names the first such shard.

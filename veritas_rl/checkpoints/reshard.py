@@ -17,7 +17,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard, distribute_tensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from veritas_rl.checkpoints.layout import reading, shard_files
+from veritas_rl.checkpoints.layout import REFERENCE, reading, shard_files
 from veritas_rl.checkpoints.shards import load_shard, put_together
 from veritas_rl.errors import UserError
 
@@ -39,8 +39,10 @@ def reshard(checkpoint: Path, ranks: int, roles: Mapping[str, int]) -> None:
     """
     with reading(checkpoint):
         for role, size in roles.items():
-            for kind in KINDS:
-                _reshard(shard_files(checkpoint, role, kind), ranks, size)
+            for kind in (REFERENCE, *KINDS):
+                files = shard_files(checkpoint, role, kind)
+                if kind != REFERENCE or files[0].is_file():
+                    _reshard(files, ranks, size)
 
 
 def _reshard(files: Sequence[Path], ranks: int, size: int) -> None:

@@ -136,15 +136,17 @@ def check_switches(configuration: DictConfig, overrides: Sequence[str]) -> None:
         )
     algorithm = configuration.algorithm
     if (reference := configuration.veritas_rl.reference) != "start":
-        if reference != "checkpoint":
-            raise UserError(f"veritas_rl.reference={reference} must be start or checkpoint")
+        if reference not in ("checkpoint", "average"):
+            raise UserError(f"veritas_rl.reference={reference} must be start, checkpoint or average")
+        if not 0 < (decay := configuration.veritas_rl.reference_decay) < 1:
+            raise UserError(f"veritas_rl.reference_decay={decay} must be above 0 and below 1")
         if not configuration.actor_rollout_ref.actor.use_kl_loss and not algorithm.use_kl_in_reward:
             raise UserError(
-                "veritas_rl.reference=checkpoint needs a KL term: set actor_rollout_ref.actor.use_kl_loss=true"
+                f"veritas_rl.reference={reference} needs a KL term: set actor_rollout_ref.actor.use_kl_loss=true"
             )
         if lora:
             raise UserError(
-                "veritas_rl.reference=checkpoint needs ENABLE_LORA=0: with adapters the reference is the base model"
+                f"veritas_rl.reference={reference} needs ENABLE_LORA=0: with adapters the reference is the base model"
             )
     if algorithm.adv_estimator == "grpo" and rollout.n < 2:
         raise UserError(

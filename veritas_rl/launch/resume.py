@@ -23,6 +23,7 @@ from veritas_rl.checkpoints.adapter import weights_fingerprint
 from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.checkpoints.layout import (
     RECORD,
+    REFERENCE,
     check_shards,
     fsdp_version,
     read_info,
@@ -286,7 +287,8 @@ def divide(configuration: DictConfig, start: Path) -> None:
 
 def _check_fit(configuration: DictConfig, start: Path) -> None:
     kinds = ("model", "optim", "extra_state")
-    check_shards(start, "actor", kinds)
+    averaged = (REFERENCE,) if configuration.veritas_rl.reference == "average" else ()
+    check_shards(start, "actor", (*kinds, *averaged))
     if configuration.algorithm.adv_estimator == "gae":
         if not (start / "critic").is_dir():
             raise UserError(f"{start} has no critic, because it was trained with ALGORITHM=grpo: set ALGORITHM=grpo")

@@ -9,7 +9,7 @@ from veritas_rl.planning.duration import phase_seconds, tokens_of
 from veritas_rl.planning.forecast import CPU_PROCESS, Forecast, Phase, phase_of, process_bytes, with_fragments
 from veritas_rl.planning.serving import CONTEXT, Server, server_of
 from veritas_rl.planning.settings import Role, Settings
-from veritas_rl.planning.storage import checkpoint_parts, host_parts
+from veritas_rl.planning.storage import AVERAGE_BYTES, checkpoint_parts, host_parts
 from veritas_rl.planning.training import Engine
 
 
@@ -207,7 +207,10 @@ class Plan(Forecast):
         return host_parts(self.settings, self.shape, self.server)
 
     def checkpoint(self) -> dict[str, int]:
-        return checkpoint_parts(self.settings.roles, self.shape)
+        parts = checkpoint_parts(self.settings.roles, self.shape)
+        if self.settings.averaged:
+            parts["reference's average"] = self.shape.parameters() * AVERAGE_BYTES
+        return parts
 
     def seconds(self) -> dict[str, float]:
         return phase_seconds(self.settings, self.shape, self.device, self.assumed)

@@ -122,6 +122,7 @@ class Settings:
         actor: The actor.
         critic: The critic; None for an algorithm without a critic.
         reference: Whether log-probabilities of a reference model are computed.
+        averaged: Whether this reference is the average of the actor's weights.
         old_log_prob: Whether log-probabilities are recomputed after the rollout.
         rollout: The rollout's settings.
         kept: The number of checkpoints that are kept.
@@ -138,6 +139,7 @@ class Settings:
     actor: Role
     critic: Role | None
     reference: bool
+    averaged: bool
     old_log_prob: bool
     rollout: Rollout
     kept: int
@@ -241,6 +243,7 @@ def settings_of(configuration: DictConfig) -> Settings:
         actor=_role(configuration, critic=False),
         critic=_role(configuration, critic=True) if critic else None,
         reference=bool(rl.actor.use_kl_loss or algorithm.use_kl_in_reward),
+        averaged=configuration.veritas_rl.reference == "average",
         old_log_prob=not OmegaConf.select(configuration, "algorithm.rollout_correction.bypass_mode"),
         rollout=Rollout(
             name=rollout.name,

@@ -25,6 +25,9 @@ DRIVER = int(6.0 * GIB)
 TOKENIZER = 16 << 20
 """Bytes of a checkpoint's tokenizer and configuration. Assumed from Qwen, whose files have 16 MB."""
 
+AVERAGE_BYTES = 4
+"""Bytes of a weight in the averaged reference, which stays in float32 in host memory and in checkpoints."""
+
 
 def pinned_bytes(tensors: Iterable[tuple[int, ...]], width: int, shards: int) -> int:
     """Pinned memory of one rank's shards. torch's allocator rounds each block up to a power of two.
@@ -79,6 +82,8 @@ def host_parts(settings: Settings, shape: Shape, server: Server) -> dict[str, in
         parts["reference, pinned"] = settings.gpus * pinned_bytes(
             shape.tensors(), settings.actor.weight_bytes, settings.actor.shards
         )
+    if settings.averaged:
+        parts["reference's average"] = settings.gpus * shape.parameters() * AVERAGE_BYTES // settings.actor.shards
     if server.backup:
         parts["rollout's weights while it sleeps, pinned"] = settings.gpus * server.backup
     parts |= offloaded

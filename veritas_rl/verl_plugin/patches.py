@@ -305,24 +305,46 @@ def adapter_delivery(module: Any) -> None:
 
 @patch_of("verl.workers.engine_workers")
 def refreshed_reference(module: Any) -> None:
-    """The reference of the KL term keeps its first weights: copy the actor's weights into it if a batch requests it.
+    """The reference of the KL term keeps its first weights: let it follow the actor's if a batch requests it.
 
-    The trainer requests the copy with the key `REFRESH` in the batch, see `veritas_rl.reference`.
+    The trainer requests a copy with the key `REFRESH` in the batch, and an average with `AVERAGE`, see
+    `veritas_rl.reference`. The average is a part of the checkpoints.
     """
     worker = module.ActorRolloutRefWorker
     original = worker.compute_ref_log_prob
+    save, load = worker.save_checkpoint, worker.load_checkpoint
     require_fault(original, "output = self.ref.infer_batch(data=data)")
+    require_fault(save, "self.actor.save_checkpoint(local_path,")
+    require_fault(load, "self.actor.load_checkpoint(local_path,")
 
     @functools.wraps(original)
     def compute_ref_log_prob(self: Any, data: Any) -> Any:
-        from veritas_rl.verl_plugin.reference import REFRESH, copy_weights
+        from veritas_rl.verl_plugin.reference import AVERAGE, REFRESH, WeightAverage, copy_weights
 
         # The keys of a batch, whose columns the original fetches.
         if data.extra_info.pop(REFRESH, False):
             copy_weights(self.actor.engine.module, self.ref.engine.module)
+        if decay := data.extra_info.pop(AVERAGE, None):
+            self.average = getattr(self, "average", None) or WeightAverage()
+            self.average.update(self.actor.engine.module, self.ref.engine.module, decay)
         return original(self, data)
 
+    @functools.wraps(save)
+    def save_checkpoint(self: Any, local_path: str, *args: Any, **kwargs: Any) -> None:
+        save(self, local_path, *args, **kwargs)
+        if average := getattr(self, "average", None):
+            average.save(self.actor.engine.module, Path(local_path), self.rank, self.world_size)
+
+    @functools.wraps(load)
+    def load_checkpoint(self: Any, local_path: str, *args: Any, **kwargs: Any) -> None:
+        from veritas_rl.verl_plugin.reference import load_average
+
+        load(self, local_path, *args, **kwargs)
+        self.average = load_average(Path(local_path), self.rank, self.world_size)
+
     worker.compute_ref_log_prob = compute_ref_log_prob
+    worker.save_checkpoint = save_checkpoint
+    worker.load_checkpoint = load_checkpoint
 
 
 @patch_of("verl.workers.rollout.vllm_rollout.vllm_async_server")

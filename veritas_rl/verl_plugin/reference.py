@@ -1,16 +1,25 @@
-"""Refresh the reference model of the KL term with the actor's weights.
+"""Change the reference model of the KL term during training.
 
 With a fixed reference, self-play ends near an equilibrium of the game with the KL term. With a reference that follows
-the policy in large steps, it approaches an equilibrium of the game itself (the moving magnet of Sokota et al. 2023;
-NashPG, arXiv 2510.18183).
+the policy, it approaches an equilibrium of the game itself: a reference that is refreshed in large steps (the moving
+magnet of Sokota et al. 2023; NashPG, arXiv 2510.18183), or one that is the average of the weights so far.
 """
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import torch
 from torch.distributed.tensor import DTensor
 from torch.nn import Module
 
+from veritas_rl.checkpoints.layout import REFERENCE
+from veritas_rl.checkpoints.shards import load_shard
+
 REFRESH = "refresh_reference"
 """The key of a batch whose reference pass starts with a refresh."""
+
+AVERAGE = "average_reference"
+"""The key of a batch whose reference pass starts with an update of the average. Its value is the decay."""
 
 
 def copy_weights(actor: Module, reference: Module) -> None:
@@ -24,8 +33,86 @@ def copy_weights(actor: Module, reference: Module) -> None:
         ValueError: The modules have different parameters or shards.
     """
     with torch.no_grad():
-        for (name, new), (other, old) in zip(actor.named_parameters(), reference.named_parameters(), strict=True):
-            source, target = (each.to_local() if isinstance(each, DTensor) else each for each in (new, old))
-            if name != other or source.shape != target.shape:
-                raise ValueError(f"{name} {tuple(source.shape)} cannot be copied to {other} {tuple(target.shape)}")
+        for _, source, target in _shards(actor, reference):
             target.copy_(source)
+
+
+class WeightAverage:
+    """The exponential moving average of the actor's weights on one rank.
+
+    It stays in float32 in host memory, because a reference in bfloat16 would lose the small changes of a step.
+
+    Args:
+        averages: The averages of an earlier run, by the names of the parameters; None for a new run.
+    """
+
+    def __init__(self, averages: Mapping[str, torch.Tensor] | None = None) -> None:
+        self._averages = {name: _local(each).float().cpu().clone() for name, each in (averages or {}).items()}
+
+    def update(self, actor: Module, reference: Module, decay: float) -> None:
+        """Add the actor's weights to the average, and copy the average to the reference.
+
+        The first call of a new run starts with the actor's weights, which are those of the reference.
+
+        Args:
+            actor: A module that FSDP has sharded.
+            reference: The same model on the same mesh, on any device, in any dtype.
+            decay: The average's share in the new average, in [0, 1).
+
+        Raises:
+            ValueError: The modules have different parameters or shards.
+        """
+        with torch.no_grad():
+            for name, source, target in _shards(actor, reference):
+                weights = source.float().cpu()
+                average = self._averages.setdefault(name, weights.clone())
+                target.copy_(average.lerp_(weights, 1 - decay))
+
+    def save(self, actor: Module, folder: Path, rank: int, ranks: int) -> None:
+        """Write the averages as a shard of a checkpoint, divided as the actor's weights.
+
+        Args:
+            actor: The module whose weights are averaged.
+            folder: The folder of the actor's shards.
+            rank: This rank.
+            ranks: The number of ranks.
+        """
+        state = {name: _divided_as(self._averages[name], weights) for name, weights in actor.named_parameters()}
+        torch.save(state, shard(folder, rank, ranks))
+
+
+def load_average(folder: Path, rank: int, ranks: int) -> WeightAverage | None:
+    """The averages that `WeightAverage.save` has written; None if there are none."""
+    file = shard(folder, rank, ranks)
+    return WeightAverage(load_shard(file)) if file.is_file() else None
+
+
+def shard(folder: Path, rank: int, ranks: int) -> Path:
+    """The file of a rank's averages in a checkpoint's folder of the actor."""
+    return folder / f"{REFERENCE}_world_size_{ranks}_rank_{rank}.pt"
+
+
+def _shards(actor: Module, reference: Module) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+    """The name of each parameter, and its shard in both modules."""
+    for (name, new), (other, old) in zip(actor.named_parameters(), reference.named_parameters(), strict=True):
+        source, target = _local(new), _local(old)
+        if name != other or source.shape != target.shape:
+            raise ValueError(f"{name} {tuple(source.shape)} cannot be copied to {other} {tuple(target.shape)}")
+        yield name, source, target
+
+
+def _local(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def _divided_as(local: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    if not isinstance(weights, DTensor):
+        return local
+    return DTensor.from_local(
+        local,
+        weights.device_mesh,
+        weights.placements,
+        run_check=False,
+        shape=weights.shape,
+        stride=weights.stride(),
+    )

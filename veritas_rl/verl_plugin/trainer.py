@@ -20,7 +20,7 @@ waits for the longest. They add:
 - Some validation games are written to a page, see `viewing.games_page`.
 - The replies of a step are divided evenly into mini-batches. Whole games give varying numbers of replies. verl would
   fill the last mini-batch with padding, and make a whole update of a few remaining replies.
-- The reference of the KL term follows the checkpoints if `veritas_rl.reference` asks for it, see `reference`.
+- The reference of the KL term follows the policy if `veritas_rl.reference` asks for it, see `reference`.
 - On a CPU with enough cores, actor and critic are updated at the same time, see `cpu.separate_critic`.
 - The critic's values do not depend on the reference pass. verl leaves the flag "without the adapter" on the batch,
   which would affect the critic.
@@ -64,7 +64,7 @@ from veritas_rl.verl_plugin.advantages import ESTIMATORS, RoleBaselines, group_r
 from veritas_rl.verl_plugin.agreement import METRIC, AgreementWatch
 from veritas_rl.verl_plugin.batches import even_mini_batches, moves_of, outcomes
 from veritas_rl.verl_plugin.cpu import room
-from veritas_rl.verl_plugin.reference import REFRESH
+from veritas_rl.verl_plugin.reference import AVERAGE, REFRESH
 from veritas_rl.verl_plugin.sample_key import SampleKey
 from veritas_rl.verl_plugin.truncation import TruncationWatch
 from veritas_rl.viewing.games_page import GAMES_FOLDER, write_games
@@ -109,6 +109,8 @@ class TaskTraining(PPOTrainer):
         self._saved = 0
         self._follows = config.veritas_rl.reference == "checkpoint"
         self._reference_step = 0
+        averages = config.veritas_rl.reference == "average"
+        self._average_decay: float | None = config.veritas_rl.reference_decay if averages else None
         self._baselines = RoleBaselines()
         self._barren_steps = 0
         self._truncation = TruncationWatch(config.data.max_response_length)
@@ -286,10 +288,13 @@ class TaskTraining(PPOTrainer):
             batch.extra_info[REFRESH] = self._saved != self._reference_step
             self._reference_step = self._saved
             metrics["actor/reference_step"] = float(self._saved)
+        if self._average_decay is not None:
+            batch.extra_info[AVERAGE] = self._average_decay
         batch = super()._compute_ref_log_prob(batch, metrics)
         assert batch.extra_info is not None
         batch.extra_info.pop("no_lora_adapter", None)
         batch.extra_info.pop(REFRESH, None)
+        batch.extra_info.pop(AVERAGE, None)
         return batch
 
     def _save_checkpoint(self) -> None:
