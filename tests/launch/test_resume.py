@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 from datetime import datetime
 from pathlib import Path
 
@@ -63,6 +64,19 @@ def test_the_newest_whole_checkpoint_is_gone_on_from(tmp_path: Path) -> None:
     # The logs and the Weights & Biases run are those of the interrupted run.
     assert again.folder == run.folder
     assert again.environment()["WANDB_RUN_ID"] == run.environment()["WANDB_RUN_ID"]
+
+
+def test_the_run_that_was_started_last_goes_on_although_the_clock_was_set_back(tmp_path: Path) -> None:
+    record = resume.Record(("hardware=cpu",), "logs", "id")
+    for name in ("first", "second"):
+        record.write(tmp_path / name)
+    os.utime(tmp_path / "first/run.json", (2e9, 2e9))
+    assert resume.interrupted(tmp_path, record.command) == tmp_path / "second"
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged/run.json").write_text("[]")
+    record.write(tmp_path / "first")
+    (tmp_path / "damaged/run.json").unlink()
+    assert resume.interrupted(tmp_path, record.command) == tmp_path / "first"
 
 
 def test_the_same_command_finds_its_interrupted_run(tmp_path: Path) -> None:

@@ -50,17 +50,22 @@ class Record:
         folder: The folder of its logs, metrics, reports and generated models.
         wandb_run_id: The id under which Weights & Biases resumes the run.
         finished: Whether the run is complete.
+        number: A larger one was written later than all others in the same folder of experiments. Times of files do not
+            say this after a clock was set back. 0 if not recorded.
     """
 
     command: tuple[str, ...]
     folder: str
     wandb_run_id: str
     finished: bool = False
+    number: int = 0
 
     def write(self, checkpoints: Path) -> None:
-        """Store the record beside the run's checkpoints."""
+        """Store the record beside the run's checkpoints, with a new number."""
         checkpoints.mkdir(parents=True, exist_ok=True)
-        write_whole(checkpoints / RECORD, json.dumps(dataclasses.asdict(self), indent=2) + "\n")
+        others = [_number(file) for file in checkpoints.parent.glob(f"*/{RECORD}")]
+        numbered = dataclasses.replace(self, number=1 + max(others, default=0))
+        write_whole(checkpoints / RECORD, json.dumps(dataclasses.asdict(numbered), indent=2) + "\n")
 
     @staticmethod
     def read(checkpoints: Path) -> "Record | None":
@@ -100,18 +105,25 @@ def record_of(
 
 
 def interrupted(experiments: Path, command: Sequence[str]) -> Path | None:
-    """The newest unfinished run of the same command that is not alive; None if there is none.
+    """The unfinished run of the same command that was started last and is not alive; None if there is none.
 
     Args:
         experiments: A folder of checkpoint folders.
         command: As `Record.command`.
     """
-    candidates: list[tuple[float, Path]] = []
+    candidates: list[tuple[int, float, Path]] = []
     for file in experiments.glob(f"*/{RECORD}"):
         record = Record.read(file.parent)
         if record is not None and record.command == tuple(command) and not record.finished and not _alive(file.parent):
-            candidates.append((file.stat().st_mtime, file.parent))
-    return max(candidates)[1] if candidates else None
+            candidates.append((record.number, file.stat().st_mtime, file.parent))
+    return max(candidates)[-1] if candidates else None
+
+
+def _number(file: Path) -> int:
+    try:
+        return int(json.loads(file.read_text()).get("number", 0))
+    except (OSError, ValueError, TypeError, AttributeError):
+        return 0  # a damaged record, which is reported when its run is resumed
 
 
 @contextmanager
