@@ -2,12 +2,13 @@
 
     python -m pytest -m long tests/launch/test_cluster_schemas.py
 
-Both come from the network: KubeRay's definition from its repository, and SkyPilot from PyPI. KUBERAY_DEFINITION names
-a file instead, for a machine that cannot reach the repository.
+Both come from the network: KubeRay's definitions from its repository, and SkyPilot from PyPI. For a machine that cannot
+reach the repository, KUBERAY_DEFINITIONS names a folder with the definitions, `v1.6.2.yaml` and so on.
 """
 
 import os
 import subprocess
+import urllib.error
 import urllib.request
 import venv
 from pathlib import Path
@@ -20,10 +21,9 @@ from jsonschema import Draft202012Validator
 pytestmark = pytest.mark.long
 
 CLUSTERS = Path(__file__).resolve().parents[2] / "train/clusters"
-KUBERAY_VERSION, SKYPILOT_VERSION = "v1.6.2", "0.14.1"
+KUBERAY_VERSIONS, SKYPILOT_VERSION = ("v1.6.2", "v1.7.0"), "0.14.1"
 DEFINITION = (
-    f"https://raw.githubusercontent.com/ray-project/kuberay/{KUBERAY_VERSION}/helm-chart/kuberay-operator/crds/"
-    "ray.io_rayjobs.yaml"
+    "https://raw.githubusercontent.com/ray-project/kuberay/{}/helm-chart/kuberay-operator/crds/ray.io_rayjobs.yaml"
 )
 
 READ = """
@@ -50,14 +50,19 @@ def strict(schema: Any) -> Any:
     return made if free or not isinstance(made.get("properties"), dict) else {**made, "additionalProperties": False}
 
 
-@pytest.fixture(scope="module")
-def validator() -> Draft202012Validator:
+@pytest.fixture(scope="module", params=KUBERAY_VERSIONS)
+def validator(request: pytest.FixtureRequest) -> Draft202012Validator:
     """A validator of KubeRay's RayJob."""
-    named = os.environ.get("KUBERAY_DEFINITION")
-    try:
-        text = Path(named).read_text() if named else urllib.request.urlopen(DEFINITION, timeout=60).read()
-    except OSError as error:
-        pytest.skip(f"{DEFINITION} cannot be read ({error})")
+    folder = os.environ.get("KUBERAY_DEFINITIONS")
+    if folder:
+        text = Path(folder, f"{request.param}.yaml").read_bytes()
+    else:
+        try:
+            text = urllib.request.urlopen(DEFINITION.format(request.param), timeout=60).read()
+        except urllib.error.HTTPError:
+            raise  # the address is wrong
+        except OSError as error:
+            pytest.skip(f"the repository of KubeRay cannot be reached ({error})")
     versions = {each["name"]: each["schema"]["openAPIV3Schema"] for each in yaml.safe_load(text)["spec"]["versions"]}
     schema = strict(versions["v1"])
     # The definition leaves the metadata of the object to Kubernetes.
@@ -86,14 +91,7 @@ def test_skypilot_reads_the_task(tmp_path: Path) -> None:
     venv.create(tmp_path / "venv", with_pip=True)
     python = tmp_path / "venv/bin/python"
     # SkyPilot needs other versions than verl, so it gets an environment of its own.
-    done = subprocess.run(
-        [python, "-m", "pip", "install", "--quiet", f"skypilot=={SKYPILOT_VERSION}"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        pytest.skip(f"SkyPilot cannot be installed: {done.stderr[-300:]}")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", f"skypilot=={SKYPILOT_VERSION}"], check=True)
     folder = CLUSTERS.parents[1]
     done = subprocess.run(
         [python, "-c", READ, CLUSTERS / "skypilot.yaml"],

@@ -3,8 +3,8 @@
     sudo apt-get install buildah debootstrap
     python -m pytest -m long tests/launch/test_container.py
 
-No engine of Docker and no registry is needed: debootstrap makes the image below it, a Debian with Python instead of
-verl's image, and buildah builds in a plain folder. It takes about eight minutes and 10 GB, and needs root.
+No Docker engine and no registry is needed: debootstrap makes the base image, a Debian with Python instead of verl's
+image, and buildah builds in a plain folder. This takes about eight minutes and 10 GB, and needs root.
 """
 
 import os
@@ -37,8 +37,9 @@ pytestmark = [
 
 
 def run(*words: str | Path) -> str:
-    """What a command prints."""
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    """What a command prints that has a secret in its environment."""
+    environment = {**os.environ, "HF_TOKEN": SECRET}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{words}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout
 
@@ -78,10 +79,13 @@ def test_the_image_is_built_and_trains_as_a_user_that_is_not_root(tmp_path: Path
         buildah("commit", "--quiet", "base", BASE)
         buildah("bud", "--isolation=chroot", *of_pip(), f"--build-arg=IMAGE={BASE}", f"--tag={IMAGE}", context)
         # buildah writes one layer, and this driver keeps it as a folder.
-        (layer,) = store.glob("vfs/dir/*/workspace/veritas-rl")
-        assert (layer / "train/scripts/openspiel-ppo-trainer.sh").is_file()
-        searched = subprocess.run(["grep", "-rl", SECRET, layer], capture_output=True, text=True, check=False)
-        assert searched.stdout == ""
+        (inside_workspace,) = store.glob("vfs/dir/*/workspace/veritas-rl")
+        assert (inside_workspace / "train/scripts/openspiel-ppo-trainer.sh").is_file()
+        layer = inside_workspace.parents[1]
+        places = [layer / name for name in ("workspace", "home", "root", "tmp", "etc", "opt", "var")]
+        searched = subprocess.run(["grep", "-rlsI", SECRET, *places], capture_output=True, text=True, check=False)
+        assert (searched.returncode, searched.stdout) == (1, "")
+        assert SECRET not in buildah("inspect", "--type=image", IMAGE)
         buildah("from", "--name=run", IMAGE)
         assert inside("id", "--user", "--name").strip() == "trainer"
         assert inside("pwd").strip() == "/workspace/veritas-rl"

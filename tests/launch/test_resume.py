@@ -168,6 +168,19 @@ def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path: Path) -> None:
         named(tmp_path / "grpo")
 
 
+def test_an_averaged_reference_needs_its_average(tmp_path: Path) -> None:
+    words = ("actor_rollout_ref.actor.use_kl_loss=true", "veritas_rl.reference=average")
+    step = checkpoint(tmp_path, 5)
+    with pytest.raises(UserError, match=r"global_step_5 was trained without veritas_rl\.reference=average"):
+        named(tmp_path, *words)
+    average = step / "actor/reference_world_size_1_rank_0.pt"
+    average.write_bytes(b"cut")
+    with pytest.raises(UserError, match="truncated shard"):
+        named(tmp_path, *words)
+    torch.save({}, average)
+    assert named(tmp_path, *words).start == step
+
+
 def test_a_damaged_record_is_named(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(UserError, match="is damaged"):

@@ -1,6 +1,7 @@
 """The files of a checkpoint, and checks that it is complete. Imports without torch.
 
     <experiment>/global_step_N/actor/{model,optim,extra_state}_world_size_W_rank_R.pt    a shard for each rank
+    <experiment>/global_step_N/actor/reference_world_size_W_rank_R.pt                    of an averaged reference
     <experiment>/global_step_N/actor/huggingface/                                        config and tokenizer
     <experiment>/global_step_N/critic/..., data.pt
     <experiment>/global_step_N/checkpoint.json                                           what this module writes
@@ -149,7 +150,7 @@ def find_checkpoint(experiment: str, step: str) -> Path:
         whole = [path for folder in EXPERIMENTS.glob("*") for path in whole_checkpoints(folder)]
         if not whole:
             raise UserError(f"{EXPERIMENTS} has no complete checkpoint: train first, or set CHECKPOINT_BASE")
-        folder = max(whole, key=lambda path: (path / INFO).stat().st_mtime).parent
+        folder = max(whole, key=lambda path: (record_number(path.parent), (path / INFO).stat().st_mtime)).parent
     there = step_folders(folder)
     if not there:
         below = sorted({path.parent.name for path in folder.glob("*/global_step_*")})
@@ -161,6 +162,14 @@ def find_checkpoint(experiment: str, step: str) -> Path:
         known = ", ".join(str(step_of(path)) for path in there)
         raise UserError(f"GLOBAL_STEP={step} is not in {folder}: use one of {known}")
     return step_folder(folder, int(step))
+
+
+def record_number(experiment_folder: Path) -> int:
+    """The number of a run's record, by which a later run has a larger one; 0 if there is none or it is damaged."""
+    try:
+        return int(json.loads((experiment_folder / RECORD).read_text()).get("number", 0))
+    except (OSError, ValueError, TypeError, AttributeError):
+        return 0
 
 
 def write_info(checkpoint: Path, info: CheckpointInfo) -> None:
@@ -262,8 +271,8 @@ def check_shards(checkpoint: Path, role: str = "actor", kinds: Sequence[str] = (
     Args:
         checkpoint: `.../global_step_N`.
         role: `actor` or `critic`.
-        kinds: Which of `model`, `optim`, `extra_state` and `REFERENCE` are needed: `model` to merge, all of the first
-            three to resume.
+        kinds: Which of `model`, `optim`, `extra_state` and `REFERENCE` are needed: `model` to merge, the first three to
+            resume, and `REFERENCE` too if the reference is an average.
 
     Raises:
         UserError: A shard is missing or damaged. The message names the first such shard.

@@ -138,7 +138,8 @@ def check_switches(configuration: DictConfig, overrides: Sequence[str]) -> None:
     if (reference := configuration.veritas_rl.reference) != "start":
         if reference not in ("checkpoint", "average"):
             raise UserError(f"veritas_rl.reference={reference} must be start, checkpoint or average")
-        if not 0 < (decay := configuration.veritas_rl.reference_decay) < 1:
+        decay = configuration.veritas_rl.reference_decay
+        if reference == "average" and not (isinstance(decay, float) and 0 < decay < 1):
             raise UserError(f"veritas_rl.reference_decay={decay} must be above 0 and below 1")
         if not configuration.actor_rollout_ref.actor.use_kl_loss and not algorithm.use_kl_in_reward:
             raise UserError(

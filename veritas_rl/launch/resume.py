@@ -28,6 +28,8 @@ from veritas_rl.checkpoints.layout import (
     fsdp_version,
     read_info,
     reading,
+    record_number,
+    shard_files,
     step_folders,
     step_of,
     whole_checkpoints,
@@ -50,8 +52,7 @@ class Record:
         folder: The folder of its logs, metrics, reports and generated models.
         wandb_run_id: The id under which Weights & Biases resumes the run.
         finished: Whether the run is complete.
-        number: A larger one was written later than all others in the same folder of experiments. Times of files do not
-            say this after a clock was set back. 0 if not recorded.
+        number: The record with the largest number was written last, also if a clock was set back. 0 if not recorded.
     """
 
     command: tuple[str, ...]
@@ -63,7 +64,7 @@ class Record:
     def write(self, checkpoints: Path) -> None:
         """Store the record beside the run's checkpoints, with a new number."""
         checkpoints.mkdir(parents=True, exist_ok=True)
-        others = [_number(file) for file in checkpoints.parent.glob(f"*/{RECORD}")]
+        others = [record_number(file.parent) for file in checkpoints.parent.glob(f"*/{RECORD}")]
         numbered = dataclasses.replace(self, number=1 + max(others, default=0))
         write_whole(checkpoints / RECORD, json.dumps(dataclasses.asdict(numbered), indent=2) + "\n")
 
@@ -117,13 +118,6 @@ def interrupted(experiments: Path, command: Sequence[str]) -> Path | None:
         if record is not None and record.command == tuple(command) and not record.finished and not _alive(file.parent):
             candidates.append((record.number, file.stat().st_mtime, file.parent))
     return max(candidates)[-1] if candidates else None
-
-
-def _number(file: Path) -> int:
-    try:
-        return int(json.loads(file.read_text()).get("number", 0))
-    except (OSError, ValueError, TypeError, AttributeError):
-        return 0  # a damaged record, which is reported when its run is resumed
 
 
 @contextmanager
@@ -299,8 +293,14 @@ def divide(configuration: DictConfig, start: Path) -> None:
 
 def _check_fit(configuration: DictConfig, start: Path) -> None:
     kinds = ("model", "optim", "extra_state")
-    averaged = (REFERENCE,) if configuration.veritas_rl.reference == "average" else ()
-    check_shards(start, "actor", (*kinds, *averaged))
+    check_shards(start, "actor", kinds)
+    if configuration.veritas_rl.reference == "average":
+        if not any(file.exists() for file in shard_files(start, "actor", REFERENCE)):
+            raise UserError(
+                f"{start} was trained without veritas_rl.reference=average: leave that out, or start a new run with "
+                "trainer.resume_mode=disable"
+            )
+        check_shards(start, "actor", (REFERENCE,))
     if configuration.algorithm.adv_estimator == "gae":
         if not (start / "critic").is_dir():
             raise UserError(f"{start} has no critic, because it was trained with ALGORITHM=grpo: set ALGORITHM=grpo")

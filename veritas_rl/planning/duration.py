@@ -6,6 +6,7 @@ from veritas_rl.planning.devices import Device
 from veritas_rl.planning.models import Shape
 from veritas_rl.planning.serving import Server
 from veritas_rl.planning.settings import Role, Settings
+from veritas_rl.planning.storage import AVERAGE_BYTES
 from veritas_rl.planning.training import Engine
 
 
@@ -119,6 +120,10 @@ def phase_seconds(settings: Settings, shape: Shape, device: Device, assumed: Ass
         seconds["old log-probabilities"] = passed(settings.actor, 1)
     if settings.reference:
         seconds["reference"] = passed(settings.actor, 1)
+    if settings.averaged:
+        # Each rank copies its weights to the average on the host, and the average to the reference.
+        copied = 2 * shape.parameters() * AVERAGE_BYTES / settings.actor.shards
+        seconds["reference"] += copied / (device.host_link * assumed.transfer)
     if settings.critic is not None:
         seconds["values"] = passed(settings.critic, 1)
         seconds["critic's update"] = updated(settings.critic)

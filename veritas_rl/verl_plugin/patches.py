@@ -305,10 +305,10 @@ def adapter_delivery(module: Any) -> None:
 
 @patch_of("verl.workers.engine_workers")
 def refreshed_reference(module: Any) -> None:
-    """The reference of the KL term keeps its first weights: let it follow the actor's if a batch requests it.
+    """The reference of the KL term keeps its first weights: let it follow the actor's weights if a batch requests it.
 
     The trainer requests a copy with the key `REFRESH` in the batch, and an average with `AVERAGE`, see
-    `veritas_rl.reference`. The average is a part of the checkpoints.
+    `veritas_rl.reference`. Checkpoints then contain the average.
     """
     worker = module.ActorRolloutRefWorker
     original = worker.compute_ref_log_prob
@@ -321,27 +321,39 @@ def refreshed_reference(module: Any) -> None:
     def compute_ref_log_prob(self: Any, data: Any) -> Any:
         from veritas_rl.verl_plugin.reference import AVERAGE, REFRESH, WeightAverage, copy_weights
 
+        actor, reference = self.actor.engine.module, self.ref.engine.module
         # The keys of a batch, whose columns the original fetches.
         if data.extra_info.pop(REFRESH, False):
-            copy_weights(self.actor.engine.module, self.ref.engine.module)
+            copy_weights(actor, reference)
         if decay := data.extra_info.pop(AVERAGE, None):
-            self.average = getattr(self, "average", None) or WeightAverage()
-            self.average.update(self.actor.engine.module, self.ref.engine.module, decay)
+            if self._weight_average is None:
+                saved = self._saved_average
+                self._weight_average = WeightAverage.load(saved) if saved is not None else WeightAverage()
+            self._weight_average.update(actor, reference, decay)
         return original(self, data)
 
     @functools.wraps(save)
     def save_checkpoint(self: Any, local_path: str, *args: Any, **kwargs: Any) -> None:
+        from veritas_rl.verl_plugin.reference import shard_file
+
         save(self, local_path, *args, **kwargs)
-        if average := getattr(self, "average", None):
-            average.save(self.actor.engine.module, Path(local_path), self.rank, self.world_size)
+        file = shard_file(Path(local_path), self.rank, self.world_size)
+        if self._weight_average is not None:
+            self._weight_average.save(self.actor.engine.module, file)
+        else:
+            file.unlink(missing_ok=True)  # of a run with other settings that saved this step before
 
     @functools.wraps(load)
     def load_checkpoint(self: Any, local_path: str, *args: Any, **kwargs: Any) -> None:
-        from veritas_rl.verl_plugin.reference import load_average
+        from veritas_rl.verl_plugin.reference import shard_file
 
         load(self, local_path, *args, **kwargs)
-        self.average = load_average(Path(local_path), self.rank, self.world_size)
+        file = shard_file(Path(local_path), self.rank, self.world_size)
+        self._saved_average = file if file.is_file() else None
 
+    # An average is loaded when it is first needed: a run with another reference does not need it.
+    worker._weight_average = None
+    worker._saved_average = None
     worker.compute_ref_log_prob = compute_ref_log_prob
     worker.save_checkpoint = save_checkpoint
     worker.load_checkpoint = load_checkpoint

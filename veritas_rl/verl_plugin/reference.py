@@ -2,13 +2,15 @@
 
 With a fixed reference, self-play ends near an equilibrium of the game with the KL term. With a reference that follows
 the policy, it approaches an equilibrium of the game itself: a reference that is refreshed in large steps (the moving
-magnet of Sokota et al. 2023; NashPG, arXiv 2510.18183), or one that is the average of the weights so far.
+magnet of Sokota et al. 2023; NashPG, arXiv 2510.18183), or the exponential moving average of the weights.
 """
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import torch
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 from torch.nn import Module
 
@@ -57,7 +59,7 @@ class WeightAverage:
         Args:
             actor: A module that FSDP has sharded.
             reference: The same model on the same mesh, on any device, in any dtype.
-            decay: The average's share in the new average, in [0, 1).
+            decay: The average's share in the new average, in (0, 1).
 
         Raises:
             ValueError: The modules have different parameters or shards.
@@ -68,32 +70,45 @@ class WeightAverage:
                 average = self._averages.setdefault(name, weights.clone())
                 target.copy_(average.lerp_(weights, 1 - decay))
 
-    def save(self, actor: Module, folder: Path, rank: int, ranks: int) -> None:
+    def save(self, actor: Module, file: Path) -> None:
         """Write the averages as a shard of a checkpoint, divided as the actor's weights.
 
         Args:
             actor: The module whose weights are averaged.
-            folder: The folder of the actor's shards.
-            rank: This rank.
-            ranks: The number of ranks.
+            file: See `shard_file`.
         """
-        state = {name: _divided_as(self._averages[name], weights) for name, weights in actor.named_parameters()}
-        torch.save(state, shard(folder, rank, ranks))
+        torch.save({name: _divided_as(self._averages[name], each) for name, each in actor.named_parameters()}, file)
+
+    @classmethod
+    def load(cls, file: Path) -> "WeightAverage":
+        """The averages that `save` has written.
+
+        Raises:
+            UserError: The file is damaged.
+        """
+        return cls(load_shard(file))
 
 
-def load_average(folder: Path, rank: int, ranks: int) -> WeightAverage | None:
-    """The averages that `WeightAverage.save` has written; None if there are none."""
-    file = shard(folder, rank, ranks)
-    return WeightAverage(load_shard(file)) if file.is_file() else None
+def shard_file(folder: Path, rank: int, ranks: int) -> Path:
+    """The file of a rank's averages.
 
-
-def shard(folder: Path, rank: int, ranks: int) -> Path:
-    """The file of a rank's averages in a checkpoint's folder of the actor."""
+    Args:
+        folder: A checkpoint's folder of the actor.
+        rank: The rank.
+        ranks: The number of ranks.
+    """
     return folder / f"{REFERENCE}_world_size_{ranks}_rank_{rank}.pt"
 
 
 def _shards(actor: Module, reference: Module) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
     """The name of each parameter, and its shard in both modules."""
+    for module in (actor, reference):
+        for part in module.modules():
+            # After a forward pass without resharding, parameters are still gathered, in the dtype of the computation.
+            if isinstance(part, FSDPModule):
+                part.reshard()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()  # verl offloads weights without waiting for the copies
     for (name, new), (other, old) in zip(actor.named_parameters(), reference.named_parameters(), strict=True):
         source, target = _local(new), _local(old)
         if name != other or source.shape != target.shape:
@@ -108,11 +123,8 @@ def _local(tensor: torch.Tensor) -> torch.Tensor:
 def _divided_as(local: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     if not isinstance(weights, DTensor):
         return local
-    return DTensor.from_local(
-        local,
-        weights.device_mesh,
-        weights.placements,
-        run_check=False,
-        shape=weights.shape,
-        stride=weights.stride(),
-    )
+    # On the mesh of the weights, all averages would move to the GPU.
+    mesh = weights.device_mesh
+    on_host = DeviceMesh("cpu", mesh.mesh, mesh_dim_names=mesh.mesh_dim_names, _init_backend=False)
+    layout = {"shape": weights.shape, "stride": weights.stride()}
+    return DTensor.from_local(local, on_host, weights.placements, run_check=False, **layout)
