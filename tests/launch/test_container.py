@@ -49,9 +49,8 @@ def of_pip() -> Iterator[str]:
     debug = run(sys.executable, "-m", "pip", "config", "debug")
     files = re.findall(r"^\s+(/.*), exists: True$", debug, re.MULTILINE)
     named = re.findall(r"(?:^|[\s'=]|file://)(/[^\s']+)", run(sys.executable, "-m", "pip", "config", "list"))
-    folders = {path if Path(path).is_dir() else str(Path(path).parent) for path in named if Path(path).exists()}
     # An index is a folder `simple` beside the files that its pages link to.
-    above = {str(Path(folder).parent) if Path(folder).name == "simple" else folder for folder in folders}
+    above = {str(Path(path).parent) if Path(path).name == "simple" else path for path in named if Path(path).exists()}
     for path in sorted({*files, *above}):
         yield f"--volume={path}:{path}:ro"
 
@@ -83,7 +82,7 @@ def test_the_image_is_built_and_trains_as_a_user_that_is_not_root(tmp_path: Path
         assert (inside_workspace / "train/scripts/openspiel-ppo-trainer.sh").is_file()
         layer = inside_workspace.parents[1]
         places = [layer / name for name in ("workspace", "home", "root", "tmp", "etc", "opt", "var")]
-        searched = subprocess.run(["grep", "-rlsI", SECRET, *places], capture_output=True, text=True, check=False)
+        searched = subprocess.run(["grep", "-rlsa", SECRET, *places], capture_output=True, text=True, check=False)
         assert (searched.returncode, searched.stdout) == (1, "")
         assert SECRET not in buildah("inspect", "--type=image", IMAGE)
         buildah("from", "--name=run", IMAGE)

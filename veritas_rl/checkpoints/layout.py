@@ -150,7 +150,7 @@ def find_checkpoint(experiment: str, step: str) -> Path:
         whole = [path for folder in EXPERIMENTS.glob("*") for path in whole_checkpoints(folder)]
         if not whole:
             raise UserError(f"{EXPERIMENTS} has no complete checkpoint: train first, or set CHECKPOINT_BASE")
-        folder = max(whole, key=lambda path: (record_number(path.parent), (path / INFO).stat().st_mtime)).parent
+        folder = max(whole, key=lambda path: (path / INFO).stat().st_mtime).parent
     there = step_folders(folder)
     if not there:
         below = sorted({path.parent.name for path in folder.glob("*/global_step_*")})

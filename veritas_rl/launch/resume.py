@@ -297,8 +297,8 @@ def _check_fit(configuration: DictConfig, start: Path) -> None:
     if configuration.veritas_rl.reference == "average":
         if not any(file.exists() for file in shard_files(start, "actor", REFERENCE)):
             raise UserError(
-                f"{start} was trained without veritas_rl.reference=average: leave that out, or start a new run with "
-                "trainer.resume_mode=disable"
+                f"{start} was trained without veritas_rl.reference=average: set veritas_rl.reference=start or "
+                "checkpoint, or start a new run with trainer.resume_mode=disable"
             )
         check_shards(start, "actor", (REFERENCE,))
     if configuration.algorithm.adv_estimator == "gae":
