@@ -13,7 +13,7 @@ from torch.nn import Linear
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from veritas_rl.checkpoints.shards import load_shard, whole_state
-from veritas_rl.verl_plugin.reference import WeightAverage, copy_weights, shard_file
+from veritas_rl.verl_plugin.reference import WeightAverage, average_file, copy_weights
 
 DECAY = 0.75
 
@@ -74,7 +74,7 @@ def test_it_continues_from_a_checkpoint(tmp_path: Path) -> None:
     average.update(actor, reference, DECAY)
     set_to(actor, 2)
     average.update(actor, reference, DECAY)
-    file = shard_file(tmp_path, 0, 1)
+    file = average_file(str(tmp_path), 0, 1)
     average.save(actor, file)
     assert file.name == "reference_world_size_1_rank_0.pt"
     assert whole_state([file])["weight"].flatten().tolist() == [1.25] * 6

@@ -164,14 +164,6 @@ def find_checkpoint(experiment: str, step: str) -> Path:
     return step_folder(folder, int(step))
 
 
-def record_number(experiment_folder: Path) -> int:
-    """The number of a run's record, by which a later run has a larger one; 0 if there is none or it is damaged."""
-    try:
-        return int(json.loads((experiment_folder / RECORD).read_text()).get("number", 0))
-    except (OSError, ValueError, TypeError, AttributeError):
-        return 0
-
-
 def write_info(checkpoint: Path, info: CheckpointInfo) -> None:
     """Mark a checkpoint as complete. Call this last. The file is written atomically."""
     write_whole(checkpoint / INFO, info.to_json())
@@ -247,6 +239,17 @@ def role_folder(checkpoint: Path, role: str = "actor") -> Path:
     return checkpoint if (checkpoint / "fsdp_config.json").is_file() else checkpoint / role
 
 
+def shard_name(kind: str, rank: int, ranks: int) -> str:
+    """The name of a rank's shard, as verl names it.
+
+    Args:
+        kind: As for `shard_files`.
+        rank: The rank.
+        ranks: The number of ranks.
+    """
+    return f"{kind}_world_size_{ranks}_rank_{rank}.pt"
+
+
 def shard_files(checkpoint: Path, role: str = "actor", kind: str = "model") -> list[Path]:
     """The paths of a checkpoint's shards by rank. The files may be missing.
 
@@ -260,7 +263,7 @@ def shard_files(checkpoint: Path, role: str = "actor", kind: str = "model") -> l
     """
     folder = role_folder(checkpoint, role)
     size = _world_size(checkpoint, folder)
-    return [folder / f"{kind}_world_size_{size}_rank_{rank}.pt" for rank in range(size)]
+    return [folder / shard_name(kind, rank, size) for rank in range(size)]
 
 
 def check_shards(checkpoint: Path, role: str = "actor", kinds: Sequence[str] = ("model",)) -> None:

@@ -17,7 +17,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard, distribute_tensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from veritas_rl.checkpoints.layout import REFERENCE, reading, shard_files
+from veritas_rl.checkpoints.layout import REFERENCE, reading, shard_files, shard_name
 from veritas_rl.checkpoints.shards import load_shard, put_together
 from veritas_rl.errors import UserError
 
@@ -47,7 +47,7 @@ def reshard(checkpoint: Path, ranks: int, roles: Mapping[str, int]) -> None:
 
 def _reshard(files: Sequence[Path], ranks: int, size: int) -> None:
     folder, kind = files[0].parent, files[0].name.partition("_world_size_")[0]
-    targets = [folder / f"{kind}_world_size_{ranks}_rank_{rank}.pt" for rank in range(ranks)]
+    targets = [folder / shard_name(kind, rank, ranks) for rank in range(ranks)]
     if kind == "extra_state":
         # The learning rate schedule is the same in all files. Each has its own random state.
         for rank, target in enumerate(targets):

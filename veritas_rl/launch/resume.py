@@ -28,7 +28,6 @@ from veritas_rl.checkpoints.layout import (
     fsdp_version,
     read_info,
     reading,
-    record_number,
     shard_files,
     step_folders,
     step_of,
@@ -64,7 +63,7 @@ class Record:
     def write(self, checkpoints: Path) -> None:
         """Store the record beside the run's checkpoints, with a new number."""
         checkpoints.mkdir(parents=True, exist_ok=True)
-        others = [record_number(file.parent) for file in checkpoints.parent.glob(f"*/{RECORD}")]
+        others = [_number(file) for file in checkpoints.parent.glob(f"*/{RECORD}")]
         numbered = dataclasses.replace(self, number=1 + max(others, default=0))
         write_whole(checkpoints / RECORD, json.dumps(dataclasses.asdict(numbered), indent=2) + "\n")
 
@@ -118,6 +117,13 @@ def interrupted(experiments: Path, command: Sequence[str]) -> Path | None:
         if record is not None and record.command == tuple(command) and not record.finished and not _alive(file.parent):
             candidates.append((record.number, file.stat().st_mtime, file.parent))
     return max(candidates)[-1] if candidates else None
+
+
+def _number(record: Path) -> int:
+    try:
+        return int(json.loads(record.read_text()).get("number", 0))
+    except (OSError, ValueError, TypeError, AttributeError):
+        return 0  # a damaged record, which `Record.read` reports
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from omegaconf import DictConfig
 
-from veritas_rl.checkpoints.layout import step_folder
+from veritas_rl.checkpoints.layout import shard_name, step_folder
 from veritas_rl.envs.mixture import open_tasks
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, exit_on_user_error
@@ -255,7 +255,7 @@ def checkpoint_to_go_on_from(configuration: DictConfig, checkpoints: Path) -> Pa
     if start is None:
         return None
     ranks = trainer.n_gpus_per_node
-    if not (start / f"model_world_size_{ranks}_rank_{ranks - 1}.pt").is_file():
+    if not (start / shard_name("model", ranks - 1, ranks)).is_file():
         raise UserError(
             f"{start} is not a checkpoint of supervised fine-tuning with {ranks} ranks: use as many ranks as wrote it"
         )

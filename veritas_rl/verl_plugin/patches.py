@@ -334,10 +334,10 @@ def refreshed_reference(module: Any) -> None:
 
     @functools.wraps(save)
     def save_checkpoint(self: Any, local_path: str, *args: Any, **kwargs: Any) -> None:
-        from veritas_rl.verl_plugin.reference import shard_file
+        from veritas_rl.verl_plugin.reference import average_file
 
         save(self, local_path, *args, **kwargs)
-        file = shard_file(Path(local_path), self.rank, self.world_size)
+        file = average_file(local_path, self.rank, self.world_size)
         if self._weight_average is not None:
             self._weight_average.save(self.actor.engine.module, file)
         else:
@@ -345,10 +345,10 @@ def refreshed_reference(module: Any) -> None:
 
     @functools.wraps(load)
     def load_checkpoint(self: Any, local_path: str, *args: Any, **kwargs: Any) -> None:
-        from veritas_rl.verl_plugin.reference import shard_file
+        from veritas_rl.verl_plugin.reference import average_file
 
         load(self, local_path, *args, **kwargs)
-        file = shard_file(Path(local_path), self.rank, self.world_size)
+        file = average_file(local_path, self.rank, self.world_size)
         self._saved_average = file if file.is_file() else None
 
     # An average is loaded when it is first needed: a run with another reference does not need it.

@@ -14,7 +14,7 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 from torch.nn import Module
 
-from veritas_rl.checkpoints.layout import REFERENCE
+from veritas_rl.checkpoints.layout import REFERENCE, shard_name
 from veritas_rl.checkpoints.shards import load_shard
 
 REFRESH = "refresh_reference"
@@ -75,7 +75,7 @@ class WeightAverage:
 
         Args:
             actor: The module whose weights are averaged.
-            file: See `shard_file`.
+            file: See `average_file`.
         """
         torch.save({name: _divided_as(self._averages[name], each) for name, each in actor.named_parameters()}, file)
 
@@ -89,15 +89,9 @@ class WeightAverage:
         return cls(load_shard(file))
 
 
-def shard_file(folder: Path, rank: int, ranks: int) -> Path:
-    """The file of a rank's averages.
-
-    Args:
-        folder: A checkpoint's folder of the actor.
-        rank: The rank.
-        ranks: The number of ranks.
-    """
-    return folder / f"{REFERENCE}_world_size_{ranks}_rank_{rank}.pt"
+def average_file(folder: str, rank: int, ranks: int) -> Path:
+    """The file of a rank's averages in a checkpoint's folder of the actor."""
+    return Path(folder) / shard_name(REFERENCE, rank, ranks)
 
 
 def _shards(actor: Module, reference: Module) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
