@@ -132,6 +132,28 @@ def test_demonstrations_of_puzzles_are_made_where_there_are_none(
         plan([*typed, own])
 
 
+def test_demonstrations_of_whole_games_are_moves_against_the_opponent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dataset, "EVALUATION_TASKS", 40)
+    named = [f"data.{name}_files={tmp_path}/made/{name}.parquet" for name in ("train", "val")]
+    asked = {"env": "openspiel", "cases": "'hex(board_size=3)'", "number": 60, "mode": "episode"}
+    players = {"expert": "'mcts:50'", "opponent": "random"}
+    chosen = [f"veritas_rl.demonstrations.{name}={value}" for name, value in (asked | players).items()]
+    run = plan([*named, *chosen, "data.train_batch_size=4", f"trainer.default_local_dir={tmp_path}/checkpoints"])
+    assert run.data.train_rows + run.data.val_rows == 60
+    assert {row["mode"] for row in run.data.column("extra_info")} == {"episode"}
+    # A generated model reads a stone of hex as one token, as in RL.
+    words = run.words()
+    assert " +4" in words
+    ids: Any = byte_tokenizer(words)
+    assert len(ids("x +4 -5").input_ids) == 3
+
+
+def test_a_file_without_tasks_adds_no_words(files: list[str]) -> None:
+    assert plan(files).words() == ()
+
+
 @pytest.mark.parametrize(
     ("typed", "message"),
     [

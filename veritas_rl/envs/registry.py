@@ -124,6 +124,15 @@ def spread(tasks: Sequence[Task], most: int) -> Iterator[Task]:
     yield from (tasks[index * len(tasks) // min(most, len(tasks))] for index in range(min(most, len(tasks))))
 
 
+def words_of(tasks: Sequence[Task]) -> tuple[str, ...]:
+    """The words that the tasks' questions and answers use, as their environments list them."""
+    by_env: dict[str, list[Task]] = {}
+    for task in spread(tasks, 1000):
+        by_env.setdefault(task.env, []).append(task)
+    found = [get_environment(env).words(cases_among(some)) for env, some in by_env.items()]
+    return tuple(dict.fromkeys(word for words in found for word in words))
+
+
 def task_from_id(text: str) -> Task:
     """The task of this id, with the default manner and pay.
 

@@ -146,7 +146,7 @@ def _starting_model(run: Run, judging: Judging, console: Console) -> Path:
     for warning in small_model.warnings(tasks):
         console.print(warning, style="yellow", soft_wrap=True)
     if not model.exists():
-        words = small_model.words_of(tasks)
+        words = run.words()
         settings = run.configuration.veritas_rl
         made = settings.get("small_model") or {}
         if tasks:

@@ -18,6 +18,7 @@ from omegaconf import DictConfig
 
 from veritas_rl.checkpoints.layout import shard_name, step_folder
 from veritas_rl.envs.mixture import open_tasks
+from veritas_rl.envs.registry import get_environment
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.launch import configuration as conf
@@ -106,10 +107,7 @@ class SftRun(Run):
         settings = self.configuration.veritas_rl
         if settings.evaluation is None:
             return []
-        cases: dict[tuple[str, str, int], set[str]] = {}
-        for row in self.data.column("extra_info"):
-            if row and {"env", "case", "prompt", "seed"} <= row.keys():
-                cases.setdefault((row["env"], row["prompt"], row["seed"]), set()).add(row["case"])
+        cases = self._cases()
         found: list[tuple[Sequence[Task], int]] = []
         for (env, prompt, seed), names in sorted(cases.items()):
             # Every environment's configuration has these fields.
@@ -117,6 +115,18 @@ class SftRun(Run):
             tasks = open_tasks({"env": env, "adapter_config": config}, "val", settings.seed, "launch", single=True)
             found.append((tasks, settings.evaluation.positions // len(cases)))
         return found
+
+    def words(self) -> Sequence[str]:
+        words = [get_environment(env).words(sorted(cases)) for (env, _, _), cases in sorted(self._cases().items())]
+        return tuple(dict.fromkeys(word for some in words for word in some))
+
+    def _cases(self) -> dict[tuple[str, str, int], set[str]]:
+        """The cases of the training rows, by environment, prompt and seed. Rows without a task are left out."""
+        cases: dict[tuple[str, str, int], set[str]] = {}
+        for row in self.data.column("extra_info"):
+            if row and {"env", "case", "prompt", "seed"} <= row.keys():
+                cases.setdefault((row["env"], row["prompt"], row["seed"]), set()).add(row["case"])
+        return cases
 
     def answering(self) -> Answering:
         settings = self.configuration.veritas_rl

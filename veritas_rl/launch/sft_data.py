@@ -104,7 +104,9 @@ def make_missing(configuration: DictConfig) -> None:
         number=asked.number,
         seed=configuration.veritas_rl.seed,
         env=asked.env,
+        mode=asked.mode,
         prompt=asked.prompt,
+        opponent=asked.opponent,
     )
     with Workers(None) as workers, progress(Console(stderr=True), settings.number, 0, "demonstration") as advance:
         made, counts = generate(settings, advance, workers, folder)

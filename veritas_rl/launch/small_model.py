@@ -9,7 +9,7 @@ from typing import Any
 
 from veritas_rl.chat_template import prompt_ids
 from veritas_rl.envs.base import Turn
-from veritas_rl.envs.registry import cases_among, get_environment, spread
+from veritas_rl.envs.registry import get_environment, spread
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.launch.run import Answering
@@ -28,15 +28,6 @@ LOOKED_AT = 32
 
 RANDOM = "random"
 """The teacher that gives each legal answer equally often."""
-
-
-def words_of(tasks: Sequence[Task]) -> tuple[str, ...]:
-    """The words that the tasks' questions and answers use, as their environments list them."""
-    by_env: dict[str, list[Task]] = {}
-    for task in spread(tasks, 1000):
-        by_env.setdefault(task.env, []).append(task)
-    found = [get_environment(env).words(cases_among(some)) for env, some in by_env.items()]
-    return tuple(dict.fromkeys(word for words in found for word in words))
 
 
 def warnings(tasks: Sequence[Task]) -> list[str]:
