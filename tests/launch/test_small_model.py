@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from veritas_rl.chat_template import prompt_ids
-from veritas_rl.envs.registry import get_environment, make_task, open_catalogue, words_of
+from veritas_rl.envs.registry import cases_by_environment, get_environment, make_task, open_catalogue, words_of
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.launch import small_model
@@ -27,7 +27,7 @@ def tasks_of(case: str, count: int = 8, split: str = "train") -> list[Task]:
 )
 def test_each_legal_action_is_one_token_in_the_question_and_in_the_answer(case: str) -> None:
     tasks = tasks_of(case)
-    tokenizer = byte_tokenizer(words_of(tasks))
+    tokenizer = byte_tokenizer(words_of(cases_by_environment(tasks)))
     for task in tasks:
         (turn,) = get_environment(task.env).start(task).turns()
         ids = prompt_ids(tokenizer, list(turn.messages))
@@ -53,7 +53,7 @@ def test_a_lesson_has_every_reply_that_the_teacher_may_give() -> None:
 
 def test_games_too_large_for_the_small_model_are_refused_by_name() -> None:
     tasks = tasks_of("tic_tac_toe", 4) + tasks_of("othello", 4)
-    words = words_of(tasks)
+    words = words_of(cases_by_environment(tasks))
     small_model.check_size(tasks, words, tokens=160, answers=600)
     with pytest.raises(UserError, match=r"othello is too large .*prompts of \d+ tokens.*AGENT_MODEL_REPO_ID"):
         small_model.check_size(tasks, words, tokens=25, answers=600)
@@ -63,7 +63,7 @@ def test_games_too_large_for_the_small_model_are_refused_by_name() -> None:
 
 def test_the_warm_up_goes_on_until_held_out_replies_are_legal(tmp_path: Path) -> None:
     tasks = tasks_of("kuhn_poker", 64)
-    model = build_tiny_model(tmp_path / "model", 0, words=words_of(tasks))
+    model = build_tiny_model(tmp_path / "model", 0, words=words_of(cases_by_environment(tasks)))
     exam = small_model.Exam(tasks_of("kuhn_poker", 64, "val"), ASKED)
     assert exam.share(*load_language_model(model)) < 0.1
     found = warm_up(

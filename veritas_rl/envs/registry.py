@@ -114,23 +114,26 @@ def prepare(tasks: Iterable[Task]) -> None:
         get_environment(env).prepare(soon)
 
 
-def cases_among(tasks: Sequence[Task], most: int = 1000) -> tuple[str, ...]:
-    """The cases of at most `most` tasks at equal distances in a catalogue."""
-    return tuple(dict.fromkeys(task.case for task in spread(tasks, most)))
-
-
 def spread(tasks: Sequence[Task], most: int) -> Iterator[Task]:
     """At most `most` tasks at equal distances in a catalogue."""
     yield from (tasks[index * len(tasks) // min(most, len(tasks))] for index in range(min(most, len(tasks))))
 
 
-def words_of(tasks: Sequence[Task]) -> tuple[str, ...]:
-    """The words that the tasks' questions and answers use, as their environments list them."""
-    by_env: dict[str, list[Task]] = {}
-    for task in spread(tasks, 1000):
-        by_env.setdefault(task.env, []).append(task)
-    found = [get_environment(env).words(cases_among(some)) for env, some in by_env.items()]
-    return tuple(dict.fromkeys(word for words in found for word in words))
+def cases_by_environment(tasks: Sequence[Task], most: int = 1000) -> dict[str, list[str]]:
+    """The cases of at most `most` tasks at equal distances in a catalogue, by environment."""
+    cases: dict[str, dict[str, None]] = {}
+    for task in spread(tasks, most):
+        cases.setdefault(task.env, {})[task.case] = None
+    return {env: list(some) for env, some in cases.items()}
+
+
+def words_of(cases: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The words that questions and answers of these cases use, as their environments list them.
+
+    Args:
+        cases: The cases by environment.
+    """
+    return tuple(dict.fromkeys(word for env, some in cases.items() for word in get_environment(env).words(some)))
 
 
 def task_from_id(text: str) -> Task:

@@ -15,7 +15,7 @@ from rich.console import Console
 from veritas_rl.checkpoints.layout import EXPERIMENTS, STOP, read_info, whole_checkpoints
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.mixture import Part, Shuffled, parts_of
-from veritas_rl.envs.registry import cases_among, get_environment, open_catalogue
+from veritas_rl.envs.registry import cases_by_environment, get_environment, open_catalogue
 from veritas_rl.envs.task import Task
 from veritas_rl.launch import attention, preflight, quantization, recipe_run, resume
 from veritas_rl.launch import configuration as conf
@@ -241,7 +241,7 @@ class RlRun(Run):
 
     def next_steps(self, model: Path | None) -> Sequence[tuple[str, str]]:
         part, tasks, _ = next(self._parts())
-        environment, cases = get_environment(part.env), cases_among(tasks)
+        environment, cases = get_environment(part.env), cases_by_environment(tasks)[part.env]
         trials = environment.trials(cases[0], str(model), tasks[0].manner.prompt) if model is not None else ()
         return [*trials, environment.next_step(cases)]
 

@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from veritas_rl.checkpoints.layout import step_of
-from veritas_rl.envs.registry import words_of
+from veritas_rl.envs.registry import cases_by_environment, words_of
 from veritas_rl.envs.task import Task
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.resume import Record
@@ -242,7 +242,7 @@ class Run(ABC):
 
     def words(self) -> Sequence[str]:
         """The words of the questions and answers, each of which is one token of a generated model."""
-        return words_of(self.lessons())
+        return words_of(cases_by_environment(self.lessons()))
 
     def questions(self) -> Sequence[Task]:
         """The held-out tasks that decide when the warm-up ends; empty for a fixed length."""

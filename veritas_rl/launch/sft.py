@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ from omegaconf import DictConfig
 
 from veritas_rl.checkpoints.layout import shard_name, step_folder
 from veritas_rl.envs.mixture import open_tasks
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.registry import words_of
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.launch import configuration as conf
@@ -107,19 +108,21 @@ class SftRun(Run):
         settings = self.configuration.veritas_rl
         if settings.evaluation is None:
             return []
-        cases = self._cases()
         found: list[tuple[Sequence[Task], int]] = []
-        for (env, prompt, seed), names in sorted(cases.items()):
+        for (env, prompt, seed), names in sorted(self._cases.items()):
             # Every environment's configuration has these fields.
             config = {"cases": sorted(names), "prompt": prompt, "seed": seed, "num_tasks_per_case": TASKS_PER_CASE}
             tasks = open_tasks({"env": env, "adapter_config": config}, "val", settings.seed, "launch", single=True)
-            found.append((tasks, settings.evaluation.positions // len(cases)))
+            found.append((tasks, settings.evaluation.positions // len(self._cases)))
         return found
 
     def words(self) -> Sequence[str]:
-        words = [get_environment(env).words(sorted(cases)) for (env, _, _), cases in sorted(self._cases().items())]
-        return tuple(dict.fromkeys(word for some in words for word in some))
+        cases: dict[str, list[str]] = {}
+        for (env, _, _), names in sorted(self._cases.items()):
+            cases.setdefault(env, []).extend(sorted(names))
+        return words_of(cases)
 
+    @cached_property
     def _cases(self) -> dict[tuple[str, str, int], set[str]]:
         """The cases of the training rows, by environment, prompt and seed. Rows without a task are left out."""
         cases: dict[tuple[str, str, int], set[str]] = {}
