@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -47,7 +48,7 @@ def tasks_of(run: rl.RlRun | sft.SftRun) -> dict[str, list[Task]]:
     return {tasks[0].env: list(tasks[:20]) for tasks, _ in run.held_out()}
 
 
-def printed(kind: str, env: str, found: dict[str, Judgement]) -> tuple[str, dict[str, dict[str, dict[str, float]]]]:
+def printed(kind: str, env: str, found: dict[str, Judgement]) -> tuple[str, dict[str, Any]]:
     text = io.StringIO()
     rates = pipeline.compare(kind, env, found, Console(file=text, width=160))
     return text.getvalue(), rates
@@ -77,6 +78,25 @@ def test_a_table_of_games_has_the_uniform_player_and_says_where_values_are_estim
         assert measure in text
         assert "legal moves" in text
         assert rates["gain"]["mean"] == 0  # relative to the warm-up
+
+
+def test_several_cases_have_a_table_of_their_own() -> None:
+    cases = ["kuhn_poker", "tic_tac_toe"]
+    run = rl.plan([f"data.custom_cls.config.adapter_config.cases={cases}"], {}, CPU, NOW)
+    tasks = tasks_of(run)["openspiel"]
+    assert {task.case for task in tasks} == set(cases)
+    silent, solved = judge(Silent(), tasks), judge(SolutionPlayer(), tasks)
+    text, rates = printed("RL", "openspiel", {pipeline.RAW: silent, "after RL": solved})
+    assert "by case" in text
+    for case in cases:
+        (row,) = (line for line in text.splitlines() if case in line)
+        assert row.count("100.0%") == 3  # after RL, legal, gain
+        assert rates["cases"][case]["gain"]["mean"] == 1
+        assert rates["cases"][case]["gain"]["count"] == sum(task.case == case for task in tasks)
+    one = [task for task in tasks if task.case == cases[0]]
+    text, rates = printed("RL", "openspiel", {pipeline.RAW: judge(Silent(), one), "after RL": judge(Silent(), one)})
+    assert "by case" not in text
+    assert "cases" not in rates
 
 
 def test_a_cpu_run_trains_on_fewer_playouts_than_it_is_judged_with() -> None:

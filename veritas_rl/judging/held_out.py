@@ -6,7 +6,7 @@ does by playouts in a game that is too large to solve; then `Judgement.exact` is
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from veritas_rl.envs.base import Player, Reply, Score, Session, play
@@ -27,7 +27,7 @@ class Judgement:
         legal: For each task, the share of legal answers.
         optimal: For each task, the share of answers that solved it.
         value: For each task, the mean value of the answers; a mistake has the value 0.
-        classes: The equivalence class of each task.
+        classes: The equivalence class of each task: its environment, its case, and the class among the case's tasks.
         exact: Whether every value was exact and none an estimate.
         envs: The environments of the tasks.
     """
@@ -35,7 +35,7 @@ class Judgement:
     legal: tuple[float, ...]
     optimal: tuple[float, ...]
     value: tuple[float, ...]
-    classes: tuple[Hashable, ...]
+    classes: tuple[tuple[str, str, Hashable], ...]
     exact: bool
     envs: tuple[str, ...]
 
@@ -67,6 +67,17 @@ class Judgement:
 
     def _described(self) -> type[Environment]:
         return type(get_environment(self.envs[0])) if len(self.envs) == 1 else Environment
+
+    def by_case(self) -> dict[str, "Judgement"]:
+        """The judgement of each case by itself, in the order of the tasks."""
+        places: dict[str, list[int]] = {}
+        for place, (_, case, _) in enumerate(self.classes):
+            places.setdefault(case, []).append(place)
+        return {case: self._of(some) for case, some in places.items()}
+
+    def _of(self, places: Sequence[int]) -> "Judgement":
+        legal, optimal, value = (tuple(rates[i] for i in places) for rates in (self.legal, self.optimal, self.value))
+        return replace(self, legal=legal, optimal=optimal, value=value, classes=tuple(self.classes[i] for i in places))
 
     def gain_over(self, other: "Judgement") -> Estimate:
         """The optimal rate of this judgement minus that of `other`, paired by task.

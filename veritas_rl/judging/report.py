@@ -37,6 +37,28 @@ def table_of(judgements: Mapping[str, Judgement], title: str) -> Table:
     return table
 
 
+def cases_table(
+    judgements: Mapping[str, Judgement], rows: Sequence[tuple[str, Sequence[Judgement], Estimate]]
+) -> Table:
+    """A table with a row for each case: the share of solved tasks of each player, and the gain.
+
+    Args:
+        judgements: The judgements of all cases together, by player.
+        rows: For each case its name, its judgement of each player in the same order, and the gain.
+    """
+    table = Table(title=f"{measure_of(judgements)} by case", title_justify="left")
+    table.add_column("case")
+    table.add_column("tasks", justify="right")
+    for name in judgements:
+        table.add_column(name, justify="right")
+    table.add_column(f"{next(iter(judgements.values())).answers}, last player", justify="right")
+    table.add_column("gain", justify="right")
+    for case, players, gain in rows:
+        solved = [f"{player.optimal_rate.mean:.1%}" for player in players]
+        table.add_row(case, str(len(players[-1].classes)), *solved, f"{players[-1].legal_rate.mean:.1%}", percent(gain))
+    return table
+
+
 def _rates(judgement: Judgement) -> tuple[Estimate, ...]:
     return judgement.legal_rate, judgement.optimal_rate, judgement.mean_value
 

@@ -23,7 +23,7 @@ from veritas_rl.envs.registry import prepared
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.judging.held_out import Judgement, distinct, judge, judge_uniform
-from veritas_rl.judging.report import measure_of, percent, table_of
+from veritas_rl.judging.report import cases_table, measure_of, percent, table_of
 from veritas_rl.launch import small_model
 from veritas_rl.launch.process import run_verl
 from veritas_rl.launch.resume import trim
@@ -277,7 +277,34 @@ def compare(kind: str, env: str, found: Mapping[str, Judgement], console: Consol
         if UNIFORM in found:
             words = f"{kind} added, compared with the {UNIFORM},"
             rates |= _gains(after, found[UNIFORM], console, words, measure_of(found), "over random")
+        if len(after.by_case()) > 1:
+            rates["cases"] = _compare_cases(kind, found, before, console)
     return rates
+
+
+def _compare_cases(kind: str, found: Mapping[str, Judgement], before: Judgement, console: Console) -> dict[str, Any]:
+    """Print the table of an environment's cases, and return the rates after training and the gains by case."""
+    after, first = found[f"after {kind}"].by_case(), before.by_case()
+    earlier = [judgement.by_case() for name, judgement in found.items() if name != f"after {kind}"]
+    table = cases_table(
+        found,
+        [
+            (case, [*(judgement[case] for judgement in earlier), judged], judged.gain_over(first[case]))
+            for case, judged in after.items()
+        ],
+    )
+    console.print()
+    console.print(table)
+    return {
+        case: {
+            f"after {kind}": {
+                "legal": dataclasses.asdict(judged.legal_rate),
+                "optimal": dataclasses.asdict(judged.optimal_rate),
+            },
+            "gain": dataclasses.asdict(judged.gain_over(first[case])),
+        }
+        for case, judged in after.items()
+    }
 
 
 def _gains(
