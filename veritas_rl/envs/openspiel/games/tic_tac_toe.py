@@ -28,7 +28,7 @@ class TicTacToe(Game):
     """Cells are named by column letter and row number from the top left: action 3 * row + column."""
 
     default_cases: ClassVar = ("tic_tac_toe",)
-    small_model_steps: ClassVar = 56
+    small_model_steps: ClassVar = 48
     brief_shows_actions: ClassVar = True
 
     def rules(self) -> str:
