@@ -85,14 +85,16 @@ def test_several_cases_have_a_table_of_their_own() -> None:
     run = rl.plan([f"data.custom_cls.config.adapter_config.cases={cases}"], {}, CPU, NOW)
     tasks = tasks_of(run)["openspiel"]
     assert {task.case for task in tasks} == set(cases)
-    silent, solved = judge(Silent(), tasks), judge(SolutionPlayer(), tasks)
-    text, rates = printed("RL", "openspiel", {pipeline.RAW: silent, "after RL": solved})
+    silent, uniform = judge(Silent(), tasks), judge_uniform(tasks)
+    assert uniform is not None
+    text, rates = printed("RL", "openspiel", {pipeline.RAW: silent, "after RL": uniform})
     assert "by case" in text
     for case in cases:
         (row,) = (line for line in text.splitlines() if case in line)
-        assert row.count("100.0%") == 3  # after RL, legal, gain
-        assert rates["cases"][case]["gain"]["mean"] == 1
-        assert rates["cases"][case]["gain"]["count"] == sum(task.case == case for task in tasks)
+        own = [rate for rate, task in zip(uniform.optimal, tasks, strict=True) if task.case == case]
+        assert f"{len(own)} │" in row
+        assert row.count("100.0%") == 1  # legal moves
+        assert rates["cases"][case]["gain"]["mean"] == pytest.approx(sum(own) / len(own))
     one = [task for task in tasks if task.case == cases[0]]
     text, rates = printed("RL", "openspiel", {pipeline.RAW: judge(Silent(), one), "after RL": judge(Silent(), one)})
     assert "by case" not in text
