@@ -38,24 +38,24 @@ def table_of(judgements: Mapping[str, Judgement], title: str) -> Table:
 
 
 def cases_table(
-    judgements: Mapping[str, Judgement], rows: Sequence[tuple[str, Sequence[Judgement], Estimate]]
+    judgements: Mapping[str, Judgement], players: Mapping[str, Sequence[Judgement]], gains: Mapping[str, Estimate]
 ) -> Table:
     """A table with a row for each case: the share of solved tasks of each player, and the gain.
 
     Args:
         judgements: The judgements of all cases together, by player.
-        rows: For each case its name, its judgement of each player in the same order, and the gain.
+        players: For each case the judgement of each player, in the same order.
+        gains: The gain of each case.
     """
     table = Table(title=f"{measure_of(judgements)} by case", title_justify="left")
-    table.add_column("case")
+    table.add_column("case", overflow="fold")
     table.add_column("tasks", justify="right")
     for name in judgements:
         table.add_column(name, justify="right")
-    table.add_column(f"{next(iter(judgements.values())).answers}, last player", justify="right")
     table.add_column("gain", justify="right")
-    for case, players, gain in rows:
-        solved = [f"{player.optimal_rate.mean:.1%}" for player in players]
-        table.add_row(case, str(len(players[-1].classes)), *solved, f"{players[-1].legal_rate.mean:.1%}", percent(gain))
+    for case, of_case in players.items():
+        solved = [f"{judgement.optimal_rate.mean:.1%}" for judgement in of_case]
+        table.add_row(case, str(len(of_case[-1].classes)), *solved, percent(gains[case]))
     return table
 
 

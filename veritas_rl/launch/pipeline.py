@@ -278,30 +278,25 @@ def compare(kind: str, env: str, found: Mapping[str, Judgement], console: Consol
             words = f"{kind} added, compared with the {UNIFORM},"
             rates |= _gains(after, found[UNIFORM], console, words, measure_of(found), "over random")
         if len(after.by_case()) > 1:
-            rates["cases"] = _compare_cases(kind, found, before, console)
+            rates["cases"] = _compare_cases(kind, found, console)
     return rates
 
 
-def _compare_cases(kind: str, found: Mapping[str, Judgement], before: Judgement, console: Console) -> dict[str, Any]:
+def _compare_cases(kind: str, found: Mapping[str, Judgement], console: Console) -> dict[str, Any]:
     """Print the table of an environment's cases, and return the rates after training and the gains by case."""
-    after, first = found[f"after {kind}"].by_case(), before.by_case()
-    earlier = [judgement.by_case() for name, judgement in found.items() if name != f"after {kind}"]
-    table = cases_table(
-        found,
-        [
-            (case, [*(judgement[case] for judgement in earlier), judged], judged.gain_over(first[case]))
-            for case, judged in after.items()
-        ],
-    )
+    shown = {name: judgement for name, judgement in found.items() if name != RAW or WARM not in found}
+    *earlier, after = (judgement.by_case() for judgement in shown.values())
+    gains = {case: judged.gain_over(earlier[-1][case]) for case, judged in after.items()}
+    players = {case: [judgements[case] for judgements in (*earlier, after)] for case in after}
     console.print()
-    console.print(table)
+    console.print(cases_table(shown, players, gains))
     return {
         case: {
             f"after {kind}": {
                 "legal": dataclasses.asdict(judged.legal_rate),
                 "optimal": dataclasses.asdict(judged.optimal_rate),
             },
-            "gain": dataclasses.asdict(judged.gain_over(first[case])),
+            "gain": dataclasses.asdict(gains[case]),
         }
         for case, judged in after.items()
     }
