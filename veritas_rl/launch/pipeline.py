@@ -259,14 +259,7 @@ def compare(kind: str, env: str, found: Mapping[str, Judgement], console: Consol
         found: The judgements by player.
         console: Where to print.
     """
-    rates: dict[str, Any] = {
-        name: {
-            "legal": dataclasses.asdict(judgement.legal_rate),
-            "optimal": dataclasses.asdict(judgement.optimal_rate),
-            "value": dataclasses.asdict(judgement.mean_value),
-        }
-        for name, judgement in found.items()
-    }
+    rates: dict[str, Any] = {name: _rates(judgement) for name, judgement in found.items()}
     after = found.get(f"after {kind}")
     if after is not None:
         before = found[WARM] if WARM in found else found[RAW]
@@ -291,14 +284,16 @@ def _compare_cases(kind: str, found: Mapping[str, Judgement], console: Console) 
     console.print()
     console.print(cases_table(shown, players, gains))
     return {
-        case: {
-            f"after {kind}": {
-                "legal": dataclasses.asdict(judged.legal_rate),
-                "optimal": dataclasses.asdict(judged.optimal_rate),
-            },
-            "gain": dataclasses.asdict(gains[case]),
-        }
+        case: {f"after {kind}": _rates(judged), "gain": dataclasses.asdict(gains[case])}
         for case, judged in after.items()
+    }
+
+
+def _rates(judgement: Judgement) -> dict[str, Any]:
+    return {
+        "legal": dataclasses.asdict(judgement.legal_rate),
+        "optimal": dataclasses.asdict(judgement.optimal_rate),
+        "value": dataclasses.asdict(judgement.mean_value),
     }
 
 
