@@ -113,9 +113,10 @@ def test_the_leaderboard_is_what_its_reports_say() -> None:
     assert leaderboard.page_of(reports) == leaderboard.PAGE.read_text()
     for report in reports.values():
         low, high = report.number.low, report.number.high
-        assert high - low <= 0.06
-        widths = sorted(case.score.high - case.score.low for case in report.games)
-        # If all deals end alike, resampling shows no spread, and the interval is the wide one for few deals.
+        # If all deals of a case end alike, resampling shows no spread, and the interval is the wide one for few deals.
+        alike = [case for case in report.games if case.score.mean in (0, 1)]
+        assert high - low <= (0.07 if len(alike) > 1 else 0.06)
+        widths = sorted(case.score.high - case.score.low for case in report.games if case not in alike)
         assert widths[-2] <= 0.2
 
 
