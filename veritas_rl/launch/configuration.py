@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from veritas_rl.envs.mixture import open_tasks
-from veritas_rl.envs.registry import get_environment, spread
+from veritas_rl.envs.registry import cases_by_environment, get_environment
 from veritas_rl.envs.task import MODES, Task
 from veritas_rl.errors import UserError
 from veritas_rl.launch.hardware import Hardware
@@ -182,9 +182,7 @@ def step_overrides(configuration: DictConfig, wanted: Sequence[str]) -> list[str
         return []
     if configuration.trainer.total_training_steps != usual or any(STEPS in override for override in wanted):
         return []
-    cases: dict[str, set[str]] = {}
-    for task in spread(tasks_of(configuration, "train"), 1000):
-        cases.setdefault(task.env, set()).add(task.case)
+    cases = cases_by_environment(tasks_of(configuration, "train"))
     enough = [get_environment(env).small_model_steps(among) or usual for env, among in cases.items()]
     return [f"{STEPS}={max(enough)}"] if enough and max(enough) != usual else []
 

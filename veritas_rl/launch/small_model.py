@@ -9,7 +9,7 @@ from typing import Any
 
 from veritas_rl.chat_template import prompt_ids
 from veritas_rl.envs.base import Turn
-from veritas_rl.envs.registry import get_environment, spread
+from veritas_rl.envs.registry import cases_by_environment, get_environment, spread
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.launch.run import Answering
@@ -32,9 +32,7 @@ RANDOM = "random"
 
 def warnings(tasks: Sequence[Task]) -> list[str]:
     """A warning for each case on which the small model is known to learn nothing."""
-    by_env: dict[str, set[str]] = {}
-    for task in spread(tasks, 1000):
-        by_env.setdefault(task.env, set()).add(task.case)
+    by_env = cases_by_environment(tasks)
     return [line for env, cases in by_env.items() for line in get_environment(env).small_model_warnings(sorted(cases))]
 
 
