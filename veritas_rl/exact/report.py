@@ -161,7 +161,7 @@ def draw_steps(reports: Mapping[int, ExactReport], uniform: ExactReport, path: P
     axes.plot(list(reports), [report.nash_conv for report in reports.values()], marker="o", markersize=4)
     draw_level(axes, "uniform play", uniform.nash_conv)
     axes.set(xlabel="training step", ylabel="NashConv, in units of return", ylim=(0, None))
-    axes.set_title(f"{uniform.case}: exploitability of each checkpoint, an equilibrium has 0", loc="left", fontsize=10)
+    axes.set_title(f"{uniform.case}: NashConv of each checkpoint; an equilibrium has 0", loc="left", fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=130, metadata={"Software": None})
 
