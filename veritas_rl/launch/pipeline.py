@@ -38,7 +38,7 @@ from veritas_rl.players.sampling import SamplingParams
 UNIFORM, RAW, WARM = "uniform random legal player", "before", "after the warm-up"
 
 THREADS = 2
-"""The most threads that warm up and judge a generated model. It is too small for more."""
+"""The threads that warm up and judge a generated model. It is too small for more."""
 
 Judgements = dict[str, dict[str, Judgement]]
 """Results by environment and by the name of the judged player."""
@@ -58,7 +58,7 @@ def run_pipeline(run: Run, console: Console) -> bool:
         UserError: The model does not fit, verl ended with an error, or training did not change the model.
     """
     if run.model is None:
-        torch.set_num_threads(min(THREADS, run.threads))
+        torch.set_num_threads(min(THREADS, run.hardware.cores))
     disable_progress_bar()  # transformers would draw a bar for each file
     console.print(f"logs and reports: {run.folder}", soft_wrap=True)
     if run.start is not None:
