@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -91,6 +92,20 @@ def test_an_interrupted_run_of_the_same_command_is_found_again(tmp_path: Path, m
     assert planned("recipe=kuhn_self_play", "trainer.experiment_name=mine").folder == named.folder
     with pytest.raises(UserError, match="holds another run"):
         planned("recipe=kuhn_self_play", "trainer.experiment_name=mine", "veritas_rl.seed=1")
+
+
+def test_an_interrupted_run_from_before_a_change_of_its_recipe_is_not_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recipe_run, "RUNS", tmp_path / "runs")
+    folder = tmp_path / "kuhn_self_play"
+    shutil.copytree(ROOT / "train/recipes/kuhn_self_play", folder)
+    first = planned(f"recipe={folder}")
+    first.record.write(first.folder)
+    assert planned(f"recipe={folder}").folder == first.folder
+    settings = folder / "config.yaml"
+    settings.write_text(settings.read_text().replace("kl_loss_coef: 0.3", "kl_loss_coef: 0.2"))
+    assert planned(f"recipe={folder}").folder != first.folder
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
     bash train/scripts/openspiel-ppo-trainer.sh recipe=kuhn_self_play
 
-The same command resumes an interrupted run. Settings that differ from the recipe are printed before the start and
-stored in the result. Such a run neither confirms nor refutes the recipe's bands.
+The same command resumes an interrupted run, unless the recipe has changed since. Settings that differ from the recipe
+are printed before the start and stored in the result. Such a run neither confirms nor refutes the recipe's bands.
 """
 
 import json
@@ -194,7 +194,9 @@ class RecipeRun:
         word = f"{WORD}{recipe.folder}"
         given = [word, *description.overrides_of(form), *own]
         wanted = trainer.overrides(given, os.environ, hardware)
-        command = (form, word, *wanted, f"AGENT_MODEL_REPO_ID={os.environ.get('AGENT_MODEL_REPO_ID', '')}")
+        # A run from before a change of the recipe is not resumed: its result would count as one of the changed recipe.
+        identity = (form, word, description.digest)
+        command = (*identity, *wanted, f"AGENT_MODEL_REPO_ID={os.environ.get('AGENT_MODEL_REPO_ID', '')}")
         chosen = [item.partition("=")[2] for item in own if re.match(r"\+*trainer\.experiment_name=", item)]
         found = resume.interrupted(RUNS, command) if resume.may_go_on(wanted) else RUNS / chosen[-1] if chosen else None
         name = found.name if found else experiment_name(recipe.name, datetime.now())
