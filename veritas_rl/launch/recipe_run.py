@@ -435,23 +435,40 @@ def _departures(
     finally:
         if model is not None:
             os.environ["AGENT_MODEL_REPO_ID"] = model
-    before, after = dict(_leaves(meant)), dict(_leaves(made))
-    for key in sorted(before.keys() | after.keys()):
-        if before.get(key) != after.get(key):
-            yield f"{key} is {_value(before, key)} in the recipe and {_value(after, key)} here"
+    yield from _differences(_tree(meant), _tree(made), "")
 
 
-def _leaves(configuration: DictConfig) -> Iterator[tuple[str, Any]]:
-    def walk(tree: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-        if isinstance(tree, dict) and tree:
-            for key, value in tree.items():
-                yield from walk(value, f"{prefix}.{key}" if prefix else str(key))
-        else:
-            yield prefix, tree
-
-    values = OmegaConf.to_container(configuration, resolve=True)
-    yield from walk(values, "")
+_UNSET = object()
 
 
-def _value(values: Mapping[str, Any], key: str) -> str:
-    return "not set" if key not in values else "null" if values[key] is None else str(values[key])
+def _tree(configuration: DictConfig) -> Any:
+    return OmegaConf.to_container(configuration, resolve=True)
+
+
+def _differences(meant: Any, made: Any, key: str) -> Iterator[str]:
+    """The settings in which two trees of settings differ, by the smallest part that differs; a line each."""
+    if _filled(meant) and made is _UNSET:
+        made = {}
+    elif _filled(made) and meant is _UNSET:
+        meant = {}
+    if isinstance(meant, dict) and isinstance(made, dict):
+        names = sorted(meant.keys() | made.keys())
+        pairs = [(str(name), meant.get(name, _UNSET), made.get(name, _UNSET)) for name in names]
+    elif isinstance(meant, list) and isinstance(made, list) and len(meant) == len(made):
+        pairs = [(str(place), *pair) for place, pair in enumerate(zip(meant, made, strict=True))]
+    else:
+        if meant != made:
+            yield f"{key} is {_in_words(meant)} in the recipe and {_in_words(made)} here"
+        return
+    for name, *pair in pairs:
+        yield from _differences(*pair, f"{key}.{name}" if key else name)
+
+
+def _filled(value: Any) -> bool:
+    return isinstance(value, dict) and bool(value)
+
+
+def _in_words(value: Any) -> str:
+    if value is _UNSET or value is None:
+        return "not set" if value is _UNSET else "null"
+    return "set" if _filled(value) else str(value)
