@@ -455,13 +455,13 @@ def _differences(meant: Any, made: Any, key: str) -> Iterator[str]:
         names = sorted(meant.keys() | made.keys())
         pairs = [(str(name), meant.get(name, _UNSET), made.get(name, _UNSET)) for name in names]
     elif isinstance(meant, list) and isinstance(made, list) and len(meant) == len(made):
-        pairs = [(str(place), *pair) for place, pair in enumerate(zip(meant, made, strict=True))]
+        pairs = [(str(place), meant[place], made[place]) for place in range(len(made))]
     else:
         if meant != made:
             yield f"{key} is {_in_words(meant)} in the recipe and {_in_words(made)} here"
         return
-    for name, *pair in pairs:
-        yield from _differences(*pair, f"{key}.{name}" if key else name)
+    for name, before, after in pairs:
+        yield from _differences(before, after, f"{key}.{name}" if key else name)
 
 
 def _filled(value: Any) -> bool:
