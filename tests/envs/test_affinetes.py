@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from veritas_rl.envs.affinetes import calls
 from veritas_rl.envs.base import Reason, Reply, Session, Turn, play
 from veritas_rl.envs.registry import get_environment, open_catalogue, task_from_dict, task_from_id
 from veritas_rl.errors import UserError
+from veritas_rl.launch import rl
+from veritas_rl.launch.hardware import Hardware
 from veritas_rl.serving.app import make_app
 from veritas_rl.serving.episodes import Episode
 from veritas_rl.serving.limits import Limits
@@ -220,6 +223,13 @@ def test_rewards_are_cut_to_the_range_of_scores(answering: Any) -> None:
     for reward, value in ((7, 1.0), (-3, 0.0), (0.25, 0.25)):
         answer = f'{{"status": "success", "result": {{"observation": "x", "done": true, "reward": {reward}}}}}'
         assert session(answering([(200, answer)])[0]).scores()[0].value == value
+
+
+def test_a_run_on_a_server_names_a_next_step(url: str, tmp_path: Path) -> None:
+    typed = [f"data.custom_cls.config.env=affinetes:{url}", f"trainer.default_local_dir={tmp_path}"]
+    typed += ["data.custom_cls.config.adapter_config.first_task_id=200000000", "veritas_rl.evaluation=null"]
+    run = rl.plan(typed, {"AGENT_MODEL_REPO_ID": str(tmp_path)}, Hardware(2, 0, 0), datetime(2026, 1, 2))
+    assert run.next_steps(None)
 
 
 @pytest.mark.long

@@ -241,7 +241,7 @@ class RlRun(Run):
 
     def next_steps(self, model: Path | None) -> Sequence[tuple[str, str]]:
         part, tasks, _ = next(self._parts())
-        environment, cases = get_environment(part.env), cases_by_environment(tasks)[part.env]
+        environment, cases = get_environment(part.env), cases_by_environment(tasks)[tasks[0].env]
         trials = environment.trials(cases[0], str(model), tasks[0].manner.prompt) if model is not None else ()
         return [*trials, environment.next_step(cases)]
 
