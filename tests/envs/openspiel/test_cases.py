@@ -3,6 +3,7 @@
 import dataclasses
 import time
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
@@ -130,6 +131,7 @@ def test_a_config_can_be_replaced_and_hashed() -> None:
         ({"num_tasks_per_case": "many"}, "at least 1"),
         ({"num_tasks_per_case": True}, "at least 1"),
         ({"depth": -2}, "at least 0"),
+        ({"hold_out": "no"}, "hold_out must be true or false"),
         ({"mode": "moves"}, "did you mean move"),
         ({"reward": "win"}, "legal"),
         ({"prompt": "short"}, "brief"),
@@ -161,6 +163,23 @@ def test_the_catalogue_is_lazy_and_ordered() -> None:
         tasks[len(tasks)]
     with pytest.raises(UserError, match="split"):
         OpenSpielEnvironment().catalogue(OpenSpielConfig(), "test")
+
+
+def test_training_covers_every_position_if_none_is_held_out() -> None:
+    environment = OpenSpielEnvironment()
+
+    def classes(split: str, **values: Any) -> set[str]:
+        config = OpenSpielConfig(cases="tic_tac_toe", num_tasks_per_case=4500, **values)
+        tasks = environment.catalogue(config, split)
+        assert len({task.key for task in tasks}) == 4500
+        return {environment.equivalence_class(task) for task in tasks}
+
+    held_out = classes("val")
+    assert not held_out & classes("train")
+    assert classes("train", hold_out=False) == classes("train") | held_out
+    assert classes("val", hold_out=False) == held_out
+    whole_games = OpenSpielConfig(cases="tic_tac_toe", mode="episode", hold_out=False)
+    assert {task.split for task in environment.catalogue(whole_games, "train")} == {"train"}
 
 
 def test_the_catalogue_carries_the_configuration() -> None:

@@ -32,6 +32,9 @@ class OpenSpielConfig:
         only_small: Whether only the small cases among these are played, if there are any.
         fallback_cases: The cases that are played if none of the above selects any. Default: every described game.
         num_tasks_per_case: Tasks of each case.
+        hold_out: Whether single moves train only on positions that validation never shows. false: every fourth task of
+            training is one of validation, so that training covers all positions, and validation measures what was
+            trained on.
         depth: The maximum number of random moves before a single move's position; None or -1 for positions from every
             stage of the game. Users set it as `max_random_steps`.
         reward: "legal", "outcome" or "optimal", see `OpenSpielSession`. Users set it as `reward_mode`.
@@ -69,6 +72,7 @@ class OpenSpielConfig:
     only_small: bool = False
     fallback_cases: Any = ()
     num_tasks_per_case: int = 100
+    hold_out: bool = True
     depth: Any = -1
     reward: str = "outcome"
     seed: int = 42
@@ -93,6 +97,8 @@ class OpenSpielConfig:
         self._set("engine", ",".join(map(str, engines)))
         self._set("max_moves", _whole("max_moves", 0 if self.max_moves is None else self.max_moves, 0))
         self._set("retries", _retries(self.retries))
+        if not isinstance(self.hold_out, bool):
+            raise UserError(f"hold_out must be true or false, {self.hold_out!r} was given")
         for name, allowed in (("gamma", "(0, 1]"), ("legal_share", "[0, 1)"), ("past_opponent_share", "[0, 1]")):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not _lies_in(value, allowed):
