@@ -40,6 +40,15 @@ class Actor:
         return True
 
 kept = {}
+
+def release():
+    for held in kept.values():
+        if isinstance(held, ray.actor.ActorHandle):
+            ray.kill(held)
+        elif not isinstance(held, ray.ObjectRef):
+            remove_placement_group(held)
+    kept.clear()
+
 print("driver:", ray.get_runtime_context().gcs_address, flush=True)
 for line in sys.stdin:
     exec(line)
@@ -83,10 +92,16 @@ class Driver:
 
 
 @pytest.fixture(scope="module")
-def verl() -> Iterator[Driver]:
+def cluster() -> Iterator[Driver]:
     driver = Driver()
     yield driver
     driver.end()
+
+
+@pytest.fixture
+def verl(cluster: Driver) -> Iterator[Driver]:
+    yield cluster
+    cluster.do("release()")  # also after a failure, so that the next test finds free resources
 
 
 def looked(watchdog: Callable[[], str | None], seconds: float) -> str | None:
@@ -118,9 +133,8 @@ def test_an_actor_that_finds_no_cpu_is_named_and_those_that_start_slowly_are_not
     )
     assert PATIENCE <= time.monotonic() - started < PATIENCE + 5
     # When the actor has its CPU, nothing is reported.
-    verl.do("ray.kill(kept['init']); ray.get(kept['third'].ready.remote())")
+    verl.do("ray.kill(kept['init']); ray.get(kept['third'].ready.remote(), timeout=60)")
     assert looked(watching(verl), 2 * PATIENCE) is None
-    verl.do("ray.kill(kept['third']); ray.kill(kept['process'])")
 
 
 def test_a_placement_group_that_finds_no_gpus_is_named(verl: Driver) -> None:
@@ -129,7 +143,6 @@ def test_a_placement_group_that_finds_no_gpus_is_named(verl: Driver) -> None:
     message = looked(watching(verl), 20)
     assert message is not None
     assert re.match(r"Ray waits for 2 GPU and has 1 left .*trainer\.n_gpus_per_node", message)
-    verl.do("remove_placement_group(kept.pop('pg')); kept.pop('ready')")
 
 
 def test_on_a_cluster_with_others_only_what_this_run_waits_for_counts(verl: Driver) -> None:
@@ -154,14 +167,13 @@ def test_on_a_cluster_with_others_only_what_this_run_waits_for_counts(verl: Driv
 def test_on_a_cluster_with_others_a_run_has_its_own_actors_alone(verl: Driver) -> None:
     joined = Driver(verl.address)
     try:
-        verl.do("kept['own'] = Actor.remote(); ray.get(kept['own'].ready.remote())")
+        verl.do("kept['own'] = Actor.remote(); ray.get(kept['own'].ready.remote(), timeout=60)")
         theirs = child(verl, "ray::Actor").pid
-        joined.do("kept['one'] = Actor.remote(); ray.get(kept['one'].ready.remote())")
+        joined.do("kept['one'] = Actor.remote(); ray.get(kept['one'].ready.remote(), timeout=60)")
         found = actors_here(joined.process.pid, {"address": verl.address})
         assert len(found) == 1
         assert psutil.Process(*found).cmdline()[0].startswith("ray::Actor")
         assert theirs not in found
-        verl.do("ray.kill(kept.pop('own'))")
     finally:
         joined.end()
 
@@ -218,12 +230,12 @@ def test_a_worker_that_the_raylet_has_just_forked_is_no_raylet_that_died(tmp_pat
 def test_an_actor_that_is_killed_is_named_and_one_that_the_driver_ends_is_not(mortal: Driver) -> None:
     watchdog = DeathWatchdog(mortal.process.pid, {}, patience=PATIENCE, poll=0.2)
     mortal.do("kept['ended'] = Actor.remote()")
-    mortal.do("ray.get(kept['ended'].ready.remote())")
+    mortal.do("ray.get(kept['ended'].ready.remote(), timeout=60)")
     mortal.do("ray.kill(kept.pop('ended'))")
     assert looked(watchdog, 3 * PATIENCE) is None
     assert watchdog.named() is None
     mortal.do("kept['killed'] = Actor.remote()")
-    mortal.do("ray.get(kept['killed'].ready.remote())")
+    mortal.do("ray.get(kept['killed'].ready.remote(), timeout=60)")
     process = child(mortal, "ray::Actor")
     process.send_signal(signal.SIGKILL)
     assert looked(watchdog, 20) == (
