@@ -3,7 +3,6 @@
 import dataclasses
 import time
 from types import MappingProxyType
-from typing import Any
 
 import pytest
 
@@ -131,8 +130,8 @@ def test_a_config_can_be_replaced_and_hashed() -> None:
         ({"num_tasks_per_case": "many"}, "at least 1"),
         ({"num_tasks_per_case": True}, "at least 1"),
         ({"depth": -2}, "at least 0"),
-        ({"hold_out": "no"}, "hold_out must be true or false"),
         ({"mode": "moves"}, "did you mean move"),
+        ({"coverage": "some"}, "known: all, split"),
         ({"reward": "win"}, "legal"),
         ({"prompt": "short"}, "brief"),
         ({"opponent": "random"}, "needs mode=episode"),
@@ -165,21 +164,18 @@ def test_the_catalogue_is_lazy_and_ordered() -> None:
         OpenSpielEnvironment().catalogue(OpenSpielConfig(), "test")
 
 
-def test_training_covers_every_position_if_none_is_held_out() -> None:
+def test_training_and_validation_cover_every_position_if_asked_to() -> None:
     environment = OpenSpielEnvironment()
-
-    def classes(split: str, **values: Any) -> set[str]:
-        config = OpenSpielConfig(cases="tic_tac_toe", num_tasks_per_case=4500, **values)
+    config = OpenSpielConfig(cases="tic_tac_toe", coverage="all", num_tasks_per_case=4520)
+    for split in ("train", "val"):
         tasks = environment.catalogue(config, split)
-        assert len({task.key for task in tasks}) == 4500
-        return {environment.equivalence_class(task) for task in tasks}
-
-    held_out = classes("val")
-    assert not held_out & classes("train")
-    assert classes("train", hold_out=False) == classes("train") | held_out
-    assert classes("val", hold_out=False) == held_out
-    whole_games = OpenSpielConfig(cases="tic_tac_toe", mode="episode", hold_out=False)
-    assert {task.split for task in environment.catalogue(whole_games, "train")} == {"train"}
+        assert (
+            tasks[7].id == "openspiel/tic_tac_toe/move#7?" + ("split=val&" if split == "val" else "") + "coverage=all"
+        )
+        boards = {environment.start(task).turns()[0].messages[-1]["content"] for task in tasks}
+        assert len(boards) == 4520
+    # What validation shows has been trained on, so a generator of demonstrations leaves all of it out.
+    assert all(environment.held_out(task, environment.start(task).turns()[0]) for task in tasks[:20])
 
 
 def test_the_catalogue_carries_the_configuration() -> None:

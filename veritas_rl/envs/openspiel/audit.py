@@ -93,7 +93,7 @@ class OpenSpielAudit(Audit):
         if task.mode != "move" or not game.hidden:
             return None
         asked = OpenSpielTask.of(task)
-        state, seat = positions.decision_of(game.case, task.k, task.seed, task.split, asked.parameters.depth)
+        state, seat = positions.decision_of(game.case, task.k, task.seed, asked.part, asked.parameters.depth)
         random = generator("redealt", task.id)
         others = []
         if game.can_resample:
@@ -110,8 +110,9 @@ class OpenSpielAudit(Audit):
         return _seats_alike(load(case).case)
 
     def question_count(self, task: Task) -> int | None:
-        """The number of information states of the task's split and depth; None for a game that is too large to list."""
-        return positions.count(task.case, task.split, OpenSpielTask.of(task).parameters.depth)
+        """The number of information states of the task's part and depth; None for a game that is too large to list."""
+        asked = OpenSpielTask.of(task)
+        return positions.count(task.case, asked.part, asked.parameters.depth)
 
     def coarse(self, task: Task) -> Task:
         """The task with fewer playouts."""

@@ -4,13 +4,9 @@ from veritas_rl.envs.lazy import LazyTasks
 from veritas_rl.envs.openspiel import ids
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.config import OpenSpielConfig
-from veritas_rl.envs.openspiel.positions import VALIDATION_SHARE
 from veritas_rl.envs.openspiel.task import OpenSpielManner, OpenSpielParameters, OpenSpielPay, OpenSpielTask
 from veritas_rl.envs.task import Task
 from veritas_rl.seeding import digest
-
-ROUND = round(1 / VALIDATION_SHARE)
-"""If no positions are held out, one of this many tasks of training is a task of validation, as of all positions."""
 
 
 class Catalogue(LazyTasks):
@@ -28,15 +24,16 @@ class Catalogue(LazyTasks):
     def task(self, index: int) -> Task:
         config = self.config
         case, k = self._numbered(index)
-        split, number = self._placed(k)
         return OpenSpielTask(
             env="openspiel",
             case=case,
-            k=number,
+            k=k,
             mode=config.mode,
             seed=config.seed,
-            split=split,
-            parameters=OpenSpielParameters(config.depth),
+            # A task id means the same task in training and validation; `allowed_game_indices` gives these tasks in
+            # training.
+            split="train" if config.task_ids else self.split,
+            parameters=OpenSpielParameters(config.depth, config.coverage),
             manner=OpenSpielManner(
                 opponent=self._opponent(case, k),
                 seat=k % load(case).players if config.mode == "episode" else -1,
@@ -54,18 +51,6 @@ class Catalogue(LazyTasks):
                 engine=config.engine,
             ),
         )
-
-    def _placed(self, k: int) -> tuple[str, int]:
-        """The split of a case's task k, and the task's number in this split."""
-        config = self.config
-        if config.task_ids:
-            # A task id means the same task in training and validation; `allowed_game_indices` gives these tasks in
-            # training.
-            return "train", k
-        if self.split == "val" or config.hold_out or config.mode != "move":
-            return self.split, k
-        rounds, place = divmod(k, ROUND)
-        return ("val", rounds) if place == 0 else ("train", k - rounds - 1)
 
     def _opponent(self, case: str, k: int) -> str:
         config = self.config

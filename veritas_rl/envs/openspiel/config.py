@@ -10,7 +10,7 @@ from veritas_rl.configs import split_list
 from veritas_rl.envs.openspiel import cases as case_names
 from veritas_rl.envs.openspiel import ids
 from veritas_rl.envs.openspiel.engines import check_installed, parse_all, plays
-from veritas_rl.envs.openspiel.task import SCALES, OpenSpielPay
+from veritas_rl.envs.openspiel.task import COVERAGES, SCALES, OpenSpielPay
 from veritas_rl.envs.task import CONTEXTS, MODES, PROMPTS, check_choice
 from veritas_rl.errors import UserError, unknown
 
@@ -32,11 +32,11 @@ class OpenSpielConfig:
         only_small: Whether only the small cases among these are played, if there are any.
         fallback_cases: The cases that are played if none of the above selects any. Default: every described game.
         num_tasks_per_case: Tasks of each case.
-        hold_out: Whether single moves train only on positions that validation never shows. false: every fourth task of
-            training is one of validation, so that training covers all positions, and validation measures what was
-            trained on.
         depth: The maximum number of random moves before a single move's position; None or -1 for positions from every
             stage of the game. Users set it as `max_random_steps`.
+        coverage: "split": single moves of training and validation have different positions, each with a choice. "all":
+            both have all positions, also those with one legal action if the game is small, so that a model learns to
+            play it without a mistake. Validation then measures what was trained on.
         reward: "legal", "outcome" or "optimal", see `OpenSpielSession`. Users set it as `reward_mode`.
         seed: The seed of the set of tasks.
         mode: "move" or "episode".
@@ -72,8 +72,8 @@ class OpenSpielConfig:
     only_small: bool = False
     fallback_cases: Any = ()
     num_tasks_per_case: int = 100
-    hold_out: bool = True
     depth: Any = -1
+    coverage: str = "split"
     reward: str = "outcome"
     seed: int = 42
     mode: str = "move"
@@ -97,8 +97,6 @@ class OpenSpielConfig:
         self._set("engine", ",".join(map(str, engines)))
         self._set("max_moves", _whole("max_moves", 0 if self.max_moves is None else self.max_moves, 0))
         self._set("retries", _retries(self.retries))
-        if not isinstance(self.hold_out, bool):
-            raise UserError(f"hold_out must be true or false, {self.hold_out!r} was given")
         for name, allowed in (("gamma", "(0, 1]"), ("legal_share", "[0, 1)"), ("past_opponent_share", "[0, 1]")):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not _lies_in(value, allowed):
@@ -107,6 +105,7 @@ class OpenSpielConfig:
         self._set("depth", depth)
         kinds = (
             ("mode", MODES),
+            ("coverage", COVERAGES),
             ("reward", OpenSpielPay.rewards),
             ("prompt", PROMPTS),
             ("scale", SCALES),

@@ -59,9 +59,10 @@ class OpenSpielEnvironment(Environment):
             UserError: No such split, or `depth` leaves it without a state.
         """
         check_choice("split", split, SPLITS)
+        part = split if config.coverage == "split" else config.coverage
         if config.depth >= 0:
             for case in config.cases:
-                positions.decision_of(case, 0, config.seed, split, config.depth)
+                positions.decision_of(case, 0, config.seed, part, config.depth)
         return Catalogue(config, split)
 
     def start(self, task: Task) -> Session:
@@ -142,8 +143,8 @@ class OpenSpielEnvironment(Environment):
         """Single moves belong to one class if their states are symmetric; every whole game is its own class."""
         if task.mode != "move":
             return task.id
-        game, depth = load(task.case), OpenSpielTask.of(task).parameters.depth
-        state, seat = positions.decision_of(game.case, task.k, task.seed, task.split, depth)
+        game, asked = load(task.case), OpenSpielTask.of(task)
+        state, seat = positions.decision_of(game.case, task.k, task.seed, asked.part, asked.parameters.depth)
         return f"{game.case}/{game.symmetry_key(state, seat)}"
 
     def audit(self) -> OpenSpielAudit:
@@ -163,7 +164,8 @@ class OpenSpielEnvironment(Environment):
         return f"{view.case}/{load(view.case).symmetry_key(view.state, turn.seat)}"
 
     def held_out(self, task: Task, turn: Turn) -> bool:
-        """Whether the state's symmetry class belongs to validation, or the game is too small to split."""
+        """Whether the state's symmetry class belongs to validation, or validation has no classes of its own."""
         view: View = turn.view
-        game, depth = load(view.case), OpenSpielTask.of(task).parameters.depth
-        return not positions.is_split(view.case, depth) or positions.split_of(game, view.state, turn.seat) == "val"
+        game, asked = load(view.case), OpenSpielTask.of(task)
+        shared = asked.part == positions.ALL or not positions.is_split(view.case, asked.parameters.depth)
+        return shared or positions.split_of(game, view.state, turn.seat) == "val"

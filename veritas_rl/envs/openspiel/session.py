@@ -36,7 +36,7 @@ class OpenSpielSession(GameSession):
 
     def __init__(self, task: OpenSpielTask, game: Game, decision: Decision | None = None) -> None:
         if task.mode == "move":
-            asked = decision or positions.decision_of(game.case, task.k, task.seed, task.split, task.parameters.depth)
+            asked = decision or positions.decision_of(game.case, task.k, task.seed, task.part, task.parameters.depth)
             state, self._asked = asked[0], (asked[1],)
         else:
             state, self._asked = game.spiel.new_initial_state(), ()

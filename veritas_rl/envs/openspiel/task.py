@@ -8,6 +8,7 @@ from veritas_rl.envs.task import Manner, Parameters, Pay, Task, check_choice, ch
 from veritas_rl.errors import UserError
 
 SCALES = ("auto", "result", "utility")
+COVERAGES = ("split", "all")
 
 
 @dataclass(frozen=True)
@@ -16,12 +17,15 @@ class OpenSpielParameters(Parameters):
 
     Attributes:
         depth: The maximum number of random moves before the position; -1 for positions from every stage of a game.
+        coverage: The positions of a single move: "split" for those of the task's split, "all" for those of both splits.
     """
 
     depth: int = -1
+    coverage: str = "split"
 
     def __post_init__(self) -> None:
         check_least("depth", self.depth, -1)
+        check_choice("coverage", self.coverage, COVERAGES)
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,11 @@ class OpenSpielTask(Task):
     parameters: OpenSpielParameters = OpenSpielParameters()
     manner: OpenSpielManner = OpenSpielManner()
     pay: OpenSpielPay = OpenSpielPay()
+
+    @property
+    def part(self) -> str:
+        """The part of the positions from which a single move's position comes: "train", "val" or "all"."""
+        return self.split if self.parameters.coverage == "split" else self.parameters.coverage
 
     @classmethod
     def of(cls, task: Task) -> "OpenSpielTask":

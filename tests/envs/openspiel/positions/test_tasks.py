@@ -31,6 +31,14 @@ def test_the_states_of_a_small_game_are_those_that_leave_a_choice() -> None:
     last = sum(len(position.history) == 8 for position in found)
     assert last == 222  # the boards of four x, four o and no line
     assert sum(positions.count("tic_tac_toe", split) or 0 for split in ("train", "val")) == len(found) - last
+    assert positions.count("tic_tac_toe", positions.ALL) == len(found)
+
+
+def test_all_positions_of_a_large_game_are_those_of_both_splits() -> None:
+    game = load("connect_four")
+    found = [positions.decision_of("connect_four", k, 42, positions.ALL) for k in range(40)]
+    assert {positions.split_of(game, state, seat) for state, seat in found} == {"train", "val"}
+    assert all(len(state.legal_actions(seat)) > 1 for state, seat in found)
 
 
 @pytest.mark.parametrize("case", ["tic_tac_toe", "leduc_poker", "hex(board_size=5)", "breakthrough(columns=6,rows=6)"])

@@ -6,10 +6,11 @@ moves have different values, and the task uses a position where they do. A posit
 if the depth allows no other position.
 
 A hash of a state's symmetry class assigns the state to training or validation, independently of the seed. So a state
-and its mirror image are never in different splits. `is_split` describes the exceptions.
+and its mirror image are never in different splits. `is_split` describes the exceptions. The tasks of the part `ALL`
+use the states of both splits, and in a small game also those with one legal action.
 """
 
-from veritas_rl.envs.openspiel.positions.tasks import VALIDATION_SHARE, count, decision_of, is_split, split_of
+from veritas_rl.envs.openspiel.positions.tasks import ALL, VALIDATION_SHARE, count, decision_of, is_split, split_of
 from veritas_rl.envs.openspiel.positions.walks import moves_left, walk
 
-__all__ = ["VALIDATION_SHARE", "count", "decision_of", "is_split", "moves_left", "split_of", "walk"]
+__all__ = ["ALL", "VALIDATION_SHARE", "count", "decision_of", "is_split", "moves_left", "split_of", "walk"]

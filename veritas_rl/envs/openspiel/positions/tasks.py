@@ -15,6 +15,8 @@ from veritas_rl.seeding import digest, generator
 
 VALIDATION_SHARE = 0.25
 """The share of symmetry classes in validation."""
+ALL = "all"
+"""The part of all positions, beside the splits "train" and "val"."""
 MIN_CLASSES = 100
 """The minimum number of symmetry classes of a split game; in smaller games training and validation share them."""
 NEAR_STATES = 2_000
@@ -39,7 +41,7 @@ def decision_of(case: str, k: int, seed: int, split: str, depth: int = -1) -> De
         case: The case, in any spelling.
         k: The number of the task, from 0. States repeat if there are fewer states than tasks.
         seed: The seed of the set of tasks.
-        split: "train" or "val".
+        split: "train", "val" or `ALL`.
         depth: The maximum number of random moves by players before the state; -1 for a state from any stage of
             the game.
 
@@ -61,16 +63,16 @@ def _decision(case: str, k: int, seed: int, split: str, depth: int) -> Decision:
 
 
 @lru_cache(maxsize=256)
-def _positions(case: str, depth: int) -> tuple[Position, ...] | None:
+def _positions(case: str, depth: int, forced: bool = False) -> tuple[Position, ...] | None:
     """All positions that tasks use; None if there are too many to list. Positions with one legal action are used only
-    if a depth allows no others."""
+    if they are asked for, or a depth allows no others."""
     found = enumerate_states(case)
     if found is not None:
         found = tuple(position for position in found if depth < 0 or position.depth <= depth)
     elif depth >= 0:
         found = states_within(load(case), depth, NEAR_STATES)
-    if found is None:
-        return None
+    if found is None or forced:
+        return found
     return tuple(position for position in found if not position.forced) or (found if depth >= 0 else ())
 
 
@@ -99,12 +101,14 @@ def _split_of_class(case: str, group: str) -> str:
 
 
 def count(case: str, split: str, depth: int = -1) -> int | None:
-    """The number of different states in the tasks of a split within a depth; None if there are too many to count."""
+    """The number of different states of a split or of `ALL` within a depth; None if there are too many to count."""
     case = load(case).case
     return None if _positions(case, depth) is None else len(_members(case, split, depth))
 
 
 def _members(case: str, split: str, depth: int) -> list[Position]:
+    if split == ALL:
+        return list(_positions(case, depth, forced=True) or ())
     shared = not is_split(case, depth)
     found = _positions(case, depth) or ()
     return [position for position in found if shared or _split_of_class(case, position.group) == split]
@@ -194,7 +198,7 @@ def _look_at(game: Game, found: Iterable[Decision], split: str, depth: int, shar
     before = search.screened
     for state, seat in found:
         forced = len(state.legal_actions(seat)) == 1
-        if (forced and depth < 0) or split_of(game, state, seat) != split:
+        if (forced and depth < 0) or split not in (ALL, split_of(game, state, seat)):
             continue
         position = Position(tuple(state.history()), seat)
         if forced:
