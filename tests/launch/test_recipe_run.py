@@ -56,21 +56,17 @@ def test_settings_that_differ_from_the_recipe_are_named(monkeypatch: pytest.Monk
 
 def test_the_smallest_setting_that_differs_is_named_and_not_the_group_around_it() -> None:
     curriculum = "data.custom_cls.config.curriculum"
-    assert planned("recipe=tic_tac_toe_rl", f"{curriculum}=null").departures == (
+    assert planned("recipe=tic_tac_toe", f"{curriculum}=null").departures == (
         f"{curriculum} is set in the recipe and null here",
     )
-    later = [
-        "{name: moves, mode: move, opponent: none, reward: optimal, threshold: 0.9}",
-        "{name: random, opponent: random, threshold: 0.75}",
-        "{name: exact, opponent: exact, threshold: 0.99}",
-    ]
-    added = planned("recipe=tic_tac_toe_rl", f"{curriculum}.stages=[{','.join(later)}]", f"+{curriculum}.window=500")
+    later = "{name: random, opponent: random, threshold: 0.7},{name: exact, opponent: exact, threshold: 0.95}"
+    added = planned("recipe=tic_tac_toe", f"{curriculum}.stages=[{later}]", f"+{curriculum}.window=500")
     assert added.departures == (
-        f"{curriculum}.stages.0.threshold is 0.8 in the recipe and 0.9 here",
+        f"{curriculum}.stages.1.threshold is 0.9 in the recipe and 0.95 here",
         f"{curriculum}.window is not set in the recipe and 500 here",
     )
     grouped = planned(
-        "recipe=tic_tac_toe_rl", "+data.custom_cls.config.adapter_config.game_configs={hex: [{board_size: 5}]}"
+        "recipe=tic_tac_toe", "+data.custom_cls.config.adapter_config.game_configs={hex: [{board_size: 5}]}"
     )
     assert grouped.departures == (
         "data.custom_cls.config.adapter_config.game_configs.hex is not set in the recipe and [{'board_size': 5}] here",
