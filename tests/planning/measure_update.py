@@ -16,22 +16,26 @@ os.environ.update(MALLOC_MMAP_THRESHOLD_="65536", MALLOC_TRIM_THRESHOLD_="65536"
 if os.environ.get("VERITAS_RL_MEASURING") != "1":
     os.execvpe(sys.executable, [sys.executable, *sys.argv], {**os.environ, "VERITAS_RL_MEASURING": "1"})
 
+# peft and the model's module are loaded with the first model. Imported here, they do not count as weights.
+import peft  # noqa: F401
 import torch
+import transformers.models.qwen3.modeling_qwen3  # noqa: F401
 
 from veritas_rl.launch.configuration import compose_configuration
 from veritas_rl.verl_plugin.alone import infer, random_rows, update, worker_of
 
 
 def memory(field: str) -> int:
-    """Bytes of this process: "VmRSS" now, or "VmHWM" at its peak since the last reset."""
+    """Bytes of this process: "VmRSS" now, "RssAnon" without files such as libraries, "VmHWM" at the peak since the last
+    reset."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(field))
 
 
-def resident() -> int:
-    """The resident bytes of this process."""
+def resident() -> tuple[int, int]:
+    """The resident bytes of this process, and those of them that are no file's."""
     gc.collect()
-    return memory("VmRSS")
+    return memory("VmRSS"), memory("RssAnon")
 
 
 def reset_peak() -> None:
@@ -44,18 +48,18 @@ def main() -> None:
     torch.set_num_threads(int(asked.get("threads", 1)))
     settings = compose_configuration(asked["overrides"])
     role, lengths = asked["role"], [(asked["prompt"], asked["reply"])] * asked["rows"]
-    start = resident()
+    _, start = resident()
     worker = worker_of(role, settings)
-    made = resident()
+    all_made, made = resident()
     measured: dict[str, int] = {"imports": start, "weights": made - start}
     reset_peak()
     infer(role, worker, random_rows(lengths))
-    measured["inference"] = memory("VmHWM") - made
+    measured["inference"] = memory("VmHWM") - all_made
 
     update(role, worker, random_rows(lengths), settings)
     # Adam allocates its moments in the first step.
-    measured["optimizer"] = resident() - made
-    before = resident()
+    before, own = resident()
+    measured["optimizer"] = own - made
     reset_peak()
     update(role, worker, random_rows(lengths), settings)
     measured["update"] = memory("VmHWM") - before

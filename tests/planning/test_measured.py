@@ -92,7 +92,6 @@ def check(model: Path, free_port: int, role: str, tokens: int, *overrides: str) 
     assert done.returncode == 0, done.stderr
     measured = json.loads(done.stdout.splitlines()[-1])
     print(model.name, role, tokens, overrides, "forecast", forecast, "measured", measured)
-    # The measured weights include modules that are imported with the first model.
     assert measured["weights"] + measured["optimizer"] == pytest.approx(
         forecast["weights"] + forecast["optimizer"], rel=ERROR
     )
