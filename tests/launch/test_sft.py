@@ -121,6 +121,9 @@ def test_demonstrations_of_puzzles_are_made_where_there_are_none(
     assert "generating 80 demonstrations of lgc-v2" in capsys.readouterr().err
     assert {row["env"] for row in run.data.column("extra_info")} == {"lgc-v2"}
     assert {row["prompt"] for row in run.data.column("extra_info")} == {"brief"}
+    # A small model gets the easiest puzzles, a larger one all of them.
+    assert {row["case"] for row in run.data.column("extra_info")} == {"dyck_language_level_1", "dyck_language_level_2"}
+    assert plan([*few, "hardware=h200x1"], GPUS, dry=True).configuration.veritas_rl.demonstrations.cases == ""
     made = (tmp_path / "made/train.parquet").read_bytes()
     plan(few)
     assert (tmp_path / "made/train.parquet").read_bytes() == made
