@@ -452,12 +452,13 @@ def _differences(meant: Any, made: Any, key: str) -> Iterator[str]:
     elif _filled(made) and meant is _UNSET:
         meant = {}
     if isinstance(meant, dict) and isinstance(made, dict):
-        names = sorted(meant.keys() | made.keys())
+        names = sorted(meant.keys() | made.keys(), key=str)
         pairs = [(str(name), meant.get(name, _UNSET), made.get(name, _UNSET)) for name in names]
     elif isinstance(meant, list) and isinstance(made, list) and len(meant) == len(made):
         pairs = [(str(place), meant[place], made[place]) for place in range(len(made))]
     else:
-        if meant != made:
+        absent = (None, _UNSET)  # null means the same as not set
+        if meant != made and not (meant in absent and made in absent):
             yield f"{key} is {_in_words(meant)} in the recipe and {_in_words(made)} here"
         return
     for name, before, after in pairs:
