@@ -15,6 +15,7 @@ class Catalogue(LazyTasks):
     def __init__(self, config: OpenSpielConfig, split: str) -> None:
         self.config = config
         self.split = split
+        self.parameters = OpenSpielParameters(config.depth, config.coverage)
 
     def __len__(self) -> int:
         config = self.config
@@ -33,7 +34,7 @@ class Catalogue(LazyTasks):
             # A task id means the same task in training and validation; `allowed_game_indices` gives these tasks in
             # training.
             split="train" if config.task_ids else self.split,
-            parameters=OpenSpielParameters(config.depth, config.coverage),
+            parameters=self.parameters,
             manner=OpenSpielManner(
                 opponent=self._opponent(case, k),
                 seat=k % load(case).players if config.mode == "episode" else -1,

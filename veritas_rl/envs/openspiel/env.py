@@ -59,11 +59,11 @@ class OpenSpielEnvironment(Environment):
             UserError: No such split, or `depth` leaves it without a state.
         """
         check_choice("split", split, SPLITS)
-        part = split if config.coverage == "split" else config.coverage
+        catalogue = Catalogue(config, split)
         if config.depth >= 0:
             for case in config.cases:
-                positions.decision_of(case, 0, config.seed, part, config.depth)
-        return Catalogue(config, split)
+                positions.decision_of(case, 0, config.seed, catalogue.parameters.part(split), config.depth)
+        return catalogue
 
     def start(self, task: Task) -> Session:
         """A new session, see `OpenSpielSession`.

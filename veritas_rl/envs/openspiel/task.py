@@ -27,6 +27,10 @@ class OpenSpielParameters(Parameters):
         check_least("depth", self.depth, -1)
         check_choice("coverage", self.coverage, COVERAGES)
 
+    def part(self, split: str) -> str:
+        """The part of the positions that single moves of `split` come from: "train", "val" or "all"."""
+        return split if self.coverage == "split" else self.coverage
+
 
 @dataclass(frozen=True)
 class OpenSpielManner(Manner):
@@ -81,8 +85,8 @@ class OpenSpielTask(Task):
 
     @property
     def part(self) -> str:
-        """The part of the positions from which a single move's position comes: "train", "val" or "all"."""
-        return self.split if self.parameters.coverage == "split" else self.parameters.coverage
+        """The part of the positions that its position comes from, see `OpenSpielParameters.part`."""
+        return self.parameters.part(self.split)
 
     @classmethod
     def of(cls, task: Task) -> "OpenSpielTask":
