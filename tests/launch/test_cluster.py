@@ -208,20 +208,23 @@ def watched(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[NodeW
         monkeypatch.setenv(name, cluster.variables[name])
     # Ray caches the first token that a process reads, which may be that of another cluster.
     AuthenticationTokenLoader.instance().reset_cache()
-    with subprocess.Popen(
-        [sys.executable, "-c", DRIVER],
-        env={**cluster.variables, "RAY_ADDRESS": cluster.address},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as driver:
-        assert driver.stdout is not None
-        assert driver.stdout.readline() == "ready\n"
-        watch = NodeWatch(driver.pid, {"address": cluster.address}, poll=0.5)
-        assert watch.look() is None
-        yield watch
-        driver.kill()
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-c", DRIVER],
+            env={**cluster.variables, "RAY_ADDRESS": cluster.address},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as driver:
+            assert driver.stdout is not None
+            assert driver.stdout.readline() == "ready\n"
+            watch = NodeWatch(driver.pid, {"address": cluster.address}, poll=0.5)
+            assert watch.look() is None
+            yield watch
+            driver.kill()
+    finally:
+        AuthenticationTokenLoader.instance().reset_cache()  # for later tests in this process
 
 
 def said_within(watch: NodeWatch, seconds: float) -> str:
