@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -118,6 +119,8 @@ def test_a_person_who_gives_up_changes_nothing(checkout: Path) -> None:
         cwd=str(checkout),
         env=environment(checkout),
         timeout=60,
+        # If these tests run in a shell's background, their processes ignore SIGINT by default.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # pyright: ignore[reportArgumentType]
     )
     child.expect_exact("Name of the recipe")
     child.sendline("mine")
