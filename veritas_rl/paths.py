@@ -15,14 +15,14 @@ def cache_folder() -> Path:
 
 
 def experiment_name(recipe: str, now: datetime) -> str:
-    """The name of a run of a recipe that starts now. It has milliseconds, because a sweep may start several per
-    second."""
-    return f"{recipe}-{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}"
+    """The name of a run of a recipe that starts now. It has microseconds, because several commands may start within a
+    millisecond."""
+    return f"{recipe}-{now:%Y%m%d-%H%M%S-%f}"
 
 
 def outputs_folder(now: datetime) -> Path:
-    """The folder of logs and reports of a run that starts now."""
-    return ROOT / "train/outputs" / f"{now:%Y-%m-%d}" / f"{now:%H-%M-%S}-{now.microsecond // 1000:03d}"
+    """The folder of logs and reports of a run that starts now, with microseconds for the same reason."""
+    return ROOT / "train/outputs" / f"{now:%Y-%m-%d}" / f"{now:%H-%M-%S-%f}"
 
 
 RAY_FOLDER = "RAY_TMPDIR"

@@ -43,11 +43,11 @@ def test_without_checkpoints_it_begins() -> None:
     assert run.start is None
     assert run.first_step == 0
     assert run.configuration.trainer.resume_mode == "disable"
-    assert run.configuration.trainer.experiment_name == "openspiel-20260102-030405-000"
+    assert run.configuration.trainer.experiment_name == "openspiel-20260102-030405-000000"
 
 
-def test_two_runs_that_begin_in_one_second_share_nothing() -> None:
-    first, second = (plan([], {}, CPU, FIRST.replace(microsecond=part)) for part in (1000, 999000))
+def test_two_runs_that_begin_in_one_millisecond_share_nothing() -> None:
+    first, second = (plan([], {}, CPU, FIRST.replace(microsecond=part)) for part in (1, 999))
     assert first.folder != second.folder
     assert first.checkpoints != second.checkpoints
 
