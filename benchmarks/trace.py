@@ -2,8 +2,8 @@
 
     python benchmarks/trace.py [--rounds 3] [--seconds 2] [--cores 2]
 
-- Pieces, in one thread: programs generated, canonical forms made, debug prints injected, replies judged.
-- Truths of ready programs, and whole questions (program, canonical form, debug prints, truth), on `--cores` cores,
+- Pieces, in one thread: programs generated, their forms made, debug prints injected, replies judged.
+- Truths of ready programs, and whole questions (program, form, debug prints, truth), on `--cores` cores,
   without cached results. All runs of a program count as one truth. They are compared with reasoning-gym's codeio, where
   it is installed (`pip install -e '.[bench]'`): an item of codeio takes a ready program from its data set and runs it
   once, in the same interpreter and without a sandbox. The row `x N` runs codeio in N processes, one per core.
@@ -37,8 +37,8 @@ from veritas_rl.envs.trace import text
 from veritas_rl.envs.trace.config import TraceConfig
 from veritas_rl.envs.trace.env import TraceEnvironment
 from veritas_rl.envs.trace.injection import inject
-from veritas_rl.envs.trace.programs import Program, canonical, generate
-from veritas_rl.envs.trace.questions import LEVELS
+from veritas_rl.envs.trace.programs import Program, generate
+from veritas_rl.envs.trace.questions import LEVELS, form_of
 from veritas_rl.envs.trace.scoring import judge
 from veritas_rl.envs.trace.task import TracePay
 from veritas_rl.envs.trace.truths import Truth, Truths
@@ -98,7 +98,7 @@ def pieces(levels: Sequence[int]) -> dict[str, Work]:
 
     return {
         "programs generated": repeat(lambda: len(list(itertools.islice(fresh, 20)))),
-        "canonical forms": repeat(lambda: len([canonical(program.source) for program in made])),
+        "forms": repeat(lambda: len([form_of(program.source) for program in made])),
         "debug prints injected": repeat(injected),
         "judging": repeat(judged),
     }

@@ -1,8 +1,8 @@
 """Computes the question of a task, a program with its output. It depends only on the task's identity, in every process.
 
 A task draws programs until a program belongs to its split and has a truth. A program that fails, prints nothing, or
-prints different outputs is replaced by the next program. A hash of the canonical form decides the split, so no program
-of validation is in training, for any seed and any names in the program.
+prints different outputs is replaced by the next program. A hash of the syntax tree without names decides the split, so
+no program of validation is in training, for any seed and any names in the program.
 """
 
 import itertools
@@ -15,7 +15,8 @@ from pathlib import Path
 
 from veritas_rl.envs.task import SPLITS
 from veritas_rl.envs.trace.injection import inject
-from veritas_rl.envs.trace.programs import Program, canonical, generate
+from veritas_rl.envs.trace.nodes import shape
+from veritas_rl.envs.trace.programs import Program, generate
 from veritas_rl.envs.trace.programs.levels import LIMITS
 from veritas_rl.envs.trace.truths import Truth, Truths
 from veritas_rl.envs.trace.user_programs import UserPrograms
@@ -24,7 +25,7 @@ from veritas_rl.permutation import Permutation
 from veritas_rl.seeding import digest, generator
 
 VALIDATION_SHARE = 0.25
-"""The share of canonical forms that is reserved for validation."""
+"""The share of forms that is reserved for validation."""
 
 MOST_TRIED = 200
 """The most programs that a task tries until one belongs to its split and has a truth."""
@@ -44,7 +45,7 @@ class Question:
         source: The program with its debug prints.
         stdin: The text of its standard input.
         truth: The complete output.
-        form: The digest of the program's canonical form, without debug prints.
+        form: The program's `form_of`, without debug prints.
     """
 
     source: str
@@ -227,8 +228,12 @@ def level_of(case: str) -> int:
 
 
 def form_of(source: str) -> str:
-    """A digest of a program's canonical form: equal for programs that differ only in names, comments and layout."""
-    return f"{digest('program', canonical(source)):016x}"
+    """A digest of a program's `shape`: equal for programs that differ only in names, comments and layout.
+
+    Raises:
+        SyntaxError: `source` is not Python; see `parse` for other errors.
+    """
+    return f"{digest('program', shape(source)):016x}"
 
 
 def split_of(form: str) -> str:

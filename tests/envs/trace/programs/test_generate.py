@@ -13,9 +13,10 @@ from statistics import mean
 import pytest
 
 from veritas_rl.envs.trace.injection import inject
-from veritas_rl.envs.trace.programs import canonical, generate
+from veritas_rl.envs.trace.programs import generate
 from veritas_rl.envs.trace.programs.measures import Measures, measure
 from veritas_rl.envs.trace.programs.names import POOLS, WORDS
+from veritas_rl.envs.trace.questions import form_of
 from veritas_rl.seeding import generator
 
 LEVELS = range(1, 11)
@@ -85,14 +86,15 @@ def test_generator_repeats_itself_and_nothing_else() -> None:
 
 def test_same_programs_in_any_process() -> None:
     text = (
-        "import hashlib; from veritas_rl.envs.trace.programs import canonical, generate; "
+        "import hashlib; from veritas_rl.envs.trace.programs import generate; "
+        "from veritas_rl.envs.trace.questions import form_of; "
         "from veritas_rl.seeding import generator; "
         "made = [generate(generator('p', n), 1 + n % 10) for n in range(100)]; "
-        "text = repr([(p.source, sorted(p.opaque), canonical(p.source)) for p in made]); "
+        "text = repr([(p.source, sorted(p.opaque), form_of(p.source)) for p in made]); "
         "print(hashlib.sha256(text.encode()).hexdigest())"
     )
     made = [generate(generator("p", n), 1 + n % 10) for n in range(100)]
-    here = repr([(program.source, sorted(program.opaque), canonical(program.source)) for program in made])
+    here = repr([(program.source, sorted(program.opaque), form_of(program.source)) for program in made])
     for seed in ("1", "2"):
         done = subprocess.run(
             [sys.executable, "-c", text],
@@ -107,11 +109,11 @@ def test_same_programs_in_any_process() -> None:
 @pytest.mark.parametrize("level", [2, 5, 10])
 def test_99_percent_of_programs_differ(level: int) -> None:
     count = 1000 if level < 10 else 300
-    assert len({canonical(source) for source in sources("differ", level, count)}) >= 0.99 * count
+    assert len({form_of(source) for source in sources("differ", level, count)}) >= 0.99 * count
 
 
 def test_level_1_has_thousands_of_programs() -> None:
-    assert len({canonical(source) for source in sources("differ", 1, 5000)}) >= 4000
+    assert len({form_of(source) for source in sources("differ", 1, 5000)}) >= 4000
 
 
 def test_high_levels_use_the_whole_language() -> None:

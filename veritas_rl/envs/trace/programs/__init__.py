@@ -1,4 +1,4 @@
-"""A generator of Python programs of ten levels, and a canonical form of programs that is independent of names.
+"""A generator of Python programs of ten levels.
 
 `generate` composes a program of blocks. Each block, a function in `blocks/`, writes one small piece, such as a sieve,
 an account, a state machine or a few random statements, with random structure, names and data. A block may use variables
@@ -25,8 +25,7 @@ A step is one executed line. Live names are the largest number of names that are
 and the running function.
 """
 
-from veritas_rl.envs.trace.programs.canonical import canonical
 from veritas_rl.envs.trace.programs.generate import generate
 from veritas_rl.envs.trace.programs.program import Program
 
-__all__ = ["Program", "canonical", "generate"]
+__all__ = ["Program", "generate"]

@@ -1,5 +1,6 @@
-"""The canonical form ignores only names, comments and layout."""
+"""The form of a program, which decides its split, ignores names, comments and layout."""
 
+import ast
 import builtins
 import io
 import keyword
@@ -10,8 +11,9 @@ from random import Random
 
 import pytest
 
-from veritas_rl.envs.trace.programs import canonical, generate
+from veritas_rl.envs.trace.programs import generate
 from veritas_rl.envs.trace.programs.names import WORDS
+from veritas_rl.envs.trace.questions import form_of, split_of
 from veritas_rl.seeding import generator
 
 # WORDS occur as keywords of calls only where they become keys of **kwargs, which are content of the program.
@@ -69,7 +71,8 @@ def test_renamed_programs_have_the_same_form(level: int) -> None:
         source = generate(random, level).source
         changed = TokenRenamer(random)(source)
         assert changed != source
-        assert canonical(changed) == canonical(source), f"{source}\n{changed}"
+        assert form_of(changed) == form_of(source), f"{source}\n{changed}"
+        assert form_of(ast.unparse(ast.parse(changed))) == form_of(source), f"{source}\n{changed}"
 
 
 def test_renamed_programs_print_the_same(run_programs: Callable[..., list[str]]) -> None:
@@ -124,44 +127,44 @@ DIFFERENT = [
     ("x = 1\nprint(x)", "x = 2\nprint(x)"),
     ("x = 1\nprint(x)", "x = 1.0\nprint(x)"),
     ("x = True\nprint(x)", "x = 1\nprint(x)"),
-    ("a = 1\nb = 2\nprint(a)", "a = 1\nb = 2\nprint(b)"),
-    ("a = 1\nb = 2\nprint(a + b)", "a = 1\nb = 2\nprint(b + a)"),
-    ("print(len('ab'))", "print(sum('ab'))"),
-    ("x = [3]\nx.append(1)", "x = [3]\nx.remove(1)"),
     ("print('x')", "print('y')"),
     ("x = 1\nprint(f'{x}')", "x = 1\nprint(f'{x:2}')"),
     ("x = 1\nprint(f'{x}')", "x = 1\nprint(f'{x!r}')"),
-    ("print(sorted([1], key=abs))", "print(sorted([1], reverse=abs))"),
-    ("print(1, sep='')", "print(1, end='')"),
-    ("def f(a, b):\n    return a - b\nprint(f(b=1, a=2))", "def f(a, b):\n    return a - b\nprint(f(a=1, b=2))"),
-    ("def f(**k):\n    return k\nprint(f(a=1))", "def f(**k):\n    return k\nprint(f(b=1))"),
     ("def f(a=1, *, b):\n    return a", "def f(a, *, b=1):\n    return a"),
     ("def f(a, b):\n    return a", "def f(a, /, b):\n    return a"),
     ("n = 0\ndef f():\n    global n\n    n = 1\nf()\nprint(n)", "n = 0\ndef f():\n    n = 1\nf()\nprint(n)"),
-    ("i = 3\nprint([i for i in range(i)])", "i = 3\nprint([i for _ in range(i)])"),
     ("x = 1\nif x:\n    print(1)\nprint(2)", "x = 1\nif x:\n    print(1)\n    print(2)"),
     ("for i in [1]:\n    print(i)\nelse:\n    print(2)", "for i in [1]:\n    print(i)\nprint(2)"),
-    ("import math\nprint(math.floor(2.5))", "import math\nprint(math.ceil(2.5))"),
-    ("class A:\n    def __len__(self):\n        return 1", "class A:\n    def __abs__(self):\n        return 1"),
-    ("class A:\n    n = 1\n    m = 2\nprint(A.n)", "class A:\n    n = 1\n    m = 2\nprint(A.m)"),
     ("print([x for x in [1] if x if x > 1])", "print([x for x in [1] if x and x > 1])"),
     ("a, b = 1, 2\nprint(a, b)", "a = 1, 2\nprint(*a)"),
     ("x = 1\ndel x", "x = 1\nx"),
-    ("try:\n    x = 1\nexcept ValueError:\n    x = 2", "try:\n    x = 1\nexcept KeyError:\n    x = 2"),
     ("@f\n@g\ndef h():\n    pass", "@f\ndef h(a=g):\n    pass"),
 ]
 
 
 @pytest.mark.parametrize(("one", "other"), EQUAL)
 def test_programs_that_differ_in_names_have_one_form(one: str, other: str) -> None:
-    assert canonical(one) == canonical(other)
+    assert form_of(one) == form_of(other)
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
 def test_different_programs_have_different_forms(one: str, other: str) -> None:
-    assert canonical(one) != canonical(other)
+    assert form_of(one) != form_of(other)
 
 
 def test_text_that_is_no_program() -> None:
     with pytest.raises(SyntaxError):
-        canonical("def f(:\n")
+        form_of("def f(:\n")
+
+
+def test_deep_and_large_programs_have_forms() -> None:
+    """A sum of 700 terms is a tree of depth 700, and Python refuses to write so many digits in decimal."""
+    deep = "+".join(["x"] * 700)
+    assert form_of(f"x = 1\nprint({deep})") == form_of(f"y = 1\nprint({deep.replace('x', 'y')})")
+    assert form_of(f"x = 1\nprint({deep})") != form_of(f"x = 1\nprint({deep} + x)")
+    assert form_of(f"print(0x{'1' * 5000} > 0)") != form_of(f"print(0x{'1' * 5001} > 0)")
+
+
+def test_a_quarter_of_all_programs_belongs_to_validation() -> None:
+    sources = [generate(generator("a quarter", n), 1 + n % 6).source for n in range(1500)]
+    assert sum(split_of(form_of(source)) == "val" for source in sources) / len(sources) == pytest.approx(0.25, abs=0.03)
