@@ -74,8 +74,9 @@ def run(source: bytes, report: mmap.mmap) -> None:
     except MemoryError:
         status, detail = "memory", "MemoryError"
     except SystemExit as error:
-        if error.code is not None and error.code != 0:
-            status, detail = "error", "SystemExit"
+        code = error.code
+        if code is not None and not (type(code) in (int, bool) and code == 0):
+            status, detail = "error", f"exit status {code % 256 if type(code) is int else 1}"
     except BaseException as error:
         status, detail = "error", _describe(error)
     try:

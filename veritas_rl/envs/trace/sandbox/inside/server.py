@@ -5,6 +5,8 @@ output, in the form of `protocol`. In a pid namespace it is process 1: all proce
 its children, and one signal ends them.
 """
 
+import _sitebuiltins
+import builtins
 import contextlib
 import gc
 import importlib
@@ -216,6 +218,9 @@ def main(number: int) -> None:
         _guard(server, parent)
     kernel.die_with_parent()
     variant.apply(number)
+    # Module `site`, which the server starts without, would define them.
+    for name in ("exit", "quit"):
+        setattr(builtins, name, _sitebuiltins.Quitter(name, "Ctrl-D (i.e. EOF)"))
     for name in PRELOADED:
         importlib.import_module(name)
     sys.path[:] = [path for path in sys.path if path.startswith(tuple(folders))]
