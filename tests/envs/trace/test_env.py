@@ -13,8 +13,9 @@ import pytest
 from veritas_rl.envs.base import Reply
 from veritas_rl.envs.registry import get_environment, open_catalogue
 from veritas_rl.envs.task import Task
-from veritas_rl.envs.trace import questions
-from veritas_rl.envs.trace.questions import LEVELS, _candidates, question_of
+from veritas_rl.envs.trace import asking
+from veritas_rl.envs.trace.asking import _candidates, question_of
+from veritas_rl.envs.trace.questions import LEVELS
 from veritas_rl.errors import UserError
 
 ENV = get_environment("trace")
@@ -93,7 +94,7 @@ def test_a_task_that_failed_to_be_made_once_is_made_by_the_next_caller(monkeypat
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(questions, "generate", broken)
+        patched.setattr(asking, "generate", broken)
         with pytest.raises(MemoryError):
             ENV.start(task)
     assert ENV.start(task).turns()[0].messages == wanted
@@ -153,7 +154,9 @@ def test_users_programs_are_asked_and_bad_ones_replaced(tmp_path: Path) -> None:
 def test_a_file_of_bad_programs_alone_is_one_clear_line(tmp_path: Path) -> None:
     case = write(tmp_path / "bad.jsonl", [{"program": f"print({n} / 0)"} for n in range(12)])
     task = tasks(cases=case, num_tasks_per_case=1)[0]
-    with pytest.raises(UserError, match=r"has no program for task 0 of the split train: error \(\d+\)"):
+    with pytest.raises(
+        UserError, match=r"has no program for task 0 of the split train: it ends with ZeroDivisionError \(\d+\)"
+    ):
         ENV.start(task)
 
 

@@ -9,9 +9,10 @@ from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.single import SingleAnswerSession
 from veritas_rl.envs.task import Task
 from veritas_rl.envs.trace import text
+from veritas_rl.envs.trace.asking import begin, question_of
 from veritas_rl.envs.trace.audit import TraceAudit
 from veritas_rl.envs.trace.config import TraceConfig
-from veritas_rl.envs.trace.questions import FILE, Identity, Question, begin, question_of, split_of
+from veritas_rl.envs.trace.questions import FILE, Identity, Question, split_of
 from veritas_rl.envs.trace.scoring import judge
 from veritas_rl.envs.trace.task import TraceManner, TraceParameters, TracePay, TraceTask
 from veritas_rl.errors import UserError

@@ -51,6 +51,14 @@ def walk(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+def depth(node: ast.AST) -> int:
+    """The number of levels of a tree."""
+    level, count = [node], 0
+    while level:
+        level, count = [child for one in level for child in below(one)], count + 1
+    return count
+
+
 def shape(source: str) -> str:
     """The syntax tree of a program as a text without names, positions, comments and layout.
 

@@ -16,7 +16,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from veritas_rl.envs.trace.questions import LEVELS, Identity, Question, begin, question_of
+from veritas_rl.envs.trace.asking import begin, question_of
+from veritas_rl.envs.trace.questions import LEVELS, Identity, Question
 
 INSTALL = "apt-get install pypy3"
 MANY = 250
