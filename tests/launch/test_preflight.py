@@ -1,5 +1,6 @@
 """The checks before a run starts, and their messages."""
 
+import json
 import re
 import sys
 from collections import namedtuple
@@ -12,6 +13,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf, open_dict
 from transformers import AutoConfig
 
+from veritas_rl.envs.trace.questions import form_of, split_of
 from veritas_rl.errors import UserError
 from veritas_rl.launch import preflight
 from veritas_rl.launch.hardware import Hardware
@@ -22,6 +24,7 @@ from veritas_rl.planning.plan import Plan
 from veritas_rl.viewing.games_page import GAMES_FOLDER
 
 CPU = Hardware(cores=2, gpus=0, gpu_bytes=0)
+TRAINED = [text for n in range(9) if split_of(form_of(text := f"print({n})")) == "train"][:3]
 AWKWARD = "it's {mine}, $HOME, ${x}, a\\b and a\\"
 Usage = namedtuple("Usage", "total used free")
 
@@ -69,6 +72,26 @@ def test_a_full_disk_is_named(run: RlRun, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(preflight.shutil, "disk_usage", lambda path: Usage(10 << 30, 10 << 30, 100 << 20))
     with pytest.raises(UserError, match=r"0\.1 GiB free, and the checkpoints need 1\.0"):
         preflight.check_disk(run.configuration, None)
+
+
+@pytest.mark.parametrize(("validated", "refused"), [(True, True), (False, False)])
+def test_a_run_says_before_it_starts_which_programs_of_a_file_are_not_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], validated: bool, refused: bool
+) -> None:
+    own = tmp_path / "own.jsonl"
+    # A hash of their text sends all three that can be asked to training.
+    own.write_text("".join(json.dumps({"program": text}) + "\n" for text in (*TRAINED, "print(1 / 0)")))
+    off = ["veritas_rl.warm_up=null", "veritas_rl.evaluation=null", "trainer.test_freq=-1"]
+    typed = ["environment=trace", f"data.custom_cls.config.adapter_config.cases=['programs:{own}']"]
+    typed += [f"trainer.default_local_dir={tmp_path}/checkpoints", *([] if validated else off)]
+    run = plan(typed, {}, CPU, datetime(2026, 1, 2, 3, 4, 5))
+    assert "not asked" not in capsys.readouterr().out
+    if refused:
+        with pytest.raises(UserError, match="none of the 3 programs that can be asked belongs to validation"):
+            run.check_start()
+    else:
+        run.check_start()
+        assert capsys.readouterr().out.count("1 of 4 programs is not asked: line 4: it ends with ZeroDivision") == 1
 
 
 def planned(tmp_path: Path, gpu_bytes: int, *typed: str) -> tuple[DictConfig, Plan | None]:

@@ -22,6 +22,7 @@ from veritas_rl.envs.task import MODES
 from veritas_rl.errors import exit_on_user_error
 from veritas_rl.judging.options import PlayersParser, add_config, add_workers, config_of
 from veritas_rl.judging.progress import progress
+from veritas_rl.judging.survey import survey
 from veritas_rl.parallel import read_workers
 
 
@@ -82,6 +83,7 @@ def main() -> None:
         config=config,
     )
     console = Console()
+    survey([settings.catalogue("train")], console)
     started = time.monotonic()
     with read_workers(given.workers) as workers, progress(console, settings.number, 0, "demonstration") as advance:
         made, counts = generate(settings, advance, workers, given.output)

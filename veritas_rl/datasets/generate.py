@@ -22,6 +22,7 @@ from veritas_rl.datasets.draw import STALE_DRAWS, Drawn, Settings, Stream, cases
 from veritas_rl.datasets.rows import write_jsonl, write_parquet
 from veritas_rl.errors import UserError
 from veritas_rl.judging.progress import progress
+from veritas_rl.judging.survey import survey
 from veritas_rl.parallel import Workers
 
 PARTS = ("train", "val")
@@ -58,6 +59,7 @@ def generate(folder: Path, settings: Settings, workers: Workers, console: Consol
         report = _finished(folder, settings)
         if report is not None:
             return report, 0
+        survey(catalogues, console)
         # Refuse unusable cases before anything is written.
         draw(settings, "train", range(min(settings.number, cases_of(catalogues[-1]))))
         folder.mkdir(parents=True, exist_ok=True)

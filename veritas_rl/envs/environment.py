@@ -145,6 +145,22 @@ class Environment(ABC):
         """
         return
 
+    def survey(self, tasks: Iterable[Task], progress: Callable[[str, int, int], None]) -> Sequence[str]:
+        """Look through what tasks are made of, before they are used, and say what of it cannot be used.
+
+        Args:
+            tasks: The tasks, or some tasks of each case.
+            progress: Called with the singular name of a thing, the number of things that were looked at, and their
+                total.
+
+        Returns:
+            A line for each finding. By default there are none.
+
+        Raises:
+            UserError: A case has nothing that can be used.
+        """
+        return ()
+
     def group(self, task: Task) -> str:
         """The group of a task in the metrics, such as a game or a level. By default the case."""
         return task.case

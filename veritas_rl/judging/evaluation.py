@@ -32,6 +32,7 @@ from veritas_rl.judging.perturbed import PerturbedCheck, check_perturbed
 from veritas_rl.judging.progress import progress
 from veritas_rl.judging.shown import Shown
 from veritas_rl.judging.summary import ALL, VOID, Milestone, Row, Versus, compare, milestones_of, rows_of
+from veritas_rl.judging.survey import survey
 from veritas_rl.parallel import Workers
 from veritas_rl.players.cost import Purse
 from veritas_rl.players.loading import NamedPlayer, ReplySettings, open_player
@@ -174,6 +175,7 @@ def evaluate(
     for name in settings.opponents:
         if is_bot(name, settings.env):
             check_bot(name, settings.env, [case for case in tasks if seats[case] > 1])
+    survey([list(tasks.values())], console)
     with ExitStack() as stack:
         made: dict[str, NamedPlayer] = {}
         needed = settings.opponents if max(seats.values()) > 1 else OPPONENTS

@@ -442,8 +442,16 @@ def check(configuration: DictConfig, overrides: Sequence[str]) -> None:
     quantization.check(configuration)
     check_batch(configuration)
     check_lengths(configuration)
-    catalogues = [tasks_of(configuration, split) for split in SPLITS]
     # Validation uses the configured opponent. Training uses the opponent of each stage.
+    catalogues = [*stages_of(configuration), *(tasks_of(configuration, split) for split in SPLITS)]
+    check_opponents(catalogues, configuration.trainer.device)
+
+
+def stages_of(configuration: DictConfig) -> list[Sequence[Task]]:
+    """The training tasks of each stage, of all environments.
+
+    Raises:
+        UserError: An environment, a stage or a setting is wrong.
+    """
     sources = open_sources(dataset_settings(configuration)).sources.values()
-    stages = [stage for source in sources for stage in source.tasks.values()]
-    check_opponents([*stages, *catalogues], configuration.trainer.device)
+    return [stage for source in sources for stage in source.tasks.values()]

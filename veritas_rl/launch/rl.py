@@ -17,6 +17,7 @@ from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.mixture import Part, Shuffled, parts_of
 from veritas_rl.envs.registry import cases_by_environment, get_environment, open_catalogue
 from veritas_rl.envs.task import Task
+from veritas_rl.judging.survey import survey
 from veritas_rl.launch import attention, preflight, quantization, recipe_run, resume
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch.hardware import Hardware
@@ -96,6 +97,13 @@ class RlRun(Run):
         forecast = preflight.forecast(self.configuration, self.overrides, self.hardware)
         preflight.check_memory(self.configuration, forecast, self.hardware)
         preflight.check_disk(self.configuration, forecast)
+        trained, validated = preflight.stages_of(self.configuration), conf.tasks_of(self.configuration, "val")
+        survey([*trained, *([validated] if self._validates() else [])], Console())
+
+    def _validates(self) -> bool:
+        """Whether anything uses tasks of validation: verl, the exam of the warm-up, or the judging of the model."""
+        trainer, settings = self.configuration.trainer, self.configuration.veritas_rl
+        return trainer.test_freq > 0 or trainer.val_before_train or bool(settings.warm_up) or bool(settings.evaluation)
 
     def check_model(self, model: Path) -> None:
         adapter = self.configuration.actor_rollout_ref.model.lora_adapter_path

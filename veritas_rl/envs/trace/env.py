@@ -1,6 +1,6 @@
 """Code tracing as an environment: the prompt shows a Python program and asks for its exact output."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from veritas_rl.envs.audit import Audit
@@ -14,7 +14,9 @@ from veritas_rl.envs.trace.audit import TraceAudit
 from veritas_rl.envs.trace.config import TraceConfig
 from veritas_rl.envs.trace.questions import FILE, Identity, Question, split_of
 from veritas_rl.envs.trace.scoring import judge
+from veritas_rl.envs.trace.survey import survey
 from veritas_rl.envs.trace.task import TraceManner, TraceParameters, TracePay, TraceTask
+from veritas_rl.envs.trace.truths import Truths
 from veritas_rl.errors import UserError
 
 
@@ -72,6 +74,23 @@ class TraceEnvironment(Environment):
     def prepare(self, tasks: Iterable[Task]) -> None:
         """Run the programs of tasks that start soon, in the background."""
         begin([_identity(task) for task in tasks])
+
+    def survey(self, tasks: Iterable[Task], progress: Callable[[str, int, int], None]) -> Sequence[str]:
+        """A line for each file of users' programs of which some are not asked. The programs are run for it.
+
+        Raises:
+            UserError: A file has no program that can be asked.
+        """
+        files: dict[str, list[Identity]] = {}
+        for asked in map(_identity, tasks):
+            if asked.case.startswith(FILE):
+                files.setdefault(asked.case, []).append(asked)
+        with Truths() as running:
+            said = [
+                survey(case, max(one.debug_prints for one in some), {one.split for one in some}, running, progress)
+                for case, some in files.items()
+            ]
+        return [line for line in said if line]
 
     def next_step(self, cases: Collection[str]) -> tuple[str, str]:
         """The suggestion to train on harder programs."""

@@ -2,7 +2,6 @@
 
 import ast
 import json
-import logging
 import mmap
 import warnings
 from abc import ABC, abstractmethod
@@ -17,7 +16,6 @@ from veritas_rl.envs.trace.sandbox import Limits
 from veritas_rl.errors import UserError
 
 _MOST_NAMED = 5
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -66,11 +64,18 @@ class UserPrograms(Sequence[Program]):
         if not self._good:
             named = f": {self._named()}" if self.bad else ""
             raise UserError(f"{self.path} has no usable program{named}; give rows like {_EXAMPLE}")
-        if self.bad:
-            _log.warning("%s: %d of %d programs are left out: %s", path, len(self.bad), len(self._rows), self._named())
+
+    @property
+    def word(self) -> str:
+        """The name of a line of the file, "line" or "row"."""
+        return self._rows.word
+
+    def line(self, index: int) -> int:
+        """The line of a program in the file, or its row in a parquet file, counted from 1."""
+        return self._rows.line(self._good[index])
 
     def _named(self) -> str:
-        shown = "; ".join(f"{self._rows.word} {row.line}: {row.why}" for row in self.bad[:_MOST_NAMED])
+        shown = "; ".join(f"{self.word} {row.line}: {row.why}" for row in self.bad[:_MOST_NAMED])
         more = len(self.bad) - _MOST_NAMED
         return f"{shown}; and {more} more" if more > 0 else shown
 

@@ -1,0 +1,58 @@
+"""Tells a person, before a command uses tasks, what of their material cannot be used."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+
+from rich.console import Console
+
+from veritas_rl.envs.registry import get_environment, spread
+from veritas_rl.envs.task import Task
+from veritas_rl.judging.progress import progress
+
+LOOKED_AT = 1000
+"""How many tasks, spread over a catalogue, are given to the environments."""
+
+_PATIENCE_SECONDS = 2.0
+
+
+def survey(catalogues: Iterable[Sequence[Task]], console: Console) -> None:
+    """Print the findings of `Environment.survey`, and the progress if it takes long.
+
+    Args:
+        catalogues: The tasks.
+        console: Where to print.
+
+    Raises:
+        UserError: A case has nothing that can be used.
+    """
+    by_env: dict[str, list[Task]] = {}
+    for catalogue in catalogues:
+        for task in spread(catalogue, LOOKED_AT):
+            by_env.setdefault(task.env, []).append(task)
+    for env, tasks in by_env.items():
+        with _Bars(console) as show:
+            said = get_environment(env).survey(tasks, show)
+        for line in said:
+            console.print(line, style="yellow", soft_wrap=True, highlight=False)
+
+
+class _Bars(ExitStack):
+    """Shows progress after some seconds, with a new bar for a new total."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+        self._started = time.monotonic()
+        self._advance: Callable[[int], None] | None = None
+        self._done = 0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if done <= self._done:
+            self.close()
+            self._advance, self._started = None, time.monotonic()
+        if self._advance is not None:
+            self._advance(done - self._done)
+        elif done < total and time.monotonic() - self._started > _PATIENCE_SECONDS:
+            self._advance = self.enter_context(progress(self._console, total, done, what))
+        self._done = done
