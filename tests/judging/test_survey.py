@@ -46,7 +46,7 @@ def test_environments_that_find_nothing_print_nothing() -> None:
     assert not printed([open_catalogue({"env": "openspiel", "adapter_config": {"cases": "tic_tac_toe"}}, "train")])
 
 
-def test_a_long_survey_shows_its_progress_and_a_second_one_anew(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_survey_shows_its_progress_and_that_of_a_second_file(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(self: object, tasks: Iterable[Task], progress: Callable[[str, int, int], None]) -> list[str]:
         for total in (10, 20):
             for done in range(total):

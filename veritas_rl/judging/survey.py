@@ -1,4 +1,4 @@
-"""Tells a person, before a command uses tasks, what of their material cannot be used."""
+"""Says, before a command uses tasks, what of their material cannot be used."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence

@@ -243,7 +243,7 @@ def _from_file(asked: Identity) -> Iterator[tuple[Program, str]]:
 
 
 def identity_of(program: Program) -> int:
-    """A digest that tells a user's programs apart: programs with the same text and the same input are one."""
+    """A digest of a user's program: programs with the same text and the same input are one."""
     return digest("user's program", program.source, program.stdin)
 
 
