@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from veritas_rl.envs.answers import answer_text, boxed
+from veritas_rl.envs.answers import boxed
 from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.single import SingleAnswerConfig, SingleAnswerSession
@@ -50,8 +50,7 @@ class Quiz(Environment):
 
 def judge(reply: Reply, truth: int) -> Score:
     """Score a reply: one number in a box."""
-    text = answer_text(reply)
-    said = text if isinstance(text, Reason) else boxed(text)
+    said = boxed(reply)
     if isinstance(said, Reason):
         return Score(0.0, False, said)
     if not re.fullmatch(r"-?(0|[1-9][0-9]{0,3})", said):

@@ -41,7 +41,7 @@ class Broken(LGCEnvironment):
         manner = task.manner
         assert isinstance(manner, LGCManner)
         asked = self.changed(task, turn.view)
-        shown = messages(asked.puzzle, manner.prompt, manner.language)
+        shown = messages(asked, manner.prompt, manner.language)
         return SingleAnswerSession(
             task, dataclasses.replace(turn, messages=shown, view=asked), lambda reply: self.score(reply, asked)
         )

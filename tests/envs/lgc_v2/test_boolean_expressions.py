@@ -1,6 +1,7 @@
 import pytest
 
 from veritas_rl.envs.answers import one_answer
+from veritas_rl.envs.answers.visible import visible
 from veritas_rl.envs.base import Reason
 from veritas_rl.envs.lgc_v2 import second
 from veritas_rl.envs.lgc_v2.kinds.boolean_expressions import (
@@ -147,7 +148,7 @@ def test_levels_have_their_sizes_and_answers_of_every_size() -> None:
         assert all(config.shallowest <= depth(option) <= config.deepest for option in made.options)
         assert len({written(option, "en") for option in made.options}) == len(made.options)
         counts.add((len(made.options), len(made.right)))
-    assert {(3, right) for right in (1, 2, 3)} <= counts
+    assert {(4, right) for right in (1, 2, 3, 4)} <= counts
     assert all(right for _, right in counts)
 
 
@@ -239,11 +240,11 @@ def test_replies_are_read_by_the_shared_reader() -> None:
         "```\nA,C\n```",
         "I think that B is false.\n**A, C**",
     ):
-        said = one_answer(reply, made.read, "box")
+        said = one_answer(visible(reply), made.read, "box")
         assert not isinstance(said, Reason), reply
         assert made.is_right(said), reply
-    assert one_answer("\\boxed{A} or \\boxed{A,C}", made.read, "box") is Reason.AMBIGUOUS
-    assert one_answer("\\boxed{D}", made.read, "box") is Reason.UNPARSEABLE
+    assert one_answer(visible("\\boxed{A} or \\boxed{A,C}"), made.read, "box") is Reason.AMBIGUOUS
+    assert one_answer(visible("\\boxed{D}"), made.read, "box") is Reason.UNPARSEABLE
 
 
 @pytest.mark.parametrize("values", [(2, 3, 1, 2), (4, 3, 1, 2), (3, 9, 1, 2), (3, 3, 0, 2), (3, 3, 3, 2), (3, 3, 1, 7)])

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from veritas_rl.envs.answers import one_answer
+from veritas_rl.envs.answers.visible import visible
 from veritas_rl.envs.base import Reason, Reply
 from veritas_rl.envs.lgc_v2 import second
 from veritas_rl.envs.lgc_v2.env import Question, judge
@@ -276,7 +277,9 @@ def test_questions_and_steps_name_what_is_asked(language: str) -> None:
             wrote = [line.split(mark)[1][0] for line in steps.splitlines() if mark in line]
             result = made.answer.split(" = ")[1]
             assert "".join(reversed(wrote)).lstrip("0") == result
-        assert one_answer(f"{steps}\n\n{made.final(language)}", made.read, "statement") == made.read(made.answer)
+        assert one_answer(visible(f"{steps}\n\n{made.final(language)}"), made.read, "statement") == made.read(
+            made.answer
+        )
 
 
 def test_the_same_puzzles_under_any_hash_seed() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from veritas_rl.envs.answers import FORMS
 from veritas_rl.envs.base import Reason, Reply
 from veritas_rl.envs.lgc_v2.env import SEEDS_OF_A_TASK
 from veritas_rl.envs.lgc_v2.kinds import KINDS
@@ -158,7 +159,8 @@ def test_a_session_is_one_question_that_its_solution_solves(name: str, prompt: s
         (message,) = turn.messages
         puzzle = turn.view.puzzle
         assert message["role"] == "user"
-        assert message["content"] == (puzzle.brief if prompt == "brief" else puzzle.question(language))
+        rule = FORMS[turn.view.kind.asked_in].rule[language]
+        assert message["content"] == (puzzle.brief if prompt == "brief" else f"{puzzle.question(language)} {rule}")
         session.step({0: Reply(turn.solution)})
         score = session.scores()[0]
         assert (score.value, score.success, score.reason) == (1, True, Reason.CORRECT)
@@ -184,7 +186,10 @@ def test_language_and_prompt_are_no_part_of_the_identity() -> None:
         (Reply("{box}"), Reason.CORRECT),
         (Reply("{block}"), Reason.CORRECT),
         (Reply("<think>{other}</think>{block}"), Reason.CORRECT),
-        (Reply("{other}\n{block}"), Reason.CORRECT),
+        (Reply("{other}\n{block}"), Reason.AMBIGUOUS),
+        (Reply("I try {other}</think>{block}"), Reason.CORRECT),
+        (Reply("<answer>{answer}</answer>"), Reason.CORRECT),
+        (Reply("<answer>{block}</answer> {other}"), Reason.AMBIGUOUS),
         (Reply("{other}"), Reason.WRONG),
         (Reply("{other}\n{block2}"), Reason.WRONG),
         (Reply("{block}\n{block2}"), Reason.AMBIGUOUS),

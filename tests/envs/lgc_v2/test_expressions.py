@@ -1,13 +1,14 @@
 """Arithmetic in answers is exact and bounded, and is never executed as code."""
 
 import ast
+import re
 from collections import Counter
 from fractions import Fraction
 from random import Random
 
 import pytest
 
-from veritas_rl.envs.latex import plain_math
+from veritas_rl.envs.answers.latex import plain_math
 from veritas_rl.envs.lgc_v2.expressions import MAX_CHARACTERS, MAX_DEPTH, Expression, parsed
 from veritas_rl.envs.lgc_v2.second.game_of_24 import worth
 
@@ -38,6 +39,14 @@ def value(text: str) -> Fraction:
         ("\t3\n*  4 ", 12),
         ("[(1+2) * 3 - 1] / 4", 2),
         ("3 x (1 + 2)", 9),
+        ("5x(4+6)-2", 48),
+        ("10x3", 30),
+        ("3X4 - 2", 10),
+        ("5(4+6)-2", 48),
+        ("(1+2)(3+4)", 21),
+        ("(1+2)3 - 1", 8),
+        ("2(3)/4", Fraction(3, 2)),
+        ("-2(3)", -6),
     ],
 )
 def test_values_are_exact(text: str, expected: Fraction) -> None:
@@ -61,9 +70,10 @@ def test_numbers_are_reported_as_often_as_they_are_used() -> None:
         "+3",
         "--3",
         "1 2",
-        "2(3)",
-        "(2)(3)",
-        "(2)3",
+        "8/2(2+2)",
+        "8/(2)(3)",
+        "2 3(4)",
+        "2()",
         "1 // 2",
         "2 ** 3",
         "2 ^ 3",
@@ -88,8 +98,9 @@ def test_numbers_are_reported_as_often_as_they_are_used() -> None:
         "\u00b2",
         "\u4e00 + 1",
         "1 + 2 = 3",
-        "1x10",
+        "1x",
         "x",
+        "1xx2",
         "[1 + 2 * 3",
         "1234567",
         "\x00",
@@ -132,7 +143,8 @@ def test_random_expressions_agree_with_the_parser_of_python() -> None:
         if found is None:
             continue
         used: Counter[int] = Counter()
-        tree = ast.parse(text.strip(), mode="eval").body
+        with_every_sign = re.sub(r"(?<=[0-9)])\s*(?=\()|(?<=\))\s*(?=[0-9])", "*", text.strip())
+        tree = ast.parse(with_every_sign, mode="eval").body
         if any(isinstance(node, ast.UnaryOp) for node in ast.walk(tree)):
             continue
         assert worth(tree, used) == found.value

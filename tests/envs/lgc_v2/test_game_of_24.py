@@ -8,6 +8,7 @@ from itertools import combinations_with_replacement, permutations
 import pytest
 
 from veritas_rl.envs.answers import one_answer
+from veritas_rl.envs.answers.visible import visible
 from veritas_rl.envs.base import Reason, Reply
 from veritas_rl.envs.lgc_v2 import second
 from veritas_rl.envs.lgc_v2.env import Question, judge
@@ -114,7 +115,7 @@ def test_levels_grow_and_none_stands_among_four_numbers_only() -> None:
         none[level] += made.solution is None
         assert level < 4 or made.target not in signed_sums(made.numbers)
     assert {level for level in none if none[level]} == {2, 3}
-    assert all(0.05 < none[level] / 200 < 0.17 for level in (2, 3))
+    assert all(0.03 < none[level] / 200 < 0.1 for level in (2, 3))
 
 
 def test_consecutive_numbers_do_not_repeat() -> None:
@@ -161,6 +162,8 @@ def test_the_form_forgets_the_order() -> None:
         "```\n8 / \uff083 - 8 / 3\uff09 \uff1d 24\n```",
         "As asked: ```8 / (3 - 8 / 3)```, which is 24",
         "This works:\n\\[\n8 / (3 - 8 / 3) = 24\n\\]",
+        "First\n```\n8 / 3 = 8/3\n```\nthen\n```\n3 * 8 = 24\n```\nTogether:\n```\n8 / (3 - 8 / 3) = 24\n```",
+        "Try this:\n```\n3 * 3 + 8 + 8\n```\nThat is 25. Answer:\n```\n8 / (3 - 8 / 3)\n```",
     ],
 )
 def test_right_answers_are_read_as_models_write_them(text: str) -> None:
@@ -194,10 +197,10 @@ def test_none_is_right_only_where_there_is_no_solution(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("```\n3 * 8\n```", Reason.WRONG),
+        ("```\n3 * 8\n```", Reason.UNPARSEABLE),
         ("```\n3 * 8 * (8 - 3)\n```", Reason.WRONG),
         ("```\n3 * 8 + 3 - 3 + 8 - 8\n```", Reason.WRONG),
-        ("```\n33 - 8 - 8\n```", Reason.WRONG),
+        ("```\n33 - 8 - 8\n```", Reason.UNPARSEABLE),
         ("```\n8 / (3 - 8 / 3) = 25\n```", Reason.UNPARSEABLE),
         ("```\n8 / (3 - 8 / 3) = 24 = 24\n```", Reason.UNPARSEABLE),
         ("```\n24\n```", Reason.UNPARSEABLE),
@@ -229,7 +232,7 @@ def test_questions_and_steps_name_what_is_asked(language: str) -> None:
         lines = steps.splitlines()
         assert len(lines) == (1 if made.solution is None else len(made.numbers))
         assert made.solution is None or lines[-1].split("(")[-1].rstrip(")").endswith(str(made.target))
-        assert one_answer(f"{steps}\n\n{made.final(language)}", made.read, "block") == made.read(made.answer)
+        assert one_answer(visible(f"{steps}\n\n{made.final(language)}"), made.read, "block") == made.read(made.answer)
     assert str(combined((1, 1, 1, 1))) in IMPOSSIBLE.steps(language)
 
 

@@ -3,6 +3,7 @@ from fractions import Fraction
 import pytest
 
 from veritas_rl.envs.answers import one_answer
+from veritas_rl.envs.answers.visible import visible
 from veritas_rl.envs.base import Reason
 from veritas_rl.envs.lgc_v2 import second
 from veritas_rl.envs.lgc_v2.kinds.operation import LARGEST_DENOMINATOR, Operation, OperationConfig
@@ -204,7 +205,6 @@ def test_a_form_does_not_depend_on_signs_nor_on_the_order_of_definitions() -> No
         (" -3 ", Fraction(-3)),
         ("- 3", Fraction(-3)),
         ("+4", Fraction(4)),
-        ("= 12", Fraction(12)),
         ("1,234", Fraction(1234)),
         ("1{,}234,567.5", Fraction(2469135, 2)),
         ("3.50", Fraction(7, 2)),
@@ -263,11 +263,11 @@ def test_replies_are_read_by_the_shared_reader() -> None:
         "The answer is 11/2.",
         "\\boxed{5.5} or \\boxed{11/2}",
     ):
-        said = one_answer(reply, made.read, "box")
+        said = one_answer(visible(reply), made.read, "box")
         assert not isinstance(said, Reason)
         assert made.is_right(said), reply
-    assert one_answer("\\boxed{5} or \\boxed{6}", made.read, "box") is Reason.AMBIGUOUS
-    assert one_answer("\\boxed{many}", made.read, "box") is Reason.UNPARSEABLE
+    assert one_answer(visible("\\boxed{5} or \\boxed{6}"), made.read, "box") is Reason.AMBIGUOUS
+    assert one_answer(visible("\\boxed{many}"), made.read, "box") is Reason.UNPARSEABLE
 
 
 def test_a_third_may_be_written_with_six_places() -> None:

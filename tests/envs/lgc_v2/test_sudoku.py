@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from veritas_rl.envs.answers import one_answer
+from veritas_rl.envs.answers.visible import visible
 from veritas_rl.envs.base import Reason
 from veritas_rl.envs.lgc_v2.kinds import sudoku
 from veritas_rl.envs.lgc_v2.kinds.sudoku import Sudoku, SudokuConfig, SudokuPuzzle, in_lines
@@ -149,9 +150,9 @@ def test_grids_are_read_as_models_write_them(write: Callable[[str], str]) -> Non
 
 def test_a_grid_without_a_code_block_is_read() -> None:
     made = puzzle(2)
-    assert one_answer(f"Here it is:\n\n{made.answer}", made.read, "block") == made.solution
+    assert one_answer(visible(f"Here it is:\n\n{made.answer}"), made.read, "block") == made.solution
     # The question ends with answer instructions; a reply that repeats the question contains no answer.
-    assert one_answer(made.question("en"), made.read, "block") is Reason.UNPARSEABLE
+    assert one_answer(visible(made.question("en")), made.read, "block") is Reason.UNPARSEABLE
 
 
 @pytest.mark.parametrize(

@@ -174,10 +174,10 @@ NEUTRAL = (
         "\\boxed (0)",
         "\\Boxed(0)",
         "$$",
-        "<THINK>",
+        "<b>",
+        "# 1\n",
     ),
     *(
-        "</think >",
         "\u2028",
         "\u202e",
         "\ud83d",
@@ -187,7 +187,8 @@ NEUTRAL = (
         "é" * 50,
         "x" * 300,
         "Answer: 3",
-        "# 1\n",
+        "</div >",
+        "< think>",
         "```",
     ),
 )
@@ -231,26 +232,14 @@ def pools() -> list[Pool]:
     return found
 
 
-def outside(parts: list[Way | str]) -> list[Way]:
-    """The boxes outside of thinking, found part by part from the left, independently of the parser."""
-    kept: list[Way] = []
-    thinking = False
-    for part in parts:
-        if part == "<think>":
-            thinking = True
-        elif part == "</think>":
-            kept = kept if thinking else []
-            thinking = False
-        elif isinstance(part, Way) and not thinking:
-            kept.append(part)
-    return kept
+def text_of(part: Way | str) -> str:
+    return part.reply if isinstance(part, Way) else part
 
 
-def test_hostile_replies_raise_nothing_and_are_paid_for_nothing(request: pytest.FixtureRequest) -> None:
+def test_hostile_replies_raise_nothing_and_are_paid_for_nothing(fuzzed_replies: int, disguise: Any) -> None:
     rng = random.Random(7)
     made, taken, reasons = pools(), 0, set()
-    count = int(request.config.getoption("--fuzzed-replies") or 0)
-    for index in range(count):
+    for index in range(fuzzed_replies):
         pool = rng.choice(made)
         parts: list[Way | str] = [rng.choice(NEUTRAL)]
         same = rng.choice(pool.right)
@@ -258,15 +247,15 @@ def test_hostile_replies_raise_nothing_and_are_paid_for_nothing(request: pytest.
             draw = rng.random()
             parts.append(same if draw < 0.4 else rng.choice(pool.right if draw < 0.6 else pool.wrong))
             parts.append(rng.choice(NEUTRAL))
-        if rng.random() < 0.3:
-            parts.insert(rng.randrange(len(parts) + 1), rng.choice(("<think>", "</think>")))
         hostile = rng.random() < 0.3
         if hostile:
             parts.insert(rng.randrange(len(parts) + 1), rng.choice(HOSTILE))
         truncated = index % 50 == 0
-        text = "".join(part.reply if isinstance(part, Way) else part for part in parts)
+        text, shown = "".join(map(text_of, parts)), parts
+        if not hostile and "`" not in text and rng.random() < 0.6:
+            text, shown = disguise(rng, parts, text_of)
         got = pool.position.read(Reply(text, truncated=truncated))
-        meant = {way.means for way in outside(parts)}
+        meant = {way.means for way in shown if isinstance(way, Way)}
         if isinstance(got, Reason):
             assert got.is_mistake
             reasons.add(got)
@@ -276,5 +265,5 @@ def test_hostile_replies_raise_nothing_and_are_paid_for_nothing(request: pytest.
             assert got in (meant if hostile else meant if len(meant) == 1 else ()), (pool.position.case, text, got)
         if not hostile and not truncated and len(meant) == 1 and meant != {None}:
             assert got == meant.pop(), (pool.position.case, text, got)
-    assert taken > count / 5  # the fuzzing also reaches the accepting branch
+    assert taken > fuzzed_replies / 5  # the fuzzing also reaches the accepting branch
     assert reasons == {Reason.EMPTY, Reason.UNPARSEABLE, Reason.AMBIGUOUS, Reason.ILLEGAL, Reason.TRUNCATED}

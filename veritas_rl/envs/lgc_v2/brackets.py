@@ -37,9 +37,20 @@ def closers_of(opened: Sequence[str]) -> str:
     return "".join(OPENERS[bracket] for bracket in reversed(opened))
 
 
-def only_brackets(said: str) -> str | None:
-    """A text without its white space if only brackets remain, at least one; else None."""
-    sequence = "".join(said.split())
+_LOOKALIKES = str.maketrans("\u2329\u232a\u3008\u3009\u300a\u300b\u301a\u301b", "⟨⟩⟨⟩⟪⟫⟦⟧")
+_ANGLES = str.maketrans("⟨⟩", "<>")
+
+
+def only_brackets(said: str, kinds: int = len(PAIRS)) -> str | None:
+    """A text without its white space if only brackets remain, at least one; else None.
+
+    Args:
+        said: Any text. Brackets of other scripts count as the brackets of `PAIRS` that look like them.
+        kinds: The number of kinds of brackets in the puzzle. Without the kind ⟨⟩, its brackets count as < and >.
+    """
+    sequence = "".join(said.split()).translate(_LOOKALIKES)
+    if kinds < 5:
+        sequence = sequence.translate(_ANGLES)
     return sequence if sequence and all(bracket in OPENERS or bracket in CLOSERS for bracket in sequence) else None
 
 

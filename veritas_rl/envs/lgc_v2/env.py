@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from veritas_rl.envs.answers import answer_text, one_answer
+from veritas_rl.envs.answers import FORMS, one_answer, visible_part
 from veritas_rl.envs.audit import Audit
 from veritas_rl.envs.base import Message, Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.environment import Environment, TaskName
@@ -95,7 +95,7 @@ class LGCEnvironment(Environment):
         brief = manner.prompt == "brief"
         turn = Turn(
             seat=0,
-            messages=messages(puzzle, manner.prompt, manner.language),
+            messages=messages(asked, manner.prompt, manner.language),
             answers=(),
             dice=(task.chance_seed, 0, 0),
             solution=puzzle.answer if brief else worked(puzzle, manner.language),
@@ -154,9 +154,10 @@ class LGCEnvironment(Environment):
         )
 
 
-def messages(puzzle: Puzzle, prompt: str, language: str) -> tuple[Message, ...]:
-    """The messages for a puzzle."""
-    return ({"role": "user", "content": puzzle.brief if prompt == "brief" else puzzle.question(language)},)
+def messages(asked: Question, prompt: str, language: str) -> tuple[Message, ...]:
+    """The messages for a puzzle. The full prompt ends with the rule that tells which answer counts."""
+    full = f"{asked.puzzle.question(language)} {FORMS[asked.kind.asked_in].rule[language]}"
+    return ({"role": "user", "content": asked.puzzle.brief if prompt == "brief" else full},)
 
 
 def worked(puzzle: Puzzle, language: str) -> str:
@@ -172,8 +173,8 @@ def judge(reply: Reply, asked: Question, form: str) -> Score:
         asked: The puzzle.
         form: The form that the prompt asks for, a key of `FORMS`; it is tried first.
     """
-    text = answer_text(reply)
-    said = text if isinstance(text, Reason) else one_answer(text, asked.puzzle.read, form)
+    shown = visible_part(reply)
+    said = shown if isinstance(shown, Reason) else one_answer(shown, asked.puzzle.read, form)
     if isinstance(said, Reason):
         return Score(0.0, False, said)
     right = asked.puzzle.is_right(said)

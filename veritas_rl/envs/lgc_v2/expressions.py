@@ -21,6 +21,7 @@ MAX_DIGITS = 6
 
 _TOKEN = re.compile(r"\s*(?:(?P<number>[0-9]+)|(?P<sign>[-+*/()]))")
 _SQUARE = str.maketrans("[]", "()")
+_TIMES = re.compile(r"(?<!^0)(?<![^0-9]0)(?<=[0-9)\s])[xX](?=[0-9(\s])")
 _NEGATE = "negate"
 _RANK: Mapping[str, int] = {"(": 0, "+": 1, "-": 1, "*": 2, "/": 2, _NEGATE: 3}
 _OPERATIONS: Mapping[str, Callable[[Fraction, Fraction], Fraction]] = {
@@ -48,7 +49,8 @@ def parsed(text: str) -> Expression | None:
     """Parse a complete text as an expression; None if the text is no expression or divides by zero.
 
     Operators of equal rank are left-associative. An operand may have one minus sign. A number has no leading zero.
-    Square brackets count as parentheses, and an x between spaces as a multiplication sign.
+    Square brackets count as parentheses, and an x between operands as a multiplication sign. The sign may be left out
+    beside a parenthesis, as in 5(4+6), but not behind a division, where 8/2(4) would have two meanings.
 
     Args:
         text: Any text.
@@ -56,7 +58,7 @@ def parsed(text: str) -> Expression | None:
     text = text.strip()
     if not text or len(text) > MAX_CHARACTERS:
         return None
-    text = text.translate(_SQUARE).replace(" x ", " * ")
+    text = _TIMES.sub("*", text.translate(_SQUARE))
     values: list[Fraction] = []
     waiting: list[str] = []
     numbers: list[int] = []
@@ -69,6 +71,12 @@ def parsed(text: str) -> Expression | None:
         place = token.end()
         number, sign = token["number"], token["sign"]
         operand_next = before in _RANK
+        if not operand_next and (sign == "(" or (number and before == ")")):
+            # A multiplication sign is left out.
+            if (waiting and waiting[-1] == "/") or not _apply(values, waiting, _RANK["*"]):
+                return None
+            waiting.append("*")
+            operand_next = True
         if number:
             if not operand_next or len(number) > MAX_DIGITS or (number[0] == "0" and number != "0"):
                 return None

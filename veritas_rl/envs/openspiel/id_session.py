@@ -12,7 +12,7 @@ The wording of the messages differs from that environment; the scores of the sam
 import re
 from collections.abc import Mapping, Sequence
 
-from veritas_rl.envs.answers import answer_text
+from veritas_rl.envs.answers import visible_part
 from veritas_rl.envs.base import Message, Reason, Reply, Score, Turn
 from veritas_rl.envs.openspiel import playing
 from veritas_rl.envs.openspiel.game_session import GameSession
@@ -127,10 +127,10 @@ class IdSession(GameSession):
 
 def read_id(reply: Reply, legal: Sequence[int]) -> int | Reason:
     """The legal action that a reply names: the reply is its id, or contains no other legal id."""
-    text = answer_text(reply)
-    if isinstance(text, Reason):
-        return text
-    plain = text.strip()
+    said = visible_part(reply)
+    if isinstance(said, Reason):
+        return said
+    plain = "\n".join(said.texts).strip()
     if plain.isascii() and plain.isdigit():
         said = int(plain[:10])
         return said if said in legal and len(plain) < 10 else Reason.ILLEGAL

@@ -1,6 +1,7 @@
 """Parses replies. The answer format is a single `\\boxed{...}` with the number or the name of a legal action.
 
-- Outside its thinking, a reply has one box or several boxes with the same answer, see `veritas_rl.envs.answers`.
+- Outside its thinking, a reply has one box, or several boxes with the same answer, see `veritas_rl.envs.answers`. An
+  answer mark, such as `<answer>`, counts as a box.
 - A number refers to the prompt's list. It consists of ASCII digits without a sign.
 - A name is spelled as in the list, or in another common way that the game's notation allows, see
   `veritas_rl.envs.openspiel.notation`.
@@ -14,9 +15,10 @@ a substring, and every step is linear in the reply's length.
 import re
 from collections.abc import Callable, Mapping
 
-from veritas_rl.envs.answers import BOX, answer_text, balanced_boxes
+from veritas_rl.envs.answers import marked, visible_part
+from veritas_rl.envs.answers.latex import plain_math
+from veritas_rl.envs.answers.parts import BOX
 from veritas_rl.envs.base import Reason, Reply
-from veritas_rl.envs.latex import plain_math
 from veritas_rl.envs.openspiel.games import Game, State
 from veritas_rl.envs.openspiel.notation import Notation
 
@@ -64,10 +66,12 @@ def parse(reply: Reply, names: Mapping[int, str], notation: Callable[[], Notatio
         names: The name of each legal action, by its shown number.
         notation: Returns the notation; it is used if a box has no listed name or number.
     """
-    text = answer_text(reply)
-    if not isinstance(text, Reason) and (number := _plain_box(text, names)) is not None:
+    shown = visible_part(reply)
+    if isinstance(shown, Reason):
+        return shown
+    if not shown.regions and (number := _plain_box(shown.outside, names)) is not None:
         return number
-    boxes = text if isinstance(text, Reason) else balanced_boxes(text)
+    boxes = marked(shown)
     if isinstance(boxes, Reason):
         return boxes
     said = {box.strip() for box in boxes}
@@ -95,7 +99,7 @@ def _choice(said: str, names: Mapping[int, str], notation: Callable[[], Notation
 def _plain_box(text: str, names: Mapping[int, str]) -> int | None:
     """The number of the listed action in the only box of a text, the most common case."""
     start = text.find(BOX)
-    if start < 0 or text.find(BOX, start + 1) >= 0:
+    if start < 0 or text.find("\\boxed", start + 1) >= 0:
         return None
     inside, closed, _ = text[start + len(BOX) :].partition("}")
     found = _exact(inside.strip(), names) if closed else ()

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from veritas_rl.envs.answers import FORMS
 from veritas_rl.envs.base import Message, Reason
 from veritas_rl.envs.openspiel.games import Game, State
 
 _FORMAT = (
     "Answer with exactly one legal action, its number or its name, in a box, like \\boxed{ACTION} with ACTION replaced "
-    "by what you choose. You may think before it, but write only one box."
+    f"by what you choose. You may think before it. {FORMS['box'].rule['en']}"
 )
 
 

@@ -61,6 +61,7 @@ class TraceEnvironment(Environment):
         asked = question_of(_identity(task))
         manner, pay = task.manner, task.pay
         assert isinstance(pay, TracePay)
+        shown = f"{asked.source}\n{asked.stdin}"
         turn = Turn(
             seat=0,
             messages=text.messages(asked, manner.prompt),
@@ -69,7 +70,7 @@ class TraceEnvironment(Environment):
             solution=text.solution(asked.truth, manner.prompt),
             view=asked,
         )
-        return SingleAnswerSession(task, turn, lambda reply: judge(reply, asked.truth, pay))
+        return SingleAnswerSession(task, turn, lambda reply: judge(reply, asked.truth, pay, shown))
 
     def prepare(self, tasks: Iterable[Task]) -> None:
         """Run the programs of tasks that start soon, in the background."""

@@ -1,27 +1,31 @@
 """Reads a model's predicted output of a program, and compares it with the true output.
 
-An answer is in a code block, in a box, or plain text. Several blocks, or several boxes, are one answer if they have
-equal contents, and ambiguous otherwise.
+An answer is in a code block, in a box, in inline code that is announced as the output, or plain text. The rule of
+`veritas_rl.envs.answers` tells which of several blocks and boxes counts.
 """
 
-from veritas_rl.envs.answers import answer_text, balanced_boxes, code_blocks
+from veritas_rl.envs.answers import agreed, announced, parts, parts_of, settled, visible_part
+from veritas_rl.envs.answers.latex import plain_math
+from veritas_rl.envs.answers.parts import Part
 from veritas_rl.envs.base import Reason, Reply, Score
 from veritas_rl.envs.trace.task import TracePay
 
 
-def judge(reply: Reply, truth: str, pay: TracePay) -> Score:
+def judge(reply: Reply, truth: str, pay: TracePay, question: str = "") -> Score:
     """Score a reply.
 
     Args:
         reply: Any reply.
         truth: The output of the program; not empty.
         pay: The reward, and how outputs are compared.
+        question: What the prompt shows: the program and its input. A block that repeats lines of it is no answer beside
+            others.
 
     Returns:
         Value 1 and success for the right output. A wrong output is no success. Its value is 0, or for the reward
         "partial" the share of right lines.
     """
-    said = read_output(reply)
+    said = read_output(reply, question)
     if isinstance(said, Reason):
         return Score(0.0, False, said)
     answer, wanted = lines_of(said, pay.compare), lines_of(truth, pay.compare)
@@ -31,18 +35,30 @@ def judge(reply: Reply, truth: str, pay: TracePay) -> Score:
     return Score(value, False, Reason.WRONG, {"value_source": "exact"})
 
 
-def read_output(reply: Reply) -> str | Reason:
+def read_output(reply: Reply, question: str = "") -> str | Reason:
     """The output that a reply gives, or the reason why it gives none."""
-    text = answer_text(reply)
-    if isinstance(text, Reason):
-        return text
-    found = code_blocks(text) or balanced_boxes(text)
-    if isinstance(found, Reason):
-        return found
-    if len({tuple(lines_of(part, "exact")) for part in found}) > 1:
-        return Reason.AMBIGUOUS
-    said = found[0] if found else text
-    return said if said.strip() else Reason.EMPTY
+    said = visible_part(reply)
+    if isinstance(said, Reason):
+        return said
+    return agreed(said, lambda text: _output_in(text, question), _output)
+
+
+def _output_in(text: str, question: str) -> str | Reason:
+    """The output that a visible text gives."""
+    found = parts_of(text, "block")
+    if not found and isinstance(parts.balanced_boxes(text), Reason):
+        return Reason.UNPARSEABLE
+    given = found or [part for part in parts.inline_code(text) if announced(part)] or [Part(text)]
+    return settled(given, _output, question) or Reason.EMPTY
+
+
+def _output(part: Part) -> str | None:
+    """A part without white space at the ends of its lines and without empty last lines; None if nothing is left."""
+    text = part.text
+    if part.marked:
+        text = plain_math(text) if "\\" in text else text
+        text = text if "\n" in text.strip() else text.strip()
+    return "\n".join(lines_of(text, "exact")) if text.strip() else None
 
 
 def lines_of(text: str, compare: str) -> list[str]:

@@ -2,12 +2,14 @@
 
 import re
 
+from veritas_rl.envs.answers import FORMS
 from veritas_rl.envs.base import Message
 from veritas_rl.envs.trace.questions import Question
 
 _TASK = (
     "What does this Python program print? Follow it step by step, then write exactly what it prints to standard "
-    "output, line by line, in one code block. Lines with __DBG_0__, __DBG_1__ and so on are printed like all others."
+    "output, line by line, in one code block. Lines with __DBG_0__, __DBG_1__ and so on are printed like all others. "
+    + FORMS["block"].rule["en"]
 )
 
 

@@ -33,7 +33,8 @@ class BooleanExpressionsConfig:
     """The sizes of a level's puzzles.
 
     Attributes:
-        fewest: The smallest number of options, at least 3.
+        fewest: The smallest number of options, at least 4, so that no constant answer is right in a tenth of the
+            puzzles.
         most: The largest number of options, at most 8.
         shallowest: The smallest depth of an expression, at least 1. The depth counts nested words such as "and".
         deepest: The largest depth of an expression, at most 6.
@@ -45,8 +46,8 @@ class BooleanExpressionsConfig:
     deepest: int
 
     def __post_init__(self) -> None:
-        if not 3 <= self.fewest <= self.most <= len(LABELS):
-            raise ValueError(f"the numbers of options must be 3 to {len(LABELS)}, the smaller first: {self}")
+        if not 4 <= self.fewest <= self.most <= len(LABELS):
+            raise ValueError(f"the numbers of options must be 4 to {len(LABELS)}, the smaller first: {self}")
         if not 1 <= self.shallowest <= self.deepest <= 6:
             raise ValueError(f"depths must be 1 to 6, the smaller first: {self}")
 
@@ -145,7 +146,7 @@ class BooleanExpressions(PuzzleKind):
     type_id = 6
     asked_in = "box"
     levels: ClassVar[Mapping[int, BooleanExpressionsConfig]] = {
-        1: BooleanExpressionsConfig(3, 3, 1, 2),
+        1: BooleanExpressionsConfig(4, 4, 1, 2),
         2: BooleanExpressionsConfig(4, 4, 2, 2),
         3: BooleanExpressionsConfig(4, 5, 2, 3),
         4: BooleanExpressionsConfig(5, 6, 3, 4),

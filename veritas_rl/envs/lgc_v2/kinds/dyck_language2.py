@@ -118,7 +118,7 @@ class DyckLanguage2Puzzle(Puzzle):
 
     def read(self, said: str) -> str | None:
         # A completed sequence is longer than the ending. A shorter text may be a quoted bracket or the quoted ending.
-        sequence = only_brackets(said)
+        sequence = only_brackets(said, self.kinds)
         return sequence if sequence and len(sequence) > len(self.ending) else None
 
     def is_right(self, said: str) -> bool:

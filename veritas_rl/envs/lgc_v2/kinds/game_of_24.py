@@ -138,8 +138,8 @@ class GameOf24Puzzle(Puzzle):
         if equals and claimed.strip() != str(self.target):
             return None
         found = parsed(expression)
-        # A single number is not a combination.
-        return found if found and len(found.numbers) > 1 else None
+        # A combination of fewer numbers is a step.
+        return found if found and len(found.numbers) >= len(self.numbers) else None
 
     def is_right(self, said: Expression | str) -> bool:
         if isinstance(said, str):
@@ -175,7 +175,7 @@ class GameOf24(PuzzleKind):
     levels: ClassVar[Mapping[int, GameOf24Config]] = {
         1: GameOf24Config(3, 24, (24,), trivial=True),
         2: GameOf24Config(4, 10, (24, 36, 48), trivial=True, unsolvable=0.05),
-        3: GameOf24Config(4, 15, TARGETS, above=10, unsolvable=0.08),
+        3: GameOf24Config(4, 15, TARGETS, above=10, unsolvable=0.04),
         4: GameOf24Config(5, 13, TARGETS),
         5: GameOf24Config(6, 13, TARGETS),
     }

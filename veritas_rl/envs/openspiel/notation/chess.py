@@ -15,7 +15,13 @@ _CASTLING = re.compile(r"[O0o]-?[O0o](-?[O0o])?")
 _MARKS = re.compile(r"( ?e\.? ?p\.?)?(\+{1,2}|#)?[!?]{0,2}$")
 _MOVE_NUMBER = re.compile(r"[1-9][0-9]{0,2}\.(?:\.\.)? ?")
 _CAPITALS = re.compile(r"[KQRN]?[A-H]?[1-8]?[xX*]?[A-H][1-8]")
-_MOVE = re.compile(r"([KQRBNPkqrnp]?)([a-h]?)([1-8]?)( ?[x*:] ?|-?)([a-h][1-8])(?:=?\(?([QRBNqrbn])\)?)?")
+_MOVE = re.compile(
+    r"([KQRBNPkqrnp]?)([a-h]?)([1-8]?)( ?[x*:] ?| ?(?:->?|=>|[→⇒]) ?| ?to |)([a-h][1-8])(?:=?\(?([QRBNqrbn])\)?)?"
+)
+_FIGURES = str.maketrans("♔♕♖♗♘♙♚♛♜♝♞♟", "KQRBNP" * 2)
+_PIECE = re.compile(r"(king|queen|rook|bishop|knight|pawn) (?:(?:on|from) )?", re.IGNORECASE)
+_LETTERS = {"king": "K", "queen": "Q", "rook": "R", "bishop": "B", "knight": "N", "pawn": "P"}
+_TAKES = re.compile(r" (?:takes|captures)(?: on)? ")
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,8 @@ class ChessMoves(Notation):
 
     def fitting(self, said: str, names: Mapping[int, str]) -> list[int]:
         numbered = _MOVE_NUMBER.match(said)
-        text = said[numbered.end() :] if numbered else said
+        text = (said[numbered.end() :] if numbered else said).translate(_FIGURES)
+        text = _PIECE.sub(lambda piece: _LETTERS[piece[1].lower()], _TAKES.sub(" x", text, count=1), count=1)
         marks = _MARKS.search(text)
         if not marks:
             return []
@@ -98,5 +105,7 @@ def _fits(said: re.Match[str], move: Move) -> bool:
         if squares:
             return not takes or move.piece == "P" or "x" in move.name
         # A pawn's capture has its file and an x; every other pawn move has neither.
-        return move.piece == "P" and not rank and bool(file) == ("x" in move.name) == takes and between != "-"
+        if rank or between.strip(" x*:"):
+            return False
+        return move.piece == "P" and bool(file) == ("x" in move.name) == takes
     return letter.upper() == move.piece and not move.castling

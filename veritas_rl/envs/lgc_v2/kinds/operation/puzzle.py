@@ -17,6 +17,7 @@ LONGEST_NUMBER = 100
 """The most characters of a number; a longer number is not parsed."""
 
 _NUMBER = r"[+-]?\s*(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
+_NAME = re.compile(r"|[A-Za-z]{1,20}")
 _QUOTIENT = re.compile(rf"({_NUMBER})(?:\s*/\s*({_NUMBER}))?")
 _FRACTION = re.compile(rf"([+-]?)\s*\(\(({_NUMBER})\)/\(({_NUMBER})\)\)")
 
@@ -86,7 +87,16 @@ class OperationPuzzle(Puzzle):
         return f"{rules}|{written(self.expression, names, full=True)}"
 
     def read(self, said: str) -> Fraction | None:
-        return number_in(said)
+        left, equals, right = said.rpartition("=")
+        if equals and not (_NAME.fullmatch(left.strip()) or self._is_asked(left)):
+            return None
+        return number_in(right)
+
+    def _is_asked(self, said: str) -> bool:
+        """Whether a text is the expression, or begins with it and goes on with equal terms that are no numbers."""
+        first, *others = said.split("=")
+        spaced = {"".join(written(self.expression, self.signs, full).split()) for full in (False, True)}
+        return "".join(first.split()) in spaced and all(number_in(term) is None for term in others)
 
     def is_right(self, said: Fraction) -> bool:
         return abs(said - self.value) <= TOLERANCE
@@ -152,11 +162,11 @@ class OperationPuzzle(Puzzle):
 
 
 def number_in(said: str) -> Fraction | None:
-    """Parse a text as a number: whole, decimal or a fraction, optionally after an equals sign; None for other text."""
+    """Parse a text as a number: whole, decimal or a fraction; None for other text."""
     text = said.strip()
     if len(text) > LONGEST_NUMBER:
         return None
-    text = text.removeprefix("=").replace("{,}", ",").strip()
+    text = text.replace("{,}", ",")
     sign, over = "", _QUOTIENT.fullmatch(text)
     if over is not None:
         above, below = over.groups()

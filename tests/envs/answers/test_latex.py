@@ -2,7 +2,7 @@
 
 import pytest
 
-from veritas_rl.envs.latex import plain_math
+from veritas_rl.envs.answers.latex import plain_math
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from veritas_rl.envs.latex import plain_math
         ("\\dfrac{\\frac{1}{2}}{3 \\times 4}", "((((1)/(2)))/(3 * 4))"),
         ("\\left(8 - 2\\right) \\cdot 4 ÷ 1", "(8 - 2) * 4 / 1"),
         ("(3 − 1) × 2", "(3 - 1) * 2"),
-        ("\\{\\}\\langle\\rangle{}", "{}<>{}"),
+        ("\\{\\}\\langle\\rangle{}", "{}⟨⟩{}"),
         ("\\frac12", "((1)/(2))"),
         ("-\\dfrac 1 2 x", "-((1)/(2)) x"),
         ("\\frac1", "\\frac1"),

@@ -16,21 +16,30 @@ _WRAPPERS = frozenset(
 )
 _FRACTIONS = frozenset({"\\frac", "\\dfrac", "\\tfrac", "\\cfrac"})
 _TWO_DIGITS = re.compile(r"\s*([0-9])\s*([0-9])")
+_BRACKETS: dict[tuple[str, str], str] = {
+    ("lbrace", "rbrace"): "{}",
+    ("lbrack", "rbrack"): "[]",
+    ("lt", "gt"): "<>",
+    ("langle", "rangle"): "⟨⟩",
+    ("llbracket", "rrbracket"): "⟦⟧",
+    ("lBrack", "rBrack"): "⟦⟧",
+    ("llangle", "rrangle"): "⟪⟫",
+    ("lAngle", "rAngle"): "⟪⟫",
+    ("llbrace", "rrbrace"): "⦃⦄",
+    ("lBrace", "rBrace"): "⦃⦄",
+}
+"""The commands of stmaryrd, unicode-math and MnSymbol beside those of LaTeX."""
+_TIE = re.compile(r"(?<=[^\s~])~(?=[^\s~])")
+"""LaTeX's space between words."""
 _COMMANDS: dict[str, str] = {
     "\\times": "*",
     "\\cdot": "*",
     "\\ast": "*",
     "\\div": "/",
-    "\\langle": "<",
-    "\\rangle": ">",
-    "\\lbrace": "{",
-    "\\rbrace": "}",
-    "\\lbrack": "[",
-    "\\rbrack": "]",
+    **{f"\\{name}": sign for names, signs in _BRACKETS.items() for name, sign in zip(names, signs, strict=True)},
+    **{f"\\{size}{side}": "" for size in ("big", "Big", "bigg", "Bigg") for side in ("", "l", "r", "m")},
     "\\to": "→",
     "\\rightarrow": "→",
-    "\\lt": "<",
-    "\\gt": ">",
     "\\left": "",
     "\\right": "",
     "\\displaystyle": "",
@@ -54,6 +63,8 @@ def plain_math(text: str) -> str:
     Full-width brackets, operators and colons become ASCII. Unknown LaTeX and bare braces are not changed.
     """
     text = text.translate(_SIGNS).translate(_WIDE)
+    if "~" in text:
+        text = _TIE.sub(" ", text)
     if "\\" not in text:
         return text
     tokens = _TOKEN.findall(text)

@@ -1,0 +1,224 @@
+"""Reads replies for every environment: separates thinking and finds the one answer that counts.
+
+`visible_part` removes thinking (`visible.py`), and `one_answer` finds the answer in what is left. `FORMS` is the table
+of the forms of an answer, with the sentence by which prompts tell which answer counts. The rule:
+
+- A box or an answer mark is the final answer. If there are several, all must say the same.
+- A code block, or inline code, is the answer if it is the only one that can be. Blocks that repeat the question, or
+  that name a programming language, do not count beside others. If words such as "Output:" or "The answer is:" introduce
+  one of the rest, the blocks that other words introduce are work. Words such as "or", "maybe" and "wait", and blocks
+  without words before them, leave it open which one is meant.
+- Whatever is left must say the same, otherwise the reply is ambiguous and earns nothing.
+
+So a list of candidates gains nothing: either it is ambiguous, or exactly one of them counts. LaTeX in an answer is
+converted to plain text: `\\text{A}` is A, `\\frac{1}{2}` is ((1)/(2)), `\\times` is *. Answers are never found by
+searching for a substring, and every step is linear in the reply's length.
+"""
+
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from veritas_rl.envs.answers import parts
+from veritas_rl.envs.answers.latex import plain_math
+from veritas_rl.envs.answers.parts import Part
+from veritas_rl.envs.answers.visible import Visible, visible
+from veritas_rl.envs.base import Reason, Reply
+
+MAX_CHARACTERS = 100_000
+"""The most characters of a reply; a longer reply is not parsed."""
+
+T = TypeVar("T", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of an answer.
+
+    Attributes:
+        find: Finds all parts of a text that have the form.
+        rule: The sentence of a prompt, by language, that tells which answer counts; empty where only one can exist.
+    """
+
+    find: Callable[[str], Sequence[Part]]
+    rule: Mapping[str, str]
+
+
+_NO_RULE: Mapping[str, str] = {"en": "", "zh": ""}
+_WORK_FIRST = {
+    "en": 'You may show work in other {these} before it; then write "Answer:" directly before the answer.',
+    "zh": "之前可以在其他{these}中写过程;这时请紧挨着答案之前写上“答案:”。",
+}
+
+FORMS: Mapping[str, Form] = {
+    "box": Form(
+        parts.boxes,
+        {"en": "Write only one box: if boxes differ, none counts.", "zh": "只写一个 \\boxed{}:内容不同的多个都不算。"},
+    ),
+    "statement": Form(
+        parts.statements,
+        {
+            "en": "Write only one such line: if two differ, none counts.",
+            "zh": "这样的一行只写一次:内容不同的多行都不算。",
+        },
+    ),
+    "block": Form(
+        parts.code_blocks,
+        {"en": _WORK_FIRST["en"].format(these="code blocks"), "zh": _WORK_FIRST["zh"].format(these="代码块")},
+    ),
+    "inline": Form(
+        parts.inline_code,
+        {"en": _WORK_FIRST["en"].format(these="backticks"), "zh": _WORK_FIRST["zh"].format(these="反引号")},
+    ),
+    "line": Form(parts.last_line, _NO_RULE),
+    "paragraph": Form(parts.last_paragraph, _NO_RULE),
+    "text": Form(parts.whole, _NO_RULE),
+}
+"""The forms of an answer, in the order in which they are tried after the form that the prompt asks for."""
+
+_CODE = ("block", "inline")
+_PROGRAM = re.compile(r"(?:python|py|pycon|ipython|java|javascript|js|c|cpp|c\+\+|rust|go)[0-9]*\b", re.IGNORECASE)
+_OPEN = re.compile(
+    r"\b(?:or|either|maybe|perhaps|possibl[ey]|alternative(?:ly)?|options?|candidates?|guess|draft|wait|wrong|incorrect"
+    r"|mistaken?|oops|actually|instead|correction|corrected|no(?=[,.:;!\u2014]))\b|或|可能|也许|候选|猜|草稿|不对|错",
+    re.IGNORECASE,
+)
+_WORDS = re.compile(r"[^\W\d_]")
+_FINAL = re.compile(r"\b(?:final(?:ly)?|answers?)\b|答案|最终", re.IGNORECASE)
+_RESULT = re.compile(
+    r"\b(?:outputs?|prints?|printed|results?|solutions?|completed?|stdout)\b|输出|打印|结果|解是", re.IGNORECASE
+)
+_PARTIAL = re.compile(
+    r"\b(?:steps?|iterations?|rounds?|so far|partial|intermediate|at this point|lines? [0-9]+|first|second|third|next"
+    r"|each|[0-9]+(?:st|nd|rd|th))\b|步|轮|次|目前|中间",
+    re.IGNORECASE,
+)
+
+
+def visible_part(reply: Reply, most: int = MAX_CHARACTERS) -> Visible | Reason:
+    """The visible part of a reply, or the reason why there is none.
+
+    Args:
+        reply: Any reply.
+        most: The most characters of a reply; a longer reply is not parsed.
+    """
+    if reply.overlong or len(reply.text) > most:
+        return Reason.OVERLONG
+    if reply.truncated:
+        return Reason.TRUNCATED
+    found = visible(reply.text)
+    return found if any(map(str.strip, (found.outside, *found.regions))) else Reason.EMPTY
+
+
+def marked(said: Visible) -> list[str] | Reason:
+    """The contents of all marks of a final answer: of the boxes, and of answer marks without a box inside."""
+    found = parts.balanced_boxes(said.outside)
+    for region in said.regions:
+        inside = parts.balanced_boxes(region)
+        if isinstance(inside, Reason) or isinstance(found, Reason):
+            return Reason.UNPARSEABLE
+        found += inside or [region]
+    return found
+
+
+def boxed(reply: Reply) -> str | Reason:
+    """The content of the box or the answer mark of a reply; several must have equal contents.
+
+    This is the simplest way to read an answer.
+    """
+    said = visible_part(reply)
+    found = said if isinstance(said, Reason) else marked(said)
+    if isinstance(found, Reason):
+        return found
+    contents = {content.strip() for content in found}
+    if len(contents) > 1:
+        return Reason.AMBIGUOUS
+    return contents.pop() or Reason.UNPARSEABLE if contents else Reason.UNPARSEABLE
+
+
+def one_answer(said: Visible, read: Callable[[str], T | None], asked: str, question: str = "") -> T | Reason:
+    """The answer of a reply.
+
+    Args:
+        said: The visible part of the reply.
+        read: Parses the content of a box, a block or a line, in which LaTeX is already converted. Equal results mean
+            equal answers, and None means no answer.
+        asked: The form that the prompt asks for, a key of `FORMS`. It is tried first, then the other forms. The form
+            "text", the whole reply, is tried only if the prompt asks for it, and for the content of an answer mark.
+        question: What the prompt shows; a code block that repeats lines of it does not count beside others.
+
+    Returns:
+        The answer in the first form that has one; `AMBIGUOUS` if that form leaves open which answer is meant;
+        `UNPARSEABLE` if no form has an answer.
+    """
+
+    def read_part(part: Part) -> T | None:
+        return read(plain_math(parts.unmarked(part.text) if part.marked else part.text))
+
+    def answer_of(text: str) -> T | Reason:
+        for form in dict.fromkeys((asked, *FORMS)):
+            if form != "text" or asked == "text" or said.regions:
+                answer = settled(parts_of(text, form), read_part, question)
+                if answer is not None:
+                    return answer
+        return Reason.UNPARSEABLE
+
+    return agreed(said, answer_of, read_part)
+
+
+def agreed(said: Visible, answer_of: Callable[[str], T | Reason], read: Callable[[Part], T | None]) -> T | Reason:
+    """The answer of the visible text, or the one that all its answer marks and the boxes beside them give.
+
+    Args:
+        said: The visible part of the reply.
+        answer_of: Reads a text.
+        read: Reads a box.
+    """
+    found = {answer_of(text) for text in said.texts}
+    if said.regions:
+        found |= {answer for box in parts.boxes(said.outside) if (answer := read(box)) is not None}
+    return found.pop() if len(found) == 1 else Reason.AMBIGUOUS
+
+
+def parts_of(text: str, form: str) -> list[Part]:
+    """The parts of a text that have a form. Beside code, boxes outside of code blocks count too."""
+    return [*FORMS[form].find(text), *(parts.boxes(parts.prose(text)) if form in _CODE else ())]
+
+
+def settled(found: Sequence[Part], read: Callable[[Part], T | None], question: str = "") -> T | Reason | None:
+    """The answer that counts among parts of one form; None if none can be read, `AMBIGUOUS` if it is left open.
+
+    Args:
+        found: The parts, in order.
+        read: Parses a part, see `one_answer`.
+        question: See `one_answer`.
+    """
+    answers = [(part, answer) for part in found if (answer := read(part)) is not None]
+    if len({answer for _, answer in answers}) > 1:
+        shown = _bare_lines(question)
+        answers = [(part, answer) for part, answer in answers if not _repeats(part, shown)] or answers
+    if len({answer for _, answer in answers}) > 1:
+        if any(_OPEN.search(part.before) for part, _ in answers):
+            return Reason.AMBIGUOUS
+        if any(announced(part) for part, _ in answers):
+            answers = [(part, answer) for part, answer in answers if announced(part) or not _WORDS.search(part.before)]
+    different = {answer for _, answer in answers}
+    return different.pop() if len(different) == 1 else Reason.AMBIGUOUS if different else None
+
+
+def announced(part: Part) -> bool:
+    """Whether a part is given as the answer, by its form or by the words before it."""
+    if part.marked or part.info.lower() in ("output", "stdout") or _FINAL.search(part.before):
+        return True
+    return bool(_RESULT.search(part.before)) and not _PARTIAL.search(part.before)
+
+
+def _repeats(part: Part, shown: str) -> bool:
+    """Whether a block shows a program, or consecutive lines of the question (as `_bare_lines`), and no answer."""
+    return bool(_PROGRAM.fullmatch(part.info.split(" ", 1)[0])) or _bare_lines(part.text.strip()) in shown
+
+
+def _bare_lines(text: str) -> str:
+    """The lines of a text without white space around them, each between two line breaks."""
+    return "\n".join(["", *map(str.strip, text.split("\n")), ""])

@@ -1,0 +1,332 @@
+"""Separates the visible part of a reply from its thinking, for all model families.
+
+`FAMILIES` lists the marks of each family. A mark inside a code block or inline code is a part of the text and not a
+mark, so a program that prints `<think>` can be answered. The rules:
+
+- Thinking ends at the closing mark of the same kind. Marks of one kind may be nested. An unclosed thinking lasts to the
+  end of the reply.
+- A closing mark without an opening one ends thinking that the prompt opened: all text before it is thinking. After an
+  earlier thinking it is ignored.
+- Of a reply in channels (gpt-oss) only the final channel is visible, with and without its special tokens.
+- An answer mark, such as `<answer>`, encloses a region: the complete answer of the reply. Without its closing mark it
+  lasts to the end.
+- A mark of the end of a turn ends the reply.
+
+The scan also repairs code fences that share a line with other text, so that CommonMark reads them as meant. Its work is
+linear in the reply's length.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+
+FAMILIES: Mapping[str, str] = MappingProxyType(
+    {
+        "Qwen3, QwQ, DeepSeek R1 and V3.1, GLM 4.5, Kimi K2, MiniMax M2, Nemotron, Olmo 3, Step 3, Phi-4, MiMo, HY 3": (
+            "<think>...</think>; the prompt may open it"
+        ),
+        "Hunyuan A13B": "<think>...</think><answer>...</answer>",
+        "ERNIE 4.5": "<think>...</think><response>...</response>",
+        "Seed-OSS": "<seed:think>...</seed:think>",
+        "MiniMax M3": "<mm:think>...</mm:think>",
+        "LongCat": "<longcat_think>...</longcat_think>",
+        "EXAONE Deep": "<thought>...</thought>",
+        "Reka Flash": "<reasoning>...</reasoning>",
+        "Kimi-VL": "\u25c1think\u25b7...\u25c1/think\u25b7",
+        "Magistral": "[THINK]...[/THINK]",
+        "gpt-oss": "<|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>final<|message|>...<|return|>",
+        "Gemma 4": "<|channel>thought...<channel|>",
+        "MedGemma": "<unused94>thought...<unused95>",
+        "Command A": "<|START_THINKING|>...<|END_THINKING|><|START_RESPONSE|>...<|END_RESPONSE|>",
+        "Apertus": "<|inner_prefix|>...<|inner_suffix|>",
+        "OpenThinker, Sky-T1": "<|begin_of_thought|>...<|end_of_thought|><|begin_of_solution|>...<|end_of_solution|>",
+        "GLM 4.5V": "<think>...</think>...<|begin_of_box|>...<|end_of_box|>",
+        "Granite 3": "Here is my thought process: ... Here is my response: ...",
+    }
+)
+"""The model families with known marks, and their marks. Tags are read in any case."""
+
+_THINKING_TAG = "think|thinking|thoughts?|reasoning|reflection|analysis|scratchpad|longcat_think"
+_ANSWER_TAG = "(?:final_?)?answer|response|solution|output"
+_THINKING = MappingProxyType(
+    {
+        "\u25c1think\u25b7": "\u25c1/think\u25b7",
+        "[THINK]": "[/THINK]",
+        "<|channel>": "<channel|>",
+        "<unused94>": "<unused95>",
+        "<|START_THINKING|>": "<|END_THINKING|>",
+        "<|inner_prefix|>": "<|inner_suffix|>",
+        "<|begin_of_thought|>": "<|end_of_thought|>",
+    }
+)
+_ANSWER = MappingProxyType(
+    {
+        "<|begin_of_solution|>": "<|end_of_solution|>",
+        "<|begin_of_box|>": "<|end_of_box|>",
+        "<|START_RESPONSE|>": "<|END_RESPONSE|>",
+        "<|START_TEXT|>": "<|END_TEXT|>",
+    }
+)
+_TURN = tuple(
+    "<s> </s> <bos> <eos> [EOS] <start_of_turn> <end_of_turn> <|turn> <turn|> <|im_start|> <|im_end|> <|endoftext|> "
+    "<|begin_of_text|> <|end_of_text|> <|start_header_id|> <|eot_id|> <|eom_id|> <|start|> <|end|> <|return|> <|call|> "
+    "<|user|> <|assistant|> <|assistant_end|> <|observation|> <|eos|> <|hy_eos|> <|end_of_sentence|> "
+    "<|START_OF_TURN_TOKEN|> <|END_OF_TURN_TOKEN|> <|start_of_role|> [|assistant|] [|endofturn|] <\uff5cUser\uff5c> "
+    "<\uff5cAssistant\uff5c> <\uff5cbegin\u2581of\u2581sentence\uff5c> <\uff5cend\u2581of\u2581sentence\uff5c>".split()
+)
+"""Marks of the start and the end of a turn."""
+
+_ATTRIBUTES = r"(?:[ \t][^<>\n]{0,200})?"
+_MARK = re.compile(
+    rf"<(?P<shut>/?)(?i:(?P<tag>(?:[a-z][a-z0-9]{{0,15}}:)?(?:{_THINKING_TAG}|{_ANSWER_TAG}))){_ATTRIBUTES}>"
+    rf"|(?P<token>{'|'.join(map(re.escape, (*_THINKING, *_THINKING.values(), *_ANSWER, *_ANSWER.values(), *_TURN)))})"
+)
+_STEP = re.compile(
+    rf"(?P<code>(?<!`)(?P<ticks>`{{1,3}})[^`\n]+(?P=ticks)(?!`))|(?P<fence>`{{3,}}|^[ \t>]*~{{3,}})|{_MARK.pattern}",
+    re.MULTILINE,
+)
+_IS_ANSWER_TAG = re.compile(rf"(?i:(?:.*:)?(?:{_ANSWER_TAG}))")
+_CONTAINER = re.compile(r"[ \t]*(?:(?:>|[-*+]|[0-9]{1,9}[.)])[ \t]*)*")
+_QUOTE = re.compile(r"[ \t>]*")
+_BLANK_LINES = re.compile(r"(?:[ \t]*\n)*")
+_INFO = re.compile(r"[ \t]*(?:[A-Za-z]|\{\.)")
+_ROLE = re.compile(r"(?:assistant|model)?(?:<\|end_header_id\|>|<\|end_of_role\|>)?\s*")
+
+_CHANNEL = re.compile(
+    r"(?:\A\s*|<\|start\|>assistant[^<\n]{0,40})<\|channel\|>\s*(\w*)[^<]{0,80}(?:<\|constrain\|>[^<]{0,80})?"
+)
+_MESSAGE = "<|message|>"
+_MESSAGE_END = re.compile(r"<\|(?:end|return|call|start|channel)\|>")
+_BARE_ANALYSIS = re.compile(r"\s*analysis(?=[^\s\w]|[A-Z])")
+_BARE_FINAL = "assistantfinal"
+_THOUGHT_PROCESS = re.compile(r"\s*Here(?: is|'s) my thought process:")
+_RESPONSE = re.compile(r"Here(?: is|'s) my response:")
+
+
+@dataclass(frozen=True)
+class Visible:
+    """The visible part of a reply.
+
+    Attributes:
+        outside: The text outside the answer marks.
+        regions: The contents of the answer marks, in order.
+    """
+
+    outside: str
+    regions: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts that can hold the answer: the regions, or the whole text if there are none."""
+        return self.regions or (self.outside,)
+
+
+def visible(text: str) -> Visible:
+    """The visible part of a reply of any length."""
+    if not any(sign in text for sign in ("<", "[", "\u25c1", "```", "~~~", _BARE_FINAL, "thought process")):
+        return Visible("" if _BARE_ANALYSIS.match(text) else text)
+    text = _last_part(text.replace("\r\n", "\n"))
+    return _Scan(text).result if _STEP.search(text) else Visible(text)
+
+
+def _last_part(text: str) -> str:
+    """The part of a reply after thinking that is marked by words or channels."""
+    if _THOUGHT_PROCESS.match(text):
+        said = _RESPONSE.search(text)
+        return text[said.end() :] if said else ""
+    if _BARE_ANALYSIS.match(text):
+        return text.partition(_BARE_FINAL)[2]
+    if _MESSAGE not in text:
+        return text
+    final: list[str] = []
+    known = False
+    for header in _CHANNEL.finditer(text):
+        if not text.startswith(_MESSAGE, header.end()):
+            continue
+        known = True
+        if header[1] == "final":
+            start = header.end() + len(_MESSAGE)
+            end = _MESSAGE_END.search(text, start)
+            final.append(text[start : end.start() if end else len(text)])
+    return "\n".join(final) if known else text
+
+
+class _Scan:
+    """One pass over a reply.
+
+    Attributes:
+        result: The visible part.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._kept: list[str] = []
+        self._outside: list[str] = []
+        self._regions: list[str] = []
+        self._in_region = False
+        self._seen = False
+        self._thought = False
+        self._hidden_end = -1
+        """The place behind the last mark inside a code block that may be the end of thinking."""
+        self._unclosed: dict[str, int] = {}
+        """By the sign of a fence, the length for which no closing fence follows."""
+        place = 0
+        while place >= 0:
+            place = self._step(place)
+        self._end_part()
+        self.result = Visible("\n".join(self._outside), tuple(self._regions))
+
+    def _step(self, place: int) -> int:
+        """Keep the text up to the next mark or code; return the place behind it, or -1 at the end of the reply."""
+        text = self._text
+        found = _STEP.search(text, place)
+        if found is None:
+            self._keep(text[place:])
+            return -1
+        self._keep(text[place : found.start()])
+        if found["code"]:
+            return self._inline(found)
+        if found["fence"]:
+            return self._block(found)
+        token, tag = found["token"], found["tag"]
+        if token in _TURN:
+            if self._seen:
+                return -1
+            return _behind(_ROLE, text, found.end())
+        opens = token in _THINKING or token in _ANSWER if token else not found["shut"]
+        if token in _ANSWER or token in _ANSWER.values() or (tag and _IS_ANSWER_TAG.fullmatch(tag)):
+            if opens and self._in_region:
+                self._kept = []  # an opening mark without its end was only mentioned
+            elif opens or self._in_region:
+                self._end_part()
+            self._in_region = opens
+        elif opens:
+            self._thought = True
+            place = _end_of_thinking(text, found)
+            self._keep("\n" if self._seen and place < len(text) else "")
+            return _behind(_BLANK_LINES, text, place)
+        elif not self._thought:
+            self._forget()
+        return _behind(_BLANK_LINES, text, found.end())
+
+    def _keep(self, part: str) -> None:
+        """Add to the visible text."""
+        if part:
+            self._kept.append(part)
+            self._seen = self._seen or not part.isspace()
+
+    def _end_part(self) -> None:
+        """End a region, or the text before or behind a region."""
+        text = "".join(self._kept)
+        self._kept = []
+        if not self._in_region:
+            self._outside.append(text)
+        elif text.strip():
+            self._regions.append(text)
+
+    def _forget(self) -> None:
+        """Take all text up to here as thinking."""
+        self._kept, self._outside, self._regions = [], [], []
+        self._in_region, self._seen, self._thought = False, False, True
+        self._unclosed = {}
+
+    def _inline(self, found: re.Match[str]) -> int:
+        """Keep inline code. Code between three backticks that fills its line becomes a block."""
+        ticks, code = found["ticks"], found["code"]
+        fills = self._text[found.end() : found.end() + 1] in ("", "\n") and _CONTAINER.fullmatch(self._line())
+        self._keep(f"{ticks}\n{code[3:-3]}\n{ticks}" if len(ticks) == 3 and fills else code)
+        return found.end()
+
+    def _block(self, found: re.Match[str]) -> int:
+        """Keep a code block, with each fence on a line of its own."""
+        text, line = self._text, self._line()
+        quote, fence = found["fence"][: -len(found["fence"].lstrip(" \t>"))], found["fence"].lstrip(" \t>")
+        line += quote
+        end_of_line = text.find("\n", found.end())
+        opened = len(text) if end_of_line < 0 else end_of_line
+        info = text[found.end() : opened]
+        closing = self._closing(fence, opened)
+        if closing is None:
+            if not self._thought and self._hidden_end >= 0:
+                # Fences do not pair up: a fence before the end of thinking has no partner.
+                self._forget()
+                return self._hidden_end
+            mark = _MARK.search(text, found.end())
+            ends = mark.start() if mark else len(text)
+            if not text[found.end() : ends].strip():
+                return found.end()
+        else:
+            ends = closing.start("run" if closing["run"] else "tail")
+            for mark in _MARK.finditer(text, opened, ends):
+                if mark["shut"] or mark["token"] in _THINKING.values():
+                    self._hidden_end = mark.end()
+        if "`" in info and fence[0] == "`":
+            self._keep(text[found.start() : found.end()])
+            return found.end()
+        opened = min(opened, ends)
+        info, inside = text[found.end() : opened], text[opened:ends]
+        if closing and closing["run"]:
+            prefix = closing["prefix"]
+            inside = inside.removesuffix(prefix)
+        else:
+            prefix = line[: _behind(_QUOTE, line, 0)]
+        if info.strip() and not _INFO.match(info):
+            info, inside = "", f"\n{info}{inside}"  # the block begins on the line of its fence
+        self._keep(f"{quote}{fence}" if line == prefix else f"\n{prefix}{fence}")
+        self._keep(f"{info}{inside}{'' if inside.endswith(chr(10)) else chr(10)}{prefix}{fence}\n")
+        return closing.end() if closing else ends
+
+    def _closing(self, fence: str, place: int) -> re.Match[str] | None:
+        """The closing fence of a block from a place on."""
+        if len(fence) >= self._unclosed.get(fence[0], len(self._text) + 1):
+            return None
+        found = _closing_fence(fence[0], len(fence)).search(self._text, place)
+        if found is None:
+            self._unclosed[fence[0]] = len(fence)
+        return found
+
+    def _line(self) -> str:
+        """The kept part of the current line."""
+        parts: list[str] = []
+        for part in reversed(self._kept):
+            parts.append(part[part.rfind("\n") + 1 :])
+            if "\n" in part:
+                break
+        return "".join(reversed(parts))
+
+
+def _behind(pattern: re.Pattern[str], text: str, place: int) -> int:
+    """The place behind a pattern that may be empty."""
+    found = pattern.match(text, place)
+    return found.end() if found else place
+
+
+@lru_cache(maxsize=64)
+def _closing_fence(sign: str, length: int) -> re.Pattern[str]:
+    """Closing fences: on a line of their own, followed by text that is no language, or behind the last line."""
+    run = rf"{sign}{{{length},}}"
+    alone = rf"(?P<prefix>^[ \t>]*)(?P<run>{run})(?![\w{sign}{{+#.-])"
+    behind_text = rf"|(?<!`)(?P<tail>{run})(?=[ \t]*(?:$|[<\[\u25c1]))" if sign == "`" else ""
+    return re.compile(alone + behind_text, re.MULTILINE)
+
+
+def _end_of_thinking(text: str, opening: re.Match[str]) -> int:
+    """The place behind the end of thinking; the end of the text if it is unclosed."""
+    depth, last = 1, len(text)
+    for mark in _kind(opening["token"] or opening["tag"].lower()).finditer(text, opening.end()):
+        depth += -1 if mark["shut"] else 1
+        if mark["shut"]:
+            last = mark.end()
+        if not depth:
+            break
+    return last
+
+
+@lru_cache(maxsize=64)
+def _kind(mark: str) -> re.Pattern[str]:
+    """The marks of the same kind as an opening mark."""
+    if mark in _THINKING:
+        return re.compile(f"{re.escape(mark)}|(?P<shut>{re.escape(_THINKING[mark])})")
+    return re.compile(rf"<(?P<shut>/)?{re.escape(mark)}{_ATTRIBUTES}>", re.IGNORECASE)
