@@ -11,6 +11,7 @@ import pytest
 import yaml
 from rich.console import Console
 
+from veritas_rl.basis import EARLIER_SETTINGS, OTHER_TASKS, Basis
 from veritas_rl.errors import UserError
 from veritas_rl.exact import report as exact_report
 from veritas_rl.exact.evaluation import ExactSettings, evaluate_exactly
@@ -25,6 +26,11 @@ from veritas_rl.records.result import RESULT, Result, check_bands, keep, read_re
 from veritas_rl.records.verdict import judge
 
 NODE: dict[str, Any] = {"expected": {"gain": [0.1, 0.3]}, "short": {"overrides": ["trainer.total_training_steps=2"]}}
+NOW = Basis("present settings", "present tasks")
+"""The basis of a recipe, where it does not matter which."""
+
+EARLIER, OTHER = Basis("earlier settings", NOW.tasks), Basis(NOW.settings, "other tasks")
+BOTH = Basis(EARLIER.settings, OTHER.tasks)
 
 
 def tool() -> Any:
@@ -44,13 +50,14 @@ def recipe_in(folder: Path, node: Any = NODE, **settings: Any) -> tuple[Path, De
     (made / "config.yaml").write_text(f"# Train it.\n# Well.\n\n# Another paragraph.\n{yaml.safe_dump(tree)}")
     description = read_description(made)
     assert description is not None
-    return made, description
+    return made, dataclasses.replace(description, basis=NOW)
 
 
 def result_of(description: Description, gain: float = 0.2, seed: int = 1, **changes: Any) -> Result:
+    assert description.basis is not None
     made = Result(
         recipe="mine",
-        digest=description.digest,
+        basis=description.basis,
         form="whole",
         seed=seed,
         date="2026-01-02",
@@ -84,7 +91,7 @@ def test_the_readme_shows_figures_of_kept_runs() -> None:
 
 
 def test_every_recipe_says_what_it_is_and_which_runs_it_rests_on() -> None:
-    recipes = pages.read_all(FOLDER)
+    recipes = pages.read_all(FOLDER, read_description)
     assert {folder.name for folder in recipes} == {path.parent.name for path in FOLDER.glob("*/config.yaml")}
     for folder, (description, results) in recipes.items():
         assert description.meaning.endswith("."), folder.name
@@ -92,18 +99,15 @@ def test_every_recipe_says_what_it_is_and_which_runs_it_rests_on() -> None:
         for result in results:
             assert result.recipe == folder.name
             curve = folder / pages.CURVE
-            drawn = any(run.curves and run.form == "whole" and run.follows(description) for run in results)
+            drawn = any(run.curves and run.form == "whole" and not run.departures for run in results)
             assert curve.exists() == drawn
 
 
-def test_a_description_is_read_and_its_digest_is_of_what_a_run_does(tmp_path: Path) -> None:
+def test_a_description_is_read(tmp_path: Path) -> None:
     _, first = recipe_in(tmp_path / "a")
     assert first.meaning == "Train it. Well."
     assert first.expected == {"gain": (0.1, 0.3)}
     assert first.overrides_of("short") == ("trainer.total_training_steps=2",)
-    _, wider = recipe_in(tmp_path / "b", {**NODE, "expected": {"gain": [0.0, 0.5]}})
-    _, other = recipe_in(tmp_path / "c", NODE, trainer={"save_freq": 3})
-    assert first.digest == wider.digest != other.digest
 
 
 @pytest.mark.parametrize(
@@ -131,7 +135,6 @@ def test_a_band_without_a_seed_is_refused_and_so_is_one_that_a_kept_run_contradi
         check_bands("mine", description, results_in(folder))
     keep(result_of(description, departures=("lr is 1 in the recipe and 2 here",)), folder)
     keep(result_of(description, form="short"), folder)
-    keep(result_of(description, digest="of earlier settings", seed=2), folder)
     with pytest.raises(UserError, match="no kept run has this figure"):
         check_bands("mine", description, results_in(folder))
     keep(result_of(description), folder)
@@ -141,13 +144,28 @@ def test_a_band_without_a_seed_is_refused_and_so_is_one_that_a_kept_run_contradi
         check_bands("mine", description, results_in(folder))
 
 
+@pytest.mark.parametrize("basis", [EARLIER, OTHER, BOTH])
+def test_a_kept_run_of_another_basis_bears_a_band_and_cannot_contradict_it(basis: Basis, tmp_path: Path) -> None:
+    folder, description = recipe_in(tmp_path)
+    keep(result_of(description, 0.9, seed=2, basis=basis), folder)
+    check_bands("mine", description, results_in(folder))
+    keep(result_of(description, 0.31, seed=3), folder)
+    with pytest.raises(UserError, match="the kept run of seed 3"):
+        check_bands("mine", description, results_in(folder))
+
+
+def test_a_remark_names_what_has_changed() -> None:
+    assert [basis.remark(NOW) for basis in (NOW, EARLIER, OTHER)] == ["", EARLIER_SETTINGS, OTHER_TASKS]
+    assert BOTH.remark(NOW) == "earlier settings and other tasks"
+
+
 def test_a_kept_result_is_read_back_unchanged(tmp_path: Path) -> None:
     folder, description = recipe_in(tmp_path)
     result = result_of(description)
     file = keep(result, folder)
     assert file.name == "seed-1.json"
     read = read_result(file)
-    assert (read.figures, read.seed, read.departures) == (result.figures, 1, ())
+    assert (read.figures, read.seed, read.departures, read.basis) == (result.figures, 1, (), NOW)
     assert [tuple(point) for point in read.curves["reward"]] == result.curves["reward"]
     with pytest.raises(UserError, match="of the recipe other, not of mine"):
         keep(dataclasses.replace(result, recipe="other"), folder)
@@ -164,7 +182,9 @@ def test_a_kept_result_is_read_back_unchanged(tmp_path: Path) -> None:
         ({"gain": 0.5}, False, "1 of 1 figures NOT as expected"),
         ({"figures": {}}, False, "1 of 1 figures NOT as expected"),
         ({"departures": ("lr is 1 in the recipe and 2 here",)}, False, "contradicts it .lr is 1 in the recipe and 2"),
-        ({"digest": "other"}, False, "it was changed since this run"),
+        ({"basis": EARLIER}, False, "its settings were changed since this run"),
+        ({"basis": OTHER}, False, r"its tasks \(prompts, answers or split\) were changed since this run"),
+        ({"basis": BOTH}, False, "its settings and its tasks were changed since this run"),
         ({"form": "short"}, False, "it has no expected ranges yet for its short form"),
     ],
 )
@@ -180,12 +200,27 @@ def test_a_verdict_confirms_figures_inside_their_bands_only(
         assert "(1 seed: 7)" in found.lines[0]
 
 
+@pytest.mark.parametrize(("basis", "words"), [(EARLIER, EARLIER_SETTINGS), (OTHER, OTHER_TASKS)])
+def test_bands_from_runs_of_another_basis_confirm_nothing(basis: Basis, words: str, tmp_path: Path) -> None:
+    folder, description = recipe_in(tmp_path)
+    keep(result_of(description, seed=7, basis=basis), folder)
+    first = judge(result_of(description), description, results_in(folder))
+    assert not first.confirmed
+    assert first.lines == (
+        f"gain: 0.2 [0.1, 0.3], in the band [0.1, 0.3] (from {words})",
+        f"no verdict on recipe mine: its expected ranges are from runs with {words}",
+    )
+    keep(result_of(description), folder)
+    assert judge(result_of(description), description, results_in(folder)).confirmed
+
+
 def test_the_tool_judges_a_finished_run_and_refuses_other_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder, description = recipe_in(tmp_path / "recipes")
-    keep(result_of(description), folder)
+    folder, _ = recipe_in(tmp_path / "recipes")
     module = tool()
+    description = module.describe(folder)
+    keep(result_of(description), folder)
     monkeypatch.setattr(module, "FOLDER", tmp_path / "recipes")
     (tmp_path / RESULT).write_text(result_of(description, 0.05, seed=9).to_json())
     assert module.check(module.parse(["check", "mine", "--result", str(tmp_path)])) == 1
@@ -224,6 +259,27 @@ def test_a_readme_shows_seeds_steps_and_what_was_tried(tmp_path: Path) -> None:
     assert page.endswith("\n\nNot run yet: [new](../train/recipes/new/README.md).\n")
 
 
+def test_pages_say_which_runs_are_of_another_basis(tmp_path: Path) -> None:
+    folder, description = recipe_in(tmp_path)
+    old = result_of(description, 0.15, basis=OTHER)
+    tried = result_of(description, 0.02, departures=("a is 1 in the recipe and 2 here",), basis=BOTH)
+    for run in (old, result_of(description, 0.25, seed=2, basis=EARLIER), tried):
+        keep(run, folder)
+    part = pages.readme_part(description, results_in(folder))
+    assert "| figure | seed 1, other tasks | seed 2, earlier settings | expected |" in part
+    # The run with the present settings is nearer to the recipe than the one with other settings.
+    assert "| [0.1, 0.3], other tasks |" in part
+    assert "- seed 1, 2026-01-02, earlier settings and other tasks: a is 1 in the recipe and 2 here: gain" in part
+    page = pages.results_page({folder: (description, results_in(folder))})
+    values = "0.15 [0.05, 0.25] (seed 1, other tasks); 0.25 [0.15, 0.35] (seed 2, earlier settings)"
+    assert f"| gain | {values} | [0.1, 0.3], other tasks |" in page
+    (folder / "README.md").write_text("# mine\n")
+    row = pages.recipes_table({folder: (description, results_in(folder))}, {}).splitlines()[-1]
+    assert "| 3.5, other tasks | 2.5 GiB | gain [0.1, 0.3], other tasks |" in row
+    keep(result_of(description, seed=3), folder)
+    assert "| [0.1, 0.3] |" in pages.readme_part(description, results_in(folder))
+
+
 def test_the_table_of_recipes_has_what_runs_cost_or_a_forecast(tmp_path: Path) -> None:
     folder, description = recipe_in(tmp_path / "a")
     gpu, on_gpu = recipe_in(tmp_path / "b", {"hardware": "h200x1"})
@@ -235,7 +291,7 @@ def test_the_table_of_recipes_has_what_runs_cost_or_a_forecast(tmp_path: Path) -
         result_of(description, seed=2, minutes={"SFT": 1.0, "RL": 5.04}),
         result_of(description, seed=3, minutes={}, memory=None),
         result_of(description, seed=4, minutes={"RL": 99.0}, departures=("lr is 1 in the recipe and 2 here",)),
-        result_of(description, seed=5, minutes={"RL": 99.0}, digest="of earlier settings"),
+        result_of(description, seed=5, minutes={"RL": 99.0}, basis=EARLIER),
     ]
     recipes = {folder: (description, runs), gpu: (on_gpu, []), new: (fine_tuned, [])}
     _, _, *rows = pages.recipes_table(recipes, {gpu: (249.4, 87.21)}).splitlines()
@@ -247,8 +303,8 @@ def test_the_table_of_recipes_has_what_runs_cost_or_a_forecast(tmp_path: Path) -
         f"{rl} `h200x1` | 249, forecast | 87.2 GiB, forecast | not measured | [metrics](#metrics) |",
         f"{sft} `cpu` | not run | not run | not measured | [metrics](#metrics) |",
     ]
-    for others in (runs[2:], runs[4:]):
-        assert "| not measured | not measured |" in pages.recipes_table({folder: (description, others)}, {})
+    assert "| not measured | not measured |" in pages.recipes_table({folder: (description, runs[2:4])}, {})
+    assert "| 99.0, earlier settings | 2.5 GiB |" in pages.recipes_table({folder: (description, runs[3:])}, {})
 
 
 def test_figures_are_those_of_the_reports(tmp_path: Path) -> None:

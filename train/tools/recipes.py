@@ -58,6 +58,19 @@ def parse(typed: Sequence[str] | None = None) -> argparse.Namespace:
     return given
 
 
+def describe(folder: Path) -> Description | None:
+    """The description of a recipe with its basis; None if it has none.
+
+    Raises:
+        UserError: The recipe cannot be composed, or a task cannot be started.
+    """
+    # Late, because these import Hydra and torch, which listing recipes does not need.
+    from veritas_rl.launch import rl, sft
+    from veritas_rl.launch.recipe_basis import described
+
+    return described(folder, {trainer.kind: trainer for trainer in (rl.TRAINER, sft.TRAINER)})
+
+
 def find(name: str) -> tuple[Path, Description]:
     """The folder and the description of a recipe of the repository.
 
@@ -67,7 +80,7 @@ def find(name: str) -> tuple[Path, Description]:
     folder = FOLDER / name
     if not (folder / "config.yaml").is_file() or "/" in name:
         raise unknown("recipe", name, (path.parent.name for path in FOLDER.glob("*/config.yaml")))
-    description = read_description(folder)
+    description = describe(folder)
     if description is None:
         raise UserError(f"recipe {name} has no description: add veritas_rl.recipe to its config.yaml")
     check_bands(name, description, results_in(folder))
@@ -79,7 +92,7 @@ def show_all(console: Console) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in ("recipe", "hardware", "kept seeds", "what it trains"):
         table.add_column(column, overflow="fold")
-    for folder, (description, results) in pages.read_all(FOLDER).items():
+    for folder, (description, results) in pages.read_all(FOLDER, read_description).items():
         seeds = [str(result.seed) for result in results if result.form == "whole" and not result.departures]
         ran = ", ".join(seeds) if seeds else "has not run" if not pages.has_run(results) else "only the short form"
         table.add_row(folder.name, description.hardware, ran, description.meaning)
@@ -150,7 +163,9 @@ def forecast_of(folder: Path, description: Description) -> tuple[str, float, flo
 
 def write(*, only_check: bool) -> int:
     """Write all pages, or print which pages are not current."""
-    recipes = pages.read_all(FOLDER)
+    recipes = pages.read_all(FOLDER, describe)
+    for folder, (description, results) in recipes.items():
+        check_bands(folder.name, description, results)
     stale: list[Path] = []
     forecasts: dict[Path, tuple[float, float]] = {}
     for folder, (description, results) in recipes.items():

@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from veritas_rl.composition import composed
 from veritas_rl.envs.mixture import open_tasks
 from veritas_rl.envs.registry import cases_by_environment, get_environment
 from veritas_rl.envs.task import MODES, Task
@@ -128,14 +127,10 @@ def compose_configuration(overrides: Sequence[str], name: str = RL_CONFIG) -> Di
     Raises:
         UserError: Hydra refuses an override, or an interpolation cannot be resolved.
     """
-    GlobalHydra.instance().clear()
     try:
-        with initialize_config_dir(config_dir=str(CONFIG_DIR), version_base=None):
-            configuration = compose(config_name=name, overrides=list(overrides))
-        OmegaConf.resolve(configuration)
+        return composed(CONFIG_DIR, name, overrides)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(_plain(error)) from error
-    return configuration
 
 
 def context_tokens(configuration: DictConfig) -> int:

@@ -13,7 +13,7 @@ import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -25,13 +25,15 @@ import psutil
 from omegaconf import DictConfig, OmegaConf
 
 from veritas_rl.checkpoints.folder import write_whole
-from veritas_rl.checkpoints.layout import EXPERIMENTS
+from veritas_rl.composition import without_model
 from veritas_rl.errors import UserError
 from veritas_rl.launch import command as command_line
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import resume
 from veritas_rl.launch.hardware import Hardware
+from veritas_rl.launch.recipe_basis import described
 from veritas_rl.launch.recipes import WORD, Recipe, recipe_of
+from veritas_rl.launch.trainer import Trainer
 from veritas_rl.paths import ROOT, experiment_name
 from veritas_rl.records.description import Description, Form, read_description
 from veritas_rl.records.figures import (
@@ -56,27 +58,6 @@ NEUTRAL = re.compile(
 SAMPLE_SECONDS = 10
 COST = "cost.json"
 DEMONSTRATIONS = ("train", "val")
-
-
-@dataclass(frozen=True)
-class Trainer:
-    """One of the two trainers.
-
-    Attributes:
-        kind: "rl" or "sft".
-        script: The script's name.
-        plan: Plans a run, as `rl.plan`.
-        overrides: As `configuration.overrides_for`.
-        config: The root YAML file.
-        experiments: The default folder of its checkpoint folders.
-    """
-
-    kind: str
-    script: str
-    plan: command_line.Plan
-    overrides: Callable[[Sequence[str], Mapping[str, str], Hardware], list[str]]
-    config: str
-    experiments: Path = EXPERIMENTS
 
 
 def main(trainer: Trainer, fine_tuner: Trainer) -> None:
@@ -189,13 +170,14 @@ class RecipeRun:
         """
         recipe, own = recipe_of(typed, conf.GROUPS)
         assert recipe is not None
-        description = read_description(recipe.folder)
+        description = described(recipe.folder, {one.kind: one for one in (trainer, fine_tuner)})
         assert description is not None
+        assert description.basis is not None
         word = f"{WORD}{recipe.folder}"
         given = [word, *description.overrides_of(form), *own]
         wanted = trainer.overrides(given, os.environ, hardware)
         # A run from before a change of the recipe is not resumed: its result would count as one of the changed recipe.
-        identity = (form, word, description.digest)
+        identity = (form, word, description.basis.settings, description.basis.tasks)
         command = (*identity, *wanted, f"AGENT_MODEL_REPO_ID={os.environ.get('AGENT_MODEL_REPO_ID', '')}")
         chosen = [item.partition("=")[2] for item in own if re.match(r"\+*trainer\.experiment_name=", item)]
         found = resume.interrupted(RUNS, command) if resume.may_go_on(wanted) else RUNS / chosen[-1] if chosen else None
@@ -384,9 +366,10 @@ class RecipeRun:
             else:
                 figures |= figures_of_games(report, name)
         cost = json.loads((self.folder / COST).read_text())
+        assert self.description.basis is not None
         return Result(
             recipe=self.recipe.name,
-            digest=self.description.digest,
+            basis=self.description.basis,
             form=self.form,
             seed=self.seed,
             date=f"{datetime.now():%Y-%m-%d}",
@@ -429,12 +412,8 @@ def _departures(
 ) -> Iterator[str]:
     neutral = [item for item in own if NEUTRAL.match(item)]
     alone = [f"{WORD}{recipe.folder}", f"hardware={description.hardware}", *description.overrides_of(form), *neutral]
-    model = os.environ.pop("AGENT_MODEL_REPO_ID", None)
-    try:
+    with without_model():
         meant = conf.compose_configuration(trainer.overrides(alone, {}, hardware), trainer.config)
-    finally:
-        if model is not None:
-            os.environ["AGENT_MODEL_REPO_ID"] = model
     yield from _differences(_tree(meant), _tree(made), "")
 
 

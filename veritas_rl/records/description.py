@@ -15,8 +15,6 @@
 Every band contains the figure of at least one run that is kept in the recipe's folder `results`.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -24,6 +22,7 @@ from typing import Any, Literal
 
 import yaml
 
+from veritas_rl.basis import Basis
 from veritas_rl.errors import UserError, unknown
 
 CONFIG = "config.yaml"
@@ -60,8 +59,6 @@ class Description:
 
     Attributes:
         meaning: The first paragraph of the comment at the head of the file, which states what the recipe trains.
-        digest: A digest of all settings except the short form, the curves and the bands. Results with another digest
-            belong to earlier settings.
         hardware: The hardware group to which the bands apply.
         trainer: "rl", or "sft" for supervised fine-tuning alone.
         sft: Hydra overrides of the supervised fine-tuning before RL; None for no fine-tuning.
@@ -70,10 +67,11 @@ class Description:
         curve: The metrics that are shown by step.
         expected: The band of each figure: the lowest and the highest expected mean.
         short: The short form; None if there is none.
+        basis: The present settings and tasks of the recipe, which `veritas_rl.launch.recipe_basis` computes. Results
+            of another basis belong to earlier settings or to other tasks. None if it was not computed.
     """
 
     meaning: str
-    digest: str
     hardware: str = "cpu"
     trainer: str = "rl"
     sft: tuple[str, ...] | None = None
@@ -81,6 +79,7 @@ class Description:
     curve: tuple[str, ...] = CURVE
     expected: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     short: Short | None = None
+    basis: Basis | None = None
 
     def expected_of(self, form: Form) -> Mapping[str, tuple[float, float]]:
         """The bands of a form.
@@ -114,7 +113,7 @@ class Description:
 
 
 def read_description(folder: Path) -> Description | None:
-    """Read the description of the recipe in a folder; None if its config.yaml has no such node.
+    """Read the description of the recipe in a folder, without its basis; None if its config.yaml has no such node.
 
     Raises:
         UserError: The file is not YAML, or the node is invalid.
@@ -130,7 +129,7 @@ def read_description(folder: Path) -> Description | None:
     if node is None:
         return None
     where = f"{file}: veritas_rl.recipe"
-    _check_keys(node, {item.name for item in fields(Description)} - {"meaning", "digest"}, where)
+    _check_keys(node, {item.name for item in fields(Description)} - {"meaning", "basis"}, where)
     values = dict(node)
     if values.get("trainer", "rl") not in TRAINERS:
         raise unknown("trainer of a recipe", values["trainer"], TRAINERS)
@@ -148,7 +147,7 @@ def read_description(folder: Path) -> Description | None:
             judge=_judgements(short.get("judge") or {}, f"{where}.short.judge", known=values["judge"]),
             expected=_bands(short.get("expected") or {}, f"{where}.short.expected"),
         )
-    return Description(meaning_of(text), _digest(tree), **values)
+    return Description(meaning_of(text), **values)
 
 
 def meaning_of(text: str) -> str:
@@ -160,14 +159,6 @@ def meaning_of(text: str) -> str:
         if not line.startswith("# @package"):
             words += line.lstrip("# ").split()
     return " ".join(words)
-
-
-def _digest(tree: Mapping[str, Any]) -> str:
-    """A digest of the settings, without the short form, the curves and the bands."""
-    kept = json.loads(json.dumps(tree))
-    for name in ("expected", "curve", "short"):
-        kept["veritas_rl"]["recipe"].pop(name, None)
-    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _check_keys(node: Any, known: set[str], where: str) -> None:

@@ -4,13 +4,13 @@ All of them are generated from the files in `train/recipes/*/results`.
 """
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 
 from veritas_rl.errors import UserError
-from veritas_rl.records.description import Description, Form, read_description
-from veritas_rl.records.result import Result, check_bands, results_in, same_kind
+from veritas_rl.records.description import Description, Form
+from veritas_rl.records.result import Result, nearest_kind, origin, results_in, without_departures
 from veritas_rl.records.verdict import shown
 
 CURVE = "curve.png"
@@ -41,27 +41,33 @@ python train/tools/recipes.py check NAME       # run a recipe and compare its fi
 python train/tools/recipes.py write            # write this page and the recipes' pages from train/recipes/*/results
 ```
 
+Each result has two digests: one of the recipe's settings as they resolve, with all defaults, and one of the tasks that
+these settings give. A run with *earlier settings* is from before a change of the settings, wherever it was made. A run
+with *other tasks* is from before a change of the prompts, the answers or the split. An expected range that comes only from
+such runs says so, and confirms no run.
+
 [configuration.md](configuration.md#recipes) says what each recipe trains. [games.md](games.md#what-two-cores-learn) has
 the default command on ten games, and [leaderboard.md](leaderboard.md) compares players by one suite.
 """
 
 
-def read_all(folder: Path) -> dict[Path, tuple[Description, list[Result]]]:
+def read_all(
+    folder: Path, describe: Callable[[Path], Description | None]
+) -> dict[Path, tuple[Description, list[Result]]]:
     """Each recipe with a description, and its kept results.
 
     Args:
         folder: The folder of the recipes.
+        describe: Reads the description of a recipe's folder; None if it has none.
 
     Raises:
-        UserError: A file is damaged, or a band has no kept run.
+        UserError: A file is damaged.
     """
     found: dict[Path, tuple[Description, list[Result]]] = {}
     for config in sorted(folder.glob("*/config.yaml")):
-        description = read_description(config.parent)
+        description = describe(config.parent)
         if description is not None:
-            results = results_in(config.parent)
-            check_bands(config.parent.name, description, results)
-            found[config.parent] = (description, results)
+            found[config.parent] = (description, results_in(config.parent))
     return found
 
 
@@ -80,12 +86,12 @@ def readme_part(description: Description, results: Sequence[Result], forecast: s
     """
     parts: list[str] = [forecast] if forecast else []
     for form in _forms(description):
-        runs = _kept(results, form)
+        runs = without_departures(results, form)
         if not runs:
             continue
         if form == "short":
             parts.append("The short form, `python train/tools/recipes.py check NAME --short`:")
-        parts += [_figures_table(runs, description.expected_of(form), description), _costs(runs)]
+        parts += [_figures_table(runs, _bands(description, results, form), description), _costs(runs)]
         if form == "whole":
             parts += _steps_table(runs)
     if tried := [result for result in results if result.departures]:
@@ -97,22 +103,31 @@ def _forms(description: Description) -> tuple[Form, ...]:
     return ("whole", "short") if description.short else ("whole",)
 
 
-def _kept(results: Sequence[Result], form: Form) -> list[Result]:
-    return [result for result in results if result.form == form and not result.departures]
-
-
-def _figures_table(runs: Sequence[Result], bands: Mapping[str, tuple[float, float]], description: Description) -> str:
+def _figures_table(runs: Sequence[Result], bands: Mapping[str, str], description: Description) -> str:
     names = list(bands) or _all_figures(runs)
-    heads = [f"seed {run.seed}{'' if run.follows(description) else ', earlier settings'}" for run in runs]
+    heads = [_seed(run, description) for run in runs]
     lines = [_row(["figure", *heads, "expected"]), _row(["---"] * (len(runs) + 2))]
     for name in names:
         cells = [shown(run.figures[name]) if name in run.figures else "" for run in runs]
-        lines.append(_row([name, *cells, _band(bands.get(name))]))
+        lines.append(_row([name, *cells, bands.get(name, "")]))
     return "\n".join(lines)
 
 
-def _band(ends: tuple[float, float] | None) -> str:
-    return f"[{ends[0]:g}, {ends[1]:g}]" if ends else ""
+def _seed(run: Result, description: Description) -> str:
+    """The seed of a run, and what has changed in the recipe since."""
+    return _with_remark(f"seed {run.seed}", run.remark(description))
+
+
+def _with_remark(text: str, remark: str) -> str:
+    return f"{text}, {remark}" if remark else text
+
+
+def _bands(description: Description, results: Sequence[Result], form: Form) -> dict[str, str]:
+    """The band of each figure, and what has changed in the recipe since the runs from which it comes."""
+    return {
+        name: _with_remark(f"[{low:g}, {high:g}]", origin(name, description, results, form))
+        for name, (low, high) in description.expected_of(form).items()
+    }
 
 
 def _all_figures(runs: Sequence[Result]) -> list[str]:
@@ -157,7 +172,8 @@ def _tried(runs: Sequence[Result], description: Description) -> str:
     for run in runs:
         found = ", ".join(f"{name} {shown(run.figures[name])}" for name in names if name in run.figures) or "no figure"
         note = f" {run.note}" if run.note else ""
-        lines.append(f"- seed {run.seed}, {run.date}: {'; '.join(map(_code, run.departures))}: {found}.{note}")
+        head = _with_remark(f"seed {run.seed}, {run.date}", run.remark(description))
+        lines.append(f"- {head}: {'; '.join(map(_code, run.departures))}: {found}.{note}")
     return "\n".join(lines)
 
 
@@ -202,11 +218,12 @@ def results_page(recipes: Mapping[Path, tuple[Description, list[Result]]]) -> st
         if not has_run(results):
             waiting.append(link)
         for form in _forms(description):
-            runs, bands = _kept(results, form), description.expected_of(form)
+            runs, bands = without_departures(results, form), _bands(description, results, form)
             for name in list(bands) or _all_figures(runs):
-                values = [f"{shown(run.figures[name])} (seed {run.seed})" for run in runs if name in run.figures]
+                having = [run for run in runs if name in run.figures]
+                values = [f"{shown(run.figures[name])} ({_seed(run, description)})" for run in having]
                 short = ", short form" if form == "short" else ""
-                rows += [_row([link, f"{name}{short}", "; ".join(values), _band(bands.get(name))])] if values else []
+                rows += [_row([link, f"{name}{short}", "; ".join(values), bands.get(name, "")])] if values else []
     table = "\n".join([_row(["recipe", "figure", "kept runs", "expected"]), _row(["---"] * 4), *rows])
     missing = f"\nNot run yet: {', '.join(waiting)}.\n" if waiting else ""
     return f"{PAGE_HEAD}\n{table}\n{missing}"
@@ -224,16 +241,18 @@ def recipes_table(
     heads = ["recipe", "script", "hardware", "minutes", "memory", "figures to expect", "failure"]
     lines = [_row(heads), _row(["---"] * len(heads))]
     for folder, (description, results) in recipes.items():
-        runs = same_kind(results, description, "whole")
+        runs = nearest_kind(results, description, "whole")
         machines = "; ".join(dict.fromkeys(run.machine for run in runs))
         if runs:
-            minutes = _range([sum(run.minutes.values()) for run in runs if run.minutes])
+            measured = [run for run in runs if run.minutes]
+            minutes = _range([sum(run.minutes.values()) for run in measured])
+            minutes = _with_remark(minutes, measured[0].remark(description) if measured else "")
             memory = _range([run.memory for run in runs if run.memory is not None], " GiB")
         elif folder in forecasts:
             minutes, memory = f"{forecasts[folder][0]:.0f}, forecast", f"{forecasts[folder][1]:.1f} GiB, forecast"
         else:
             minutes = memory = "not measured" if has_run(results) else "not run"
-        bands = "; ".join(f"{name} {_band(band)}" for name, band in description.expected.items())
+        bands = "; ".join(f"{name} {band}" for name, band in _bands(description, results, "whole").items())
         described = f"## {FAILURE}\n" in (folder / "README.md").read_text(encoding="utf-8")
         anchor = FAILURE.lower().replace(" ", "-")
         lines.append(
@@ -264,10 +283,12 @@ def _range(values: Sequence[float], unit: str = "") -> str:
 def draw_curve(path: Path, results: Sequence[Result], description: Description) -> bool:
     """Draw the curves of a recipe's runs in the form "whole" as a PNG: a panel per metric, and a line per seed.
 
+    These are runs of the unchanged recipe; without any, those from before its last change, with a remark.
+
     Returns:
         Whether there is a curve.
     """
-    runs = [run for run in same_kind(results, description, "whole") if run.curves]
+    runs = [run for run in nearest_kind(results, description, "whole") if run.curves]
     if not runs:
         return False
     # Imported late, because the import takes a second and listing recipes does not need it.
@@ -282,7 +303,10 @@ def draw_curve(path: Path, results: Sequence[Result], description: Description) 
         for run in runs:
             points = run.curves.get(name, ())
             axes.plot(
-                [step for step, _ in points], [value for _, value in points], linewidth=1, label=f"seed {run.seed}"
+                [step for step, _ in points],
+                [value for _, value in points],
+                linewidth=1,
+                label=_seed(run, description),
             )
         axes.set(title=name, xlabel="training step")
         axes.spines[["top", "right"]].set_visible(False)

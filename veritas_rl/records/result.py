@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from veritas_rl.basis import EARLIER_SETTINGS, Basis
 from veritas_rl.errors import UserError
 from veritas_rl.records.description import Description, Form
 
@@ -30,7 +31,7 @@ class Result:
 
     Attributes:
         recipe: The recipe's name.
-        digest: See `Description.digest`.
+        basis: The recipe's settings and tasks when the result was made; see `Description.basis`.
         form: "whole" or "short".
         seed: `veritas_rl.seed`.
         date: The day of the run's end, as YYYY-MM-DD.
@@ -45,7 +46,7 @@ class Result:
     """
 
     recipe: str
-    digest: str
+    basis: Basis
     form: Form
     seed: int
     date: str
@@ -62,8 +63,18 @@ class Result:
         return json.dumps(dataclasses.asdict(self), indent=1) + "\n"
 
     def follows(self, description: Description) -> bool:
-        """Whether this is a run of the description's settings without changes."""
-        return self.digest == description.digest and not self.departures
+        """Whether this is a run of the description's settings and tasks without changes."""
+        return not self.departures and not self.remark(description)
+
+    def remark(self, description: Description) -> str:
+        """What has changed in the recipe since the run, see `Basis.remark`.
+
+        Raises:
+            ValueError: The description has no basis.
+        """
+        if description.basis is None:
+            raise ValueError(f"the description of {self.recipe} was read without its basis")
+        return self.basis.remark(description.basis)
 
 
 def read_result(path: Path) -> Result:
@@ -75,7 +86,7 @@ def read_result(path: Path) -> Result:
     file = path / RESULT if path.is_dir() else path
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
-        return Result(**{**values, "departures": tuple(values["departures"])})
+        return Result(**{**values, "basis": Basis(**values["basis"]), "departures": tuple(values["departures"])})
     except FileNotFoundError:
         raise UserError(f"{path} has no {RESULT}; a finished run of a recipe writes one") from None
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -109,21 +120,43 @@ def keep(result: Result, folder: Path) -> Path:
 
 def same_kind(results: Sequence[Result], description: Description, form: Form) -> list[Result]:
     """The results of a form of the unchanged recipe, by seed."""
-    return [result for result in results if result.form == form and result.follows(description)]
+    return [result for result in without_departures(results, form) if result.follows(description)]
+
+
+def without_departures(results: Sequence[Result], form: Form) -> list[Result]:
+    """The results of a form of the recipe as it was at the time, by seed."""
+    return [result for result in results if result.form == form and not result.departures]
+
+
+def nearest_kind(results: Sequence[Result], description: Description, form: Form) -> list[Result]:
+    """The results of the unchanged recipe; without any, those of the recipe with other tasks, then earlier settings."""
+    runs = without_departures(results, form)
+    remarks = [run.remark(description) for run in runs]
+    nearest = min(remarks, key=lambda remark: (EARLIER_SETTINGS in remark, remark), default="")
+    return [run for run, remark in zip(runs, remarks, strict=True) if remark == nearest]
+
+
+def origin(figure: str, description: Description, results: Sequence[Result], form: Form) -> str:
+    """What has changed in the recipe since the runs from which the band of a figure comes; "" for the unchanged recipe
+    and if no run has the figure."""
+    runs = nearest_kind([run for run in results if figure in run.figures], description, form)
+    return runs[0].remark(description) if runs else ""
 
 
 def check_bands(name: str, description: Description, results: Sequence[Result]) -> None:
-    """Check that each band has at least one kept run, and contains the figures of all kept runs.
+    """Check that each band has a kept run, and contains the figures of all kept runs of the unchanged recipe.
+
+    A band may come from runs before a change of the recipe or of its tasks; see `origin`.
 
     Raises:
         UserError: A band has no kept run, or a kept run is outside its band.
     """
     forms: tuple[Form, ...] = ("whole", "short") if description.short else ("whole",)
     for form in forms:
-        runs = same_kind(results, description, form)
         for figure, (low, high) in description.expected_of(form).items():
-            seeds = {run.seed: run.figures[figure]["mean"] for run in runs if figure in run.figures}
-            if not seeds:
+            runs = [run for run in without_departures(results, form) if figure in run.figures]
+            seeds = {run.seed: run.figures[figure]["mean"] for run in runs if run.follows(description)}
+            if not runs:
                 raise UserError(
                     f"recipe {name}: the {form} form expects {figure} in [{low:g}, {high:g}], but no kept run has this "
                     "figure; keep a run with train/tools/recipes.py keep, or remove the band"

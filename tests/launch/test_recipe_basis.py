@@ -1,0 +1,156 @@
+"""What a recipe stands on: which changes of files and tasks change its digests, and which do not."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from veritas_rl.basis import Basis
+from veritas_rl.launch import configuration as conf
+from veritas_rl.launch import recipe_run, rl, sft
+from veritas_rl.launch.hardware import Hardware
+from veritas_rl.launch.recipe_basis import described
+from veritas_rl.launch.recipe_run import RecipeRun
+from veritas_rl.launch.recipes import FOLDER
+from veritas_rl.paths import ROOT
+
+TRAINERS = {trainer.kind: trainer for trainer in (rl.TRAINER, sft.TRAINER)}
+
+
+def basis_of(folder: Path) -> Basis:
+    description = described(folder, TRAINERS)
+    assert description is not None
+    assert description.basis is not None
+    return description.basis
+
+
+def elsewhere(folder: Path, **variables: str) -> Basis:
+    """The basis that another process finds."""
+    code = (
+        "import dataclasses, json, sys; from pathlib import Path; from veritas_rl.launch import rl, sft;"
+        "from veritas_rl.launch.recipe_basis import described;"
+        "found = described(Path(sys.argv[1]), {one.kind: one for one in (rl.TRAINER, sft.TRAINER)});"
+        "print(json.dumps(dataclasses.asdict(found.basis)))"
+    )
+    command = [sys.executable, "-c", code, str(folder)]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, check=True)
+    return Basis(**json.loads(done.stdout))
+
+
+def copied(name: str, place: Path) -> Path:
+    """A copy of a recipe in another folder."""
+    place.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(FOLDER / name, place / name, ignore=shutil.ignore_patterns("results", "*.png"))
+    return place / name
+
+
+def rewrite(file: Path, before: str, after: str) -> None:
+    text = file.read_text()
+    assert text.count(before) == 1
+    file.write_text(text.replace(before, after))
+
+
+def test_settings_moved_to_a_base_file_count_where_they_are(tmp_path: Path) -> None:
+    folder = copied("kuhn_self_play", tmp_path)
+    tree = yaml.safe_load((folder / "config.yaml").read_text())
+    base = tmp_path / "self_play/base.yaml"
+    base.parent.mkdir()
+    moved = {"actor_rollout_ref": tree.pop("actor_rollout_ref"), "critic": tree.pop("critic")}
+    base.write_text(yaml.safe_dump(moved))
+    tree["defaults"].insert(0, {"/self_play@_global_": "base"})
+    (folder / "config.yaml").write_text(f"# Another comment.\n{yaml.safe_dump(tree, sort_keys=True)}")
+    whole = basis_of(FOLDER / "kuhn_self_play")
+    assert basis_of(folder) == whole
+    moved["critic"]["ppo_epochs"] = 3
+    base.write_text(yaml.safe_dump(moved))
+    changed = basis_of(folder)
+    assert changed.settings != whole.settings
+    assert changed.tasks == whole.tasks
+
+
+def test_a_changed_default_of_the_hardware_counts_and_a_comment_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    present = {name: basis_of(FOLDER / name) for name in ("tic_tac_toe_moves", "lgc-v2-sft")}
+    monkeypatch.setattr(conf, "CONFIG_DIR", shutil.copytree(conf.CONFIG_DIR, tmp_path / "config"))
+    cpu = tmp_path / "config/hardware/cpu.yaml"
+    cpu.write_text(cpu.read_text().replace("  # No", "  # Still no") + "\n# The end.\n")
+    assert {name: basis_of(FOLDER / name) for name in present} == present
+    rewrite(cpu, "    ppo_epochs: 2\n", "    ppo_epochs: 3\n")
+    changed = basis_of(FOLDER / "tic_tac_toe_moves")
+    assert changed == replace(present["tic_tac_toe_moves"], settings=changed.settings)
+    assert changed.settings != present["tic_tac_toe_moves"].settings
+    assert basis_of(FOLDER / "lgc-v2-sft") == present["lgc-v2-sft"]
+    rewrite(tmp_path / "config/sft_hardware/cpu.yaml", "  lr: 2.0e-3\n", "  lr: 3.0e-3\n")
+    assert basis_of(FOLDER / "lgc-v2-sft").settings != present["lgc-v2-sft"].settings
+
+
+def test_the_settings_of_the_fine_tuning_before_a_training_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    present = basis_of(FOLDER / "tic_tac_toe")
+    monkeypatch.setattr(conf, "CONFIG_DIR", shutil.copytree(conf.CONFIG_DIR, tmp_path / "config"))
+    rewrite(tmp_path / "config/sft_hardware/cpu.yaml", "  lr: 2.0e-3\n", "  lr: 3.0e-3\n")
+    changed = basis_of(FOLDER / "tic_tac_toe")
+    assert changed.settings != present.settings
+    assert changed.tasks == present.tasks
+
+
+def test_names_folders_threads_and_bands_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    present = basis_of(FOLDER / "kuhn_self_play")
+    folder = copied("kuhn_self_play", tmp_path / "elsewhere")
+    tree = yaml.safe_load((folder / "config.yaml").read_text())
+    tree["veritas_rl"]["small_model"]["threads"] = 7
+    tree["veritas_rl"]["recipe"] |= {"expected": {}, "curve": ["task/legal"], "short": {}}
+    tree["trainer"] |= {
+        "project_name": "mine",
+        "default_local_dir": str(tmp_path / "checkpoints"),
+        "logger": ["console"],
+    }
+    tree["ray_kwargs"] = {"ray_init": {"num_cpus": 3}}
+    tree["skip"] = {"rollout": {"dump_dir": "/somewhere/else/rollout_dump"}}
+    (folder / "config.yaml").write_text(yaml.safe_dump(tree))
+    monkeypatch.setenv("WANDB_PROJECT", "another")
+    monkeypatch.setenv("AGENT_MODEL_REPO_ID", "/some/model")
+    assert basis_of(folder) == present
+    assert os.environ["AGENT_MODEL_REPO_ID"] == "/some/model"
+    tree["veritas_rl"]["recipe"]["judge"] = {}
+    (folder / "config.yaml").write_text(yaml.safe_dump(tree))
+    assert basis_of(folder).settings != present.settings
+
+
+def test_another_question_under_the_same_settings_changes_the_tasks_alone(tmp_path: Path) -> None:
+    programs = tmp_path / "programs.jsonl"
+    lines = [json.dumps({"program": f"print({number} + {number})"}) for number in range(20)]
+    programs.write_text("\n".join(lines))
+    folder = copied("trace", tmp_path)
+    tree = yaml.safe_load((folder / "config.yaml").read_text())
+    tree["data"] = {"custom_cls": {"config": {"adapter_config": {"levels": f"programs:{programs}"}}}}
+    (folder / "config.yaml").write_text(yaml.safe_dump(tree))
+    first = elsewhere(folder)
+    programs.write_text("\n".join([lines[0].replace("+", "*"), *lines[1:]]))
+    changed = elsewhere(folder)
+    assert changed == replace(first, tasks=changed.tasks)
+    assert changed.tasks != first.tasks
+
+
+@pytest.mark.parametrize("name", ["mixture", "hex_5", "hex_sizes"])
+def test_another_process_finds_the_same_basis(name: str, tmp_path: Path) -> None:
+    others = {"PYTHONHASHSEED": "7", "XDG_CACHE_HOME": str(tmp_path), "TZ": "Asia/Tokyo", "OMP_NUM_THREADS": "1"}
+    assert elsewhere(FOLDER / name, **others) == basis_of(FOLDER / name)
+
+
+def test_a_run_stands_on_its_recipe_whatever_its_seed_and_its_departures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recipe_run, "RUNS", tmp_path)
+    machine = Hardware(cores=2, gpus=0, gpu_bytes=0)
+    typed = ["recipe=tic_tac_toe_moves", "veritas_rl.seed=9", "trainer.total_training_steps=3"]
+    run = RecipeRun.plan(rl.TRAINER, sft.TRAINER, typed, machine)
+    assert run.description.basis == basis_of(FOLDER / "tic_tac_toe_moves")

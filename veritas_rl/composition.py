@@ -1,0 +1,107 @@
+"""Composes the configuration of a run as Hydra does, and says which of its settings count for a result."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import DictConfig, OmegaConf
+
+from veritas_rl.basis import digest_of
+
+UNCOUNTED = (
+    # Names, folders and files of the code.
+    *("trainer.project_name", "trainer.experiment_name", "trainer.default_local_dir", "trainer.logger"),
+    *("actor_rollout_ref.rollout.trace.project_name", "actor_rollout_ref.rollout.trace.experiment_name"),
+    *("data.custom_cls.path", "reward.custom_reward_function.path"),
+    # The machine: its threads and cores, its Ray, its disk and memory.
+    *("veritas_rl.small_model.threads", "ray_kwargs", "transfer_queue"),
+    *("veritas_rl.spare_disk_gib", "veritas_rl.check_memory", "veritas_rl.stall"),
+    # What is watched, shown, or sent from process to process. It changes no reply and no update.
+    *("trainer.resume_mode", "trainer.resume_from_path", "veritas_rl.games_to_show", "global_profiler"),
+    *("actor_rollout_ref.rollout.prometheus", "data.custom_cls.raw_prompts", "veritas_rl.raw_prompts"),
+    *("actor_rollout_ref.actor.profiler", "actor_rollout_ref.ref.profiler", "actor_rollout_ref.rollout.profiler"),
+    *("critic.profiler", "profiler"),
+    # What a recipe expects and shows, and its short form.
+    *("veritas_rl.recipe.expected", "veritas_rl.recipe.curve", "veritas_rl.recipe.short"),
+    # A table by environment, from which other settings take their values.
+    "veritas_rl.demonstrations.easy",
+)
+"""The settings that no figure depends on."""
+
+CHOICES = frozenset({"move", "episode", "ppo", "grpo", "rae", "gae"})
+"""The keys of tables in `veritas_rl`, such as `learning_rate`. Other settings take their values from these tables, and
+are counted themselves."""
+
+PATH = re.compile(r"(?:file://|~|/).*?([^/]*)/*")
+
+
+def composed(folder: Path, name: str, overrides: Sequence[str]) -> DictConfig:
+    """The configuration that Hydra composes, resolved.
+
+    Args:
+        folder: The folder of the configuration.
+        name: The root YAML file, without its extension.
+        overrides: Hydra overrides.
+
+    Raises:
+        HydraException: Hydra refuses an override.
+        OmegaConfBaseException: An interpolation cannot be resolved.
+    """
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(config_dir=str(folder), version_base=None):
+        configuration = compose(config_name=name, overrides=list(overrides))
+    OmegaConf.resolve(configuration)
+    return configuration
+
+
+@contextmanager
+def without_model() -> Iterator[None]:
+    """Hide the variable of a model, which would replace the model of a configuration."""
+    model = os.environ.pop("AGENT_MODEL_REPO_ID", None)
+    try:
+        yield
+    finally:
+        if model is not None:
+            os.environ["AGENT_MODEL_REPO_ID"] = model
+
+
+def settings_digest(*configurations: DictConfig | None) -> str:
+    """A digest of what resolved configurations say about the stages of a run; None for a stage that does not exist.
+
+    A comment, an order of keys, and the file of a key do not matter. null counts as not set, as in a new setting that
+    is off. `UNCOUNTED` is left out. Of a path only the last name counts.
+    """
+    return digest_of([None if one is None else counted(one) for one in configurations])
+
+
+def counted(configuration: DictConfig) -> dict[str, Any]:
+    """The settings of a resolved configuration that count, as plain values."""
+    tree = _plain(OmegaConf.to_container(configuration, resolve=True), "")
+    return tree if isinstance(tree, dict) else {}
+
+
+def _plain(value: Any, key: str) -> Any:
+    if isinstance(value, Mapping):
+        places = {str(name): (f"{key}.{name}" if key else str(name), item) for name, item in value.items()}
+        return {
+            name: _plain(item, place)
+            for name, (place, item) in places.items()
+            if item is not None and place not in UNCOUNTED and not _is_table(item, place)
+        }
+    if isinstance(value, list):
+        return [_plain(item, f"{key}.{place}") for place, item in enumerate(value)]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and (path := PATH.fullmatch(value)):
+        return path[1]
+    return value
+
+
+def _is_table(value: Any, place: str) -> bool:
+    inside = place.startswith("veritas_rl.") and place.count(".") == 1
+    return inside and isinstance(value, Mapping) and bool(value) and CHOICES.issuperset(map(str, value))
