@@ -3,10 +3,10 @@
     python benchmarks/learning.py                                     # ten games, all seeds: about two hours on 2 cores
     python benchmarks/learning.py --games "othello,kuhn_poker" --seeds 42
 
-Each run is `GAME_TYPES=... bash train/scripts/openspiel-ppo-trainer.sh` as a user types it; only the seed is set. Each
-finished run adds a row to `--output`. The same command skips finished runs and resumes an interrupted run. `--again`
-repeats finished runs and replaces their rows. `python -m veritas_rl.envs.openspiel.gallery` puts the table into
-docs/games.md.
+Each run is `GAME_TYPES=... bash train/scripts/openspiel-ppo-trainer.sh hardware=cpu` as a user types it; only the seed
+is set. Each finished run adds a row to `--output`. The same command skips finished runs and resumes an interrupted run,
+unless the settings or the tasks have changed since its start. `--again` repeats finished runs and replaces their rows.
+`python -m veritas_rl.envs.openspiel.gallery` puts the table into docs/games.md.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from rich.table import Table
 
 from veritas_rl.configs import split_list
 from veritas_rl.envs.openspiel.cases import canonical
+from veritas_rl.envs.openspiel.learning_basis import basis_of
 from veritas_rl.envs.openspiel.learning_runs import COLUMNS, PATH, LearningRun, cells_of, read, write
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.paths import ROOT
@@ -78,10 +80,16 @@ def trained(case: str, seed: int) -> LearningRun:
     Raises:
         UserError: The training failed.
     """
-    folder = folder_of(case, seed)
+    folder, basis = folder_of(case, seed), basis_of(case)
+    started_on = folder / "basis.json"
+    begun = json.dumps(asdict(basis))
+    if folder.exists() and not (started_on.is_file() and started_on.read_text() == begun):
+        shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    started_on.write_text(begun)
     spent = folder / "minutes.txt"
-    command = ["bash", "train/scripts/openspiel-ppo-trainer.sh", f"trainer.default_local_dir={folder / 'checkpoints'}"]
+    command = ["bash", "train/scripts/openspiel-ppo-trainer.sh", "hardware=cpu"]
+    command += [f"trainer.default_local_dir={folder / 'checkpoints'}"]
     started = time.monotonic()
     before = float(spent.read_text()) if spent.exists() else 0.0
     try:
@@ -89,7 +97,7 @@ def trained(case: str, seed: int) -> LearningRun:
             done = subprocess.run(
                 [*command, f"veritas_rl.seed={seed}"],
                 cwd=ROOT,
-                env={**os.environ, "GAME_TYPES": case},
+                env={**os.environ, "GAME_TYPES": case, "AGENT_MODEL_REPO_ID": ""},
                 stdout=printed,
                 stderr=subprocess.STDOUT,
                 check=False,
@@ -102,7 +110,7 @@ def trained(case: str, seed: int) -> LearningRun:
     record = json.loads((folder / "checkpoints/run.json").read_text())
     report = json.loads((Path(record["folder"]) / "report.json").read_text())
     cores = len(os.sched_getaffinity(0))
-    return LearningRun(case, seed, round(minutes, 2), cores, date.today().isoformat(), report)
+    return LearningRun(case, seed, round(minutes, 2), cores, date.today().isoformat(), basis, report)
 
 
 def table_of(runs: list[LearningRun]) -> Table:

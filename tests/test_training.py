@@ -22,6 +22,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from transformers import AutoModelForCausalLM
 
+from veritas_rl.basis import Basis
 from veritas_rl.checkpoints.layout import shard_files
 from veritas_rl.checkpoints.shards import whole_state
 from veritas_rl.envs.base import Reason
@@ -144,7 +145,7 @@ def test_the_default_command_teaches_a_game(case: str, steps: int, tmp_path: Pat
     """The settings of `benchmarks/learning.py`, with fewer steps."""
     train(tmp_path, f"trainer.total_training_steps={steps}", GAME_TYPES=case)
     report = json.loads((logs(tmp_path) / "report.json").read_text())
-    assert LearningRun(case, 42, 0.0, 0, "", report).shows_learning, report
+    assert LearningRun(case, 42, 0.0, 0, "", Basis("", ""), report).shows_learning, report
 
 
 def test_grpo_trains_on_every_game_that_is_named(tmp_path: Path) -> None:

@@ -1,13 +1,19 @@
 """Results of trainings are written, read, and shown as table rows."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from veritas_rl.envs.openspiel import learning_runs
+from veritas_rl.basis import Basis
+from veritas_rl.composition import counted
+from veritas_rl.envs.openspiel import gallery, learning_runs
 from veritas_rl.envs.openspiel.env import NEXT_CASES, OpenSpielEnvironment
+from veritas_rl.envs.openspiel.learning_basis import basis_of, default_settings
 from veritas_rl.envs.openspiel.learning_runs import COLUMNS, LearningRun, cells_of, read, write
 from veritas_rl.errors import UserError
+from veritas_rl.launch import configuration as conf
+from veritas_rl.launch.hardware import Hardware
 
 
 def estimate(mean: float, half: float = 0.02) -> dict[str, float]:
@@ -23,9 +29,8 @@ def run_of(gain: float, legal: float = 0.97) -> LearningRun:
             ("after RL", 0.39 + gain),
         )
     }
-    return LearningRun(
-        "othello", 42, 8.25, 2, "2026-11-22", {**rates, "gain": estimate(gain), "over random": estimate(0.3)}
-    )
+    report = {**rates, "gain": estimate(gain), "over random": estimate(0.3)}
+    return LearningRun("othello", 42, 8.25, 2, "2026-11-22", Basis("settings", "tasks"), report)
 
 
 def test_runs_come_back_from_the_file(tmp_path: Path) -> None:
@@ -69,3 +74,42 @@ def test_a_case_on_which_no_training_showed_learning_is_named_before_the_next(
 
 def test_the_games_that_are_proposed_next_are_games_that_the_small_model_learns() -> None:
     assert not OpenSpielEnvironment().small_model_warnings(NEXT_CASES)
+
+
+@pytest.mark.parametrize("case", ["hex(board_size=5)", "connect_four"])
+def test_the_settings_of_a_training_are_those_that_the_launcher_composes(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENT_MODEL_REPO_ID", "/some/model")
+    default_settings.cache_clear()
+    settings = counted(default_settings())
+    monkeypatch.delenv("AGENT_MODEL_REPO_ID")
+    machine = Hardware(cores=2, gpus=0, gpu_bytes=0)
+    wanted = conf.overrides_for(["hardware=cpu"], {"GAME_TYPES": case}, machine)
+    launched = conf.compose_configuration(wanted)
+    steps = [int(item.partition("=")[2]) for item in conf.step_overrides(launched, wanted)]
+    assert steps == ([] if (own := OpenSpielEnvironment().small_model_steps([case])) is None else [own])
+    launched.data.custom_cls.config.adapter_config = {}
+    assert counted(launched) == settings
+
+
+def test_a_training_with_other_settings_or_other_tasks_is_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning_runs, "PATH", tmp_path / "learning.json")
+    now = basis_of("othello")
+    bases = (now, replace(now, tasks="other"), replace(now, settings="earlier"), Basis("earlier", "other"))
+    write(learning_runs.PATH, [replace(run_of(0.1), basis=basis) for basis in bases])
+    page = gallery.render()
+    shown = [line for line in page.splitlines() if line.startswith("| `othello`") and " | 42 | 97.0%" in line]
+    remarks = ("", ", other tasks", ", earlier settings", ", earlier settings and other tasks")
+    assert [line.split(" | ")[0] for line in shown] == [f"| `othello`{remark}" for remark in remarks]
+    assert "Runs with *earlier settings* are" in page
+    write(learning_runs.PATH, [replace(run_of(0.1), basis=now)])
+    assert "*earlier settings*" not in gallery.render()
+
+
+def test_the_tasks_of_cases_differ_and_their_settings_only_by_the_steps() -> None:
+    hexes, kuhn, othello = (basis_of(case) for case in ("hex(board_size=5)", "kuhn_poker", "othello"))
+    assert len({hexes.tasks, kuhn.tasks, othello.tasks}) == 3
+    assert hexes.settings == kuhn.settings != othello.settings

@@ -12,9 +12,11 @@ from typing import Any
 import pyspiel
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from veritas_rl.basis import EARLIER_SETTINGS, OTHER_TASKS
 from veritas_rl.envs.openspiel import cases, ids, learning_runs
 from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.openspiel.games import GAMES, Game
+from veritas_rl.envs.openspiel.learning_basis import basis_of
 from veritas_rl.envs.openspiel.learning_signal import report
 from veritas_rl.envs.openspiel.values.equilibrium import has_equilibrium
 from veritas_rl.envs.openspiel.values.minimax import is_exact
@@ -188,9 +190,14 @@ def _signal() -> dict[str, Any]:
 def _learned() -> dict[str, Any]:
     """The results of the trainings, as text."""
     runs = learning_runs.read(learning_runs.PATH)
+    remarks = [run.basis.remark(basis_of(run.case)) for run in runs]
     return {
         "columns": learning_runs.COLUMNS,
-        "rows": [(run.case, *learning_runs.cells_of(run)) for run in runs],
+        "rows": [
+            (f"`{run.case}`{f', {remark}' if remark else ''}", *learning_runs.cells_of(run))
+            for run, remark in zip(runs, remarks, strict=True)
+        ],
+        "remarks": [name for name in (EARLIER_SETTINGS, OTHER_TASKS) if any(name in remark for remark in remarks)],
         "dates": sorted({run.date for run in runs}),
         "cores": sorted({run.cores for run in runs}),
     }

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from veritas_rl.basis import Basis
 from veritas_rl.errors import UserError
 from veritas_rl.paths import ROOT
 
@@ -44,6 +45,7 @@ class LearningRun:
         minutes: The duration of the command.
         cores: The number of processor cores available to the run.
         date: The day of the run's end, as YYYY-MM-DD.
+        basis: The settings and the tasks of the run, see `learning_basis`.
         report: The run's report.json.
     """
 
@@ -52,6 +54,7 @@ class LearningRun:
     minutes: float
     cores: int
     date: str
+    basis: Basis
     report: Mapping[str, Any]
 
     @property
@@ -69,10 +72,11 @@ def read(path: Path) -> list[LearningRun]:
         UserError: The file is damaged.
     """
     try:
-        return [LearningRun(**values) for values in json.loads(path.read_text(encoding="utf-8"))]
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return [LearningRun(**{**values, "basis": Basis(**values["basis"])}) for values in found]
     except FileNotFoundError:
         return []
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise UserError(f"{path} is no file of benchmarks/learning.py ({error}); remove it") from error
 
 
