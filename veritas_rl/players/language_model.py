@@ -14,6 +14,7 @@ from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.errors import UserError
 from veritas_rl.players.answer_probabilities import Candidates, log_probabilities
 from veritas_rl.players.generation import GenerationEngine
+from veritas_rl.players.reply_text import reply_text
 from veritas_rl.players.sampling import SamplingParams
 from veritas_rl.seeding import digest
 
@@ -58,7 +59,7 @@ class LanguageModelPlayer:
         completions = self._engine.generate(requests)
         replies = [
             Reply(
-                text=self._tokenizer.decode(completion.token_ids, skip_special_tokens=True),
+                text=reply_text(self._tokenizer, completion.token_ids),
                 truncated=completion.stop_reason == "length" and bool(completion.token_ids),
                 overlong=completion.stop_reason == "length" and not completion.token_ids,
                 prompt_tokens=len(prompt),

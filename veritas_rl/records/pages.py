@@ -43,8 +43,8 @@ python train/tools/recipes.py write            # write this page and the recipes
 
 Each result has two digests: one of the recipe's settings as they resolve, with all defaults, and one of the tasks that
 these settings give. A run with *earlier settings* is from before a change of the settings, wherever it was made. A run
-with *other tasks* is from before a change of the prompts, the answers or the split. An expected range that comes only from
-such runs says so, and confirms no run.
+with *other tasks* is from before a change of the prompts, the answers or the split. An expected range that comes only
+from such runs says so, and confirms no run.
 
 [configuration.md](configuration.md#recipes) says what each recipe trains. [games.md](games.md#what-two-cores-learn) has
 the default command on ten games, and [leaderboard.md](leaderboard.md) compares players by one suite.

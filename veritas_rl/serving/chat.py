@@ -22,6 +22,7 @@ from veritas_rl.chat_template import prompt_ids
 from veritas_rl.envs.base import Message
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.loading import LoadedModel
+from veritas_rl.players.reply_text import reply_text
 from veritas_rl.players.sampling import Completion, SamplingParams
 from veritas_rl.serving.episodes import Refused
 
@@ -128,7 +129,7 @@ class _Writing:
         return text[: len(text) - self._held].rstrip("\ufffd")
 
     def _decode(self, tokens: list[int]) -> str:
-        return self._tokenizer.decode(tokens, skip_special_tokens=True)
+        return reply_text(self._tokenizer, tokens)
 
 
 def _stop_in(text: str, stops: Sequence[str]) -> int | None:

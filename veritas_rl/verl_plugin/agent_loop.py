@@ -22,6 +22,7 @@ from veritas_rl.envs.registry import get_environment, task_of
 from veritas_rl.envs.task import Task
 from veritas_rl.players.loading import ReplySettings
 from veritas_rl.players.registry import ALL_SEATS, is_model, stand_in
+from veritas_rl.players.reply_text import reply_text
 from veritas_rl.verl_plugin.chat import Chat
 from veritas_rl.verl_plugin.opponents import ModelSettings, Opponent
 from veritas_rl.verl_plugin.reward import reward_info
@@ -198,7 +199,7 @@ class TaskAgentLoop(AgentLoopBase):
         ends = {end_token, self.tokenizer.pad_token_id}
         truncated = generated.stop_reason == "aborted" or (len(token_ids) >= limit and token_ids[-1] not in ends)
         chat.say(token_ids, list(generated.log_probs or ())[: len(token_ids)])
-        return Reply(self.tokenizer.decode(token_ids, skip_special_tokens=True), truncated)
+        return Reply(reply_text(self.tokenizer, token_ids), truncated)
 
 
 def _first_weights(made_by: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""The rule that tells which answer of a reply counts, and the forms of answers."""
+"""The rule of which answer of a reply counts, and the forms of answers."""
 
 import pytest
 
 from veritas_rl.envs.answers import FORMS, MAX_CHARACTERS, boxed, marked, one_answer, visible_part
-from veritas_rl.envs.answers.parts import balanced_boxes, code_blocks, inline_code, prose
-from veritas_rl.envs.answers.visible import Visible, visible
+from veritas_rl.envs.answers.parts import balanced_boxes, code_blocks, inline_code, introduced_code, prose
+from veritas_rl.envs.answers.visible import Visible, visible, with_fences_alone
 from veritas_rl.envs.base import Reason, Reply
 from veritas_rl.envs.lgc_v2.puzzle import LANGUAGES
 
@@ -12,7 +12,7 @@ from veritas_rl.envs.lgc_v2.puzzle import LANGUAGES
 @pytest.mark.parametrize(
     ("reply", "found"),
     [
-        (Reply("a"), Visible("a")),
+        (Reply("a"), "a"),
         (Reply(" \n"), Reason.EMPTY),
         (Reply("<think>a"), Reason.EMPTY),
         (Reply("<answer> </answer>"), Reason.EMPTY),
@@ -99,15 +99,16 @@ def test_boxes_with_braces_inside(text: str, found: list[str] | Reason) -> None:
     ],
 )
 def test_the_code_blocks_of_a_text(text: str, found: list[tuple[str, str, str]]) -> None:
-    blocks = [block for part in visible(text).texts for block in code_blocks(part)]
+    blocks = code_blocks(with_fences_alone(text))
     assert [(block.before.strip(), block.info, block.text) for block in blocks] == found
 
 
 def test_text_outside_of_blocks_and_inline_code() -> None:
-    text = visible("It is\n`a`, then ``b``\n```\nc `d`\n```\nNow:\n```e``` and `f").outside
-    assert "c" not in prose(text)
-    found = [(part.before.strip(), part.text) for part in inline_code(text)]
+    text = with_fences_alone("It is\n`a`, then ``b``\n```\nc `d`\n```\nNow:\n```e``` and `f")
+    assert "c `d`" not in prose(text)
+    found = [(part.before.strip(), part.text) for part in introduced_code(text)]
     assert found == [("It is", "a"), (", then", "b"), ("Now:", "e")]
+    assert inline_code(text) == ["a", "b", "e"]
 
 
 def read_two_lines(said: str) -> str | None:
@@ -237,7 +238,7 @@ def test_the_answers_of_a_reply_count_the_same_in_any_order_of_candidates() -> N
             assert one_answer(visible(text), number, "block") is Reason.AMBIGUOUS
 
 
-def test_prompts_tell_the_rule_in_each_language() -> None:
+def test_prompts_state_the_rule_in_each_language() -> None:
     for form in ("box", "statement", "block", "inline"):
         assert all(FORMS[form].rule[language] for language in LANGUAGES)
 

@@ -1,12 +1,14 @@
 """Thinking, channels, answer marks and ends of turns of all model families, and the repair of fences."""
 
+import re
 import time
+from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
 
 from veritas_rl.envs.answers.parts import code_blocks
-from veritas_rl.envs.answers.visible import FAMILIES, Visible, visible
+from veritas_rl.envs.answers.visible import FAMILIES, Regions, Visible, visible, with_fences_alone
 from veritas_rl.seeding import generator
 
 REPLIES = {
@@ -69,12 +71,19 @@ REPLIES = {
 """For each entry of `FAMILIES` replies of this format. DRAFT stands for thinking, ANSWER for the answer."""
 
 
+def test_the_page_lists_every_family() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "replies.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+) \| `(.+)` \|$", page.partition("## Which")[0], re.MULTILINE)
+    assert [(models, marks.replace("\\|", "|")) for models, marks in rows] == list(FAMILIES.items())
+
+
 @pytest.mark.parametrize("marks", FAMILIES.values())
 def test_the_answer_of_each_family_is_visible_and_its_thinking_is_not(marks: str) -> None:
     for reply in REPLIES[marks]:
         found = visible(reply)
-        assert "ANSWER" in "".join(found.texts), reply
-        assert "DRAFT" not in "".join((found.outside, *found.regions)), reply
+        inside = found if isinstance(found, str) else "".join(found.inside)
+        assert "ANSWER" in inside, reply
+        assert "DRAFT" not in inside if isinstance(found, str) else f"{inside}{found.outside}", reply
 
 
 @pytest.mark.parametrize("marks", FAMILIES.values())
@@ -82,42 +91,44 @@ def test_thinking_without_an_answer_is_empty(marks: str) -> None:
     for reply in REPLIES[marks]:
         opened = reply.partition("DRAFT")[0]
         if opened and "ANSWER" not in opened and "```" not in opened:
-            assert not "".join(visible(f"{opened}DRAFT").texts).strip(), opened
+            found = visible(f"{opened}DRAFT")
+            assert isinstance(found, str), opened
+            assert not found.strip(), opened
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("a", Visible("a")),
-        ("a < b [c] `d`", Visible("a < b [c] `d`")),
-        ("5<think>x</think>6", Visible("5\n6")),
-        ("a<think>b", Visible("a")),
-        ("b</think>", Visible("")),
-        ("a <b>c</b>", Visible("a <b>c</b>")),
-        ("a<|im_end|>b", Visible("a")),
-        ("<s> a</s>b", Visible("a")),
-        ("<|im_start|>assistant\na<|im_end|>\n<|im_start|>user\nb", Visible("a")),
-        ("<|start_header_id|>assistant<|end_header_id|>\n\na<|eot_id|>", Visible("a")),
-        ("I use `<think>` and `</s>`.", Visible("I use `<think>` and `</s>`.")),
-        ("```\n<think>\n</s>\n```", Visible("```\n<think>\n</s>\n```\n")),
-        ("```\n<answer>1</answer>\n```", Visible("```\n<answer>1</answer>\n```\n")),
-        ("~~~\n</think>\n~~~", Visible("~~~\n</think>\n~~~\n")),
-        ("x <answer>1</answer> y", Visible("x \n y", ("1",))),
-        ("<answer>1<answer>2</answer>", Visible("\n", ("2",))),
-        ("1</answer>", Visible("1")),
-        ("<answer></answer>1", Visible("\n1")),
-        ("<analysis>a</analysis><final_answer>1</final_answer>", Visible("\n", ("1",))),
-        ("<output>\n1\n</output>", Visible("\n", ("1\n",))),
-        ("analysis of the game: a1", Visible("analysis of the game: a1")),
-        ("analysisWe play", Visible("")),
-        ("Here is my thought process: a", Visible("")),
-        ("The file says <|message|>.", Visible("The file says <|message|>.")),
-        ("<|channel|>analysis<|message|>a", Visible("")),
-        ("<th\u200bink>a", Visible("<th\u200bink>a")),
-        ("<think\n>a", Visible("<think\n>a")),
-        ("\u202e<think>a</think>b", Visible("\u202e\nb")),
-        ("\ud800<think>\udc00</think>b\ud83d", Visible("\ud800\nb\ud83d")),
-        ("<think>" * 3 + "a" + "</think>" * 3 + "b", Visible("b")),
+        ("a", "a"),
+        ("a < b [c] `d`", "a < b [c] `d`"),
+        ("5<think>x</think>6", "5\n6"),
+        ("a<think>b", "a"),
+        ("b</think>", ""),
+        ("a <b>c</b>", "a <b>c</b>"),
+        ("a<|im_end|>b", "a"),
+        ("<s> a</s>b", "a"),
+        ("<|im_start|>assistant\na<|im_end|>\n<|im_start|>user\nb", "a"),
+        ("<|start_header_id|>assistant<|end_header_id|>\n\na<|eot_id|>", "a"),
+        ("I use `<think>` and `</s>`.", "I use `<think>` and `</s>`."),
+        ("```\n<think>\n</s>\n```", "```\n<think>\n</s>\n```\n"),
+        ("```\n<answer>1</answer>\n```", "```\n<answer>1</answer>\n```\n"),
+        ("~~~\n</think>\n~~~", "~~~\n</think>\n~~~\n"),
+        ("x <answer>1</answer> y", Regions(("1",), "x \n y")),
+        ("<answer>1<answer>2</answer>", Regions(("2",), "\n")),
+        ("1</answer>", "1"),
+        ("<answer></answer>1", "\n1"),
+        ("<analysis>a</analysis><final_answer>1</final_answer>", Regions(("1",), "\n")),
+        ("<output>\n1\n</output>", Regions(("1\n",), "\n")),
+        ("analysis of the game: a1", "analysis of the game: a1"),
+        ("analysisWe play", ""),
+        ("Here is my thought process: a", ""),
+        ("The file says <|message|>.", "The file says <|message|>."),
+        ("<|channel|>analysis<|message|>a", ""),
+        ("<th\u200bink>a", "<th\u200bink>a"),
+        ("<think\n>a", "<think\n>a"),
+        ("\u202e<think>a</think>b", "\u202e\nb"),
+        ("\ud800<think>\udc00</think>b\ud83d", "\ud800\nb\ud83d"),
+        ("<think>" * 3 + "a" + "</think>" * 3 + "b", "b"),
     ],
 )
 def test_the_visible_part(text: str, found: Visible) -> None:
@@ -141,8 +152,7 @@ def test_blocks_that_follow_commonmark_are_read_as_by_its_reference_rules() -> N
             lines.append("")
         text = "\n".join(lines)
         wanted = [(token.info.strip(), token.content) for token in markdown.parse(text) if token.type == "fence"]
-        (read,) = visible(text).texts
-        assert [(block.info, block.text) for block in code_blocks(read)] == wanted, text
+        assert [(block.info, block.text) for block in code_blocks(with_fences_alone(text))] == wanted, text
         compared += len(wanted)
     assert compared > 5_000
 
@@ -172,6 +182,7 @@ def test_hostile_replies_cost_linear_time(before: str) -> None:
     texts.append(before + "".join("`" * length + "a\n<answer>" for length in range(420, 3, -1)))
     started = time.perf_counter()
     for text in texts:
-        for part in visible(text).texts:
-            code_blocks(part)
+        found = visible(text)
+        for part in (found,) if isinstance(found, str) else found.inside:
+            code_blocks(with_fences_alone(part))
     assert time.perf_counter() - started < 2 * len(texts)

@@ -87,7 +87,7 @@ class AnyGrid(Broken):
 
     def score(self, reply: Reply, asked: Question) -> Score:
         score = super().score(reply, asked)
-        blocks = FORMS["block"](reply.text)
+        blocks = FORMS["block"].find(reply.text)
         said = asked.puzzle.read(blocks[0]) if blocks else None
         if score.reason is Reason.WRONG and isinstance(said, str):
             lines = [said[row : row + 9] for row in range(0, 81, 9)] + [said[column::9] for column in range(9)]
@@ -116,7 +116,7 @@ class LastAnswerCounts(Broken):
     """The last of several answers counts."""
 
     def score(self, reply: Reply, asked: Question) -> Score:
-        blocks = FORMS["block"](reply.text)
+        blocks = FORMS["block"].find(reply.text)
         return super().score(Reply(f"```\n{blocks[-1]}\n```" if blocks else reply.text), asked)
 
 

@@ -1,7 +1,7 @@
 """Reads replies for every environment: separates thinking and finds the one answer that counts.
 
 `visible_part` removes thinking (`visible.py`), and `one_answer` finds the answer in what is left. `FORMS` is the table
-of the forms of an answer, with the sentence by which prompts tell which answer counts. The rule:
+of the forms of an answer, with the sentence in which prompts state which answer counts. The rule:
 
 - A box or an answer mark is the final answer. If there are several, all must say the same.
 - A code block, or inline code, is the answer if it is the only one that can be. Blocks that repeat the question, or
@@ -23,7 +23,7 @@ from typing import TypeVar
 from veritas_rl.envs.answers import parts
 from veritas_rl.envs.answers.latex import plain_math
 from veritas_rl.envs.answers.parts import Part
-from veritas_rl.envs.answers.visible import Visible, visible
+from veritas_rl.envs.answers.visible import Regions, Visible, visible, with_fences_alone
 from veritas_rl.envs.base import Reason, Reply
 
 MAX_CHARACTERS = 100_000
@@ -37,12 +37,14 @@ class Form:
     """A form of an answer.
 
     Attributes:
-        find: Finds all parts of a text that have the form.
-        rule: The sentence of a prompt, by language, that tells which answer counts; empty where only one can exist.
+        find: Finds all texts of the form.
+        rule: The sentence of a prompt, by language, that states which answer counts; empty where only one can exist.
+        code: Finds code with the words before it, for forms whose answer is found among work; None for other forms.
     """
 
-    find: Callable[[str], Sequence[Part]]
+    find: Callable[[str], Sequence[str]]
     rule: Mapping[str, str]
+    code: Callable[[str], list[Part]] | None = None
 
 
 _NO_RULE: Mapping[str, str] = {"en": "", "zh": ""}
@@ -54,30 +56,34 @@ _WORK_FIRST = {
 FORMS: Mapping[str, Form] = {
     "box": Form(
         parts.boxes,
-        {"en": "Write only one box: if boxes differ, none counts.", "zh": "只写一个 \\boxed{}:内容不同的多个都不算。"},
+        {
+            "en": "Several boxes must hold the same answer, otherwise none counts.",
+            "zh": "如果有多个 \\boxed{},内容必须相同,否则都不算。",
+        },
     ),
     "statement": Form(
         parts.statements,
         {
-            "en": "Write only one such line: if two differ, none counts.",
-            "zh": "这样的一行只写一次:内容不同的多行都不算。",
+            "en": "Several such lines must give the same answer, otherwise none counts.",
+            "zh": "如果有多行这样的话,内容必须相同,否则都不算。",
         },
     ),
     "block": Form(
-        parts.code_blocks,
+        lambda text: [block.text for block in parts.code_blocks(text)],
         {"en": _WORK_FIRST["en"].format(these="code blocks"), "zh": _WORK_FIRST["zh"].format(these="代码块")},
+        parts.code_blocks,
     ),
     "inline": Form(
         parts.inline_code,
         {"en": _WORK_FIRST["en"].format(these="backticks"), "zh": _WORK_FIRST["zh"].format(these="反引号")},
+        parts.introduced_code,
     ),
     "line": Form(parts.last_line, _NO_RULE),
     "paragraph": Form(parts.last_paragraph, _NO_RULE),
-    "text": Form(parts.whole, _NO_RULE),
+    "text": Form(lambda text: [text], _NO_RULE),
 }
 """The forms of an answer, in the order in which they are tried after the form that the prompt asks for."""
 
-_CODE = ("block", "inline")
 _PROGRAM = re.compile(r"(?:python|py|pycon|ipython|java|javascript|js|c|cpp|c\+\+|rust|go)[0-9]*\b", re.IGNORECASE)
 _OPEN = re.compile(
     r"\b(?:or|either|maybe|perhaps|possibl[ey]|alternative(?:ly)?|options?|candidates?|guess|draft|wait|wrong|incorrect"
@@ -107,18 +113,22 @@ def visible_part(reply: Reply, most: int = MAX_CHARACTERS) -> Visible | Reason:
         return Reason.OVERLONG
     if reply.truncated:
         return Reason.TRUNCATED
-    found = visible(reply.text)
-    return found if any(map(str.strip, (found.outside, *found.regions))) else Reason.EMPTY
+    said = visible(reply.text)
+    if isinstance(said, str):
+        return said if said.strip() else Reason.EMPTY
+    return said
 
 
 def marked(said: Visible) -> list[str] | Reason:
     """The contents of all marks of a final answer: of the boxes, and of answer marks without a box inside."""
+    if isinstance(said, str):
+        return parts.balanced_boxes(said)
     found = parts.balanced_boxes(said.outside)
-    for region in said.regions:
-        inside = parts.balanced_boxes(region)
-        if isinstance(inside, Reason) or isinstance(found, Reason):
+    for region in said.inside:
+        boxes = parts.balanced_boxes(region)
+        if isinstance(boxes, Reason) or isinstance(found, Reason):
             return Reason.UNPARSEABLE
-        found += inside or [region]
+        found += boxes or [region]
     return found
 
 
@@ -134,7 +144,7 @@ def boxed(reply: Reply) -> str | Reason:
     contents = {content.strip() for content in found}
     if len(contents) > 1:
         return Reason.AMBIGUOUS
-    return contents.pop() or Reason.UNPARSEABLE if contents else Reason.UNPARSEABLE
+    return (contents.pop() if contents else "") or Reason.UNPARSEABLE
 
 
 def one_answer(said: Visible, read: Callable[[str], T | None], asked: str, question: str = "") -> T | Reason:
@@ -153,47 +163,54 @@ def one_answer(said: Visible, read: Callable[[str], T | None], asked: str, quest
         `UNPARSEABLE` if no form has an answer.
     """
 
-    def read_part(part: Part) -> T | None:
-        return read(plain_math(parts.unmarked(part.text) if part.marked else part.text))
-
     def answer_of(text: str) -> T | Reason:
-        for form in dict.fromkeys((asked, *FORMS)):
-            if form != "text" or asked == "text" or said.regions:
-                answer = settled(parts_of(text, form), read_part, question)
-                if answer is not None:
-                    return answer
+        text = with_fences_alone(text)
+        for name in (asked, *FORMS):
+            if name == "text" and asked != "text" and isinstance(said, str):
+                continue
+            form = FORMS[name]
+            texts = form.find(text)
+            boxes = parts.boxes(parts.prose(text)) if form.code and "\\boxed" in text else ()
+            found = {answer for part in (*texts, *boxes) if (answer := read(plain_math(part))) is not None}
+            if len(found) == 1:
+                return found.pop()
+            if found and form.code:
+                given = [*form.code(text), *(Part(box, marked=True) for box in boxes)]
+                return settled(given, read_part, question) or Reason.UNPARSEABLE
+            if found:
+                return Reason.AMBIGUOUS
         return Reason.UNPARSEABLE
 
-    return agreed(said, answer_of, read_part)
+    def read_part(part: Part) -> T | None:
+        return read(plain_math(part.text))
+
+    return answer_of(said) if isinstance(said, str) else agreed(said, answer_of, read_part)
 
 
-def agreed(said: Visible, answer_of: Callable[[str], T | Reason], read: Callable[[Part], T | None]) -> T | Reason:
-    """The answer of the visible text, or the one that all its answer marks and the boxes beside them give.
+def agreed(said: Regions, answer_of: Callable[[str], T | Reason], read: Callable[[Part], T | None]) -> T | Reason:
+    """The answer that all answer marks of a reply give, and the boxes beside them.
 
     Args:
         said: The visible part of the reply.
-        answer_of: Reads a text.
+        answer_of: Reads the content of an answer mark.
         read: Reads a box.
     """
-    found = {answer_of(text) for text in said.texts}
-    if said.regions:
-        found |= {answer for box in parts.boxes(said.outside) if (answer := read(box)) is not None}
+    found = {answer_of(text) for text in said.inside}
+    beside = [Part(box, marked=True) for box in parts.boxes(said.outside)]
+    found |= {answer for box in beside if (answer := read(box)) is not None}
     return found.pop() if len(found) == 1 else Reason.AMBIGUOUS
 
 
-def parts_of(text: str, form: str) -> list[Part]:
-    """The parts of a text that have a form. Beside code, boxes outside of code blocks count too."""
-    return [*FORMS[form].find(text), *(parts.boxes(parts.prose(text)) if form in _CODE else ())]
-
-
 def settled(found: Sequence[Part], read: Callable[[Part], T | None], question: str = "") -> T | Reason | None:
-    """The answer that counts among parts of one form; None if none can be read, `AMBIGUOUS` if it is left open.
+    """The answer that counts among code and boxes; None if none can be read, `AMBIGUOUS` if it is left open.
 
     Args:
-        found: The parts, in order.
-        read: Parses a part, see `one_answer`.
+        found: The code and the boxes.
+        read: Parses one of them, see `one_answer`.
         question: See `one_answer`.
     """
+    if len(found) == 1:
+        return read(found[0])
     answers = [(part, answer) for part in found if (answer := read(part)) is not None]
     if len({answer for _, answer in answers}) > 1:
         shown = _bare_lines(question)

@@ -5,8 +5,8 @@ Code blocks and paragraphs are those of CommonMark, found by markdown-it-py. Eve
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice, takewhile
+from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -18,12 +18,12 @@ BOX = "\\boxed{"
 _BOX = re.compile(r"\\boxed\s{0,4}\{")
 _BRACE = re.compile(r"[{}]")
 _CLOSING = re.compile(r"\}+")
-_INLINE = re.compile(r"(?<!`)(`{1,3})([^`\n]+)\1(?!`)")
+_INLINE = re.compile(r"`(?<!``)(`{0,2})([^`\n]+)`\1(?!`)")
 _STATEMENT = re.compile(
-    r"(?:\banswers?(?:[ \t]+(?:is|are)\b|[*_]*[ \t]*[:=\uff1a])|答案[*_]*(?:是|为|[ \t]*[:\uff1a]))[ \t]*[:\uff1a]?"
-    r"|^[#*_ \t]*(?:(?:final )?answer|(?:最终)?答案)[*_ \t]*$",
-    re.IGNORECASE | re.MULTILINE,
+    r"(?:\banswers?(?:[ \t]+(?:is|are)\b|[*_]*[ \t]*[:=\uff1a])|答案[*_]*(?:是|为|[ \t]*[:\uff1a]))[ \t]*[:\uff1a]?",
+    re.IGNORECASE,
 )
+_HEADING = re.compile(r"^[#*_ \t]*(?:(?:[Ff]inal )?[Aa]nswer|(?:最终)?答案)[*_ \t]*$", re.MULTILINE)
 _MARKS = " \t\r*`"
 _SENTENCE_END = re.compile(r"\.(?:\s|$)|。")
 _FORMULA_ENDS = ("\\]", "$$")
@@ -31,9 +31,8 @@ _FORMULA_ENDS = ("\\]", "$$")
 _MARKDOWN = MarkdownIt("commonmark").disable(["code", "html_block", "lheading", "reference"])
 
 
-@dataclass(frozen=True)
-class Part:
-    """A part of a text that may be an answer.
+class Part(NamedTuple):
+    """Code or a box, which may be an answer.
 
     Attributes:
         text: Its content.
@@ -56,9 +55,14 @@ def balanced_boxes(text: str) -> list[str] | Reason:
     """
     found: list[str] = []
     place = outside = 0
-    while opening := _BOX.search(text, place):
-        for brace in _BRACE.finditer(text, place, opening.start()):
-            outside = max(outside + (1 if brace[0] == "{" else -1), 0)
+    while (start := text.find("\\boxed", place)) >= 0:
+        opening = _BOX.match(text, start)
+        if opening is None:
+            place = start + 1
+            continue
+        if outside or text.find("{", place, start) >= 0:
+            for brace in _BRACE.finditer(text, place, start):
+                outside = max(outside + (1 if brace[0] == "{" else -1), 0)
         depth, inside, end = 1, opening.end(), 0
         for brace in _BRACE.finditer(text, inside):
             depth += 1 if brace[0] == "{" else -1
@@ -74,14 +78,14 @@ def balanced_boxes(text: str) -> list[str] | Reason:
     return found
 
 
-def boxes(text: str) -> list[Part]:
-    """The boxes of a text; none if one of them is not closed."""
-    found = balanced_boxes(text) if "\\" in text else []
-    return [] if isinstance(found, Reason) else [Part(said, marked=True) for said in found]
+def boxes(text: str) -> list[str]:
+    """The contents of the boxes of a text, without marks of bold text or code; none if a box is not closed."""
+    found = balanced_boxes(text) if "\\boxed" in text else []
+    return [] if isinstance(found, Reason) else [unmarked(said) for said in found]
 
 
 def code_blocks(text: str) -> list[Part]:
-    """The code blocks of a text. An unclosed block ends with the text."""
+    """The code blocks of a text whose fences stand alone. An unclosed block ends with the text."""
     blocks: list[Part] = []
     before = ""
     for token in _blocks_and_paragraphs(text):
@@ -94,14 +98,20 @@ def code_blocks(text: str) -> list[Part]:
 
 
 def prose(text: str) -> str:
-    """A text without its code blocks."""
-    if not _has_fence(text):
+    """A text without its code blocks; "[code]" stands for each."""
+    if not has_fence(text):
         return text
-    return "\n\n".join(token.content for token in _blocks_and_paragraphs(text) if token.type == "inline")
+    found = _blocks_and_paragraphs(text)
+    return "\n\n".join("[code]" if token.type == "fence" else token.content for token in found)
 
 
-def inline_code(text: str) -> list[Part]:
-    """The inline code of a text."""
+def inline_code(text: str) -> list[str]:
+    """The contents of the inline code of a text."""
+    return [code[2] for code in _INLINE.finditer(prose(text))] if "`" in text else []
+
+
+def introduced_code(text: str) -> list[Part]:
+    """The inline code of a text, with the words before it."""
     found: list[Part] = []
     above = ""
     for line in prose(text).split("\n"):
@@ -115,46 +125,49 @@ def inline_code(text: str) -> list[Part]:
     return found
 
 
-def statements(text: str) -> list[Part]:
+def statements(text: str) -> list[str]:
     """The answers that a text states, each up to the end of the sentence or line.
 
-    A statement at the end of its line, such as a heading, introduces the next line.
+    A statement at the end of its line, and a heading such as "Final answer", introduce the next line.
     """
+    said = prose(text)
     # A statement ends where the next statement begins: "Answer: the answer is 5" states 5.
-    lines = [following.lstrip(_MARKS + "\n").split("\n", 1)[0] for following in _STATEMENT.split(text)[1:]]
-    return [Part(unmarked(_SENTENCE_END.split(line, maxsplit=1)[0])) for line in lines]
+    starts = [*_STATEMENT.finditer(said)]
+    if "nswer\n" in said or "nswer*" in said or "答案\n" in said or "答案*" in said:
+        starts = sorted([*starts, *_HEADING.finditer(said)], key=re.Match.end)
+    if not starts:
+        return []
+    ends = [*(start.start() for start in starts[1:]), len(said)]
+    following = (said[start.end() : end].lstrip(_MARKS + "\n") for start, end in zip(starts, ends, strict=True))
+    return [unmarked(_SENTENCE_END.split(text.split("\n", 1)[0], maxsplit=1)[0]) for text in following]
 
 
-def last_line(text: str) -> list[Part]:
+def last_line(text: str) -> list[str]:
     """The last non-empty line, as a list of at most one."""
     lines = (line for line in reversed(text.split("\n")) if line.strip() and line.strip() not in _FORMULA_ENDS)
-    return [Part(unmarked(line)) for line in islice(lines, 1)]
+    return [unmarked(line) for line in islice(lines, 1)]
 
 
-def last_paragraph(text: str) -> list[Part]:
+def last_paragraph(text: str) -> list[str]:
     """The last lines back to an empty line, as a list of at most one."""
     lines = takewhile(str.strip, reversed(text.rstrip().split("\n")))
-    return [Part("\n".join(reversed(list(lines))))]
-
-
-def whole(text: str) -> list[Part]:
-    """The text."""
-    return [Part(text)]
-
-
-def _has_fence(text: str) -> bool:
-    return "```" in text or "~~~" in text
-
-
-def _blocks_and_paragraphs(text: str) -> Iterator[Token]:
-    """The code blocks and the paragraphs and headings of a text, in order."""
-    if not _has_fence(text):
-        return
-    tokens: list[Token] = []
-    _MARKDOWN.block.parse(text, _MARKDOWN, {}, tokens)
-    yield from (token for token in tokens if token.type in ("fence", "inline"))
+    return ["\n".join(reversed(list(lines)))]
 
 
 def unmarked(line: str) -> str:
     """A line without surrounding marks of bold text or code, and without a final full stop."""
     return line.strip(_MARKS).rstrip(".。").strip(_MARKS)
+
+
+def has_fence(text: str) -> bool:
+    """Whether a text may have code blocks."""
+    # A search for one sign is the fastest.
+    return ("`" in text and "```" in text) or ("~" in text and "~~~" in text)
+
+
+def _blocks_and_paragraphs(text: str) -> Iterator[Token]:
+    """The code blocks and the paragraphs and headings of a text, in order."""
+    if has_fence(text):
+        tokens: list[Token] = []
+        _MARKDOWN.block.parse(text, _MARKDOWN, {}, tokens)
+        yield from (token for token in tokens if token.type in ("fence", "inline"))

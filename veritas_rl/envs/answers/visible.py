@@ -12,8 +12,8 @@ mark, so a program that prints `<think>` can be answered. The rules:
   lasts to the end.
 - A mark of the end of a turn ends the reply.
 
-The scan also repairs code fences that share a line with other text, so that CommonMark reads them as meant. Its work is
-linear in the reply's length.
+The scan also moves code fences that share a line with other text to lines of their own, so that CommonMark reads them
+as meant. Its work is linear in the reply's length.
 """
 
 import re
@@ -21,6 +21,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
+
+from veritas_rl.envs.answers.parts import has_fence
 
 FAMILIES: Mapping[str, str] = MappingProxyType(
     {
@@ -69,24 +71,25 @@ _ANSWER = MappingProxyType(
         "<|START_TEXT|>": "<|END_TEXT|>",
     }
 )
-_TURN = tuple(
-    "<s> </s> <bos> <eos> [EOS] <start_of_turn> <end_of_turn> <|turn> <turn|> <|im_start|> <|im_end|> <|endoftext|> "
-    "<|begin_of_text|> <|end_of_text|> <|start_header_id|> <|eot_id|> <|eom_id|> <|start|> <|end|> <|return|> <|call|> "
-    "<|user|> <|assistant|> <|assistant_end|> <|observation|> <|eos|> <|hy_eos|> <|end_of_sentence|> "
-    "<|START_OF_TURN_TOKEN|> <|END_OF_TURN_TOKEN|> <|start_of_role|> [|assistant|] [|endofturn|] <\uff5cUser\uff5c> "
-    "<\uff5cAssistant\uff5c> <\uff5cbegin\u2581of\u2581sentence\uff5c> <\uff5cend\u2581of\u2581sentence\uff5c>".split()
+_TURN = (
+    *("<s>", "</s>", "<bos>", "<eos>", "[EOS]", "<start_of_turn>", "<end_of_turn>", "<|turn>", "<turn|>"),
+    *("[|assistant|]", "[|endofturn|]", "<\uff5cUser\uff5c>", "<\uff5cAssistant\uff5c>"),
+    *(f"<\uff5c{which}\u2581of\u2581sentence\uff5c>" for which in ("begin", "end")),
+    *(f"<|{name}|>" for name in ("im_start", "im_end", "endoftext", "begin_of_text", "end_of_text", "start_header_id")),
+    *(f"<|{name}|>" for name in ("eot_id", "eom_id", "start", "end", "return", "call", "user", "assistant", "eos")),
+    *(f"<|{name}|>" for name in ("assistant_end", "observation", "hy_eos", "end_of_sentence", "start_of_role")),
+    *(f"<|{which}_OF_TURN_TOKEN|>" for which in ("START", "END")),
 )
 """Marks of the start and the end of a turn."""
 
 _ATTRIBUTES = r"(?:[ \t][^<>\n]{0,200})?"
+# Each alternative begins with a sign, so that the search skips text without these signs fast.
 _MARK = re.compile(
     rf"<(?P<shut>/?)(?i:(?P<tag>(?:[a-z][a-z0-9]{{0,15}}:)?(?:{_THINKING_TAG}|{_ANSWER_TAG}))){_ATTRIBUTES}>"
-    rf"|(?P<token>{'|'.join(map(re.escape, (*_THINKING, *_THINKING.values(), *_ANSWER, *_ANSWER.values(), *_TURN)))})"
+    rf"|{'|'.join(map(re.escape, (*_THINKING, *_THINKING.values(), *_ANSWER, *_ANSWER.values(), *_TURN)))}"
 )
-_STEP = re.compile(
-    rf"(?P<code>(?<!`)(?P<ticks>`{{1,3}})[^`\n]+(?P=ticks)(?!`))|(?P<fence>`{{3,}}|^[ \t>]*~{{3,}})|{_MARK.pattern}",
-    re.MULTILINE,
-)
+_TAG_OR_TOKEN = re.compile("<[A-Za-z/|\uff5c]")
+_STEP = re.compile(rf"`(?<!``)(?P<more>`{{0,2}})(?P<code>[^`\n]+)`(?P=more)(?!`)|```+|~~~+|{_MARK.pattern}")
 _IS_ANSWER_TAG = re.compile(rf"(?i:(?:.*:)?(?:{_ANSWER_TAG}))")
 _CONTAINER = re.compile(r"[ \t]*(?:(?:>|[-*+]|[0-9]{1,9}[.)])[ \t]*)*")
 _QUOTE = re.compile(r"[ \t>]*")
@@ -98,6 +101,7 @@ _CHANNEL = re.compile(
     r"(?:\A\s*|<\|start\|>assistant[^<\n]{0,40})<\|channel\|>\s*(\w*)[^<]{0,80}(?:<\|constrain\|>[^<]{0,80})?"
 )
 _MESSAGE = "<|message|>"
+_HARMONY = ("<|start|>", "<|channel|>", "<|constrain|>", _MESSAGE, "<|end|>")
 _MESSAGE_END = re.compile(r"<\|(?:end|return|call|start|channel)\|>")
 _BARE_ANALYSIS = re.compile(r"\s*analysis(?=[^\s\w]|[A-Z])")
 _BARE_FINAL = "assistantfinal"
@@ -106,29 +110,58 @@ _RESPONSE = re.compile(r"Here(?: is|'s) my response:")
 
 
 @dataclass(frozen=True)
-class Visible:
-    """The visible part of a reply.
+class Regions:
+    """The visible part of a reply with answer marks.
 
     Attributes:
-        outside: The text outside the answer marks.
-        regions: The contents of the answer marks, in order.
+        inside: The contents of the answer marks, in order.
+        outside: The text outside of them.
     """
 
+    inside: tuple[str, ...]
     outside: str
-    regions: tuple[str, ...] = ()
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The texts that can hold the answer: the regions, or the whole text if there are none."""
-        return self.regions or (self.outside,)
+
+Visible = str | Regions
+"""The visible part of a reply: a text, or the parts of a reply with answer marks."""
+
+
+def is_mark(token: str) -> bool:
+    """Whether the text of a token is a mark that the reading of a reply needs, and not just an end of a turn."""
+    return token in _HARMONY or bool(token not in _TURN and _MARK.fullmatch(token))
 
 
 def visible(text: str) -> Visible:
     """The visible part of a reply of any length."""
-    if not any(sign in text for sign in ("<", "[", "\u25c1", "```", "~~~", _BARE_FINAL, "thought process")):
-        return Visible("" if _BARE_ANALYSIS.match(text) else text)
-    text = _last_part(text.replace("\r\n", "\n"))
-    return _Scan(text).result if _STEP.search(text) else Visible(text)
+    if text[:1] in "aH \t\r\n" or ("<" in text and _MESSAGE in text):
+        text = _last_part(text)
+    # Most replies have none of these signs, and most others no mark.
+    if ("<" not in text and "[" not in text and "\u25c1" not in text) or not _may_have_marks(text):
+        return text
+    if text.startswith("<think>"):
+        # The most common case: thinking alone, and nothing else that a mark could be.
+        thought, _, said = text.partition("</think>")
+        if thought.find("<think", 1) < 0 and not _MARK.search(said):
+            return said.lstrip()
+    return _Scan(text).result if _MARK.search(text) else text
+
+
+def _may_have_marks(text: str) -> bool:
+    """Whether a text may have marks; a fast test, which is false for most texts with mathematics."""
+    if "<" in text and _TAG_OR_TOKEN.search(text):
+        return True
+    if "[" in text and ("THINK]" in text or "[|" in text or "[EOS]" in text):
+        return True
+    return "\u25c1" in text
+
+
+def with_fences_alone(text: str) -> str:
+    """A visible text in which each fence of code stands on a line of its own."""
+    if not has_fence(text):
+        return text
+    scan = _Scan(text, marks=False)
+    assert isinstance(scan.result, str)
+    return scan.result
 
 
 def _last_part(text: str) -> str:
@@ -160,8 +193,9 @@ class _Scan:
         result: The visible part.
     """
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, text: str, marks: bool = True) -> None:
+        self._text = text = text.replace("\r\n", "\n")
+        self._marks = marks
         self._kept: list[str] = []
         self._outside: list[str] = []
         self._regions: list[str] = []
@@ -176,7 +210,8 @@ class _Scan:
         while place >= 0:
             place = self._step(place)
         self._end_part()
-        self.result = Visible("\n".join(self._outside), tuple(self._regions))
+        outside = "\n".join(self._outside)
+        self.result: Visible = Regions(tuple(self._regions), outside) if self._regions else outside
 
     def _step(self, place: int) -> int:
         """Keep the text up to the next mark or code; return the place behind it, or -1 at the end of the reply."""
@@ -186,17 +221,20 @@ class _Scan:
             self._keep(text[place:])
             return -1
         self._keep(text[place : found.start()])
+        token, tag = found[0], found["tag"]
         if found["code"]:
             return self._inline(found)
-        if found["fence"]:
+        if token[0] in "`~":
             return self._block(found)
-        token, tag = found["token"], found["tag"]
+        if not self._marks:
+            self._keep(token)
+            return found.end()
         if token in _TURN:
             if self._seen:
                 return -1
             return _behind(_ROLE, text, found.end())
-        opens = token in _THINKING or token in _ANSWER if token else not found["shut"]
-        if token in _ANSWER or token in _ANSWER.values() or (tag and _IS_ANSWER_TAG.fullmatch(tag)):
+        opens = not found["shut"] if tag else token in _THINKING or token in _ANSWER
+        if _IS_ANSWER_TAG.fullmatch(tag) if tag else token in _ANSWER or token in _ANSWER.values():
             if opens and self._in_region:
                 self._kept = []  # an opening mark without its end was only mentioned
             elif opens or self._in_region:
@@ -234,16 +272,16 @@ class _Scan:
 
     def _inline(self, found: re.Match[str]) -> int:
         """Keep inline code. Code between three backticks that fills its line becomes a block."""
-        ticks, code = found["ticks"], found["code"]
         fills = self._text[found.end() : found.end() + 1] in ("", "\n") and _CONTAINER.fullmatch(self._line())
-        self._keep(f"{ticks}\n{code[3:-3]}\n{ticks}" if len(ticks) == 3 and fills else code)
+        self._keep(f"```\n{found['code']}\n```" if len(found["more"]) == 2 and fills else found[0])
         return found.end()
 
     def _block(self, found: re.Match[str]) -> int:
         """Keep a code block, with each fence on a line of its own."""
-        text, line = self._text, self._line()
-        quote, fence = found["fence"][: -len(found["fence"].lstrip(" \t>"))], found["fence"].lstrip(" \t>")
-        line += quote
+        text, line, fence = self._text, self._line(), found[0]
+        if fence[0] == "~" and line.strip(" \t>"):
+            self._keep(fence)
+            return found.end()
         end_of_line = text.find("\n", found.end())
         opened = len(text) if end_of_line < 0 else end_of_line
         info = text[found.end() : opened]
@@ -253,17 +291,17 @@ class _Scan:
                 # Fences do not pair up: a fence before the end of thinking has no partner.
                 self._forget()
                 return self._hidden_end
-            mark = _MARK.search(text, found.end())
+            mark = _MARK.search(text, found.end()) if self._marks else None
             ends = mark.start() if mark else len(text)
             if not text[found.end() : ends].strip():
                 return found.end()
         else:
             ends = closing.start("run" if closing["run"] else "tail")
-            for mark in _MARK.finditer(text, opened, ends):
-                if mark["shut"] or mark["token"] in _THINKING.values():
+            for mark in _MARK.finditer(text, opened, ends) if self._marks else ():
+                if mark["shut"] or mark[0] in _THINKING.values():
                     self._hidden_end = mark.end()
         if "`" in info and fence[0] == "`":
-            self._keep(text[found.start() : found.end()])
+            self._keep(fence)
             return found.end()
         opened = min(opened, ends)
         info, inside = text[found.end() : opened], text[opened:ends]
@@ -274,7 +312,7 @@ class _Scan:
             prefix = line[: _behind(_QUOTE, line, 0)]
         if info.strip() and not _INFO.match(info):
             info, inside = "", f"\n{info}{inside}"  # the block begins on the line of its fence
-        self._keep(f"{quote}{fence}" if line == prefix else f"\n{prefix}{fence}")
+        self._keep(fence if line == prefix else f"\n{prefix}{fence}")
         self._keep(f"{info}{inside}{'' if inside.endswith(chr(10)) else chr(10)}{prefix}{fence}\n")
         return closing.end() if closing else ends
 
@@ -315,7 +353,7 @@ def _closing_fence(sign: str, length: int) -> re.Pattern[str]:
 def _end_of_thinking(text: str, opening: re.Match[str]) -> int:
     """The place behind the end of thinking; the end of the text if it is unclosed."""
     depth, last = 1, len(text)
-    for mark in _kind(opening["token"] or opening["tag"].lower()).finditer(text, opening.end()):
+    for mark in _kind(opening["tag"].lower() if opening["tag"] else opening[0]).finditer(text, opening.end()):
         depth += -1 if mark["shut"] else 1
         if mark["shut"]:
             last = mark.end()

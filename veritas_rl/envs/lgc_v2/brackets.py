@@ -37,6 +37,7 @@ def closers_of(opened: Sequence[str]) -> str:
     return "".join(OPENERS[bracket] for bracket in reversed(opened))
 
 
+_BRACKETS = frozenset("".join(PAIRS))
 _LOOKALIKES = str.maketrans("\u2329\u232a\u3008\u3009\u300a\u300b\u301a\u301b", "⟨⟩⟨⟩⟪⟫⟦⟧")
 _ANGLES = str.maketrans("⟨⟩", "<>")
 
@@ -48,10 +49,12 @@ def only_brackets(said: str, kinds: int = len(PAIRS)) -> str | None:
         said: Any text. Brackets of other scripts count as the brackets of `PAIRS` that look like them.
         kinds: The number of kinds of brackets in the puzzle. Without the kind ⟨⟩, its brackets count as < and >.
     """
-    sequence = "".join(said.split()).translate(_LOOKALIKES)
-    if kinds < 5:
-        sequence = sequence.translate(_ANGLES)
-    return sequence if sequence and all(bracket in OPENERS or bracket in CLOSERS for bracket in sequence) else None
+    sequence = "".join(said.split())
+    if not all(map(_BRACKETS.__contains__, sequence)):
+        sequence = sequence.translate(_LOOKALIKES)
+        if not all(map(_BRACKETS.__contains__, sequence)):
+            return None
+    return (sequence.translate(_ANGLES) if kinds < 5 else sequence) or None
 
 
 def mirrored(sequence: str) -> str:

@@ -155,7 +155,7 @@ class LGCEnvironment(Environment):
 
 
 def messages(asked: Question, prompt: str, language: str) -> tuple[Message, ...]:
-    """The messages for a puzzle. The full prompt ends with the rule that tells which answer counts."""
+    """The messages for a puzzle. The full prompt ends with the rule of which answer counts."""
     full = f"{asked.puzzle.question(language)} {FORMS[asked.kind.asked_in].rule[language]}"
     return ({"role": "user", "content": asked.puzzle.brief if prompt == "brief" else full},)
 

@@ -130,7 +130,7 @@ def read_id(reply: Reply, legal: Sequence[int]) -> int | Reason:
     said = visible_part(reply)
     if isinstance(said, Reason):
         return said
-    plain = "\n".join(said.texts).strip()
+    plain = (said if isinstance(said, str) else "\n".join(said.inside)).strip()
     if plain.isascii() and plain.isdigit():
         said = int(plain[:10])
         return said if said in legal and len(plain) < 10 else Reason.ILLEGAL

@@ -69,7 +69,7 @@ def parse(reply: Reply, names: Mapping[int, str], notation: Callable[[], Notatio
     shown = visible_part(reply)
     if isinstance(shown, Reason):
         return shown
-    if not shown.regions and (number := _plain_box(shown.outside, names)) is not None:
+    if isinstance(shown, str) and (number := _plain_box(shown, names)) is not None:
         return number
     boxes = marked(shown)
     if isinstance(boxes, Reason):

@@ -9,8 +9,10 @@ from veritas_rl.envs.openspiel.games import Game, State
 
 _FORMAT = (
     "Answer with exactly one legal action, its number or its name, in a box, like \\boxed{ACTION} with ACTION replaced "
-    f"by what you choose. You may think before it. {FORMS['box'].rule['en']}"
+    "by what you choose. You may think before it, but write only one box."
 )
+
+_RULE = FORMS["box"].rule["en"]
 
 
 def messages(
@@ -36,7 +38,9 @@ def messages(
     else:
         listed = f"{_listed(names)}\n\n" if prompt == "full" else ""
         written = f"{game.written}\n\n" if prompt == "unlisted" and game.written else ""
-        content = f"{_opening(game, player, scale)}\n\n{game.position(state, player)}\n\n{listed}{written}{_FORMAT}"
+        content = (
+            f"{_opening(game, player, scale)}\n\n{game.position(state, player)}\n\n{listed}{written}{_FORMAT} {_RULE}"
+        )
     return ({"role": "user", "content": content},)
 
 

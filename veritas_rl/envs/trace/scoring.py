@@ -1,10 +1,10 @@
 """Reads a model's predicted output of a program, and compares it with the true output.
 
 An answer is in a code block, in a box, in inline code that is announced as the output, or plain text. The rule of
-`veritas_rl.envs.answers` tells which of several blocks and boxes counts.
+`veritas_rl.envs.answers` decides which of several blocks and boxes counts.
 """
 
-from veritas_rl.envs.answers import agreed, announced, parts, parts_of, settled, visible_part
+from veritas_rl.envs.answers import agreed, announced, parts, settled, visible_part, with_fences_alone
 from veritas_rl.envs.answers.latex import plain_math
 from veritas_rl.envs.answers.parts import Part
 from veritas_rl.envs.base import Reason, Reply, Score
@@ -40,16 +40,24 @@ def read_output(reply: Reply, question: str = "") -> str | Reason:
     said = visible_part(reply)
     if isinstance(said, Reason):
         return said
+    if isinstance(said, str):
+        return _output_in(said, question)
     return agreed(said, lambda text: _output_in(text, question), _output)
 
 
 def _output_in(text: str, question: str) -> str | Reason:
     """The output that a visible text gives."""
-    found = parts_of(text, "block")
-    if not found and isinstance(parts.balanced_boxes(text), Reason):
-        return Reason.UNPARSEABLE
-    given = found or [part for part in parts.inline_code(text) if announced(part)] or [Part(text)]
-    return settled(given, _output, question) or Reason.EMPTY
+    text = with_fences_alone(text)
+    blocks = parts.code_blocks(text)
+    boxes = parts.balanced_boxes(parts.prose(text)) if "\\boxed" in text else []
+    if isinstance(boxes, Reason):
+        if not blocks:
+            return boxes
+        boxes = []
+    if not blocks and not boxes:
+        announced_code = [code for code in parts.introduced_code(text) if announced(code)] if "`" in text else []
+        return (settled(announced_code, _output, question) if announced_code else text) or Reason.EMPTY
+    return settled([*blocks, *(Part(box, marked=True) for box in boxes)], _output, question) or Reason.EMPTY
 
 
 def _output(part: Part) -> str | None:
