@@ -22,6 +22,6 @@ cp -r "$root/veritas_rl" "$folder/veritas_rl"
 # Nothing here trains.
 rm -rf "$folder/veritas_rl/verl_plugin" "$folder/veritas_rl/launch"
 find "$folder" -name __pycache__ -prune -exec rm -rf {} +
-grep -E '^(cachetools|open_spiel|numpy|rich|fastapi|uvicorn|httpx|websockets)[=>]' "$root/train/verl/requirements.txt" \
+grep -E '^(cachetools|markdown-it-py|open_spiel|numpy|rich|fastapi|uvicorn|httpx|websockets)[=>]' "$root/train/verl/requirements.txt" \
     >"$folder/requirements.txt"
 echo "$folder"
