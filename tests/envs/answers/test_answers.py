@@ -202,6 +202,7 @@ ONE, TWO = "```\n1\n```", "```\n2\n```"
         (f"{ONE}\nAnswer:\n{TWO}", Reason.AMBIGUOUS),
         (f"Maybe\n{ONE}\nAnswer:\n{TWO}", Reason.AMBIGUOUS),
         (f"Draft:\n{ONE}\nAnswer:\n{TWO}", Reason.AMBIGUOUS),
+        (f"The answer is not\n{ONE}\nIt is\n{TWO}", Reason.AMBIGUOUS),
         (f"Step 1:\n{ONE}\nWait, that is wrong. Answer:\n{TWO}", Reason.AMBIGUOUS),
         (f"步骤:\n{ONE}\n答案:\n{TWO}", 2),
         (f"可能:\n{ONE}\n答案:\n{TWO}", Reason.AMBIGUOUS),

@@ -102,6 +102,8 @@ def test_thinking_without_an_answer_is_empty(marks: str) -> None:
         ("a", "a"),
         ("a < b [c] `d`", "a < b [c] `d`"),
         ("5<think>x</think>6", "5\n6"),
+        ("<think>x</think>\n\n  6", "  6"),
+        ("<think>x</THINK>6</think>", "6"),
         ("a<think>b", "a"),
         ("b</think>", ""),
         ("a <b>c</b>", "a <b>c</b>"),

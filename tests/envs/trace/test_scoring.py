@@ -8,6 +8,26 @@ from veritas_rl.envs.trace.task import TracePay
 from veritas_rl.envs.trace.text import fenced, solution
 
 TRUTH = "__DBG_0__ x=3\na  b\n\n{'k': [1, 2]}\n"
+MARKED = (
+    *(
+        "<think>\n",
+        "</think>x\n",
+        "<answer>3</answer>\n",
+        "a</s>\n",
+        "[EOS]\n",
+        "[THINK]\n",
+        "analysisA\n",
+        "<|im_end|>\n",
+    ),
+    *(
+        "Here is my thought process: a\n",
+        "~~~\n",
+        "<think>\n```\n",
+        "\u25c1think\u25b7\n",
+        "<|channel|>final<|message|>x\n",
+    ),
+)
+"""Outputs of programs that look like marks of a reply."""
 EXACT, LENIENT, PARTIAL = TracePay(), TracePay(compare="lenient"), TracePay(reward="partial")
 
 
@@ -94,7 +114,9 @@ def test_a_mistake_has_a_reason_and_never_pays(reply: Reply, reason: Reason) -> 
             assert (score.value, score.success, score.reason) == (0.0, False, reason)
 
 
-@pytest.mark.parametrize("truth", [TRUTH, "3\n", "a `b`\n", "```\nx\n```\n", "\\boxed{3}\n", "\n\n3\n", "}{\n"])
+@pytest.mark.parametrize(
+    "truth", [TRUTH, "3\n", "a `b`\n", "```\nx\n```\n", "\\boxed{3}\n", "\n\n3\n", "}{\n", *MARKED]
+)
 @pytest.mark.parametrize("prompt", ["full", "brief"])
 def test_the_solution_earns_everything(truth: str, prompt: str) -> None:
     assert judge(Reply(solution(truth, prompt)), truth, EXACT).success

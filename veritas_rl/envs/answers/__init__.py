@@ -84,10 +84,11 @@ FORMS: Mapping[str, Form] = {
 }
 """The forms of an answer, in the order in which they are tried after the form that the prompt asks for."""
 
-_PROGRAM = re.compile(r"(?:python|py|pycon|ipython|java|javascript|js|c|cpp|c\+\+|rust|go)[0-9]*\b", re.IGNORECASE)
+_PROGRAM = re.compile(r"(?:python|py|pycon|ipython|java|javascript|js|c|cpp|c\+\+|rust|go)[0-9]*", re.IGNORECASE)
 _OPEN = re.compile(
     r"\b(?:or|either|maybe|perhaps|possibl[ey]|alternative(?:ly)?|options?|candidates?|guess|draft|wait|wrong|incorrect"
-    r"|mistaken?|oops|actually|instead|correction|corrected|no(?=[,.:;!\u2014]))\b|或|可能|也许|候选|猜|草稿|不对|错",
+    r"|mistaken?|oops|actually|instead|correct(?:ion|ed)|no(?=[,.:;!\u2014])|(?:is|was|are|does|do|did)(?: not|n't))\b"
+    r"|或|可能|也许|候选|猜|草稿|不对|错",
     re.IGNORECASE,
 )
 _WORDS = re.compile(r"[^\W\d_]")
@@ -182,7 +183,7 @@ def one_answer(said: Visible, read: Callable[[str], T | None], asked: str, quest
         return Reason.UNPARSEABLE
 
     def read_part(part: Part) -> T | None:
-        return read(plain_math(part.text))
+        return read(plain_math(parts.unmarked(part.text) if part.marked else part.text))
 
     return answer_of(said) if isinstance(said, str) else agreed(said, answer_of, read_part)
 
@@ -196,8 +197,9 @@ def agreed(said: Regions, answer_of: Callable[[str], T | Reason], read: Callable
         read: Reads a box.
     """
     found = {answer_of(text) for text in said.inside}
-    beside = [Part(box, marked=True) for box in parts.boxes(said.outside)]
-    found |= {answer for box in beside if (answer := read(box)) is not None}
+    beside = parts.balanced_boxes(said.outside)
+    boxes = [] if isinstance(beside, Reason) else [Part(box, marked=True) for box in beside]
+    found |= {answer for box in boxes if (answer := read(box)) is not None}
     return found.pop() if len(found) == 1 else Reason.AMBIGUOUS
 
 

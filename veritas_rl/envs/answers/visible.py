@@ -141,8 +141,8 @@ def visible(text: str) -> Visible:
     if text.startswith("<think>"):
         # The most common case: thinking alone, and nothing else that a mark could be.
         thought, _, said = text.partition("</think>")
-        if thought.find("<think", 1) < 0 and not _MARK.search(said):
-            return said.lstrip()
+        if thought.find("<think", 1) < 0 and "</" not in thought and not _MARK.search(said):
+            return said[_behind(_BLANK_LINES, said, 0) :]
     return _Scan(text).result if _MARK.search(text) else text
 
 

@@ -3,8 +3,9 @@
 import re
 
 from veritas_rl.envs.answers import FORMS
-from veritas_rl.envs.base import Message
+from veritas_rl.envs.base import Message, Reason, Reply
 from veritas_rl.envs.trace.questions import Question
+from veritas_rl.envs.trace.scoring import lines_of, read_output
 
 _TASK = (
     "What does this Python program print? Follow it step by step, then write exactly what it prints to standard "
@@ -36,7 +37,10 @@ def solution(truth: str, prompt: str) -> str:
 
 def plain(truth: str) -> bool:
     """Whether an output without a code block is parsed as exactly this output."""
-    return "`" not in truth and "\\boxed{" not in truth and "think>" not in truth
+    if "`" in truth or "\\boxed{" in truth or "think>" in truth:
+        return False
+    said = read_output(Reply(truth.rstrip()))
+    return not isinstance(said, Reason) and lines_of(said, "exact") == lines_of(truth, "exact")
 
 
 def fenced(text: str, language: str = "") -> str:
