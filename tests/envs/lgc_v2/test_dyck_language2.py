@@ -6,6 +6,8 @@ from itertools import pairwise
 
 import pytest
 
+from veritas_rl.envs.answers import one_answer
+from veritas_rl.envs.answers.visible import visible
 from veritas_rl.envs.base import Reason, Reply
 from veritas_rl.envs.lgc_v2.brackets import PAIRS
 from veritas_rl.envs.lgc_v2.env import Question, judge
@@ -173,3 +175,35 @@ def test_long_answers_are_judged_at_once(said: str) -> None:
 def test_a_configuration_that_cannot_be_is_refused(values: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match=r"lengths|kinds"):
         DyckLanguage2Config(*values)
+
+
+LATEX = {
+    **{"(": "(", ")": ")", "[": "\\lbrack", "]": "\\rbrack", "{": "\\{", "}": "\\}", "<": "\\lt", ">": "\\gt"},
+    **{"⟨": "\\langle", "⟩": "\\rangle", "⟦": "\\llbracket", "⟧": "\\rrbracket", "⟪": "\\llangle", "⟫": "\\rrangle"},
+    **{"⦃": "\\lBrace", "⦄": "\\rBrace"},
+}
+LOOKALIKES = str.maketrans("⟨⟩⟪⟫⟦⟧", "〈〉《》〚〛")
+
+
+@pytest.mark.parametrize("name", ["dyck_language2", "dyck_language2_long"])
+def test_brackets_are_read_in_latex_and_in_other_scripts(name: str) -> None:
+    for seed in range(100):
+        asked = puzzle_of(name, seed)
+        for written in (
+            " ".join(LATEX[bracket] for bracket in asked.answer),
+            " ".join(f"\\left{LATEX[bracket]}" for bracket in asked.answer),
+            " ".join(LATEX.get(bracket, bracket).replace("\\lt", "<").replace("\\gt", ">") for bracket in asked.answer),
+        ):
+            for reply in (f"`${written}$`", f"\\[\\boxed{{{written}}}\\]", f"<answer>${written}$</answer>"):
+                said = one_answer(visible(reply), asked.read, "inline")
+                assert not isinstance(said, Reason), reply
+                assert asked.is_right(said), reply
+        said = one_answer(visible(f"`{asked.answer.translate(LOOKALIKES)}`"), asked.read, "inline")
+        assert said == asked.answer
+
+
+def test_an_angle_bracket_of_latex_is_the_kind_that_the_puzzle_has() -> None:
+    four, five = DyckLanguage2Puzzle("[]>", 4), DyckLanguage2Puzzle("[]⟩", 5)
+    for written in ("\\langle [] \\rangle", "⟨[]⟩", "〈[]〉"):
+        assert one_answer(visible(f"`{written}`"), four.read, "inline") == "<[]>"
+        assert one_answer(visible(f"`{written}`"), five.read, "inline") == "⟨[]⟩"

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -46,6 +47,18 @@ def test_the_first_and_the_last_seed_work(kind: PuzzleKind) -> None:
         said = puzzle.read(puzzle.answer)
         assert said is not None
         assert puzzle.is_right(said)
+
+
+@each_kind
+def test_no_constant_answer_is_right_in_a_tenth_of_the_puzzles(kind: PuzzleKind) -> None:
+    slow = kind.name in ("sudoku", "cryptarithm")
+    for level in LEVELS:
+        puzzles = [puzzle_of(kind.name, 5 * number + level - 1) for number in range(60 if slow else 500)]
+        answers = Counter(puzzle.read(puzzle.answer) for puzzle in puzzles)
+        if kind.name == "game_of_24":
+            answers = Counter(puzzle.answer for puzzle in puzzles)  # equal values are no equal answers
+        ((_, most),) = answers.most_common(1)
+        assert most < 0.1 * len(puzzles), level
 
 
 @each_kind

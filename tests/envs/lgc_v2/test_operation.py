@@ -262,12 +262,18 @@ def test_replies_are_read_by_the_shared_reader() -> None:
         "$7 ※ 2 = 11/2$, so\n\\boxed{$11/2$}",
         "The answer is 11/2.",
         "\\boxed{5.5} or \\boxed{11/2}",
+        "\\boxed {5.5}",
+        "\\boxed{7 ※ 2 = 5.5}",
+        "\\boxed{7※2 = \\frac{7}{2} + 2 = \\frac{11}{2}}",
+        "The answer is x = 11/2.",
+        "<answer>7 ※ 2 = 11/2</answer>",
     ):
         said = one_answer(visible(reply), made.read, "box")
         assert not isinstance(said, Reason)
         assert made.is_right(said), reply
     assert one_answer(visible("\\boxed{5} or \\boxed{6}"), made.read, "box") is Reason.AMBIGUOUS
-    assert one_answer(visible("\\boxed{many}"), made.read, "box") is Reason.UNPARSEABLE
+    for reply in ("\\boxed{many}", "\\boxed{6 ※ 2 = 5.5}", "\\boxed{5 = 5.5}", "\\boxed{7 ※ 2 = 5 = 5.5}"):
+        assert one_answer(visible(reply), made.read, "box") is Reason.UNPARSEABLE
 
 
 def test_a_third_may_be_written_with_six_places() -> None:
