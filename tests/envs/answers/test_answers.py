@@ -84,7 +84,12 @@ def test_boxes_with_braces_inside(text: str, found: list[str] | Reason) -> None:
         ("> It prints\n> ```\n> a\n>  b\n> ```", [("It prints", "", "a\n b\n")]),
         ("1. Run it:\n\n   ```\n   a\n     b\n   ```", [("Run it:", "", "a\n  b\n")]),
         ("- ```\n  a\n  ```", [("", "", "a\n")]),
+        ("- ~~~\n  a\n  ~~~", [("", "", "a\n")]),
+        ("a ~~~\nb\n~~~", []),
         ("      ```\n      a\n      ```", [("", "", "a\n")]),
+        ("1. Answer:\n   ```\na\n  b\n   ```", [("Answer:", "", "a\nb\n")]),
+        ("> > ```\n> > a\n> >  b\n> > ```", [("", "", "a\n b\n")]),
+        ("```\na\n```. That is it.", [("", "", "a\n")]),
         ("### Output\n\n```\na\n```", [("Output", "", "a\n")]),
         ("Output: ```\na\n```", [("Output:", "", "a\n")]),
         ("- Output: ```text\n  a\n  ```", [("Output:", "text", "a\n")]),
@@ -141,6 +146,10 @@ def number(said: str) -> int | None:
         ("first `11`, then `x`", "inline", 11),
         ("The answer is **12**.", "box", 12),
         ("The answer is 12. That was easy", "box", 12),
+        ("**The answer is 12.** That was easy", "box", 12),
+        ("The answer is 12!", "box", 12),
+        ("<answer>13\n12</answer>", "box", Reason.UNPARSEABLE),
+        ("<answer>\n**12**\n</answer>", "box", 12),
         ("Answer: 12", "statement", 12),
         ("**Answer**: 12", "statement", 12),
         ("**Answer:** The answer is 12.", "statement", 12),
@@ -196,10 +205,24 @@ ONE, TWO = "```\n1\n```", "```\n2\n```"
         (f"First line:\n{ONE}\nSo the program prints\n{TWO}", 2),
         (f"Output after the first step:\n{ONE}\nOutput:\n{TWO}", 2),
         (f"Output:\n{ONE}\nOutput:\n{TWO}", Reason.AMBIGUOUS),
-        (f"Output:\n{ONE}\nFinal answer:\n{TWO}", Reason.AMBIGUOUS),
+        (f"Output:\n{ONE}\nFinal answer:\n{TWO}", 2),
+        (f"The final state is\n{ONE}\n\nOutput:\n{TWO}", 2),
+        (f"This prints:\n{ONE}\nThe complete output is:\n{TWO}", 2),
+        (f"Answer:\n{TWO}\nOutput:\n{ONE}", Reason.AMBIGUOUS),
+        (f"Answer:\n{TWO}\nSorry, I meant:\n{ONE}", Reason.AMBIGUOUS),
+        (f"Answer:\n{ONE}\nScratch that:\n{TWO}", Reason.AMBIGUOUS),
+        (f"Since 8 is not 0, or is it 1, we get\n{ONE}\nAnswer:\n{TWO}", 2),
+        (f"**1. Answer:**\n{TWO}\nThe loop ends with\n{ONE}", 2),
         (f"Output:\n{TWO}\nThe values of x:\n{ONE}", 2),
         (f"Output:\n{TWO}\n{ONE}", Reason.AMBIGUOUS),
-        (f"{ONE}\nAnswer:\n{TWO}", Reason.AMBIGUOUS),
+        (f"{ONE}\nAnswer:\n{TWO}", 2),
+        (f"{ONE}\n{ONE}\n\n**Answer**\n\n{TWO}", 2),
+        (f"{ONE}\nThe answer comes next:\n{TWO}", Reason.AMBIGUOUS),
+        (f"{ONE}\nOr:\n{TWO}", Reason.AMBIGUOUS),
+        ("```python\n1\n```\nOutput:\n```python\n2\n```", Reason.AMBIGUOUS),
+        ("```python\n8\n9\n```\nOutput:\n```python\n2\n```", 2),
+        ("Answer: `1` and `2`", Reason.AMBIGUOUS),
+        ("Answer: `2`, since `x` is\n`1`", 2),
         (f"Maybe\n{ONE}\nAnswer:\n{TWO}", Reason.AMBIGUOUS),
         (f"Draft:\n{ONE}\nAnswer:\n{TWO}", Reason.AMBIGUOUS),
         (f"The answer is not\n{ONE}\nIt is\n{TWO}", Reason.AMBIGUOUS),
@@ -247,8 +270,8 @@ def test_prompts_state_the_rule_in_each_language() -> None:
 def test_reading_is_linear_in_the_length() -> None:
     """A backtracking reader would take hours for these texts."""
     made_of = ("\\boxed{", "\\boxed{}", "{", "`", "`a``", "answer is ", "answer ", "\n", "$$\n", "answer\n", "or `1` ")
-    for part in (*made_of, "```\n", "> ", "- ```\n", "\\boxed "):
-        text = part * (99_000 // len(part))
+    texts = [part * (99_000 // len(part)) for part in (*made_of, "```\n", "> ", "- ```\n", "\\boxed ", "~~~ ")]
+    for text in (*texts, "word " * 10_000 + "\n" + "".join(f"```\n{number}\n```\n" for number in range(3_700))):
         said = visible(text)
         marked(said)
         one_answer(said, number, "block", text)

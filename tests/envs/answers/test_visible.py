@@ -21,6 +21,7 @@ REPLIES = {
         "<think>I close it with <think> later. DRAFT</think>ANSWER",
         "<think>a<think>DRAFT</think>DRAFT</think>ANSWER",
         "<think>```python\nDRAFT\n</think>ANSWER",
+        "<think>DRAFT</thinking>ANSWER",
         "```python\nDRAFT\n</think>\n\n```\nANSWER\n```",
         "<THINK>DRAFT</THINK> ANSWER",
         "<thinking>DRAFT</thinking>ANSWER",
@@ -48,6 +49,7 @@ REPLIES = {
         "<|channel|>final<|message|>ANSWER<|return|>",
         "DRAFT<|end|><|start|>assistant<|channel|>final<|message|>ANSWER<|end|>",
         "analysisWe see DRAFTassistantfinalANSWER",
+        "analysis\nwe see DRAFT\nassistantfinal\nANSWER",
         'analysis"DRAFT"assistantcommentaryDRAFTassistantfinalANSWER',
     ],
     "<|channel>thought...<channel|>": ["<|channel>thought\nDRAFT<channel|>ANSWER<turn|>", "<|channel><channel|>ANSWER"],
@@ -162,7 +164,19 @@ def test_blocks_that_follow_commonmark_are_read_as_by_its_reference_rules() -> N
 UNITS = (
     *("```\n", "```", "`", "``", "````", "``` a", "` ", "`a", "`a`", "a```\n", "~~~", "~~~\n", "> ```\n", "- ```\n"),
     *("<think>", "</think>", "<think></think>", "<think>\n```\n", "```\n</think>\n", "</think>\n```\n", "<think ", "<"),
-    *("<answer>", "</answer>", "<answer></answer>", "```a\n</answer>\n", "```a<answer>", "<analysis>", "<a:think>"),
+    *(
+        "<answer>",
+        "</answer>",
+        "<answer></answer>",
+        "```a\n</answer>\n",
+        "```a<answer>",
+        "~~~ ",
+        "a~~~b",
+        " ```a`b",
+        " ``` ~~~",
+        "<analysis>",
+        "<a:think>",
+    ),
     *("[THINK]", "[/THINK]", "\u25c1think\u25b7", "<|im_end|>", "<|channel|>", "<|channel|>final<|message|>", "</s>"),
     *(
         "<|start|>assistant",
@@ -181,6 +195,7 @@ UNITS = (
 def test_hostile_replies_cost_linear_time(before: str) -> None:
     """A scan in quadratic time would take minutes for one of them."""
     texts = [before + unit * (99_900 // len(unit)) for unit in UNITS]
+    texts += [before + "word " * 10_000 + "\n" + "```\n1\n```\n" * 3_700]
     texts.append(before + "".join("`" * length + "a\n<answer>" for length in range(420, 3, -1)))
     started = time.perf_counter()
     for text in texts:

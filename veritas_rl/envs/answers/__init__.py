@@ -4,11 +4,12 @@
 of the forms of an answer, with the sentence in which prompts state which answer counts. The rule:
 
 - A box or an answer mark is the final answer. If there are several, all must say the same.
-- A code block, or inline code, is the answer if it is the only one that can be. Blocks that repeat the question, or
-  that name a programming language, do not count beside others. If words such as "Output:" or "The answer is:" introduce
-  one of the rest, the blocks that other words introduce are work. Words such as "or", "maybe" and "wait", and blocks
-  without words before them, leave it open which one is meant.
-- Whatever is left must say the same, otherwise the reply is ambiguous and earns nothing.
+- A code block, or inline code, is the answer if it is the only one that can be. Of several, these do not count: blocks
+  that repeat the question or show a program, and work. Work is whatever stands before code that "Answer:" labels, and
+  code with words of its own if other code is announced by words such as "Output:", or a box holds the answer.
+- Whatever is left must say the same, otherwise the reply is ambiguous and earns nothing. Words such as "or", "maybe"
+  and "draft" before any of the code, and words such as "wait" and "sorry" before the answer or behind it, leave it
+  open.
 
 So a list of candidates gains nothing: either it is ambiguous, or exactly one of them counts. LaTeX in an answer is
 converted to plain text: `\\text{A}` is A, `\\frac{1}{2}` is ((1)/(2)), `\\times` is *. Answers are never found by
@@ -85,20 +86,33 @@ FORMS: Mapping[str, Form] = {
 """The forms of an answer, in the order in which they are tried after the form that the prompt asks for."""
 
 _PROGRAM = re.compile(r"(?:python|py|pycon|ipython|java|javascript|js|c|cpp|c\+\+|rust|go)[0-9]*", re.IGNORECASE)
-_OPEN = re.compile(
-    r"\b(?:or|either|maybe|perhaps|possibl[ey]|alternative(?:ly)?|options?|candidates?|guess|draft|wait|wrong|incorrect"
-    r"|mistaken?|oops|actually|instead|correct(?:ion|ed)|no(?=[,.:;!\u2014])|(?:is|was|are|does|do|did)(?: not|n't))\b"
-    r"|或|可能|也许|候选|猜|草稿|不对|错",
+_WORDS = re.compile(r"[^\W\d_]")
+_LABEL = re.compile(
+    r"[\W\d_]*(?:the |my |so |thus |therefore )*(?:(?:final|correct|complete) )?answer[\W_]*(?:is[\W_]*)?"
+    r"|[\W\d_]*(?:最终|正确)?答案(?:是|为)?[\W_]*",
     re.IGNORECASE,
 )
-_WORDS = re.compile(r"[^\W\d_]")
-_FINAL = re.compile(r"\b(?:final(?:ly)?|answers?)\b|答案|最终", re.IGNORECASE)
+_ANSWER = re.compile(
+    r"\banswers?\b|\b(?:final|full|complete|entire|whole|total) (?:outputs?|results?|solution)\b"
+    r"|答案|最终(?:输出|结果)",
+    re.IGNORECASE,
+)
 _RESULT = re.compile(
-    r"\b(?:outputs?|prints?|printed|results?|solutions?|completed?|stdout)\b|输出|打印|结果|解是", re.IGNORECASE
+    r"\b(?:outputs?|prints?|printed|results?|solutions?|completed?|stdout|gives?)\b|输出|打印|结果|解是", re.IGNORECASE
 )
 _PARTIAL = re.compile(
     r"\b(?:steps?|iterations?|rounds?|so far|partial|intermediate|at this point|lines? [0-9]+|first|second|third|next"
-    r"|each|[0-9]+(?:st|nd|rd|th))\b|步|轮|次|目前|中间",
+    r"|each|[0-9]+(?:st|nd|rd|th)|loop)\b|步|轮|次|目前|中间",
+    re.IGNORECASE,
+)
+_CANDIDATE = re.compile(
+    r"\b(?:maybe|perhaps|possibly|alternative(?:ly)?|options?|candidates?|guess|draft)\b|^\W*(?:or|either)\b.{0,20}$"
+    r"|^\W*或.{0,8}$|可能|也许|候选|猜|草稿",
+    re.IGNORECASE,
+)
+_TAKEN_BACK = re.compile(
+    r"\b(?:wait|wrong|incorrect|mistaken?|oops|actually|instead|rather|correct(?:ion|ed)|sorry|scratch|retract|meant|ignore"
+    r"|never ?mind|second thought|no(?=[,.:;!\u2014])|(?:is|was|are|does|do|did)(?: not|n't))\b|不对|错|抱歉|更正",
     re.IGNORECASE,
 )
 
@@ -164,13 +178,15 @@ def one_answer(said: Visible, read: Callable[[str], T | None], asked: str, quest
         `UNPARSEABLE` if no form has an answer.
     """
 
-    def answer_of(text: str) -> T | Reason:
+    def answer_of(text: str, whole: str | None = None) -> T | Reason:
         text = with_fences_alone(text)
         for name in (asked, *FORMS):
-            if name == "text" and asked != "text" and isinstance(said, str):
+            if name == "text" and asked != "text" and whole is None:
                 continue
+            if whole is not None and name in ("line", "paragraph"):
+                continue  # an answer mark holds the whole answer
             form = FORMS[name]
-            texts = form.find(text)
+            texts = form.find(text) if name != "text" or whole is None else (whole,)
             boxes = parts.boxes(parts.prose(text)) if form.code and "\\boxed" in text else ()
             found = {answer for part in (*texts, *boxes) if (answer := read(plain_math(part))) is not None}
             if len(found) == 1:
@@ -185,7 +201,9 @@ def one_answer(said: Visible, read: Callable[[str], T | None], asked: str, quest
     def read_part(part: Part) -> T | None:
         return read(plain_math(parts.unmarked(part.text) if part.marked else part.text))
 
-    return answer_of(said) if isinstance(said, str) else agreed(said, answer_of, read_part)
+    if isinstance(said, str):
+        return answer_of(said)
+    return agreed(said, lambda text: answer_of(text, parts.unmarked(text.strip())), read_part)
 
 
 def agreed(said: Regions, answer_of: Callable[[str], T | Reason], read: Callable[[Part], T | None]) -> T | Reason:
@@ -214,28 +232,57 @@ def settled(found: Sequence[Part], read: Callable[[Part], T | None], question: s
     if len(found) == 1:
         return read(found[0])
     answers = [(part, answer) for part in found if (answer := read(part)) is not None]
+    shown = _bare_lines(question)
+    for counts in (
+        lambda part: not _repeats(part, shown),
+        lambda part: not _PROGRAM.fullmatch(part.info.split(" ")[0]),
+    ):
+        if len({answer for _, answer in answers}) > 1:
+            answers = [(part, answer) for part, answer in answers if counts(part)] or answers
     if len({answer for _, answer in answers}) > 1:
-        shown = _bare_lines(question)
-        answers = [(part, answer) for part, answer in answers if not _repeats(part, shown)] or answers
-    if len({answer for _, answer in answers}) > 1:
-        if any(_OPEN.search(part.before) for part, _ in answers):
-            return Reason.AMBIGUOUS
-        if any(announced(part) for part, _ in answers):
-            answers = [(part, answer) for part, answer in answers if announced(part) or not _WORDS.search(part.before)]
+        answers = _final(answers)
     different = {answer for _, answer in answers}
     return different.pop() if len(different) == 1 else Reason.AMBIGUOUS if different else None
 
 
+def _final(answers: list[tuple[Part, T]]) -> list[tuple[Part, T]]:
+    """The answers among several different ones that may be meant as the final one."""
+    ranks = [_rank(part) for part, _ in answers]
+    top = max(ranks)
+    if top < _OUTPUT or any(_CANDIDATE.search(part.before) for part, _ in answers):
+        return answers
+    if any(part.marked for part, _ in answers):
+        return [pair for pair, rank in zip(answers, ranks, strict=True) if rank != _WORK]
+    first = ranks.index(top)
+    if any(_TAKEN_BACK.search(part.before) for part, _ in answers[first:]):
+        return answers
+    before = [] if top == _LABELLED else [pair for pair, rank in zip(answers, ranks, strict=True) if rank == _SILENT]
+    behind = [pair for pair, rank in zip(answers[first:], ranks[first:], strict=True) if rank != _WORK]
+    return before + behind
+
+
+_SILENT, _WORK, _OUTPUT, _ANNOUNCED, _LABELLED = range(5)
+
+
+def _rank(part: Part) -> int:
+    """How much the form of a part and the words before it make it the answer."""
+    if part.marked or _LABEL.fullmatch(part.before):
+        return _LABELLED
+    if _ANSWER.search(part.before):
+        return _ANNOUNCED
+    if part.info.lower() in ("output", "stdout") or (_RESULT.search(part.before) and not _PARTIAL.search(part.before)):
+        return _OUTPUT
+    return _WORK if _WORDS.search(part.before) else _SILENT
+
+
 def announced(part: Part) -> bool:
     """Whether a part is given as the answer, by its form or by the words before it."""
-    if part.marked or part.info.lower() in ("output", "stdout") or _FINAL.search(part.before):
-        return True
-    return bool(_RESULT.search(part.before)) and not _PARTIAL.search(part.before)
+    return _rank(part) >= _OUTPUT
 
 
 def _repeats(part: Part, shown: str) -> bool:
-    """Whether a block shows a program, or consecutive lines of the question (as `_bare_lines`), and no answer."""
-    return bool(_PROGRAM.fullmatch(part.info.split(" ", 1)[0])) or _bare_lines(part.text.strip()) in shown
+    """Whether a block shows consecutive lines of the question (as `_bare_lines`)."""
+    return _bare_lines(part.text.strip()) in shown
 
 
 def _bare_lines(text: str) -> str:

@@ -24,8 +24,11 @@ _STATEMENT = re.compile(
     re.IGNORECASE,
 )
 _HEADING = re.compile(r"^[#*_ \t]*(?:(?:[Ff]inal )?[Aa]nswer|(?:最终)?答案)[*_ \t]*$", re.MULTILINE)
+_CONNECTOR = re.compile(r"[\W_]*(?:(?:and|as well as|versus|vs|以及|和)[\W_]*)?", re.IGNORECASE)
 _MARKS = " \t\r*`"
-_SENTENCE_END = re.compile(r"\.(?:\s|$)|。")
+_SENTENCE_END = re.compile(r"[.!](?=[\s*_)]|$)|。")
+LONGEST_WORDS = 200
+"""The most characters of the words before code."""
 _FORMULA_ENDS = ("\\]", "$$")
 # Indented code is text here, and a fence may be indented by any width. Marks such as <answer> are no HTML.
 _MARKDOWN = MarkdownIt("commonmark").disable(["code", "html_block", "lheading", "reference"])
@@ -36,8 +39,8 @@ class Part(NamedTuple):
 
     Attributes:
         text: Its content.
-        before: The words that introduce it: the last line of text before a block, or the part of its line before inline
-            code.
+        before: The words that introduce it: the end of the last line of text before a block, or of the part of its line
+            before inline code.
         info: The info string of a code block's fence, such as "python".
         marked: Whether its form alone marks it as the final answer, as a box does.
     """
@@ -93,7 +96,7 @@ def code_blocks(text: str) -> list[Part]:
             blocks.append(Part(token.content, before, token.info.strip()))
         else:
             last = next((line for line in reversed(token.content.split("\n")) if line.strip()), before)
-            before = "" if _BOX.search(last) else last
+            before = "" if _BOX.search(last) else last[-LONGEST_WORDS:]
     return blocks
 
 
@@ -117,11 +120,12 @@ def introduced_code(text: str) -> list[Part]:
     for line in prose(text).split("\n"):
         place = 0
         for code in _INLINE.finditer(line):
-            before = line[place : code.start()]
-            found.append(Part(code[2], before if before.strip(_MARKS) else above))
+            between = line[place : code.start()]
+            # "`A` and `B`" are introduced by the same words.
+            above = above if _CONNECTOR.fullmatch(between) else between[-LONGEST_WORDS:]
+            found.append(Part(code[2], above))
             place = code.end()
-            above = ""
-        above = line[place:] if line[place:].strip() else above
+        above = line[place:][-LONGEST_WORDS:] if line[place:].strip() else above
     return found
 
 

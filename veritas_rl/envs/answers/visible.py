@@ -26,7 +26,7 @@ from veritas_rl.envs.answers.parts import has_fence
 
 FAMILIES: Mapping[str, str] = MappingProxyType(
     {
-        "Qwen3, QwQ, DeepSeek R1 and V3.1, GLM 4.5, Kimi K2, MiniMax M2, Nemotron, Olmo 3, Step 3, Phi-4, MiMo, HY 3": (
+        "Qwen3, QwQ, DeepSeek, GLM 4.5, Kimi K2, MiniMax M2, Nemotron, Olmo 3, Step 3, Phi-4, MiMo, HY 3, Holo2": (
             "<think>...</think>; the prompt may open it"
         ),
         "Hunyuan A13B": "<think>...</think><answer>...</answer>",
@@ -90,9 +90,12 @@ _MARK = re.compile(
 )
 _TAG_OR_TOKEN = re.compile("<[A-Za-z/|\uff5c]")
 _STEP = re.compile(rf"`(?<!``)(?P<more>`{{0,2}})(?P<code>[^`\n]+)`(?P=more)(?!`)|```+|~~~+|{_MARK.pattern}")
+_END_OF_THINKING = re.compile(rf"(?i)</(?:[a-z][a-z0-9]{{0,15}}:)?(?:{_THINKING_TAG})>")
 _IS_ANSWER_TAG = re.compile(rf"(?i:(?:.*:)?(?:{_ANSWER_TAG}))")
 _CONTAINER = re.compile(r"[ \t]*(?:(?:>|[-*+]|[0-9]{1,9}[.)])[ \t]*)*")
 _QUOTE = re.compile(r"[ \t>]*")
+LONGEST_PREFIX = 300
+"""The most characters of a line before a fence that are compared with its indentation."""
 _BLANK_LINES = re.compile(r"(?:[ \t]*\n)*")
 _INFO = re.compile(r"[ \t]*(?:[A-Za-z]|\{\.)")
 _ROLE = re.compile(r"(?:assistant|model)?(?:<\|end_header_id\|>|<\|end_of_role\|>)?\s*")
@@ -103,7 +106,7 @@ _CHANNEL = re.compile(
 _MESSAGE = "<|message|>"
 _HARMONY = ("<|start|>", "<|channel|>", "<|constrain|>", _MESSAGE, "<|end|>")
 _MESSAGE_END = re.compile(r"<\|(?:end|return|call|start|channel)\|>")
-_BARE_ANALYSIS = re.compile(r"\s*analysis(?=[^\s\w]|[A-Z])")
+_BARE_ANALYSIS = re.compile(r"\s*analysis(?=[^ \w]|[A-Z])")
 _BARE_FINAL = "assistantfinal"
 _THOUGHT_PROCESS = re.compile(r"\s*Here(?: is|'s) my thought process:")
 _RESPONSE = re.compile(r"Here(?: is|'s) my response:")
@@ -169,7 +172,7 @@ def _last_part(text: str) -> str:
     if _THOUGHT_PROCESS.match(text):
         said = _RESPONSE.search(text)
         return text[said.end() :] if said else ""
-    if _BARE_ANALYSIS.match(text):
+    if text.lstrip().startswith("analysis") and (_BARE_FINAL in text or _BARE_ANALYSIS.match(text)):
         return text.partition(_BARE_FINAL)[2]
     if _MESSAGE not in text:
         return text
@@ -202,6 +205,8 @@ class _Scan:
         self._in_region = False
         self._seen = False
         self._thought = False
+        self._line = ""
+        """The beginning of the current line."""
         self._hidden_end = -1
         """The place behind the last mark inside a code block that may be the end of thinking."""
         self._unclosed: dict[str, int] = {}
@@ -254,6 +259,8 @@ class _Scan:
         if part:
             self._kept.append(part)
             self._seen = self._seen or not part.isspace()
+            line = part[part.rfind("\n") + 1 :]
+            self._line = (line if len(line) < len(part) else self._line + part)[:LONGEST_PREFIX]
 
     def _end_part(self) -> None:
         """End a region, or the text before or behind a region."""
@@ -272,19 +279,19 @@ class _Scan:
 
     def _inline(self, found: re.Match[str]) -> int:
         """Keep inline code. Code between three backticks that fills its line becomes a block."""
-        fills = self._text[found.end() : found.end() + 1] in ("", "\n") and _CONTAINER.fullmatch(self._line())
+        fills = self._text[found.end() : found.end() + 1] in ("", "\n") and _CONTAINER.fullmatch(self._line)
         self._keep(f"```\n{found['code']}\n```" if len(found["more"]) == 2 and fills else found[0])
         return found.end()
 
     def _block(self, found: re.Match[str]) -> int:
         """Keep a code block, with each fence on a line of its own."""
-        text, line, fence = self._text, self._line(), found[0]
-        if fence[0] == "~" and line.strip(" \t>"):
-            self._keep(fence)
-            return found.end()
+        text, line, fence = self._text, self._line, found[0]
         end_of_line = text.find("\n", found.end())
         opened = len(text) if end_of_line < 0 else end_of_line
         info = text[found.end() : opened]
+        if "`" in info if fence[0] == "`" else not _CONTAINER.fullmatch(line):
+            self._keep(fence)  # no fence in CommonMark
+            return found.end()
         closing = self._closing(fence, opened)
         if closing is None:
             if not self._thought and self._hidden_end >= 0:
@@ -292,6 +299,7 @@ class _Scan:
                 self._forget()
                 return self._hidden_end
             mark = _MARK.search(text, found.end()) if self._marks else None
+            self._marks = mark is not None
             ends = mark.start() if mark else len(text)
             if not text[found.end() : ends].strip():
                 return found.end()
@@ -300,9 +308,6 @@ class _Scan:
             for mark in _MARK.finditer(text, opened, ends) if self._marks else ():
                 if mark["shut"] or mark[0] in _THINKING.values():
                     self._hidden_end = mark.end()
-        if "`" in info and fence[0] == "`":
-            self._keep(fence)
-            return found.end()
         opened = min(opened, ends)
         info, inside = text[found.end() : opened], text[opened:ends]
         if closing and closing["run"]:
@@ -312,8 +317,9 @@ class _Scan:
             prefix = line[: _behind(_QUOTE, line, 0)]
         if info.strip() and not _INFO.match(info):
             info, inside = "", f"\n{info}{inside}"  # the block begins on the line of its fence
-        self._keep(fence if line == prefix else f"\n{prefix}{fence}")
-        self._keep(f"{info}{inside}{'' if inside.endswith(chr(10)) else chr(10)}{prefix}{fence}\n")
+        inside = _without_prefix(inside, prefix)
+        self._keep("\n" if line else "")
+        self._keep(f"{fence}{info}{inside}{'' if inside.endswith(chr(10)) else chr(10)}{fence}\n")
         return closing.end() if closing else ends
 
     def _closing(self, fence: str, place: int) -> re.Match[str] | None:
@@ -325,15 +331,6 @@ class _Scan:
             self._unclosed[fence[0]] = len(fence)
         return found
 
-    def _line(self) -> str:
-        """The kept part of the current line."""
-        parts: list[str] = []
-        for part in reversed(self._kept):
-            parts.append(part[part.rfind("\n") + 1 :])
-            if "\n" in part:
-                break
-        return "".join(reversed(parts))
-
 
 def _behind(pattern: re.Pattern[str], text: str, place: int) -> int:
     """The place behind a pattern that may be empty."""
@@ -341,25 +338,38 @@ def _behind(pattern: re.Pattern[str], text: str, place: int) -> int:
     return found.end() if found else place
 
 
+def _without_prefix(text: str, prefix: str) -> str:
+    """The lines of a block without the marks of quotes and the indentation of its fence."""
+    quotes = prefix.count(">")
+    indent = len(prefix) - prefix.rfind(">") - 1
+    if not quotes and not indent:
+        return text
+    # One space belongs to the mark of a quote.
+    marks = re.compile(rf"^(?:[ \t]*> ?){{0,{quotes}}}[ \t]{{0,{max(indent - (quotes > 0), 0)}}}", re.MULTILINE)
+    return marks.sub("", text)
+
+
 @lru_cache(maxsize=64)
 def _closing_fence(sign: str, length: int) -> re.Pattern[str]:
     """Closing fences: on a line of their own, followed by text that is no language, or behind the last line."""
     run = rf"{sign}{{{length},}}"
-    alone = rf"(?P<prefix>^[ \t>]*)(?P<run>{run})(?![\w{sign}{{+#.-])"
+    alone = rf"(?P<prefix>^[ \t>]*)(?P<run>{run})(?![\w{sign}{{+#-]|\.\w)"
     behind_text = rf"|(?<!`)(?P<tail>{run})(?=[ \t]*(?:$|[<\[\u25c1]))" if sign == "`" else ""
     return re.compile(alone + behind_text, re.MULTILINE)
 
 
 def _end_of_thinking(text: str, opening: re.Match[str]) -> int:
     """The place behind the end of thinking; the end of the text if it is unclosed."""
-    depth, last = 1, len(text)
+    depth, last = 1, -1
     for mark in _kind(opening["tag"].lower() if opening["tag"] else opening[0]).finditer(text, opening.end()):
         depth += -1 if mark["shut"] else 1
         if mark["shut"]:
             last = mark.end()
         if not depth:
             break
-    return last
+    if last < 0 and opening["tag"] and (other := _END_OF_THINKING.search(text, opening.end())):
+        return other.end()
+    return last if last >= 0 else len(text)
 
 
 @lru_cache(maxsize=64)

@@ -49,7 +49,7 @@ def only_brackets(said: str, kinds: int = len(PAIRS)) -> str | None:
         said: Any text. Brackets of other scripts count as the brackets of `PAIRS` that look like them.
         kinds: The number of kinds of brackets in the puzzle. Without the kind ⟨⟩, its brackets count as < and >.
     """
-    sequence = "".join(said.split())
+    sequence = "".join(said.split()).strip("\"'\u201c\u201d")
     if not all(map(_BRACKETS.__contains__, sequence)):
         sequence = sequence.translate(_LOOKALIKES)
         if not all(map(_BRACKETS.__contains__, sequence)):

@@ -98,8 +98,8 @@ def _choice(said: str, names: Mapping[int, str], notation: Callable[[], Notation
 
 def _plain_box(text: str, names: Mapping[int, str]) -> int | None:
     """The number of the listed action in the only box of a text, the most common case."""
-    start = text.find(BOX)
-    if start < 0 or text.find("\\boxed", start + 1) >= 0:
+    start = text.find("\\boxed")
+    if start < 0 or not text.startswith(BOX, start) or text.find("\\boxed", start + 1) >= 0:
         return None
     inside, closed, _ = text[start + len(BOX) :].partition("}")
     found = _exact(inside.strip(), names) if closed else ()

@@ -166,6 +166,8 @@ def number_in(said: str) -> Fraction | None:
     text = said.strip()
     if len(text) > LONGEST_NUMBER:
         return None
+    if text.startswith("(") and text.endswith(")") and not text.startswith("(("):
+        text = text[1:-1].strip()
     text = text.replace("{,}", ",")
     sign, over = "", _QUOTIENT.fullmatch(text)
     if over is not None:
