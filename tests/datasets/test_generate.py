@@ -122,7 +122,8 @@ def test_consecutive_ids_are_all_there_each_in_the_file_of_its_form(tmp_path: Pa
             kind, seed = parts_of(task_id)
             puzzle = puzzle_of(kind.name, seed)
             assert (row["task_type"], row["seed"], task_of(row["extra_info"]).split) == (kind.name, seed, part)
-            assert row["prompt"] == [{"role": "user", "content": puzzle.question("en")}]
+            (message,) = row["prompt"]
+            assert message["content"].startswith(puzzle.question("en"))
     forms = {part: {puzzle_of(KIND.name, row["seed"]).form for row in rows.values()} for part, rows in found.items()}
     assert not forms["train"] & forms["val"]
 

@@ -28,13 +28,13 @@ from veritas_rl.rating.suite import (
 )
 from veritas_rl.records.figures import figures_of_suite
 
-GAMES_V1 = read_suite("games-v1")
+GAMES_V2 = read_suite("games-v2")
 
 
 @pytest.fixture(scope="module")
 def small() -> Suite:
     """A suite of two games, each played eight times against each opponent, and of one puzzle per lgc-v2 case."""
-    made = dataclasses.replace(GAMES_V1, games=8, cases=("tic_tac_toe", "kuhn_poker"), answers={"lgc-v2": 1})
+    made = dataclasses.replace(GAMES_V2, games=8, cases=("tic_tac_toe", "kuhn_poker"), answers={"lgc-v2": 1})
     return dataclasses.replace(made, asked=asked_of(made), played=played_of(made))
 
 
@@ -46,16 +46,16 @@ def run(suite: Suite, folder: Path, checkpoint: str = "random") -> SuiteResult:
 
 
 def test_prompts_and_bots_of_the_suite_match_their_pinned_digests() -> None:
-    check_pinned(GAMES_V1)
+    check_pinned(GAMES_V2)
 
 
 def test_the_suite_is_of_the_size_that_its_intervals_need() -> None:
-    assert len(GAMES_V1.cases) == 12
-    forecast = forecast_of(GAMES_V1, "brief", environments_of(GAMES_V1, "random"))
+    assert len(GAMES_V2.cases) == 12
+    forecast = forecast_of(GAMES_V2, "brief", environments_of(GAMES_V2, "random"))
     assert forecast.tasks == 1200
     assert 5_000 < forecast.answers < 30_000
     assert "1,200 games and tasks" in forecast.in_words(16)
-    assert environments_of(GAMES_V1, "Qwen/Qwen3-4B") == ("openspiel", "lgc-v2", "trace")
+    assert environments_of(GAMES_V2, "Qwen/Qwen3-4B") == ("openspiel", "lgc-v2", "trace")
 
 
 def test_a_suite_that_would_ask_something_else_is_refused(small: Suite, tmp_path: Path) -> None:
@@ -122,9 +122,9 @@ def test_the_leaderboard_is_what_its_reports_say() -> None:
 
 def test_a_report_of_another_version_is_not_compared(tmp_path: Path) -> None:
     file = next(leaderboard.FOLDER.glob("*.json"))
-    values = json.loads(file.read_text())
+    values = {**json.loads(file.read_text()), "suite": "games-v2"}
     (tmp_path / "old.json").write_text(json.dumps({**values, "asked": "0"}))
-    with pytest.raises(UserError, match="another version of games-v1"):
+    with pytest.raises(UserError, match="another version of games-v2"):
         leaderboard.read_reports(tmp_path)
     (tmp_path / "old.json").write_text("{}")
     with pytest.raises(UserError, match="is no report of a suite"):
@@ -134,9 +134,9 @@ def test_a_report_of_another_version_is_not_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        ("--suite games-v2", "unknown suite 'games-v2': did you mean games-v1"),
-        ("--suite games-v1 --games hex", "--games has no effect"),
-        ("--suite games-v1 --seed 1", "--seed has no effect"),
+        ("--suite games-v3", "unknown suite 'games-v3': did you mean games-v"),
+        ("--suite games-v2 --games hex", "--games has no effect"),
+        ("--suite games-v2 --seed 1", "--seed has no effect"),
         ("--cost", "--cost needs --suite"),
     ],
 )

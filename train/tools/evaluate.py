@@ -5,7 +5,7 @@
     python train/tools/evaluate.py --env NAME --checkpoint CHECKPOINT --num_episodes 200 [--cases CASES] \\
         [--config KEY=VALUE] [--compare OTHER]
     python train/tools/evaluate.py --checkpoint CHECKPOINT --exact --games kuhn_poker [--samples N] [--every_step]
-    python train/tools/evaluate.py --checkpoint CHECKPOINT --suite games-v1 [--cost]
+    python train/tools/evaluate.py --checkpoint CHECKPOINT --suite games-v2 [--cost]
 
 CHECKPOINT is a folder (a model, an adapter, global_step_N, or an experiment), a hub id, the address of an
 OpenAI-compatible server (http://localhost:8000/v1), or a bot of the environment (listed at the end). An opponent has
@@ -75,7 +75,7 @@ def main() -> None:
         help="with --exact: judge all checkpoints of an experiment, not only the newest",
     )
     parser.add_argument(
-        "--suite", help="play a fixed list of games that gives one number in the end; available: games-v1"
+        "--suite", help="play a fixed list of games that gives one number in the end; available: games-v2"
     )
     parser.add_argument("--cost", action="store_true", help="with --suite: only print a forecast of the cost")
     parser.add_argument(

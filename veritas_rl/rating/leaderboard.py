@@ -30,7 +30,7 @@ POINTS = {"1": 1.0, "=": 0.5, "0": 0.0}
 
 HEAD = """# Leaderboard
 
-Suites rate any model by the same games: `python train/tools/evaluate.py --suite games-v1 --checkpoint WHO`
+Suites rate any model by the same games: `python train/tools/evaluate.py --suite games-v2 --checkpoint WHO`
 ([evaluation.md](evaluation.md#suites)). `python -m veritas_rl.rating.leaderboard` makes this page of the reports in
 [leaderboard](leaderboard). Scores in % with 95% intervals: a win is 100, a draw 50, in poker the share of the stakes.
 Ratings are Bradley and Terry's, fitted to all games of the suite, with random at 1000: 400 points ahead score 10 to 1.

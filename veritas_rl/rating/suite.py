@@ -1,6 +1,6 @@
 """A suite: a fixed list of games, opponents, seeds and numbers of games that gives each model one comparable number.
 
-    python train/tools/evaluate.py --suite games-v1 --checkpoint WHO
+    python train/tools/evaluate.py --suite games-v2 --checkpoint WHO
 
 `suites/NAME.yaml` defines what is played. Digests in it pin the prompts and the play of the bots, so that results of
 different dates are comparable. Finished games are kept as in any evaluation. The same command continues after an
