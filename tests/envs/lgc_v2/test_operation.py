@@ -266,6 +266,7 @@ def test_replies_are_read_by_the_shared_reader() -> None:
         "\\boxed{7 ※ 2 = 5.5}",
         "\\boxed{7※2 = \\frac{7}{2} + 2 = \\frac{11}{2}}",
         "The answer is x = 11/2.",
+        "So we get: 7 ※ 2 = 11/2",
         "<answer>7 ※ 2 = 11/2</answer>",
     ):
         said = one_answer(visible(reply), made.read, "box")

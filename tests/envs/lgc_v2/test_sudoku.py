@@ -140,6 +140,8 @@ def test_rows_of_other_bands_are_no_symmetry() -> None:
             for row, line in enumerate(in_lines(grid).split())
         ),
         lambda grid: ",\n".join(str(list(map(int, line))) for line in in_lines(grid).split()).join("[]"),
+        lambda grid: str([list(map(int, line)) for line in in_lines(grid).split()]),
+        lambda grid: "\n".join(f'"{line}"' for line in in_lines(grid).split()),
         lambda grid: "┌───┐\n" + "\n".join(f"│{line}│" for line in in_lines(grid).split()) + "\n└───┘",
     ],
 )

@@ -88,10 +88,11 @@ FORMS: Mapping[str, Form] = {
 _PROGRAM = re.compile(r"(?:python|py|pycon|ipython|java|javascript|js|c|cpp|c\+\+|rust|go)[0-9]*", re.IGNORECASE)
 _WORDS = re.compile(r"[^\W\d_]")
 _LABEL = re.compile(
-    r"[\W\d_]*(?:the |my |so |thus |therefore )*(?:(?:final|correct|complete) )?answer[\W_]*(?:is[\W_]*)?"
-    r"|[\W\d_]*(?:最终|正确)?答案(?:是|为)?[\W_]*",
+    r"[\W\d_]*(?:the |my |so |thus |therefore )*(?:(?:final|correct|complete) )?(?:answer[\W_]*(?:is)?|output)[\W_]*"
+    r"|[\W\d_]*(?:最终|正确)?(?:答案(?:是|为)?|输出)[\W_]*",
     re.IGNORECASE,
 )
+_LABEL_WITHIN = re.compile(r"\s*(?:final )?(?:answer|expression|solution|result|答案)(?: is)?\s*:\s*", re.IGNORECASE)
 _ANSWER = re.compile(
     r"\banswers?\b|\b(?:final|full|complete|entire|whole|total) (?:outputs?|results?|solution)\b"
     r"|答案|最终(?:输出|结果)",
@@ -188,9 +189,10 @@ def one_answer(said: Visible, read: Callable[[str], T | None], asked: str, quest
             form = FORMS[name]
             texts = form.find(text) if name != "text" or whole is None else (whole,)
             boxes = parts.boxes(parts.prose(text)) if form.code and "\\boxed" in text else ()
-            found = {answer for part in (*texts, *boxes) if (answer := read(plain_math(part))) is not None}
+            found = {answer for part in (*texts, *boxes) if (answer := read_text(part)) is not None}
             if len(found) == 1:
-                return found.pop()
+                (answer,) = found
+                return Reason.AMBIGUOUS if denied(text, name, answer) else answer
             if found and form.code:
                 given = [*form.code(text), *(Part(box, marked=True) for box in boxes)]
                 return settled(given, read_part, question) or Reason.UNPARSEABLE
@@ -198,8 +200,22 @@ def one_answer(said: Visible, read: Callable[[str], T | None], asked: str, quest
                 return Reason.AMBIGUOUS
         return Reason.UNPARSEABLE
 
+    def denied(text: str, form: str, answer: T) -> bool:
+        """Whether a statement behind the last box or block gives another answer."""
+        if form not in ("box", "block") or ("nswer" not in text and "答案" not in text):
+            return False
+        said = text[max(text.rfind("\\boxed"), text.rfind("```") + 3) :]
+        return any(other not in (None, answer) for other in map(read_text, parts.statements(said)))
+
+    def read_text(text: str) -> T | None:
+        plain = plain_math(text)
+        answer = read(plain)
+        if answer is None and (label := _LABEL_WITHIN.match(plain)):
+            answer = read(plain[label.end() :])
+        return answer
+
     def read_part(part: Part) -> T | None:
-        return read(plain_math(parts.unmarked(part.text) if part.marked else part.text))
+        return read_text(parts.unmarked(part.text) if part.marked else part.text)
 
     if isinstance(said, str):
         return answer_of(said)

@@ -181,6 +181,7 @@ def labels_in(said: str, labels: str) -> frozenset[str] | None:
     text = said.strip()
     if len(text) > LONGEST_ANSWER:
         return None
+    text = text.replace("**", "")
     text = text[noun.end() :] if (noun := _NOUN.match(text)) else text
     if not _LABELS.fullmatch(text) and len(text) > 1 and _BRACKETS.get(text[0]) == text[-1]:
         text = text[1:-1].strip()

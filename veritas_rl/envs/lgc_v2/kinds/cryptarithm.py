@@ -26,6 +26,8 @@ MAX_CHARACTERS = 200
 """The maximum length of an answer."""
 
 _EQUATION = re.compile(r"[0-9]+(?:\s*[-+*]\s*[0-9]+)*\s*=\s*[0-9]+")
+_LEAD = re.compile(r"^(?:[A-Za-z]{2,12}[,:]?\s+){1,4}(?=[0-9])")
+"""Words such as "Therefore" before an equation."""
 _ASSIGNED = re.compile(r"([A-Z])=([0-9])")
 _THOUSANDS = re.compile(r"(?<=[0-9]),(?=(?:[0-9]{3})+(?![0-9]))")
 _SEPARATORS = str.maketrans(dict.fromkeys(",;\uff0c\u3001{}", " "))
@@ -144,7 +146,7 @@ class CryptarithmPuzzle(Puzzle):
         said = said.strip()
         if not said or len(said) > MAX_CHARACTERS:
             return None
-        if _EQUATION.fullmatch(equation := _THOUSANDS.sub("", said.replace("{,}", ","))):
+        if _EQUATION.fullmatch(equation := _THOUSANDS.sub("", _LEAD.sub("", said.replace("{,}", ","), count=1))):
             plain = "".join(equation.split())
             same = re.findall(r"[-+*]", plain) == list(self.equation.operations)
             return plain if same else None

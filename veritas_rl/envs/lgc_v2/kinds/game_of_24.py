@@ -16,6 +16,9 @@ from veritas_rl.envs.lgc_v2.puzzle import Puzzle, PuzzleKind, indexed
 NONE = "None"
 """The answer if there is no solution."""
 
+MOST_TERMS = 8
+"""The most terms between the expression and the target in a chain of equal terms."""
+
 _AROUND_NONE = " \t\r\n.。\"'"
 
 TARGETS = (24, 36, 48, 60, 72, 100)
@@ -132,11 +135,16 @@ class GameOf24Puzzle(Puzzle):
     def read(self, said: str) -> Expression | str | None:
         if said.strip(_AROUND_NONE).lower() in (NONE.lower(), "无解"):
             return NONE
-        expression, equals, claimed = said.partition("=")
-        if expression.strip() == str(self.target):
-            expression, claimed = claimed, expression
-        if equals and claimed.strip() != str(self.target):
+        # A chain of equal terms, such as "(1 + 2) * 8 = 3 * 8 = 24", or "24 = (1 + 2) * 8".
+        expression, *terms = said.strip().rstrip(";").replace("==", "=").removeprefix("=").split("=")
+        if expression.strip() == str(self.target) and len(terms) == 1:
+            expression, terms = terms[0], [expression]
+        *between, last = terms or [str(self.target)]
+        if last.strip() != str(self.target) or len(between) > MOST_TERMS:
             return None
+        for term in map(parsed, between):
+            if term is None or term.value != self.target or len(term.numbers) < 2:
+                return None
         found = parsed(expression)
         # A combination of fewer numbers is a step.
         return found if found and len(found.numbers) >= len(self.numbers) else None

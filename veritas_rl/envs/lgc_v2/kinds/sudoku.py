@@ -13,7 +13,7 @@ DIGITS = "123456789"
 TRIES = 50
 """The most full grids to try. About one grid in 1,000 needs more givens than the hardest level allows."""
 
-_BETWEEN = str.maketrans("", "", " \t,|│┃║[]")
+_BETWEEN = str.maketrans("", "", " \t,;|│┃║[]\"'")
 _RULES = str.maketrans("", "", "-+=_:" + "".join(map(chr, range(0x2500, 0x2580))))
 
 
@@ -84,6 +84,8 @@ class SudokuPuzzle(Puzzle):
         return "/".join(sorted((_bands(self.solution, ROWS), _bands(self.solution, COLUMNS))))
 
     def read(self, said: str) -> str | None:
+        if (grid := said.strip()).startswith("[[") and "\n" not in grid:
+            said = grid.replace("],", "\n")
         lines: list[str] = []
         for line in said.split("\n"):
             row = line if (plain := _is_row(line)) else line.strip().translate(_BETWEEN)

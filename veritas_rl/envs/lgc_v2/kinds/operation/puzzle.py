@@ -18,6 +18,8 @@ LONGEST_NUMBER = 100
 
 _NUMBER = r"[+-]?\s*(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
 _NAME = re.compile(r"|[A-Za-z]{1,20}")
+_LEAD = re.compile(r"^(?:[A-Za-z]{1,12}[,:]?\s+){1,4}")
+"""Words such as "So" and "We get:" before an equation."""
 _QUOTIENT = re.compile(rf"({_NUMBER})(?:\s*/\s*({_NUMBER}))?")
 _FRACTION = re.compile(rf"([+-]?)\s*\(\(({_NUMBER})\)/\(({_NUMBER})\)\)")
 
@@ -94,7 +96,7 @@ class OperationPuzzle(Puzzle):
 
     def _is_asked(self, said: str) -> bool:
         """Whether a text is the expression, or begins with it and goes on with equal terms that are no numbers."""
-        first, *others = said.split("=")
+        first, *others = _LEAD.sub("", said, count=1).split("=")
         spaced = {"".join(written(self.expression, self.signs, full).split()) for full in (False, True)}
         return "".join(first.split()) in spaced and all(number_in(term) is None for term in others)
 
