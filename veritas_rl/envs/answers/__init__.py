@@ -179,47 +179,66 @@ def one_answer(said: Visible, read: Callable[[str], T | None], asked: str, quest
         `UNPARSEABLE` if no form has an answer.
     """
 
-    def answer_of(text: str, whole: str | None = None) -> T | Reason:
-        text = with_fences_alone(text)
-        for name in (asked, *FORMS):
-            if name == "text" and asked != "text" and whole is None:
-                continue
-            if whole is not None and name in ("line", "paragraph"):
-                continue  # an answer mark holds the whole answer
-            form = FORMS[name]
-            texts = form.find(text) if name != "text" or whole is None else (whole,)
-            boxes = parts.boxes(parts.prose(text)) if form.code and "\\boxed" in text else ()
-            found = {answer for part in (*texts, *boxes) if (answer := read_text(part)) is not None}
-            if len(found) == 1:
-                (answer,) = found
-                return Reason.AMBIGUOUS if denied(text, name, answer) else answer
-            if found and form.code:
-                given = [*form.code(text), *(Part(box, marked=True) for box in boxes)]
-                return settled(given, read_part, question) or Reason.UNPARSEABLE
-            if found:
-                return Reason.AMBIGUOUS
-        return Reason.UNPARSEABLE
-
-    def denied(text: str, form: str, answer: T) -> bool:
-        """Whether a statement behind the last box or block gives another answer."""
-        if form not in ("box", "block") or ("nswer" not in text and "答案" not in text):
-            return False
-        said = text[max(text.rfind("\\boxed"), text.rfind("```") + 3) :]
-        return any(other not in (None, answer) for other in map(read_text, parts.statements(said)))
-
-    def read_text(text: str) -> T | None:
-        plain = plain_math(text)
-        answer = read(plain)
-        if answer is None and (label := _LABEL_WITHIN.match(plain)):
-            answer = read(plain[label.end() :])
-        return answer
-
-    def read_part(part: Part) -> T | None:
-        return read_text(parts.unmarked(part.text) if part.marked else part.text)
-
     if isinstance(said, str):
-        return answer_of(said)
-    return agreed(said, lambda text: answer_of(text, parts.unmarked(text.strip())), read_part)
+        return _answer_of(said, read, asked, question)
+
+    def inside(text: str) -> T | Reason:
+        return _answer_of(text, read, asked, question, parts.unmarked(text.strip()))
+
+    return agreed(said, inside, lambda box: _read_part(box, read))
+
+
+def _answer_of(
+    text: str, read: Callable[[str], T | None], asked: str, question: str, whole: str | None = None
+) -> T | Reason:
+    """The answer of a text; see `one_answer`.
+
+    Args:
+        text: The text.
+        read: See `one_answer`.
+        asked: See `one_answer`.
+        question: See `one_answer`.
+        whole: The text without marks of bold text, for the content of an answer mark, which is the whole answer.
+    """
+    text = with_fences_alone(text)
+    for name in (asked, *FORMS):
+        if (name == "text" and asked != "text") if whole is None else name in ("line", "paragraph"):
+            continue
+        form = FORMS[name]
+        texts = form.find(text) if name != "text" or whole is None else (whole,)
+        boxes = parts.boxes(parts.prose(text)) if form.code and "\\boxed" in text else ()
+        found = {answer for part in (*texts, *boxes) if (answer := _read_text(part, read)) is not None}
+        if len(found) == 1:
+            (answer,) = found
+            return Reason.AMBIGUOUS if _is_denied(answer, text, name, read) else answer
+        if found and form.code:
+            given = [*form.code(text), *(Part(box, marked=True) for box in boxes)]
+            return settled(given, lambda part: _read_part(part, read), question) or Reason.UNPARSEABLE
+        if found:
+            return Reason.AMBIGUOUS
+    return Reason.UNPARSEABLE
+
+
+def _is_denied(answer: T, text: str, form: str, read: Callable[[str], T | None]) -> bool:
+    """Whether a statement behind the last box or block gives another answer."""
+    if form not in ("box", "block") or ("nswer" not in text and "答案" not in text):
+        return False
+    said = text[max(text.rfind("\\boxed"), text.rfind("```") + 3) :]
+    others = (_read_text(statement, read) for statement in parts.statements(said))
+    return any(other not in (None, answer) for other in others)
+
+
+def _read_text(text: str, read: Callable[[str], T | None]) -> T | None:
+    """Parse a text, also behind a label such as "Answer:"."""
+    plain = plain_math(text)
+    answer = read(plain)
+    if answer is None and (label := _LABEL_WITHIN.match(plain)):
+        answer = read(plain[label.end() :])
+    return answer
+
+
+def _read_part(part: Part, read: Callable[[str], T | None]) -> T | None:
+    return _read_text(parts.unmarked(part.text) if part.marked else part.text, read)
 
 
 def agreed(said: Regions, answer_of: Callable[[str], T | Reason], read: Callable[[Part], T | None]) -> T | Reason:
