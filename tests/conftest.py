@@ -24,7 +24,10 @@ os.environ["VERL_PLATFORM"] = "cpu"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of this project's tests."""
     parser.addoption(
-        "--fuzzed-replies", type=int, default=100_000, help="hostile replies that are read, 10000000 before a release"
+        "--fuzzed-replies",
+        type=int,
+        default=100_000,
+        help="hostile replies that each environment reads, 3000000 before a release",
     )
 
 

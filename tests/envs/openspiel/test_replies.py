@@ -5,7 +5,7 @@ no action may be accepted. `replies/any_game.jsonl` has ways for every game; <na
 legal action, <other> and <other number> for a different legal action, <unused> for a number that no legal action has.
 
 Hostile replies combine these ways with thinking and noise. `--fuzzed-replies N` reads N hostile replies, such as
-10000000 before a release.
+3000000 before a release.
 """
 
 import json
