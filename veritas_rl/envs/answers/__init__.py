@@ -221,9 +221,11 @@ def _answer_of(
 
 def _is_denied(answer: T, text: str, form: str, read: Callable[[str], T | None]) -> bool:
     """Whether a statement behind the last box or block gives another answer."""
-    if form not in ("box", "block") or ("nswer" not in text and "答案" not in text):
+    if form not in ("box", "block"):
         return False
     said = text[max(text.rfind("\\boxed"), text.rfind("```") + 3) :]
+    if "nswer" not in said and "答案" not in said:
+        return False
     others = (_read_text(statement, read) for statement in parts.statements(said))
     return any(other not in (None, answer) for other in others)
 

@@ -66,6 +66,12 @@ def parse(reply: Reply, names: Mapping[int, str], notation: Callable[[], Notatio
         names: The name of each legal action, by its shown number.
         notation: Returns the notation; it is used if a box has no listed name or number.
     """
+    text = reply.text
+    if text.startswith(BOX) and len(text) <= MOST_CHARACTERS and not reply.truncated and not reply.overlong:
+        # A reply that is nothing but the box of a listed action is by far the most common one.
+        found = _exact(text[len(BOX) : -1].strip(), names) if text.endswith("}") else ()
+        if len(found) == 1:
+            return next(iter(found))
     shown = visible_part(reply)
     if isinstance(shown, Reason):
         return shown
