@@ -9,7 +9,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from veritas_rl.basis import Basis
 from veritas_rl.composition import settings_digest, without_model
-from veritas_rl.envs.registry import get_environment
 from veritas_rl.envs.task import SPLITS, Task
 from veritas_rl.envs.tasks_digest import catalogues_of, tasks_digest
 from veritas_rl.launch import configuration as conf
@@ -89,21 +88,10 @@ def _composed(trainer: Trainer, typed: Sequence[str], hardware: str) -> DictConf
 
 def _demonstrated(configuration: DictConfig) -> Iterator[Sequence[Task]]:
     """The tasks of the demonstrations of a fine-tuning; none if it has files of the user's."""
-    asked = configuration.veritas_rl.demonstrations
-    if asked.env is None:
+    if configuration.veritas_rl.demonstrations.env is None:
         return
-    # This imports the players, which a training does not need here.
-    from veritas_rl.demonstrations.generate import Settings
+    # This imports pyarrow and the players, which a training does not need here.
+    from veritas_rl.launch.sft_data import demonstration_settings
 
-    environment = get_environment(asked.env)
-    settings = Settings(
-        games=asked.cases or environment.demonstrated,
-        expert=asked.expert or environment.expert,
-        number=asked.number,
-        seed=configuration.veritas_rl.seed,
-        env=asked.env,
-        mode=asked.mode,
-        prompt=asked.prompt,
-        opponent=asked.opponent,
-    )
+    settings = demonstration_settings(configuration)
     yield from (settings.catalogue(split, DEMONSTRATED) for split in SPLITS)

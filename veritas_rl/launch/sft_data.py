@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow
 import pyarrow.parquet
@@ -14,6 +14,9 @@ from rich.console import Console
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
 from veritas_rl.paths import ROOT
+
+if TYPE_CHECKING:
+    from veritas_rl.demonstrations.generate import Settings
 
 MADE_BY = "make it with python train/tools/generate_demonstrations.py{env} --output {folder}"
 
@@ -88,17 +91,30 @@ def make_missing(configuration: DictConfig) -> None:
         return
     # This imports pandas and the players, which a run with existing files does not need.
     from veritas_rl.demonstrations import dataset
-    from veritas_rl.demonstrations.generate import Settings, generate
+    from veritas_rl.demonstrations.generate import generate
     from veritas_rl.demonstrations.questions import PARTIAL
     from veritas_rl.judging.progress import progress
     from veritas_rl.parallel import Workers
 
     if not train or [*train, *val] != [train[0].parent / name for name in dataset.FILES]:
         return
-    environment = get_environment(asked.env)
     folder = train[0].parent
     print(f"generating {asked.number} demonstrations of {asked.env} in {folder}", file=sys.stderr)
-    settings = Settings(
+    settings = demonstration_settings(configuration)
+    with Workers(None) as workers, progress(Console(stderr=True), settings.number, 0, "demonstration") as advance:
+        made, counts = generate(settings, advance, workers, folder)
+    dataset.write(folder, settings, made, counts, VAL_RATIO)
+    (folder / PARTIAL).unlink()
+
+
+def demonstration_settings(configuration: DictConfig) -> "Settings":
+    """The settings of the demonstrations that a fine-tuning generates; its environment is named."""
+    # This imports the players, which a run with existing files does not need.
+    from veritas_rl.demonstrations.generate import Settings
+
+    asked = configuration.veritas_rl.demonstrations
+    environment = get_environment(asked.env)
+    return Settings(
         games=asked.cases or environment.demonstrated,
         expert=asked.expert or environment.expert,
         number=asked.number,
@@ -108,10 +124,6 @@ def make_missing(configuration: DictConfig) -> None:
         prompt=asked.prompt,
         opponent=asked.opponent,
     )
-    with Workers(None) as workers, progress(Console(stderr=True), settings.number, 0, "demonstration") as advance:
-        made, counts = generate(settings, advance, workers, folder)
-    dataset.write(folder, settings, made, counts, VAL_RATIO)
-    (folder / PARTIAL).unlink()
 
 
 def _paths(given: Any) -> tuple[Path, ...]:
