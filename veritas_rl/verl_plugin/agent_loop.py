@@ -23,6 +23,7 @@ from veritas_rl.envs.task import Task
 from veritas_rl.players.loading import ReplySettings
 from veritas_rl.players.registry import ALL_SEATS, is_model, stand_in
 from veritas_rl.players.reply_text import reply_text
+from veritas_rl.seeding import digest
 from veritas_rl.verl_plugin.chat import Chat
 from veritas_rl.verl_plugin.opponents import ModelSettings, Opponent
 from veritas_rl.verl_plugin.reward import reward_info
@@ -37,6 +38,7 @@ class _Sample:
         seat: The seat of its replies.
         chat: Its tokens.
         accepted: Whether its last reply was a legal answer.
+        number: The number of replies that this seat was asked for before.
         seconds: The time of generation.
         made_by: The rollout's extra fields.
     """
@@ -44,6 +46,7 @@ class _Sample:
     seat: int
     chat: Chat
     accepted: bool = True
+    number: int = 0
     seconds: float = 0.0
     made_by: dict[str, Any] = field(default_factory=dict)
 
@@ -66,7 +69,8 @@ class TaskAgentLoop(AgentLoopBase):
         """Play the row's task.
 
         Args:
-            sampling_params: temperature, top_p and top_k from verl's rollout configuration.
+            sampling_params: temperature, top_p and top_k from verl's rollout configuration, and optionally the seed of
+                this play, from which each reply gets its own.
             row: A row of `DynamicEnvDataset`; its `extra_info` contains the task.
 
         Returns:
@@ -141,7 +145,8 @@ class TaskAgentLoop(AgentLoopBase):
         if self._say_limit:
             together = task.manner.context == "conversation"
             messages = with_limit(messages, self.rollout_config.response_length, together=together)
-        sample = _Sample(turn.seat, Chat(self.tokenizer, messages, self.apply_chat_template_kwargs))
+        number = before[-1].number if before else 0
+        sample = _Sample(turn.seat, Chat(self.tokenizer, messages, self.apply_chat_template_kwargs), number=number)
         samples.append(sample)
         return sample
 
@@ -186,10 +191,14 @@ class TaskAgentLoop(AgentLoopBase):
             return self._leave_unanswered(sample, overlong=True)
         if limit < 1:
             return self._leave_unanswered(sample)
+        asked = {**sampling_params, "max_tokens": limit}
+        if "seed" in asked:
+            asked["seed"] = digest("reply", asked["seed"], sample.seat, sample.number)
         started = self.loop.time()
         generated = await self.server_manager.generate(
-            request_id=uuid4().hex, prompt_ids=chat.ids, sampling_params={**sampling_params, "max_tokens": limit}
+            request_id=uuid4().hex, prompt_ids=chat.ids, sampling_params=asked
         )
+        sample.number += 1
         sample.seconds += self.loop.time() - started
         sample.made_by = {**generated.extra_fields, **_first_weights(sample.made_by)}
         token_ids = list(generated.token_ids)[:limit]
