@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from transformers import AutoTokenizer
 
-from veritas_rl.chat_template import prompt_ids
+from veritas_rl.chat_template import prompt_ids, reply_ids
 from veritas_rl.checkpoints.adapter import base_name, check_adapter
 from veritas_rl.checkpoints.assemble import ADAPTER
 from veritas_rl.checkpoints.compare import AGREEMENT, LOGIT_TOLERANCE, logits_of
@@ -105,7 +105,7 @@ def compare_on(merged: Path, asked: Sequence[Asked]) -> Agreement:
     disagreeing: list[Disagreement] = []
     for messages, reply in asked:
         shown = tuple({"role": role, "content": content} for role, content in messages)
-        ids = [*prompt_ids(tokenizer, shown), *tokenizer.encode(reply, add_special_tokens=False)]
+        ids = [*prompt_ids(tokenizer, shown), *reply_ids(tokenizer, reply)]
         (one,), (other,) = logits_of(whole, [ids]), logits_of(adapted, [ids])
         largest = max(largest, (one - other).abs().max().item())
         highest = max(highest, other.abs().max().item())

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import Progress as Bars
 from transformers.utils.logging import disable_progress_bar
 
+from veritas_rl.chat_template import end_tokens
 from veritas_rl.checkpoints.assemble import merge_checkpoint
 from veritas_rl.checkpoints.models import Base
 from veritas_rl.envs.registry import prepared
@@ -117,7 +118,7 @@ class Judging:
         model, tokenizer = load_language_model(folder)
         engine = GenerationEngine(
             model,
-            (tokenizer.eos_token_id,),
+            end_tokens(tokenizer, model.generation_config),
             tokenizer.pad_token_id,
             max_batch_size=settings.at_once,
             max_model_len=settings.context,

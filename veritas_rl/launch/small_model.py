@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from veritas_rl.chat_template import prompt_ids
+from veritas_rl.chat_template import end_tokens, prompt_ids
 from veritas_rl.envs.base import Turn
 from veritas_rl.envs.registry import cases_by_environment, get_environment, spread
 from veritas_rl.envs.task import Task
@@ -96,7 +96,7 @@ class Exam:
         asked = self._asked
         engine = GenerationEngine(
             model,
-            (tokenizer.eos_token_id,),
+            end_tokens(tokenizer, model.generation_config),
             tokenizer.pad_token_id,
             max_batch_size=asked.at_once,
             max_model_len=asked.context,

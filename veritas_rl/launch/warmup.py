@@ -17,11 +17,10 @@ from typing import Any
 
 import torch
 
-from veritas_rl.chat_template import prompt_ids
+from veritas_rl.chat_template import prompt_ids, reply_ids
 from veritas_rl.checkpoints.folder import save_model_folder
 from veritas_rl.envs.base import Message
 from veritas_rl.errors import UserError
-from veritas_rl.launch.tiny_model import END
 from veritas_rl.players.language_model import load_language_model
 
 RISE = 10
@@ -214,11 +213,10 @@ distribution of the next token."""
 
 def _encoder(tokenizer: Any) -> Callable[[Lesson, random.Random], Encoded]:
     """Make a function that tokenizes a lesson and draws one of its replies. It caches, because lessons are repeated."""
-    end = tokenizer.convert_tokens_to_ids(END)
 
     @lru_cache(maxsize=100_000)
-    def reply_ids(reply: str) -> tuple[int, ...]:
-        return (*tokenizer.encode(reply, add_special_tokens=False), end)
+    def said(reply: str) -> tuple[int, ...]:
+        return tuple(reply_ids(tokenizer, reply))
 
     @lru_cache(maxsize=100_000)
     def asked(messages: tuple[tuple[tuple[str, str], ...], ...]) -> tuple[int, ...]:
@@ -226,7 +224,7 @@ def _encoder(tokenizer: Any) -> Callable[[Lesson, random.Random], Encoded]:
 
     def encode(lesson: Lesson, draw: random.Random) -> Encoded:
         prompt = asked(tuple(tuple(message.items()) for message in lesson.messages))
-        alike = [reply_ids(reply) for reply in lesson.replies]
+        alike = [said(reply) for reply in lesson.replies]
         shown = draw.choice(alike)
         follows: list[dict[int, float]] = []
         for place, token in enumerate(shown):

@@ -84,7 +84,7 @@ class GenerationEngine:
     def __init__(
         self,
         model: Any,
-        eos_token_ids: Sequence[int],
+        eos_token_ids: Iterable[int],
         pad_token_id: int,
         *,
         max_batch_size: int = 256,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from veritas_rl.chat_template import end_tokens
 from veritas_rl.checkpoints.adapter import SETTINGS, WEIGHTS, base_name, check_adapter, weights_fingerprint
 from veritas_rl.checkpoints.layout import check_shards, shard_files, step_folders, step_of, whole_checkpoints
 from veritas_rl.envs.base import Player
@@ -284,13 +285,12 @@ def load_model(files: ModelFiles, max_tokens: int, concurrency: int) -> LoadedMo
     if files.adapter is not None:
         model = load_adapter(model, files.adapter).get_base_model()
         fingerprint += hashlib.sha256((files.adapter / WEIGHTS).read_bytes()).hexdigest()
-    ends = model.generation_config.eos_token_id
-    ends = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
+    ends = end_tokens(tokenizer, model.generation_config)
     longest = model.config.get_text_config(decoder=True).max_position_embeddings
     try:
         engine = GenerationEngine(
             model,
-            sorted(ends),
+            ends,
             min(ends) if tokenizer.pad_token_id is None else tokenizer.pad_token_id,
             max_batch_size=concurrency,
             max_model_len=min(longest, LONGEST_PROMPT + max_tokens),

@@ -29,6 +29,7 @@ from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
+from veritas_rl.chat_template import end_tokens
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.sampling import SamplingParams
 from veritas_rl.verl_plugin.adapter_digest import digests_of
@@ -66,12 +67,10 @@ class GenerationServer:
         )
         model.to(device)
         tokenizer = model_config.tokenizer
-        stop = model_config.generation_config.eos_token_id if model_config.generation_config else None
-        stops = {tokenizer.eos_token_id, *(stop if isinstance(stop, list) else [stop])} - {None}
         self.response_length = config.response_length
         self.engine = GenerationEngine(
             model,
-            eos_token_ids=tuple(stops),
+            eos_token_ids=end_tokens(tokenizer, model_config.generation_config),
             pad_token_id=tokenizer.pad_token_id,
             max_batch_size=config.max_num_seqs,
             max_model_len=config.max_model_len or config.prompt_length + config.response_length,
