@@ -149,11 +149,12 @@ def test_a_batch_with_a_nan_is_saved_and_its_step_named_and_nothing_of_it_is_kep
         error,
     )
     assert said, error
-    batch = torch.load(said[3], weights_only=False)
-    broken = {row for row, scores in enumerate(batch["rm_scores"]) if not scores.isfinite().all()}
+    batch = torch.load(said[3], weights_only=True)
+    columns = batch["columns"]
+    broken = {row for row, scores in enumerate(columns["rm_scores"]) if not scores.isfinite().all()}
     assert len(broken) == 1
     # GRPO compares the two replies to a task, so both advantages are NaN.
-    lost = {row for row, values in enumerate(batch["advantages"]) if not values.isfinite().all()}
+    lost = {row for row, values in enumerate(columns["advantages"]) if not values.isfinite().all()}
     assert broken < lost
     assert len(lost) == 2
     assert {int(rank) for rank in said[1].split(", ")} == {batch["rank"][row] for row in lost}

@@ -122,6 +122,7 @@ def test_ppo_trains_a_model_that_was_made_on_the_spot(tmp_path: Path) -> None:
     assert all(step["training/rollout_probs_diff_max"] < 1e-3 for step in steps)
     # On two cores the critic is updated in the background; its metrics and seconds arrive all the same.
     assert all("critic/vf_loss" in step and step["timing_s/update_critic"] > 0.01 for step in steps)
+    assert {file.name for file in (logs(tmp_path) / "batches").iterdir()} == {"step_1.pt", "step_3.pt"}
     for row in ("uniform random legal player", "before", "after the warm-up", "after RL"):
         assert row in printed
     report = json.loads(

@@ -1,21 +1,20 @@
 """Save and report a training batch whose loss, gradient or advantages are not finite.
 
 verl silently skips the update of a gradient that is not finite, and continues. This package's trainer instead ends the
-run before it saves a checkpoint of that step, so the last checkpoint is from an earlier step.
-
-    import torch
-    batch = torch.load("train/outputs/<date>/<time>/not_finite/step_12.pt", weights_only=False)
-    batch["advantages"][batch["rank"].index(1)]
+run before it saves a checkpoint of that step, so the last checkpoint is from an earlier step. `saved_batch` describes
+the file; `train/tools/show_batch.py` shows it.
 """
 
 import math
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from omegaconf import DictConfig
+
 from veritas_rl.checkpoints.folder import keep_newest_beside
+from veritas_rl.verl_plugin.saved_batch import collected, logs_folder, write
 
 FINITE = ("loss", "grad_norm")
 """The suffixes of metrics that must be finite."""
@@ -46,10 +45,19 @@ def take_ranks(metrics: dict[str, Any]) -> set[int]:
     return {int(found[1]) for found in named.values()}
 
 
-def report(step: int, batch: Any, numbers: Mapping[str, float], ranks: set[int], of: int, tasks: Sequence[str]) -> str:
+def report(
+    config: DictConfig,
+    step: int,
+    batch: Any,
+    numbers: Mapping[str, float],
+    ranks: set[int],
+    of: int,
+    tasks: Sequence[str],
+) -> str:
     """Save a batch, and return a line with the error and the file.
 
     Args:
+        config: verl's full configuration.
         step: The step of the batch.
         batch: verl's `KVBatchMeta`, in the order of the ranks.
         numbers: The metrics of the step that are not finite.
@@ -57,20 +65,10 @@ def report(step: int, batch: Any, numbers: Mapping[str, float], ranks: set[int],
         of: The total number of ranks.
         tasks: The tasks of the batch.
     """
-    import torch  # verl's patches import this module, in every process.
-    import transfer_queue as tq
-
-    data = tq.kv_batch_get(keys=batch.keys, partition_id=str(batch.partition_id))
-    columns = {
-        name: list(column.unbind()) if isinstance(column, torch.Tensor) else column.tolist()
-        for name, column in data.items()
-    }
-    rank_of = [row * of // len(batch.keys) for row in range(len(batch.keys))]
-    bad = rows_not_finite(columns)
-    ranks = ranks or {rank_of[row] for rows in bad.values() for row in rows}
-    saved = save(
-        logs_folder(), f"step_{step}", {**columns, "key": list(batch.keys), "rank": rank_of, "metrics": dict(numbers)}
-    )
+    contents = collected(config, step, batch, of)
+    bad = rows_not_finite(contents["columns"])
+    ranks = ranks or {contents["rank"][row] for rows in bad.values() for row in rows}
+    saved = save(logs_folder(), f"step_{step}", {**contents, "metrics": dict(numbers)})
     print(f"step {step} trained on: {' '.join(tasks)}")
     found = ", ".join(f"{name} is {value}" for name, value in numbers.items())
     also = f"; no finite numbers in its {', '.join(bad)}" if bad else ""
@@ -98,11 +96,6 @@ def report_of_fine_tuning(batch: Any, loss: float, rank: int) -> str:
     )
 
 
-def logs_folder() -> Path:
-    """The folder of the run's logs, which the launcher sets for verl's processes; else the current folder."""
-    return Path(os.environ.get("VERL_FILE_LOGGER_PATH", "metrics.jsonl")).parent
-
-
 def rows_not_finite(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[int]]:
     """The rows with a value that is not finite, by column. Columns without such rows are left out.
 
@@ -126,14 +119,9 @@ def save(folder: Path, name: str, batch: Mapping[str, Any]) -> str:
         name: The file's name without its extension.
         batch: The columns, and further values.
     """
-    import torch
-
     file = folder / FOLDER / f"{name}.pt"
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        torch.save(dict(batch), file)
-    except (OSError, RuntimeError) as error:  # torch raises RuntimeError on a full disk.
-        return f"the batch could not be saved ({str(error).splitlines()[0]})"
+    if failed := write(file, batch):
+        return failed
     keep_newest_beside(file, FILES)
     return f"the batch is in {file}"
 

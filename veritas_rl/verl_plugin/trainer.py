@@ -10,6 +10,7 @@ waits for the longest. They add:
 - A file named `stop` beside the checkpoints ends the run after the step, with a checkpoint.
 - A loss or gradient that is not a finite number ends the run, naming the step, the ranks, the tasks and the file of the
   batch, see `not_finite`.
+- The first batch, and the newest of a step with a checkpoint or a validation, are saved, see `saved_batch`.
 - A warning on the console reports a disk that is nearly full. Before the disk is too full for a checkpoint, a
   checkpoint is saved and the run ends, see `checkpoints.room`.
 - The estimators `grpo` and `rae` compare whole games, seat by seat, see `advantages`.
@@ -66,6 +67,7 @@ from veritas_rl.verl_plugin.batches import even_mini_batches, moves_of, outcomes
 from veritas_rl.verl_plugin.cpu import room
 from veritas_rl.verl_plugin.reference import AVERAGE, REFRESH
 from veritas_rl.verl_plugin.sample_key import SampleKey
+from veritas_rl.verl_plugin.saved_batch import SavedBatches, logs_folder
 from veritas_rl.verl_plugin.truncation import TruncationWatch
 from veritas_rl.viewing.games_page import GAMES_FOLDER, write_games
 
@@ -104,6 +106,7 @@ class TaskTraining(PPOTrainer):
             config.trainer.max_actor_ckpt_to_keep = None
             config.trainer.max_critic_ckpt_to_keep = None
         self._folder = Path(config.trainer.default_local_dir).absolute()
+        self._batches = SavedBatches(config)
         self._disk = DiskWatch(self._folder, other_folders(config), int(config.veritas_rl.spare_disk_gib * 2**30))
         self._too_full: str | None = None
         self._saved = 0
@@ -169,11 +172,13 @@ class TaskTraining(PPOTrainer):
                 has been legal for some steps.
         """
         batch = super().step(metrics, timing_raw)
-        ranks = not_finite.take_ranks(metrics)
+        ranks, of = not_finite.take_ranks(metrics), max(self.actor_rollout_wg._dispatch_info["actor"]) + 1
         if broken := not_finite.broken(metrics):
-            of = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1
             tasks = sorted({info["task_id"] for _, info in self._infos()})
-            raise UserError(not_finite.report(self.global_steps, batch, broken, ranks, of, tasks))
+            raise UserError(not_finite.report(self.config, self.global_steps, batch, broken, ranks, of, tasks))
+        last = self.global_steps >= self.total_training_steps
+        if line := self._batches.after(self.global_steps, batch, of, last=last):
+            print(line, flush=True)
         metrics |= self._record()
         if line := self._truncation.message(metrics.get("task/truncated", 0.0)):
             print(line, flush=True)
@@ -399,7 +404,7 @@ class AsyncTaskTrainer(TaskTraining, PPOTrainerColocateAsync):
 
 def other_folders(config: DictConfig) -> list[Path]:
     """The folders with small files of a run: its logs, Ray's files, and those of Weights & Biases if it is used."""
-    found = [not_finite.logs_folder(), ray_folder(os.environ)]
+    found = [logs_folder(), ray_folder(os.environ)]
     return [*found, Path(os.environ.get("WANDB_DIR", "."))] if "wandb" in config.trainer.logger else found
 
 
