@@ -3,8 +3,10 @@
 import math
 
 import pytest
+from omegaconf import OmegaConf
 
-from veritas_rl.verl_plugin.batches import even_mini_batches, moves_of, outcomes
+from veritas_rl.launch.configuration import compose_configuration
+from veritas_rl.verl_plugin.batches import bound_losses, even_mini_batches, moves_of, outcomes
 
 
 def info(value: float, success: float) -> dict[str, float]:
@@ -45,6 +47,19 @@ def test_replies_of_whole_games_are_divided_evenly(replies: int, sizes: list[int
         assert filled - replies < max(1, round(replies / (max(sizes) * copies))) * unit
         if replies > max(sizes) * copies:
             assert wanted / 2 < size < 2 * wanted
+
+
+@pytest.mark.parametrize(
+    ("mode", "given", "used"),
+    [("token-mean", "null", None), ("seq-mean-token-sum-norm", "null", 48), ("seq-mean-token-sum-norm", "7", 7)],
+)
+def test_a_sum_of_tokens_is_divided_by_a_constant(mode: str, given: str, used: int | None) -> None:
+    learners = ("actor_rollout_ref.actor", "critic")
+    settings = [f"{learner}.loss_agg_mode={mode}" for learner in learners]
+    settings += [f"actor_rollout_ref.actor.loss_scale_factor={given}", "data.max_response_length=48"]
+    config = compose_configuration(["hardware=cpu", "rollout=transformers", *settings])
+    bound_losses(config)
+    assert [OmegaConf.select(config, learner).loss_scale_factor for learner in learners] == [used, used]
 
 
 def test_replies_are_numbered_by_seat() -> None:

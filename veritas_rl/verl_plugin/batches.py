@@ -7,6 +7,8 @@ from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
+from omegaconf import DictConfig, open_dict
+
 from veritas_rl.verl_plugin.advantages import Move
 from veritas_rl.verl_plugin.sample_key import SampleKey
 
@@ -57,6 +59,20 @@ def even_mini_batches(replies: int, sizes: Sequence[int], copies: int, ranks: in
     parts = max(1, round(replies / (largest * copies)))
     size = math.ceil(replies / (parts * unit)) * unit
     return [size // (copies * share) for share in shares]
+
+
+def bound_losses(config: DictConfig) -> None:
+    """Let `loss_agg_mode=seq-mean-token-sum-norm` divide by the token limit of a reply, if no divisor is set.
+
+    verl would divide by the longest reply of each micro-batch, so that the loss depends on how rows are put together.
+
+    Args:
+        config: verl's full configuration, which is changed.
+    """
+    for learner in (config.actor_rollout_ref.actor, config.critic):
+        if learner.loss_agg_mode == "seq-mean-token-sum-norm" and learner.loss_scale_factor is None:
+            with open_dict(config):
+                learner.loss_scale_factor = config.data.max_response_length
 
 
 def outcomes(replies: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, tuple[float, float]]:

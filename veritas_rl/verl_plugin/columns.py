@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import accumulate, chain
+from typing import Any
 
 import torch
 
@@ -18,3 +19,8 @@ def jagged(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
     # Without these bounds torch pads a column to the total length of all rows.
     least, most = int(lengths.min()), int(lengths.max())
     return torch.nested.nested_tensor_from_jagged(values, offsets, min_seqlen=least, max_seqlen=most)
+
+
+def row_sums(column: Any) -> torch.Tensor:
+    """The sum of each row of a column, a jagged tensor: (samples,)."""
+    return torch.nn.functional.pad(column.values().cumsum(0), (1, 0))[column.offsets()].diff()

@@ -192,6 +192,8 @@ def padding_waste(module: Any) -> None:
     Each update of actor and critic reports it as a mean over micro-batches. Real tokens are those of rows with a
     learned token. Rows that only fill a mini-batch count as waste.
     """
+    from veritas_rl.verl_plugin.columns import row_sums
+
     engine = module.FSDPEngineWithLMHead
     prepare, forward = engine.prepare_model_inputs, engine.forward_step
     require_fault(forward, '"metrics": metrics,')
@@ -207,7 +209,7 @@ def padding_waste(module: Any) -> None:
         loss, output = forward(self, micro_batch, loss_function, forward_only)
         # Supervised fine-tuning would log the metric without averaging.
         if not forward_only and "response_mask" in micro_batch:
-            learned = module.torch.stack([mask.any() for mask in micro_batch["response_mask"].unbind()])
+            learned = row_sums(micro_batch["response_mask"]) > 0
             real = int((micro_batch["input_ids"].offsets().diff() * learned).sum())
             if real:
                 output["metrics"]["waste"] = self._computed_tokens / real
@@ -238,6 +240,134 @@ def losses_not_finite(module: Any) -> None:
         return loss, output
 
     engine.forward_step = forward_step
+
+
+@patch_of("verl.workers.engine_workers")
+def learned_rows(module: Any) -> None:
+    """Losses are divided by padding and rejected tokens, by 0 if no token is learned: count learned rows and tokens.
+
+    The counts are of a mini-batch on all ranks. A row without a learned token is no sequence in the mean of
+    `loss_agg_mode=seq-mean-...`: padding, a prompt that was too long, a rejected reply. A mini-batch without a learned
+    token is left out: no forward pass, no step of the optimizer, so weights and moments stay as they are. It is counted
+    in `skipped_updates`. The rate schedule counts steps of training and goes on.
+    """
+    from veritas_rl.verl_plugin.columns import row_sums
+
+    worker = module.TrainingWorker
+    original = worker.train_batch
+    require_fault(original, "output = self.engine.train_batch(data, loss_function=self.loss_fn)")
+    torch, tu = module.torch, module.tu
+
+    @functools.wraps(original)
+    def train_batch(self: Any, data: Any) -> Any:
+        # Fine-tuning has no column of that name.
+        if "response_mask" not in data:
+            return original(self, data)
+        learned = row_sums(data["response_mask"])
+        counts = torch.stack([(learned > 0).sum(), learned.sum()]).to(self.device_name)
+        torch.distributed.all_reduce(counts, group=self.engine.get_data_parallel_group())
+        rows, tokens = counts.tolist()
+        if tokens:
+            data["loss_mask"] = data["response_mask"]  # without the tokens that `rollout_correction` has rejected
+            tu.assign_non_tensor(data, global_batch_size=rows)
+            return original(self, data)
+        metrics = {"mfu": 0.0, "skipped_updates": module.Metric("sum", 1)}
+        if tu.get(data, key="update_lr_scheduler", default=False):
+            metrics["lr"] = self.engine.lr_scheduler_step()
+        return tu.get_tensordict({}, non_tensor_dict={"metrics": metrics})
+
+    worker.train_batch = train_batch
+
+
+MEANS = ("critic/vf_clipfrac", "critic/vpred_mean")
+"""Metrics of the critic's loss that are means over the tokens of a micro-batch."""
+
+
+@patch_of("verl.workers.utils.losses")
+def means_of_tokens(module: Any) -> None:
+    """Metrics such as `ppo_kl` count a micro-batch of padding as one of replies: average over all learned tokens."""
+    require_fault(module.ppo_loss, "pg_metrics = Metric.from_dict(pg_metrics, aggregation=AggregationType.MEAN)")
+    require_fault(module.value_loss, '"critic/vpred_mean": masked_mean(vpreds, response_mask).detach().item(),')
+    metric, kinds = module.Metric, module.AggregationType
+
+    def over_tokens(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def loss_of(config: Any, model_output: Any, data: Any, dp_group: Any = None) -> Any:
+            loss, metrics = original(config, model_output, data, dp_group)
+            # Sums over micro-batches are averaged over ranks.
+            share = float(data["response_mask"].sum()) * data["dp_size"] / data["batch_num_tokens"]
+            for name, found in metrics.items():
+                if isinstance(found, metric) and found.aggregation is kinds.MEAN:
+                    metrics[name] = metric(kinds.SUM, found.aggregate() * share)
+                elif name in MEANS:
+                    metrics[name] = metric(kinds.SUM, found * share)
+            return loss, metrics
+
+        return loss_of
+
+    module.ppo_loss, module.value_loss = over_tokens(module.ppo_loss), over_tokens(module.value_loss)
+
+
+@patch_of("verl.trainer.ppo.core_algos")
+def geometric_mean_loss(module: Any) -> None:
+    """`loss_mode=geo_mean` averages over padding, and over each micro-batch alone: average over all learned rows."""
+    losses = module.POLICY_LOSS_REGISTRY
+    original = losses["geo_mean"]
+    require_fault(original, "pg_loss = torch.mean(pg_losses)")
+
+    @functools.wraps(original)
+    def geo_mean(*args: Any, **kwargs: Any) -> Any:
+        loss, metrics = original(*args, **kwargs)
+        # A row without a learned token has advantage 0.
+        rows, batch = len(kwargs["response_mask"]), kwargs["config"].global_batch_info
+        return loss * rows * batch["dp_size"] / batch["global_batch_size"], metrics
+
+    losses["geo_mean"] = geo_mean
+
+
+@patch_of("verl.utils.torch_functional")
+def whitened_advantages(module: Any) -> None:
+    """Advantages of fewer than two tokens cannot be whitened, and raise an error: make them 0."""
+    original = module.masked_whiten
+    require_fault(module.masked_var, 'raise ValueError("At least one element in the mask has to be 1.")')
+
+    @functools.wraps(original)
+    def masked_whiten(values: Any, mask: Any, shift_mean: bool = True) -> Any:
+        return original(values, mask, shift_mean) if mask.sum() > 1 else module.torch.zeros_like(values)
+
+    module.masked_whiten = masked_whiten
+
+
+@patch_of("verl.trainer.ppo.rollout_corr_helper")
+def corrected_rows(module: Any) -> None:
+    """Metrics of the rollout's correction count padding, and padding alone is an error: correct learned rows only.
+
+    Weights and masks are the same as with padding.
+    """
+    original = module.compute_rollout_correction_and_rejection_mask
+    require_fault(original, 'raise ValueError("response_mask must contain at least one valid token (1).")')
+    require_fault(module.compute_offpolicy_metrics, "training_ppl = torch.exp(-mean_log_prob_training).mean()")
+
+    @functools.wraps(original)
+    def correct(old_log_prob: Any, rollout_log_prob: Any, response_mask: Any, **settings: Any) -> Any:
+        learned = response_mask.any(-1)
+        columns = [column[learned] for column in (old_log_prob, rollout_log_prob, response_mask)]
+        if not learned.any():
+            # All ranks need the same metrics; those of one token without a difference have no weight.
+            one = old_log_prob.new_zeros(1, 1)
+            _, _, metrics = original(one, one, module.torch.ones_like(one, dtype=response_mask.dtype), **settings)
+            return None, response_mask, metrics
+        weights, kept, metrics = original(*columns, **settings)
+        mask = response_mask.clone()
+        mask[learned] = kept
+        if weights is not None:
+            found = weights.batch["rollout_is_weights"]
+            whole = found.new_zeros(response_mask.shape)
+            whole[learned] = found
+            weights = module.DataProto.from_dict(tensors={"rollout_is_weights": whole})
+        return weights, mask, metrics
+
+    module.compute_rollout_correction_and_rejection_mask = correct
 
 
 @patch_of("verl.utils.tracking")

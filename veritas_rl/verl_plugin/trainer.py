@@ -63,7 +63,7 @@ from veritas_rl.paths import ray_folder
 from veritas_rl.verl_plugin import loop_manager, not_finite
 from veritas_rl.verl_plugin.advantages import ESTIMATORS, RoleBaselines, group_relative, role_conditioned
 from veritas_rl.verl_plugin.agreement import METRIC, AgreementWatch
-from veritas_rl.verl_plugin.batches import even_mini_batches, moves_of, outcomes
+from veritas_rl.verl_plugin.batches import bound_losses, even_mini_batches, moves_of, outcomes
 from veritas_rl.verl_plugin.cpu import room
 from veritas_rl.verl_plugin.reference import AVERAGE, REFRESH
 from veritas_rl.verl_plugin.sample_key import SampleKey
@@ -110,6 +110,7 @@ class TaskTraining(PPOTrainer):
         self._disk = DiskWatch(self._folder, other_folders(config), int(config.veritas_rl.spare_disk_gib * 2**30))
         self._too_full: str | None = None
         self._saved = 0
+        bound_losses(config)
         self._follows = config.veritas_rl.reference == "checkpoint"
         self._reference_step = 0
         averages = config.veritas_rl.reference == "average"

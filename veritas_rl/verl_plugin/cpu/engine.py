@@ -14,6 +14,8 @@ from verl.utils import torch_functional
 from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
 
+from veritas_rl.verl_plugin.columns import row_sums
+
 # verl's registering decorator hides the types from pyright.
 LMHead: Any = transformer_impl.FSDPEngineWithLMHead
 ValueHead: Any = transformer_impl.FSDPEngineWithValueHead
@@ -35,9 +37,7 @@ def _real(batch: Any, width: int) -> torch.Tensor:
 
 def _shortest_prompt(batch: Any) -> int:
     """The length of the shortest prompt with a learned reply. Padding rows have prompts of one token."""
-    lengths, mask = batch["prompts"].offsets().diff(), batch["response_mask"]
-    before = torch.nn.functional.pad(mask.values().cumsum(0), (1, 0))[mask.offsets()]
-    learned = before.diff() > 0
+    lengths, learned = batch["prompts"].offsets().diff(), row_sums(batch["response_mask"]) > 0
     return int((lengths[learned] if learned.any() else lengths).min())
 
 
