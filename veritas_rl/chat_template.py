@@ -17,22 +17,25 @@ DATE = datetime(2024, 7, 26)
 """The date that templates show. It is the one that Llama's template shows if there is no clock."""
 
 
-def with_limit(messages: Sequence[dict[str, str]], tokens: int, *, together: bool = False) -> list[dict[str, str]]:
-    """Append a sentence with the token limit of the reply to the messages.
+def with_limit(messages: Sequence[dict[str, str]], tokens: int, opening: int = 0) -> list[dict[str, str]]:
+    """Append a sentence with the token limit of the reply to the last message of the user, or of a conversation's
+    opening.
 
     Args:
         messages: Chat messages. The last message is from the user.
         tokens: The limit in tokens.
-        together: Whether the limit covers all replies of a conversation and the messages between them.
+        opening: In a conversation, the number of messages before the first reply. The limit covers all that follows
+            them: the replies and the messages between them.
     """
-    *before, last = messages
+    place = (opening or len(messages)) - 1
+    before, last, after = messages[:place], messages[place], messages[place + 1 :]
     limit = f"{tokens} tokens, about {max(1, int(tokens * WORDS_PER_TOKEN))} words"
     said = (
         f"This conversation may have at most {limit}, from here on: what is longer is cut off and earns nothing."
-        if together
+        if opening
         else f"Your reply may have at most {limit}: a longer one is cut off and earns nothing."
     )
-    return [*before, {**last, "content": f"{last['content']}\n\n{said}"}]
+    return [*before, {**last, "content": f"{last['content']}\n\n{said}"}, *after]
 
 
 def prompt_ids(tokenizer: Any, messages: Sequence[dict[str, str]], *, enable_thinking: bool = False) -> list[int]:
@@ -64,7 +67,7 @@ def render(
     """
     try:
         return tokenizer.apply_chat_template(
-            list(messages),
+            [_without_channels(message) for message in messages],
             tokenize=False,
             add_generation_prompt=asks,
             enable_thinking=enable_thinking,
@@ -76,6 +79,14 @@ def render(
         raise UserError(
             f"the model's chat template does not accept messages of the roles {roles} ({reason})"
         ) from error
+
+
+def _without_channels(message: Mapping[str, str]) -> Mapping[str, str]:
+    """A message without the channels of a reply of gpt-oss: its template refuses them, and shows the final one alone."""
+    if message["role"] != "assistant" or _FINAL not in message["content"]:
+        return message
+    final = message["content"].rpartition(_FINAL)[2]
+    return {**message, "content": re.sub(r"<\|(?:return|end)\|>\s*$", "", final)}
 
 
 def check_template(tokenizer: Any, model: str | Path, *, conversation: bool = False) -> None:
@@ -237,6 +248,7 @@ class _Form:
         return "" if own else self.opening
 
 
+_FINAL = "<|channel|>final<|message|>"
 _QUESTION, _REPLY = "\N{BULLET}", "\N{TRIANGULAR BULLET}"
 _EXCHANGE = [{"role": "user", "content": _QUESTION}, {"role": "assistant", "content": _REPLY}]
 

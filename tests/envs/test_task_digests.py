@@ -55,7 +55,7 @@ def rows(env: str, case: str, split: str, count: int) -> Iterator[list[Any]]:
         asked = [task.replace(**manner) for manner in MANNERS[env]]
         turns = [environment.start(each).turns()[0] for each in asked]
         first = turns[0]
-        shown = [[turn.messages, turn.solution, turn.update, turn.dice] for turn in turns]
+        shown = [[turn.messages, turn.solution, "", turn.dice] for turn in turns]
         keys = [environment.equivalence_class(task), environment.turn_class(task, first), environment.group(task)]
         demonstration = expert.act([first])[0].text
         replies = dict.fromkeys((*first.answers[:1], *first.answers[-1:], first.solution, demonstration))

@@ -14,7 +14,7 @@ train/tools/convert_to_parquet.py.
 from pathlib import Path
 
 from veritas_rl.errors import UserError, exit_on_user_error
-from veritas_rl.judging.options import PlayersParser, add_reply_options, replies_of
+from veritas_rl.judging.options import PlayersParser, add_config, add_reply_options, config_of, replies_of
 from veritas_rl.paths import ROOT
 
 OUTPUT = ROOT / "train/outputs/play"
@@ -37,6 +37,7 @@ def main() -> None:
     add("--seed", type=int, default=42, help="seed of deals, dice, bots and replies; default: 42")
     retries = f"how often a model may answer again after a mistake, in a whole game; default: {RETRIES}"
     add("--retries", type=int, default=RETRIES, help=retries)
+    add_config(parser)
     add_reply_options(parser)
     parser.set_defaults(concurrency=8)
     given = parser.parse_args()
@@ -55,6 +56,12 @@ def main() -> None:
     if len(games) != 1:
         raise UserError(f"--game {given.game} names {len(games)} games: name one")
     values = {"mode": "episode", "seed": given.seed, "prompt": given.prompt, "retries": given.retries}
+    for key, value in config_of(given):
+        if key in values:
+            raise UserError(
+                f"{key} is not set with --config; use --{key} if play.py --help lists it, else leave it out"
+            )
+        values[key] = value
     task = make_task(given.env, cases[0], 0, **values)
     player = None
     if environment.players_of(task) > 1:

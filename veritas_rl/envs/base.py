@@ -69,9 +69,10 @@ class Turn:
 
     Attributes:
         seat: The seat to move.
-        messages: The messages for a model. They contain all information of this seat, and nothing else.
+        messages: The messages for a model. They contain all information of this seat, and nothing else. In a
+            conversation they are the whole chat of this seat, with its earlier replies.
         answers: A complete reply for each legal answer, in the order of `view`; empty if answers cannot be listed.
-        update: The message for a growing chat that already contains the earlier messages.
+        opening: In a conversation, the number of messages before the seat's first reply; 0 if the turn is a new chat.
         dice: The task's chance seed, the ply and the seat. Together with the player's own seed they seed the player's
             random choices, so a repeated task has the same random choices.
         solution: A reply with the full value, if the environment has one; else "". A model never sees it.
@@ -81,10 +82,14 @@ class Turn:
     seat: int
     messages: tuple[Message, ...]
     answers: tuple[str, ...]
-    update: str = ""
+    opening: int = 0
     dice: tuple[str | int, ...] = ()
     solution: str = field(repr=False, compare=False, default="")
     view: Any = field(repr=False, compare=False, default=None)
+
+    def chat_after(self, reply: str, content: str) -> tuple[Message, ...]:
+        """The chat that goes on with a reply to this turn, and then with a message of the user."""
+        return (*self.messages, {"role": "assistant", "content": reply}, {"role": "user", "content": content})
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,17 @@ class PlayerKind:
     note: Callable[[str, str], str] = lambda name, case: ""
 
 
+def context_of(task: Task) -> tuple[tuple[str, str], ...]:
+    """The setting of a task's context, as a pair of key and value; empty if it is the default."""
+    context = task.manner.context
+    return (("context", context),) if context != type(task.manner).context else ()
+
+
+def asked_as(task: Task) -> str:
+    """The options with which tools ask a model as a task does."""
+    return " ".join([f"--prompt {task.manner.prompt}", *(f"--config {key}={value}" for key, value in context_of(task))])
+
+
 @dataclass(frozen=True)
 class TaskName:
     """The columns of a dataset's row that name its task.
@@ -250,16 +261,15 @@ class Environment(ABC):
             f"{trainer} data.custom_cls.config.env={self.name} trainer.total_training_steps=200",
         )
 
-    def trials(self, case: str, model: str, prompt: str) -> Sequence[tuple[str, str]]:
+    def trials(self, task: Task, model: str) -> Sequence[tuple[str, str]]:
         """What to try with a trained model, each in words and as a command.
 
         Args:
-            case: A trained case.
+            task: A trained task.
             model: The model's folder.
-            prompt: The kind of prompt that the model was trained with.
         """
-        options = f"--checkpoint {shlex.quote(model)} --env {self.name} --games {shlex.quote(case)} --prompt {prompt}"
-        return [("judge the trained model", f"python train/tools/evaluate.py {options}")]
+        options = f"--checkpoint {shlex.quote(model)} --env {self.name} --games {shlex.quote(task.case)}"
+        return [("judge the trained model", f"python train/tools/evaluate.py {options} {asked_as(task)}")]
 
     def small_model_warnings(self, cases: Collection[str]) -> Sequence[str]:
         """A line for each case on which the small model of the CPU settings is known to learn nothing.

@@ -53,7 +53,8 @@ def _chosen(tasks: Sequence[Task]) -> list[Task]:
 
 def _asked(task: Task) -> list[Any]:
     turns = () if _is_remote(task) else get_environment(task.env).start(task).turns()
-    shown = [[turn.seat, turn.messages, turn.answers, turn.update, turn.dice, turn.solution] for turn in turns]
+    # The empty string is what a field that turns no longer have was. Digests of kept results include it.
+    shown = [[turn.seat, turn.messages, turn.answers, "", turn.dice, turn.solution] for turn in turns]
     return [task.id, task.chance_seed, shown]
 
 

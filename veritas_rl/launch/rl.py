@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rich.console import Console
 
 from veritas_rl.checkpoints.layout import EXPERIMENTS, STOP, read_info, whole_checkpoints
-from veritas_rl.envs.environment import Environment
+from veritas_rl.envs.environment import Environment, context_of
 from veritas_rl.envs.mixture import Part, Shuffled, parts_of
 from veritas_rl.envs.registry import cases_by_environment, get_environment, open_catalogue
 from veritas_rl.envs.task import Task
@@ -220,6 +220,7 @@ class RlRun(Run):
                 seed=self.configuration.veritas_rl.seed,
                 prompt=first.manner.prompt,
                 max_moves=int(first.to_dict().get("max_moves", Settings.max_moves)),
+                config=context_of(first),
                 replies=ReplySettings(
                     max_tokens=rollout.response_length,
                     temperature=rollout.temperature,
@@ -250,7 +251,7 @@ class RlRun(Run):
     def next_steps(self, model: Path | None) -> Sequence[tuple[str, str]]:
         part, tasks, _ = next(self._parts())
         environment, cases = get_environment(part.env), cases_by_environment(tasks)[tasks[0].env]
-        trials = environment.trials(cases[0], str(model), tasks[0].manner.prompt) if model is not None else ()
+        trials = environment.trials(tasks[0], str(model)) if model is not None else ()
         return [*trials, environment.next_step(cases)]
 
 

@@ -10,12 +10,12 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from veritas_rl.chat_template import prompt_ids, with_limit
-from veritas_rl.envs.base import Reply, Turn
+from veritas_rl.envs.base import Message, Reply, Turn
 from veritas_rl.errors import UserError
 from veritas_rl.players.answer_probabilities import Candidates, log_probabilities
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.reply_text import reply_text
-from veritas_rl.players.sampling import SamplingParams
+from veritas_rl.players.sampling import Completion, SamplingParams
 from veritas_rl.seeding import digest
 
 
@@ -50,22 +50,19 @@ class LanguageModelPlayer:
         self._say_limit = say_limit
 
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
-        """One reply for each turn, in order. It is truncated if a token limit cut it, and overlong if the prompt is too
-        long."""
-        asked = [(self._prompt_of(turn), self._params_of(turn)) for turn in turns]
+        """One reply for each turn, in order.
+
+        A reply is truncated if the token limit cut it, or if a conversation has no room for it. It is overlong if the
+        prompt is too long.
+        """
+        asked = [self._question(turn) for turn in turns]
         # Requests with the same prompt and seed have the same reply, so they are sent once.
         alike = self._params.temperature == 0 or self._seed is not None
         requests = list(dict.fromkeys(asked)) if alike else asked
-        completions = self._engine.generate(requests)
+        completions = iter(self._engine.generate([(prompt, params) for prompt, params in requests if params]))
         replies = [
-            Reply(
-                text=reply_text(self._tokenizer, completion.token_ids),
-                truncated=completion.stop_reason == "length" and bool(completion.token_ids),
-                overlong=completion.stop_reason == "length" and not completion.token_ids,
-                prompt_tokens=len(prompt),
-                tokens=len(completion.token_ids),
-            )
-            for (prompt, _), completion in zip(requests, completions, strict=True)
+            self._reply(prompt, next(completions)) if params else Reply("", truncated=True, prompt_tokens=len(prompt))
+            for prompt, params in requests
         ]
         if not alike:
             return replies
@@ -93,7 +90,7 @@ class LanguageModelPlayer:
         tokens = {text: tuple(self._tokenizer.encode(text, add_special_tokens=False)) for text in texts}
         asked, kept = [], []
         for turn in turns:
-            prompt = self._prompt_of(turn)
+            prompt = self._encode(self._shown(turn))
             limit = min(self._params.max_new_tokens, self._engine.max_model_len - len(prompt))
             fits = [len(tokens[answer]) < limit for answer in turn.answers]
             kept.append(fits)
@@ -110,14 +107,35 @@ class LanguageModelPlayer:
             probabilities.append(tuple(math.exp(next(mine)) if fit else 0.0 for fit in fits))
         return probabilities
 
-    def _prompt_of(self, turn: Turn) -> tuple[int, ...]:
-        limited = with_limit(turn.messages, self._params.max_new_tokens) if self._say_limit else turn.messages
-        return tuple(prompt_ids(self._tokenizer, limited, enable_thinking=self._enable_thinking))
+    def _reply(self, prompt: Sequence[int], completion: Completion) -> Reply:
+        return Reply(
+            text=reply_text(self._tokenizer, completion.token_ids),
+            truncated=completion.stop_reason == "length" and bool(completion.token_ids),
+            overlong=completion.stop_reason == "length" and not completion.token_ids,
+            prompt_tokens=len(prompt),
+            tokens=len(completion.token_ids),
+        )
 
-    def _params_of(self, turn: Turn) -> SamplingParams:
-        if self._seed is None or self._params.temperature == 0:
-            return self._params
-        return dataclasses.replace(self._params, seed=digest("reply", self._seed, *turn.dice))
+    def _question(self, turn: Turn) -> tuple[tuple[int, ...], SamplingParams | None]:
+        """The prompt, and the sampling parameters; None if a conversation has no room for a reply."""
+        messages, limit = self._shown(turn), self._params.max_new_tokens
+        prompt = self._encode(messages)
+        if turn.opening:
+            # As in training, the limit covers all that follows the opening.
+            limit -= len(prompt) - len(self._encode(messages[: turn.opening]))
+        if limit < 1:
+            return prompt, None
+        seeded = self._seed is not None and self._params.temperature != 0
+        seed = digest("reply", self._seed, *turn.dice) if seeded else self._params.seed
+        return prompt, dataclasses.replace(self._params, max_new_tokens=limit, seed=seed)
+
+    def _shown(self, turn: Turn) -> Sequence[Message]:
+        return (
+            with_limit(turn.messages, self._params.max_new_tokens, turn.opening) if self._say_limit else turn.messages
+        )
+
+    def _encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        return tuple(prompt_ids(self._tokenizer, messages, enable_thinking=self._enable_thinking))
 
 
 def load_language_model(

@@ -131,7 +131,9 @@ class ServerPlayer:
     def _question(self, turn: Turn) -> dict[str, Any]:
         # Servers store a seed as a signed 64-bit integer.
         seed = digest("reply", self._seed, *turn.dice) >> 1
-        messages = with_limit(turn.messages, self._said_limit) if self._said_limit else list(turn.messages)
+        messages = (
+            with_limit(turn.messages, self._said_limit, turn.opening) if self._said_limit else list(turn.messages)
+        )
         return {"model": self.model, "messages": messages, "seed": seed, **self._sampling}
 
     async def _ask(self, free: asyncio.Queue[httpx.AsyncClient], question: dict[str, Any]) -> Reply:

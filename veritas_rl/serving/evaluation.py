@@ -31,15 +31,10 @@ class Conversation:
 
     def asked(self, turn: Turn) -> list[Message]:
         """The messages for a turn."""
-        if turn.update and self._chat:
-            new: list[Message] = [{"role": "user", "content": turn.update}]
-        else:
-            # A turn that follows a mistake repeats the earlier messages, which are already recorded.
-            known = self._chat if list(turn.messages[: len(self._chat)]) == self._chat else []
-            new = list(turn.messages[len(known) :])
-            self._chat = list(known)
-        self._chat += new
-        self.all += new
+        # A conversation, and a turn that follows a mistake, repeat the earlier messages, which are already recorded.
+        known = len(self._chat) if list(turn.messages[: len(self._chat)]) == self._chat else 0
+        self.all += turn.messages[known:]
+        self._chat = list(turn.messages)
         return self._chat
 
     def said(self, reply: Reply) -> None:

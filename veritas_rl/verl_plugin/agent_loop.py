@@ -7,7 +7,7 @@ recognized.
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ from uuid import uuid4
 from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 
-from veritas_rl.chat_template import with_limit
-from veritas_rl.envs.base import Message, Reply, Score, Session, Turn, shape
+from veritas_rl.chat_template import end_tokens, prompt_ids, with_limit
+from veritas_rl.envs.base import Reply, Score, Session, Turn, shape
 from veritas_rl.envs.registry import get_environment, task_of
 from veritas_rl.envs.task import Task
 from veritas_rl.players.loading import ReplySettings
@@ -37,6 +37,7 @@ class _Sample:
     Attributes:
         seat: The seat of its replies.
         chat: Its tokens.
+        opening: The number of tokens of the first prompt of its conversation, or of its own prompt.
         accepted: Whether its last reply was a legal answer.
         number: The number of replies that this seat was asked for before.
         seconds: The time of generation.
@@ -45,6 +46,7 @@ class _Sample:
 
     seat: int
     chat: Chat
+    opening: int
     accepted: bool = True
     number: int = 0
     seconds: float = 0.0
@@ -54,15 +56,18 @@ class _Sample:
 class TaskAgentLoop(AgentLoopBase):
     """Plays one session with the model in training on its seats, and the task's opponent on the others.
 
-    In the context "turn" every reply of the model is a separate trajectory. In "conversation" each of its seats has
-    one trajectory, in which only its replies have loss.
+    In the context "turn" every reply of the model is a separate trajectory. In "conversation" a trajectory of a seat
+    goes on as long as the chat template only appends, and only the replies have loss. All trajectories of a
+    conversation have the same reward.
     """
 
     tokenizer: Any
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, generation_config: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._ends = end_tokens(self.tokenizer, generation_config)
         self._opponents: dict[tuple[str, str], Opponent] = {}
+        self._enable_thinking = bool(self.apply_chat_template_kwargs.get("enable_thinking", False))
         self._say_limit = bool(OmegaConf.select(self.config, "veritas_rl.say_limit"))
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -89,7 +94,7 @@ class TaskAgentLoop(AgentLoopBase):
             others = [turn for turn in turns if not is_trained(task, turn.seat)]
             asked = self.loop.time()
             said = await asyncio.gather(
-                *(self._answer(self._sample(task, turn, samples), sampling_params) for turn in mine),
+                *(self._answer(turn, samples, sampling_params) for turn in mine),
                 *(opponent.act(turn) for turn in others),
             )
             waited += (self.loop.time() - asked) * (not mine)
@@ -100,7 +105,7 @@ class TaskAgentLoop(AgentLoopBase):
                 self._last(samples, turn.seat).accepted = turn.seat not in session.rejected
         if not samples:
             # The game ended before the model was asked. It counts as a game without a learned token.
-            samples.append(_Sample(max(task.manner.seat, 0), Chat(self.tokenizer, (), self.apply_chat_template_kwargs)))
+            samples.append(_Sample(max(task.manner.seat, 0), Chat(self.tokenizer, [self.tokenizer.eos_token_id]), 1))
             self._leave_unanswered(samples[0])
         share = waited / max(self.loop.time() - began, 1e-9)
         return self._outputs(task, session.scores(), samples, share)
@@ -110,9 +115,10 @@ class TaskAgentLoop(AgentLoopBase):
     ) -> list[AgentLoopOutput]:
         later = dict.fromkeys(scores, 0)
         outputs: list[AgentLoopOutput] = []
+        together = task.manner.context == "conversation"
         for sample in reversed(samples):
             score = scores[sample.seat]
-            accepted = score.legal if task.manner.context == "conversation" else sample.accepted
+            accepted = score.legal if together else sample.accepted
             output = sample.chat.output(
                 sample.seconds,
                 {
@@ -133,22 +139,27 @@ class TaskAgentLoop(AgentLoopBase):
             output.reward_score = shape(score, task, later[sample.seat], accepted)
             output.num_turns = len(samples)
             outputs.append(output)
-            later[sample.seat] += sample.accepted
+            later[sample.seat] += sample.accepted and not together
         return outputs[::-1]
 
-    def _sample(self, task: Task, turn: Turn, samples: list[_Sample]) -> _Sample:
+    def _sample(self, turn: Turn, samples: list[_Sample]) -> _Sample | None:
+        """The trajectory to which the reply to a turn belongs; None if a conversation has no room for a reply."""
+        limit = self.rollout_config.response_length
+        messages = with_limit(turn.messages, limit, turn.opening) if self._say_limit else turn.messages
+        prompt = prompt_ids(self.tokenizer, messages, enable_thinking=self._enable_thinking)
         before = [sample for sample in samples if sample.seat == turn.seat]
-        if task.manner.context == "conversation" and before:
-            before[-1].chat.add_message(turn.update)
-            return before[-1]
-        messages: Sequence[Message] = turn.messages
-        if self._say_limit:
-            together = task.manner.context == "conversation"
-            messages = with_limit(messages, self.rollout_config.response_length, together=together)
+        if before and turn.opening:
+            last, opening = before[-1], before[-1].opening
+            most = opening + limit - 1
+            if len(prompt) > most:
+                return None
+            if last.chat.goes_on(prompt, most):
+                return last
+        else:
+            opening = len(prompt)
         number = before[-1].number if before else 0
-        sample = _Sample(turn.seat, Chat(self.tokenizer, messages, self.apply_chat_template_kwargs), number=number)
-        samples.append(sample)
-        return sample
+        samples.append(_Sample(turn.seat, Chat(self.tokenizer, prompt), opening, number=number))
+        return samples[-1]
 
     @staticmethod
     def _last(samples: list[_Sample], seat: int) -> _Sample:
@@ -169,7 +180,7 @@ class TaskAgentLoop(AgentLoopBase):
             replies=ReplySettings(
                 max_tokens=self.rollout_config.response_length,
                 temperature=1.0,
-                enable_thinking=self.apply_chat_template_kwargs.get("enable_thinking", False),
+                enable_thinking=self._enable_thinking,
                 say_limit=self._say_limit,
             ),
         )
@@ -182,16 +193,17 @@ class TaskAgentLoop(AgentLoopBase):
             chat.response_ids, chat.response_mask, chat.log_probs = [self.tokenizer.eos_token_id], [0], [0.0]
         return Reply("", truncated=not overlong, overlong=overlong)
 
-    async def _answer(self, sample: _Sample, sampling_params: dict[str, Any]) -> Reply:
+    async def _answer(self, turn: Turn, samples: list[_Sample], sampling_params: dict[str, Any]) -> Reply:
+        sample = self._sample(turn, samples)
+        if sample is None:
+            return Reply("", truncated=True)
         chat = sample.chat
-        end_token = self.tokenizer.eos_token_id
-        limit = self.rollout_config.response_length - len(chat.response_ids)
-        if len(chat.prompt_ids) > self.rollout_config.prompt_length:
+        if sample.opening > self.rollout_config.prompt_length:
             # verl would silently cut the start of the prompt, so the model is not asked.
             return self._leave_unanswered(sample, overlong=True)
-        if limit < 1:
-            return self._leave_unanswered(sample)
-        asked = {**sampling_params, "max_tokens": limit}
+        limit = self.rollout_config.response_length - (len(chat.ids) - sample.opening)
+        # An inference server knows only the ends of the tokenizer and the generation config.
+        asked = {**sampling_params, "max_tokens": limit, "stop_token_ids": sorted(self._ends)}
         if "seed" in asked:
             asked["seed"] = digest("reply", asked["seed"], sample.seat, sample.number)
         started = self.loop.time()
@@ -205,8 +217,8 @@ class TaskAgentLoop(AgentLoopBase):
         if not token_ids:
             return self._leave_unanswered(sample)
         # verl's backends do not report why generation stopped. A reply at the limit without an end token is truncated.
-        ends = {end_token, self.tokenizer.pad_token_id}
-        truncated = generated.stop_reason == "aborted" or (len(token_ids) >= limit and token_ids[-1] not in ends)
+        cut = len(token_ids) >= limit and token_ids[-1] not in self._ends
+        truncated = generated.stop_reason == "aborted" or cut
         chat.say(token_ids, list(generated.log_probs or ())[: len(token_ids)])
         return Reply(reply_text(self.tokenizer, token_ids), truncated)
 

@@ -1,18 +1,15 @@
-"""One chat of one seat, stored as the token ids that were shown and sampled.
+"""The tokens of one trajectory: a prompt, the replies as they were sampled, and the template's text between them.
 
-A reply is never tokenized again, so the loss is computed on the sampled tokens. The tokens between two replies come
-from the chat template and have no loss.
+The model always reads what the chat template writes for the messages so far, as evaluation, serving and play do. A
+reply that was sampled is never tokenized again, so the loss is computed on the sampled tokens. Many templates only
+append to a chat: then a conversation is one trajectory. Others write earlier replies differently later, such as without
+their thinking: then the reply after that begins a new trajectory.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
-
-from veritas_rl.envs.base import Message
-
-_REPLY = "\N{BULLET}"
-"""Placeholder for a reply, to render the text after it."""
 
 
 class Chat:
@@ -20,20 +17,12 @@ class Chat:
 
     Args:
         tokenizer: A tokenizer with a chat template.
-        messages: The first messages; empty if the model is not asked.
-        template_kwargs: Arguments for the template, such as enable_thinking.
+        prompt: The tokens of the prompt.
     """
 
-    def __init__(self, tokenizer: Any, messages: Sequence[Message], template_kwargs: Mapping[str, Any]) -> None:
+    def __init__(self, tokenizer: Any, prompt: Sequence[int]) -> None:
         self._tokenizer = tokenizer
-        self._template_kwargs = template_kwargs
-        self.prompt_ids: list[int] = (
-            tokenizer.apply_chat_template(
-                list(messages), add_generation_prompt=True, tokenize=True, return_dict=False, **template_kwargs
-            )
-            if messages
-            else [tokenizer.eos_token_id]
-        )
+        self.prompt_ids = list(prompt)
         self.response_ids: list[int] = []
         self.response_mask: list[int] = []
         self.log_probs: list[float] | None = []
@@ -49,27 +38,43 @@ class Chat:
         self.response_mask += [1] * len(token_ids)
         self.log_probs = self.log_probs + list(log_probs) if self.log_probs is not None and log_probs else None
 
-    def add_message(self, content: str) -> None:
-        """Add a user message after a reply."""
-        token_ids = self._tokenizer.encode(self._after_reply(content), add_special_tokens=False)
-        end = self._tokenizer.eos_token_id
-        if self.response_ids and token_ids and self.response_ids[-1] == token_ids[0] == end:
-            token_ids = token_ids[1:]  # the model has already written the end token
-        self.response_ids += token_ids
-        self.response_mask += [0] * len(token_ids)
-        if self.log_probs is not None:
-            self.log_probs += [0.0] * len(token_ids)
+    def goes_on(self, prompt: Sequence[int], most: int) -> bool:
+        """Add what a later prompt of the same conversation has after this chat, without loss.
 
-    def _after_reply(self, content: str) -> str:
-        messages = [
-            {"role": "user", "content": ""},
-            {"role": "assistant", "content": _REPLY},
-            {"role": "user", "content": content},
-        ]
-        text = self._tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, tokenize=False, **self._template_kwargs
-        )
-        return text.partition(_REPLY)[2]
+        Args:
+            prompt: The tokens of the later prompt, as the template writes it.
+            most: The maximum number of tokens of this chat afterwards.
+
+        Returns:
+            Whether the later prompt begins with the text of this chat, and there is room. If not, nothing is added.
+        """
+        length = self._length_in(prompt)
+        if length is None:
+            return False
+        between = list(prompt[length:])
+        if len(self.ids) + len(between) > most:
+            return False
+        self.response_ids += between
+        self.response_mask += [0] * len(between)
+        if self.log_probs is not None:
+            self.log_probs += [0.0] * len(between)
+        return True
+
+    def _length_in(self, prompt: Sequence[int]) -> int | None:
+        """How many tokens at the start of a prompt have the text of this chat; None if none have."""
+        own = self.ids
+        if list(prompt[: len(own)]) == own:
+            return len(own)
+        # The model may have written a text in other tokens than the tokenizer. Its last token, mostly the end of the
+        # turn, also ends this text in the prompt.
+        first = len(self.prompt_ids)
+        if list(prompt[:first]) != self.prompt_ids:
+            return None
+        text = self._tokenizer.decode(self.response_ids)
+        for place in range(len(prompt), first, -1):
+            if prompt[place - 1] == own[-1] and self._tokenizer.decode(list(prompt[first:place])) == text:
+                return place
+        return None
 
     def output(self, seconds: float, extra_fields: dict[str, Any], *, log_probs: bool) -> AgentLoopOutput:
         """The trajectory in verl's format."""

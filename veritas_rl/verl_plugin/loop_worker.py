@@ -60,6 +60,7 @@ class TaskLoopWorker(AgentLoopWorker):
             dataset_cls=self.dataset_cls,  # pyright: ignore[reportArgumentType]
             data_config=DictConfigWrap(self.config.data),
             tools=ToolListWrap(self.tools),
+            generation_config=self.model_config.generation_config,
         )
         self._playing: set[asyncio.Task[None]] = set()
         self._plays = threading.Event()

@@ -160,14 +160,15 @@ class RecordedSession(Session):
 
     def _turn(self, turn: Turn, board: str, reply: Reply) -> PlayedTurn:
         seat = turn.seat
-        grows = self.task.manner.context == "conversation" and any(played.seat == seat for played in self._played)
+        before = [message for played in self._played if played.seat == seat for message in played.messages]
+        replies = sum(played.seat == seat for played in self._played)
         accepted = seat not in self.rejected
         return PlayedTurn(
             seat=seat,
             role=self.role(seat),
             player=self._player(seat),
             board=board,
-            messages=({"role": "user", "content": turn.update},) if grows else turn.messages,
+            messages=turn.messages[len(before) + replies :] if turn.opening else turn.messages,
             reply=reply.text,
             accepted=accepted,
             action=self.actions.get(seat, "") if accepted else str(self.rejected[seat]),

@@ -132,7 +132,7 @@ def observed(sample: Sample) -> dict[str, Any]:
         steps += 1
         replies = {}
         for turn in turns:
-            shown += [turn.seat, json.dumps(turn.messages), turn.update, *turn.answers]
+            shown += [turn.seat, json.dumps(turn.messages), *turn.answers]
             random = generator("contract", str(sample), steps, turn.seat)
             wrong = steps > MOST_STEPS or random.random() < 0.02
             replies[turn.seat] = Reply(ILLEGAL if wrong else random.choice(turn.answers))

@@ -217,12 +217,29 @@ def test_a_game_ends_at_its_most_moves_and_nobody_has_won() -> None:
     assert all(not score.success and score.details["moves"] == 3 for score in scores.values())
 
 
-def test_a_growing_chat_gets_the_position_without_the_rules() -> None:
-    session = ENV.start(make_task("openspiel", "hex(board_size=5)", 0, mode="episode", context="conversation"))
+def test_a_conversation_shows_the_whole_chat_and_later_positions_without_the_rules() -> None:
+    task = make_task("openspiel", "hex(board_size=5)", 0, mode="episode", context="conversation", retries=1)
+    session = ENV.start(task)
+    (first,) = session.turns()
+    assert "moves first" in first.messages[0]["content"]
+    assert first.opening == len(first.messages) == 1
+    mistake = "hm" * 5000
+    session.step({0: Reply(mistake)})
+    (again,) = session.turns()
+    session.step({0: Reply(again.answers[0])})
+    (other,) = session.turns()
+    assert (other.seat, len(other.messages)) == (1, 1)
+    session.step({1: Reply(other.answers[0])})
     (turn,) = session.turns()
-    assert "moves first" in turn.messages[0]["content"]
-    assert "moves first" not in turn.update
-    assert all(f"\n{action}: " in turn.update for action in turn.view.actions)
+    assert [message["role"] for message in turn.messages] == ["user", "assistant"] * 2 + ["user"]
+    assert turn.messages[:1] == first.messages
+    assert [turn.messages[place]["content"] for place in (1, 3)] == [mistake, again.answers[0]]
+    last = turn.messages[-1]["content"]
+    assert "moves first" not in last
+    assert all(f"\n{action}: " in last for action in turn.view.actions)
+    assert turn.opening == 1
+    (alone,) = ENV.start(task.replace(context="turn")).turns()
+    assert (alone.messages, alone.opening) == (first.messages, 0)
 
 
 def test_deals_and_dice_do_not_depend_on_the_players_of_the_seats() -> None:

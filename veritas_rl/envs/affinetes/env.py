@@ -92,6 +92,7 @@ class AffinetesSession(Session):
         )
         self._name = str(shown.get("episode_id") or "")
         self._show(shown)
+        self._opening = len(self._chat) if task.manner.context == "conversation" else 0
 
     def turns(self) -> Sequence[Turn]:
         if self._score is not None:
@@ -101,7 +102,7 @@ class AffinetesSession(Session):
                 seat=0,
                 messages=tuple(self._chat),
                 answers=(),
-                update=self._chat[-1]["content"] if self._manner.context == "conversation" else "",
+                opening=self._opening,
                 dice=(self.task.chance_seed, self._steps, 0),
             )
         ]

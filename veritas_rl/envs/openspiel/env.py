@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from veritas_rl.envs.base import Session, Turn
-from veritas_rl.envs.environment import Environment, PlayerKind
+from veritas_rl.envs.environment import Environment, PlayerKind, asked_as
 from veritas_rl.envs.openspiel import ids, learning_runs, positions
 from veritas_rl.envs.openspiel.audit import OpenSpielAudit
 from veritas_rl.envs.openspiel.cases import canonical, load
@@ -92,11 +92,11 @@ class OpenSpielEnvironment(Environment):
         command = f'GAME_TYPES="{named}" bash train/scripts/openspiel-ppo-trainer.sh'
         return f"{words}, on the same machine or on one with GPUs", command
 
-    def trials(self, case: str, model: str, prompt: str) -> Sequence[tuple[str, str]]:
+    def trials(self, task: Task, model: str) -> Sequence[tuple[str, str]]:
         """Whole games against a random player, and a game against the user."""
-        options = f"--opponent {shlex.quote(model)} --game {shlex.quote(case)} --prompt {prompt}"
+        options = f"--opponent {shlex.quote(model)} --game {shlex.quote(task.case)} {asked_as(task)}"
         play = ("play against the trained model", f"python train/tools/play.py {options}")
-        return [*super().trials(case, model, prompt), play]
+        return [*super().trials(task, model), play]
 
     def small_model_warnings(self, cases: Collection[str]) -> Sequence[str]:
         """The measured trainings that did not show learning, see docs/games.md."""

@@ -112,7 +112,7 @@ class IdSession(GameSession):
             seat=seat,
             messages=tuple(chat),
             answers=tuple([str(action) for action in view.actions]),
-            update=chat[-1]["content"] if self.task.manner.context == "conversation" else "",
+            opening=2 if self.task.manner.context == "conversation" else 0,  # the rules and the first position
             dice=(self._chance_seed, self._state.move_number(), seat),
             view=view,
         )

@@ -45,6 +45,8 @@ class OpenSpielSession(GameSession):
         self._names: dict[int, dict[int, str]] = {}
         self._retries = [task.manner.retries] * game.players
         self._mistakes = [0] * game.players
+        self._said: dict[int, tuple[Turn, str]] = {}
+        """In a conversation, the last turn and reply of each seat."""
         self._advance()
 
     def step(self, replies: Mapping[int, Reply]) -> None:
@@ -55,6 +57,8 @@ class OpenSpielSession(GameSession):
         self.rejected, self.actions = rejected, actions
         for turn in self._turns:
             names = self._names[turn.seat]
+            if turn.opening:
+                self._said[turn.seat] = turn, replies[turn.seat].text
             action = read_action(replies[turn.seat], self.game, self._state, turn.seat, self.game.listed(names))
             if isinstance(action, Reason):
                 rejected[turn.seat] = action
@@ -122,14 +126,19 @@ class OpenSpielSession(GameSession):
         self._turns = tuple([self._turn(seat, names) for seat, names in self._names.items()])
 
     def _turn(self, seat: int, names: Mapping[int, str]) -> Turn:
-        listed = self.game.listed(names)
+        listed, prompt = self.game.listed(names), self._manner.prompt
+        if seat in self._said:
+            last, reply = self._said[seat]
+            messages = last.chat_after(reply, text.update(self.game, self._state, seat, listed, prompt))
+            opening = last.opening
+        else:
+            messages = text.messages(self.game, self._state, seat, listed, prompt, self._pay.scale)
+            opening = len(messages) if self._manner.context == "conversation" else 0
         return Turn(
             seat=seat,
-            messages=text.messages(self.game, self._state, seat, listed, self._manner.prompt, self._pay.scale),
+            messages=messages,
             answers=text.answers(listed),
-            update=text.update(self.game, self._state, seat, listed, self._manner.prompt)
-            if self._manner.context == "conversation"
-            else "",
+            opening=opening,
             dice=(self._chance_seed, self._state.move_number(), seat),
             view=View(self._state.clone(), tuple(names), self.game.case),
         )
@@ -140,10 +149,10 @@ class OpenSpielSession(GameSession):
         for turn in self._turns:
             if turn.seat in self.rejected:
                 self._retries[turn.seat] -= 1
-                correction = text.correction(self.rejected[turn.seat])
-                said = {"role": "assistant", "content": replies[turn.seat].text[:QUOTED_CHARACTERS]}
-                messages = (*turn.messages, said, {"role": "user", "content": correction})
-                turns.append(dataclasses.replace(turn, messages=messages, update=correction))
+                # A conversation contains every reply as it is.
+                quoted = replies[turn.seat].text[: None if turn.opening else QUOTED_CHARACTERS]
+                messages = turn.chat_after(quoted, text.correction(self.rejected[turn.seat]))
+                turns.append(dataclasses.replace(turn, messages=messages))
         self._turns = tuple(turns)
 
     def _judge(self, seat: int, action: int) -> Score:
