@@ -82,7 +82,7 @@ def render(
 
 
 def _without_channels(message: Mapping[str, str]) -> Mapping[str, str]:
-    """A message without the channels of a reply of gpt-oss: its template refuses them, and shows the final one alone."""
+    """A reply of gpt-oss as its final channel alone, which its template shows of earlier replies. It refuses channels."""
     if message["role"] != "assistant" or _FINAL not in message["content"]:
         return message
     final = message["content"].rpartition(_FINAL)[2]

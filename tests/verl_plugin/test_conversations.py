@@ -1,0 +1,217 @@
+"""A conversation is the same chat in training, evaluation and serving, for each published chat template."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+from published_templates import PUBLISHED, generation_config_of, tokenizer_of
+from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigWrap
+from verl.workers.rollout.replica import TokenOutput
+
+from veritas_rl.chat_template import end_of_turn, prompt_ids, reply_ids, with_limit
+from veritas_rl.envs.base import Reply, Session, Turn
+from veritas_rl.envs.registry import get_environment, make_task
+from veritas_rl.players.language_model import LanguageModelPlayer
+from veritas_rl.players.reply_text import reply_text
+from veritas_rl.players.sampling import Completion, SamplingParams
+from veritas_rl.serving.evaluation import Conversation
+from veritas_rl.verl_plugin.agent_loop import TaskAgentLoop
+from veritas_rl.verl_plugin.chat import Chat
+from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
+
+ALL = pytest.mark.parametrize("name", PUBLISHED)
+TASK = make_task("openspiel", "tic_tac_toe", 3, mode="episode", context="conversation", opponent="random", seat=0)
+
+
+class Listening(Session):
+    """A session that keeps the turns of the model, and its replies."""
+
+    def __init__(self, session: Session) -> None:
+        self.task, self._session = session.task, session
+        self.asked: list[Turn] = []
+        self.said: list[str] = []
+
+    def turns(self) -> Any:
+        return self._session.turns()
+
+    def step(self, replies: Any) -> None:
+        mine = [turn for turn in self._session.turns() if turn.seat == self.task.manner.seat]
+        self.asked += mine
+        self.said += [replies[turn.seat].text for turn in mine]
+        self._session.step(replies)
+        self.rejected = self._session.rejected
+
+    def scores(self) -> Any:
+        return self._session.scores()
+
+
+def played(
+    name: str, write: Callable[[Any, str, int], list[int]], limit: int = 4000, *, say_limit: bool = False, **task: Any
+) -> tuple[list[AgentLoopOutput], Listening]:
+    """Play `TASK` with a rollout that replies with `write(tokenizer, first legal reply, number of the reply)`."""
+    rollout = {"prompt_length": 2000, "response_length": limit, "agent": {"num_workers": 1}}
+    nodes = {"actor_rollout_ref": {"rollout": rollout}, "trainer": {"nnodes": 1}, "data": {}}
+    config = OmegaConf.create({**nodes, "veritas_rl": {"say_limit": say_limit}})
+    tokenizer, changed = tokenizer_of(name), TASK.replace(**task)
+    session = Listening(get_environment("openspiel").start(changed))
+
+    async def generate(**asked: Any) -> TokenOutput:
+        (turn,) = [turn for turn in session.turns() if turn.seat == changed.manner.seat]
+        reply = write(tokenizer, turn.answers[0], len(session.said))
+        reply = reply[: asked["sampling_params"]["max_tokens"]]
+        assert set(asked["sampling_params"]["stop_token_ids"]) >= {tokenizer.eos_token_id, *end_of_turn(tokenizer)[-1:]}
+        return TokenOutput(token_ids=reply, log_probs=[-0.5] * len(reply), stop_reason="completed")
+
+    async def run() -> list[AgentLoopOutput]:
+        loop: Any = TaskAgentLoop(
+            trainer_config=DictConfigWrap(config),
+            server_manager=SimpleNamespace(generate=generate),  # pyright: ignore[reportArgumentType]
+            tokenizer=tokenizer,
+            processor=None,  # pyright: ignore[reportArgumentType]
+            dataset_cls=DynamicEnvDataset,  # pyright: ignore[reportArgumentType]
+            data_config=DictConfigWrap(config.data),
+            generation_config=generation_config_of(name),
+        )
+        return await loop.play(changed, session, {})
+
+    return asyncio.run(run()), session
+
+
+def plain(tokenizer: Any, reply: str, number: int) -> list[int]:
+    """A reply as the template and the tokenizer write it."""
+    return reply_ids(tokenizer, reply)
+
+
+def thoughtful(tokenizer: Any, reply: str, number: int) -> list[int]:
+    return plain(tokenizer, f"<think>\nhm {number}\n</think>\n\n{reply}", number)
+
+
+def in_channels(tokenizer: Any, reply: str, number: int) -> list[int]:
+    said = f"<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>{reply}"
+    return plain(tokenizer, said, number)
+
+
+def in_small_tokens(tokenizer: Any, reply: str, number: int) -> list[int]:
+    """A reply in other tokens than the tokenizer's own: two line ends, which it writes as one token."""
+    end = tokenizer.encode("\n", add_special_tokens=False)
+    return [part for token in plain(tokenizer, f"Well.\n\n{reply}", number) for part in split(tokenizer, token, end)]
+
+
+def split(tokenizer: Any, token: int, end: list[int]) -> list[int]:
+    return [*end, *end] if tokenizer.decode([token]) == "\n\n" else [token]
+
+
+def contexts(outputs: list[AgentLoopOutput]) -> list[tuple[list[int], list[int]]]:
+    """For each reply of the trajectories the tokens before it, and its own."""
+    found: list[tuple[list[int], list[int]]] = []
+    for output in outputs:
+        ids, mask = output.prompt_ids + output.response_ids, [0] * len(output.prompt_ids) + output.response_mask
+        start = None
+        for place, learned in enumerate([*mask, 0]):
+            if learned and start is None:
+                start = place
+            if not learned and start is not None:
+                found.append((ids[:start], ids[start:place]))
+                start = None
+    return found
+
+
+@ALL
+@pytest.mark.parametrize("write", [plain, thoughtful, in_small_tokens])
+def test_each_reply_is_learned_after_what_the_template_shows_at_its_turn(name: str, write: Any) -> None:
+    tokenizer = tokenizer_of(name)
+    outputs, session = played(name, write)
+    assert len(session.asked) >= 3
+    for (before, reply), turn, said in zip(contexts(outputs), session.asked, session.said, strict=True):
+        assert tokenizer.decode(before) == tokenizer.decode(prompt_ids(tokenizer, turn.messages))
+        assert reply_text(tokenizer, reply) == said  # whole, and nothing else
+    if write is plain:
+        assert len(outputs) == (1 if PUBLISHED[name].appends else len(session.asked))
+    assert {output.reward_score for output in outputs} == {outputs[0].reward_score}
+    assert {output.extra_fields["move"]["left"] for output in outputs} == {0}
+    assert all(output.response_logprobs == [-0.5 * mask for mask in output.response_mask] for output in outputs)
+
+
+@pytest.mark.parametrize("name", ["qwen3_instruct_2507", "llama3", "gemma3", "phi3_5", "smollm2"])
+def test_a_template_that_only_appends_gives_one_trajectory_of_sampled_tokens(name: str) -> None:
+    for write in (plain, in_small_tokens):
+        (output,), session = played(name, write)
+        learned = [token for token, mask in zip(output.response_ids, output.response_mask, strict=True) if mask]
+        sampled = [write(tokenizer_of(name), turn.answers[0], 0) for turn in session.asked]
+        assert learned == [token for reply in sampled for token in reply]
+
+
+def test_a_reply_in_channels_goes_on_as_the_template_shows_it() -> None:
+    outputs, session = played("gpt_oss", in_channels)
+    assert len(outputs) == len(session.asked) >= 3
+    shown = tokenizer_of("gpt_oss").decode(outputs[-1].prompt_ids)
+    assert "<|channel|>analysis" not in shown
+    assert shown.count("<|channel|>final<|message|>") == len(session.asked) - 1
+
+
+@ALL
+@pytest.mark.parametrize("spare", [0, 1, 40, 300])
+def test_a_conversation_never_exceeds_its_limit(name: str, spare: int) -> None:
+    """The room is looked at before the next question is added, at any length that the first reply leaves."""
+    tokenizer = tokenizer_of(name)
+    limit = len(plain(tokenizer, "\\boxed{0}", 0)) + spare
+    outputs, session = played(name, plain, limit)
+    opening = len(prompt_ids(tokenizer, session.asked[0].messages))
+    for output in outputs:
+        assert len(output.prompt_ids) + len(output.response_ids) <= opening + limit
+        assert output.response_mask[-1] == 1  # no question without a reply
+        assert output.reward_score == 0.0
+    assert outputs[-1].extra_fields["reward_extra_info"]["reason"] == "truncated"
+
+
+def listener(asked: list[tuple[Sequence[int], SamplingParams]]) -> Any:
+    """An engine that keeps what it is asked, and replies with nothing."""
+
+    def generate(requests: Sequence[tuple[Sequence[int], SamplingParams]]) -> list[Completion]:
+        asked.extend(requests)
+        return [Completion([], [], "stop") for _ in requests]
+
+    return SimpleNamespace(generate=generate)
+
+
+@ALL
+def test_evaluation_and_serving_show_what_training_shows(name: str) -> None:
+    tokenizer = tokenizer_of(name)
+    outputs, session = played(name, thoughtful, 3000, say_limit=True)
+    asked: list[tuple[Sequence[int], SamplingParams]] = []
+    player = LanguageModelPlayer(listener(asked), tokenizer, SamplingParams(3000), 1, say_limit=True)
+    player.act(session.asked)
+    served = Conversation()
+    turns = zip(contexts(outputs), asked, session.asked, session.said, strict=True)
+    for (before, _), (prompt, params), turn, said in turns:
+        assert tokenizer.decode(prompt) == tokenizer.decode(before)
+        assert params.max_new_tokens == 3000 - (len(before) - len(outputs[0].prompt_ids))
+        messages = with_limit(served.asked(turn), 3000, turn.opening)
+        assert tokenizer.decode(prompt_ids(tokenizer, messages)) == tokenizer.decode(before)
+        served.said(Reply(said))
+    replies = [message for message in served.all if message["role"] == "assistant"]
+    assert len(served.all) == 2 * len(replies) == 2 * len(session.asked)
+
+
+def test_a_player_whose_conversation_has_no_room_is_not_asked() -> None:
+    _, session = played("chatml", plain)
+    asked: list[tuple[Sequence[int], SamplingParams]] = []
+    replies = LanguageModelPlayer(listener(asked), tokenizer_of("chatml"), SamplingParams(20), 1).act(session.asked)
+    assert len(asked) == 1
+    assert [reply.truncated for reply in replies] == [False, *[True] * (len(session.asked) - 1)]
+    assert {reply.text for reply in replies} == {""}
+
+
+def test_a_chat_does_not_go_on_where_the_template_changed_it() -> None:
+    tokenizer = tokenizer_of("chatml")
+    chat = Chat(tokenizer, [1, 2])
+    chat.say([3, 4], [-1.0, -1.0])
+    assert not chat.goes_on([1, 2, 3, 5, 6], 100)
+    assert not chat.goes_on([1, 9, 3, 4, 6], 100)
+    assert not chat.goes_on([1, 2, 3, 4, 6], 4)
+    assert chat.ids == [1, 2, 3, 4]
+    assert chat.goes_on([1, 2, 3, 4, 6], 5)
+    assert (chat.ids, chat.response_mask, chat.log_probs) == ([1, 2, 3, 4, 6], [1, 1, 0], [-1.0, -1.0, 0.0])
