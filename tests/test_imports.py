@@ -50,7 +50,7 @@ FOLDERS: Mapping[str, tuple[str, ...]] = {
     "datasets": (*_PLAYING, "judging"),
     "demonstrations": (*_PLAYING, "judging", "datasets"),
     "serving": _PLAYING,
-    "verl_plugin": (*_PLAYING, "demonstrations"),
+    "verl_plugin": (*_PLAYING, "datasets", "demonstrations"),
     "launch": (
         *(
             *_PLAYING,

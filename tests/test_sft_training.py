@@ -11,8 +11,12 @@ from typing import Any
 
 import psutil
 import pytest
+import torch
+from published_templates import PUBLISHED, tokenizer_of
 from transformers import AutoModelForCausalLM
 
+from veritas_rl.chat_template import prompt_ids
+from veritas_rl.datasets.rows import write_parquet
 from veritas_rl.envs.registry import open_catalogue
 from veritas_rl.judging.held_out import judge
 from veritas_rl.launch.tiny_model import build_tiny_model
@@ -132,6 +136,41 @@ def test_a_killed_run_on_two_ranks_goes_on_as_if_it_had_not_been(
     assert len(list((whole / "global_step_6").glob("model_world_size_2_rank_*.pt"))) == 2
     trained = logs(cut) / "trained-model-global_step_6"
     assert AutoModelForCausalLM.from_pretrained(trained).num_parameters() == small_parameters
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["qwen3", *(pytest.param(name, marks=pytest.mark.long) for name in ("gemma2", "phi3_5", "deepseek_r1", "gpt_oss"))],
+)
+def test_the_loss_is_that_of_the_replies_in_the_prompts_of_their_turns(tmp_path: Path, name: str) -> None:
+    tokenizer, published = tokenizer_of(name), PUBLISHED[name]
+    # The words make the vocabulary as large as the format's, whose tokenizer replaces the small model's.
+    model = build_tiny_model(tmp_path / "model", seed=0, words=[f"w{index}" for index in range(40)])
+    (model / "chat_template.jinja").unlink()
+    tokenizer.save_pretrained(model)
+    chat = [
+        {"role": role, "content": text}
+        for role, text in zip(("user", "assistant") * 2, ("q", "b2", "r", "c3"), strict=True)
+    ]
+    write_parquet(tmp_path / "rows.parquet", [{"messages": chat[:2]}, {"messages": chat}] * 2)
+    sequences = 4 if published.appends else 6
+    run(
+        *TRAINER,
+        *(f"data.train_files={tmp_path}/rows.parquet", "data.val_files=null", f"data.train_batch_size={sequences}"),
+        *("trainer.total_training_steps=1", "veritas_rl.evaluation=null", f"trainer.default_local_dir={tmp_path}/out"),
+        AGENT_MODEL_REPO_ID=str(model),
+    )
+    weights = AutoModelForCausalLM.from_pretrained(model)
+    found = []
+    # The first question is asked in both chats.
+    for place in (1, 1, 3):
+        prompt = prompt_ids(tokenizer, chat[:place])
+        said = published.opening[False] + chat[place]["content"] + published.end_of_turn
+        ids = torch.tensor([[*prompt, *tokenizer.encode(said, add_special_tokens=False)]])
+        with torch.no_grad():
+            scores = weights(ids).logits[0, :-1].log_softmax(-1).gather(1, ids[0, 1:, None])
+        found.append(scores[len(prompt) - 1 :, 0])
+    assert losses(tmp_path / "out")[1] == pytest.approx(-torch.cat(found).mean().item(), abs=1e-5)
 
 
 def test_a_failure_in_verl_is_named_with_its_log(tmp_path: Path, parquet: list[str]) -> None:

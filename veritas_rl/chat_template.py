@@ -82,7 +82,7 @@ def render(
 
 
 def _without_channels(message: Mapping[str, str]) -> Mapping[str, str]:
-    """A reply of gpt-oss as its final channel alone, which its template shows of earlier replies. It refuses channels."""
+    """A reply of gpt-oss as its final channel alone: all that its template shows of earlier replies. It refuses marks."""
     if message["role"] != "assistant" or _FINAL not in message["content"]:
         return message
     final = message["content"].rpartition(_FINAL)[2]
@@ -186,19 +186,22 @@ def learned(tokenizer: Any, messages: Sequence[Mapping[str, str]], *, enable_thi
     Raises:
         UserError: The chat template does not accept the messages, or no reply follows a question.
     """
+    asked = asked_of(tokenizer, messages, enable_thinking=enable_thinking)
+    return [encoded(tokenizer, sequence, enable_thinking=enable_thinking) for sequence in asked]
+
+
+def encoded(tokenizer: Any, asked: Asked, *, enable_thinking: bool = False) -> Learned:
+    """A sequence of `asked_of` as tokens."""
     form = _form(tokenizer, enable_thinking)
-    sequences = []
-    for asked in asked_of(tokenizer, messages, enable_thinking=enable_thinking):
-        ids: list[int] = []
-        mask: list[int] = []
-        for between, reply in asked:
-            # The end of turn decides how a tokenizer splits what follows it.
-            shown = _encode(tokenizer, form.end_text + between)[len(form.end) :] if ids else _encode(tokenizer, between)
-            said = reply_ids(tokenizer, reply, enable_thinking=enable_thinking)
-            ids += shown + said
-            mask += [0] * len(shown) + [1] * len(said)
-        sequences.append(Learned(ids, mask))
-    return sequences
+    ids: list[int] = []
+    mask: list[int] = []
+    for between, reply in asked:
+        # The end of turn decides how a tokenizer splits what follows it.
+        shown = _encode(tokenizer, form.end_text + between)[len(form.end) :] if ids else _encode(tokenizer, between)
+        said = reply_ids(tokenizer, reply, enable_thinking=enable_thinking)
+        ids += shown + said
+        mask += [0] * len(shown) + [1] * len(said)
+    return Learned(ids, mask)
 
 
 def asked_of(tokenizer: Any, messages: Sequence[Mapping[str, str]], *, enable_thinking: bool = False) -> list[Asked]:

@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from published_templates import tokenizer_of
 
 from veritas_rl.datasets.rows import sft_row, write_parquet
 from veritas_rl.demonstrations import dataset
 from veritas_rl.errors import UserError
 from veritas_rl.launch import sft
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.sft_data import check_lengths
-from veritas_rl.launch.tiny_model import byte_tokenizer
+from veritas_rl.launch.sft_data import check_rows
+from veritas_rl.launch.tiny_model import build_tiny_model, byte_tokenizer
 
 CPU, GPUS = Hardware(2, 0, 0), Hardware(16, 2, 141 << 30)
 
@@ -76,6 +77,12 @@ def test_a_run_has_as_many_steps_as_its_epochs_have_or_as_are_typed(files: list[
         (["trainer.n_gpus_per_node=3"], {}, "data.train_batch_size=64 must be a multiple of the 3 ranks"),
         (["data.use_dynamic_bsz=false", "data.micro_batch_size_per_gpu=24"], {}, "is not divisible into micro-batches"),
         (["trainer.total_epochs=0"], {}, "trainer.total_epochs=0 must be a positive integer"),
+        (["data.truncation=middle"], {}, "data.truncation=middle is not supported: set it to error, left, right"),
+        (["data.pad_mode=right"], {}, "data.pad_mode=right is not supported"),
+        (["data.ignore_input_ids_mismatch=true"], {}, "data.ignore_input_ids_mismatch has no effect"),
+        (["data.enable_thinking_default=true"], {}, "set data.apply_chat_template_kwargs.enable_thinking"),
+        (["+data.apply_chat_template_kwargs.date=x"], {}, "data.apply_chat_template_kwargs.date is not supported"),
+        (["+data.apply_chat_template_kwargs.enable_thinking=yes"], {}, "enable_thinking=yes must be true or false"),
         (["trainer.logger=[console]"], {}, "trainer.logger must include file"),
         (["algorithm=grpo"], {}, "algorithm=grpo works only with RL"),
         (["hardware=multinode"], {}, "hardware=multinode does not exist"),
@@ -187,8 +194,99 @@ def test_a_checkpoint_is_gone_on_from_or_refused(files: list[str], tmp_path: Pat
     assert plan([*files, other], CPU, {"RESUME_FROM": str(step)}).start == step
 
 
+def row(*messages: str, **columns: Any) -> dict[str, Any]:
+    """A row whose messages are from the user and the assistant in turn."""
+    roles = ("user", "assistant") * len(messages)
+    return {
+        "messages": [{"role": role, "content": text} for role, text in zip(roles, messages, strict=False)],
+        **columns,
+    }
+
+
+def written(folder: Path, *rows: dict[str, Any]) -> list[str]:
+    """The overrides for a training file with these rows."""
+    write_parquet(folder / "rows.parquet", rows)
+    batch = ["data.train_batch_size=1", "data.use_dynamic_bsz=true"]
+    return [f"data.train_files={folder}/rows.parquet", "data.val_files=null", *batch]
+
+
 def test_a_row_that_is_too_long_is_found_before_training(files: list[str]) -> None:
-    data = plan(files).data
-    check_lengths(data, byte_tokenizer(), 60)
-    with pytest.raises(UserError, match=r"a demonstration has 60 tokens, more than data.max_length=59"):
-        check_lengths(data, byte_tokenizer(), 59)
+    def check(*typed: str) -> None:
+        run = plan([*files, *typed])
+        check_rows(run.configuration, run.data, byte_tokenizer())
+
+    # 49 signs, 9 tokens of the format, and the end of turn after a reply of one token.
+    check("data.max_length=59")
+    with pytest.raises(UserError, match=r"a demonstration has 59 tokens, more than data.max_length=58"):
+        check("data.max_length=58")
+    check("data.max_length=58", "data.truncation=right")
+    check("data.max_length=20", "data.truncation=left")
+    with pytest.raises(UserError, match=r"right cuts off the whole reply of a demonstration with 59 tokens"):
+        check("data.max_length=57", "data.truncation=right")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([row("q", "a"), row("q")], "row 1 of the column messages of .* has no message of the assistant"),
+        ([row("q", "a", tools=["look"]), row("q", "a", tools=None)], "has a column tools, which RL and evaluation"),
+        ([row("q", "a", images=[b"x"])], "has a column images"),
+        ([{"messages": [{"role": "user", "content": "q", "tool_calls": "x"}]}], "messages with the field tool_calls"),
+        ([{"messages": [{"role": "assistant", "content": "a", "thinking": "x"}]}], "write thinking into content"),
+        ([{"messages": [{"role": "user", "content": ["q"]}]}], "messages whose content is no text"),
+        ([{"messages": [{"role": "user", "content": None}]}, row("q", "a")], "messages without content"),
+        ([{"messages": ["q"]}], "must be lists of messages with role and content"),
+    ],
+)
+def test_rows_that_no_prompt_of_rl_can_show_are_refused(
+    tmp_path: Path, rows: list[dict[str, Any]], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        plan(written(tmp_path, *rows))
+
+
+def test_empty_columns_of_tools_and_fields_are_no_mistake(tmp_path: Path) -> None:
+    rows = row("q", "a", tools=None, images=None)
+    for message in rows["messages"]:
+        message["tool_calls"] = None
+    assert plan(written(tmp_path, rows, rows)).data.train_rows == 2
+
+
+@pytest.mark.parametrize(("name", "sequences"), [("chatml", 3), ("qwen3", 5)])
+def test_a_conversation_counts_as_the_sequences_that_the_template_needs(
+    tmp_path: Path, name: str, sequences: int
+) -> None:
+    tokenizer_of(name).save_pretrained(tmp_path / "model")
+    rows = [row("q", "a"), row("q", "a", "r", "b", "s", "c"), row("q", "a")]
+    typed = [*written(tmp_path, *rows), f"model.path={tmp_path}/model", "trainer.total_epochs=2"]
+    run = plan(typed)
+    assert run.data.train_rows == sequences
+    assert run.steps == 2 * sequences
+    assert plan([*typed, "data.train_max_samples=1"]).data.train_rows == 1
+    # A small model that the launcher makes has a template that only appends.
+    assert plan(written(tmp_path, *rows)).data.train_rows == 3
+
+
+def test_a_template_that_refuses_the_rows_or_shows_nothing_is_one_line(tmp_path: Path) -> None:
+    model = build_tiny_model(tmp_path / "model", seed=0)
+    tokenizer = tokenizer_of("gemma2")
+    shown = {"messages": [{"role": "system", "content": "Play."}, *row("q", "a")["messages"]]}
+    run = plan(written(tmp_path, shown))
+    with pytest.raises(UserError, match=r"roles system, user \(System role not supported\)"):
+        check_rows(run.configuration, run.data, tokenizer)
+    (model / "chat_template.jinja").unlink()
+    named = plan([*written(tmp_path, row("q", "a")), f"model.path={model}", "veritas_rl.check_memory=false"])
+    with pytest.raises(UserError, match=r"the tokenizer in .*model has no chat template"):
+        named.check_start()
+
+
+def test_the_run_answers_as_it_learns(files: list[str]) -> None:
+    assert not plan(files).answering().enable_thinking
+    assert plan([*files, "+data.apply_chat_template_kwargs.enable_thinking=true"]).answering().enable_thinking
+
+
+def test_only_a_named_dataset_class_replaces_the_own_one(files: list[str]) -> None:
+    own = "data.custom_cls.name=FineTuningRows"
+    assert own in plan(files).command()
+    named = ["data.custom_cls.path=pkg://verl.utils.dataset.multiturn_sft_dataset", "data.custom_cls.name=X"]
+    assert own not in plan([*files, *named]).command()

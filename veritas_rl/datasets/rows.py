@@ -18,7 +18,7 @@ from veritas_rl.errors import UserError
 def sft_row(
     messages: Sequence[Message], response: str, data_source: str, extra_info: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A row for supervised fine-tuning: `messages` is the conversation with the answer, which verl's SFT trainer reads.
+    """A row for supervised fine-tuning: `messages` is the conversation with the answer, which the SFT trainer reads.
     `prompt` is the question as text, and `response` the answer."""
     return {
         "data_source": data_source,

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from omegaconf import DictConfig, OmegaConf
 
+from veritas_rl.chat_template import check_template
 from veritas_rl.checkpoints.adapter import base_name
 from veritas_rl.checkpoints.room import cannot_write, nearest_existing
 from veritas_rl.curriculum.mixture import open_sources
@@ -227,19 +228,21 @@ def check_model(path: str, context: int = 0, *, critic: bool = False) -> None:
         critic: Whether the run also needs a critic of this model.
 
     Raises:
-        UserError: The model cannot be read, its context is too small, or it has no critic class.
+        UserError: The model cannot be read, it has no chat template that shows a question, its context is too small, or
+            it has no critic class.
     """
     from transformers import MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING, AutoConfig, AutoTokenizer
 
     try:
         config = AutoConfig.from_pretrained(path)
-        AutoTokenizer.from_pretrained(path)
+        tokenizer = AutoTokenizer.from_pretrained(path)
     except (OSError, ValueError, KeyError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(
             f"the model {path} cannot be read ({reason}): set AGENT_MODEL_REPO_ID to a hub id, or to a folder with "
             "config.json, weights and a tokenizer"
         ) from error
+    check_template(tokenizer, path)
     if critic and type(config) not in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING:
         raise UserError(
             f"transformers has no critic for {path} (model type {config.model_type}): set ALGORITHM=grpo or "
@@ -388,6 +391,24 @@ def check_outputs(configuration: DictConfig) -> None:
         )
 
 
+def check_template_arguments(configuration: DictConfig) -> None:
+    """Check that the chat template gets no argument that evaluation and serving do not give it.
+
+    Raises:
+        UserError: There is an argument other than enable_thinking, or it is neither true nor false.
+    """
+    given = configuration.data.apply_chat_template_kwargs
+    if others := sorted(map(str, given.keys() - {"enable_thinking"})):
+        raise UserError(
+            f"data.apply_chat_template_kwargs.{others[0]} is not supported, because evaluation and serving would ask "
+            "in other prompts: only enable_thinking is"
+        )
+    if not isinstance(given.get("enable_thinking", False), bool):
+        raise UserError(
+            f"data.apply_chat_template_kwargs.enable_thinking={given.enable_thinking} must be true or false"
+        )
+
+
 def check_watches(configuration: DictConfig) -> None:
     """Check the settings of the watches for stalled steps and disk space.
 
@@ -436,6 +457,7 @@ def check(configuration: DictConfig, overrides: Sequence[str]) -> None:
     """
     check_outputs(configuration)
     check_watches(configuration)
+    check_template_arguments(configuration)
     check_trainer(configuration)
     check_games_to_show(configuration)
     check_switches(configuration, overrides)

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from omegaconf import DictConfig
 
 from veritas_rl.checkpoints.layout import shard_name, step_folder
+from veritas_rl.datasets.chats import enable_thinking_of
 from veritas_rl.envs.mixture import open_tasks
 from veritas_rl.envs.registry import words_of
 from veritas_rl.envs.task import Task
@@ -28,7 +29,16 @@ from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.progress import MetricsFile, loss_renderer
 from veritas_rl.launch.recipes import recipe_of
 from veritas_rl.launch.run import Answering, Run
-from veritas_rl.launch.sft_data import Data, check_batch, check_lengths, make_missing, read_data
+from veritas_rl.launch.sft_data import (
+    Data,
+    check_batch,
+    check_rendering,
+    check_rows,
+    make_missing,
+    own_dataset,
+    read_data,
+    tokenizer_of,
+)
 from veritas_rl.launch.variables import overrides_from, quoted
 from veritas_rl.paths import experiment_name
 
@@ -39,6 +49,12 @@ GROUP = "sft_hardware"
 EXPERIMENTS = conf.ROOT / "train/artifacts/checkpoints"
 TRACKER = "latest_checkpointed_iteration.txt"
 """verl writes this file after each checkpoint. The checkpoint that it names is complete."""
+
+DATASET = (
+    "data.custom_cls.path=pkg://veritas_rl.verl_plugin.sft_dataset",
+    "data.custom_cls.name=FineTuningRows",
+)
+"""The dataset class of a run that names none."""
 
 TASKS_PER_CASE = 4096
 """The number of validation tasks per case from which held-out tasks are taken."""
@@ -69,6 +85,7 @@ class SftRun(Run):
             f"--config-path={conf.CONFIG_DIR}",
             f"--config-name={SFT_CONFIG}",
             *self.overrides,
+            *(() if own_dataset(self.configuration) else DATASET),
         ]
 
     def environment(self) -> dict[str, str]:
@@ -90,12 +107,8 @@ class SftRun(Run):
         preflight.check_disk(self.configuration, forecast)
 
     def check_model(self, model: Path) -> None:
-        if self.configuration.data.truncation != "error":
-            return
-        # This imports torch, which a dry run does not need.
-        from transformers import AutoTokenizer
-
-        check_lengths(self.data, AutoTokenizer.from_pretrained(model), self.configuration.data.max_length)
+        if not own_dataset(self.configuration):
+            check_rows(self.configuration, self.data, tokenizer_of(model))
 
     def renderer(self) -> Callable[[Mapping[str, Any]], str | None]:
         return loss_renderer()
@@ -140,6 +153,7 @@ class SftRun(Run):
             temperature=1.0,
             draws=settings.evaluation.draws,
             seed=settings.seed,
+            enable_thinking=enable_thinking_of(self.configuration.data),
         )
 
     def last_checkpoint(self) -> Path:
@@ -205,6 +219,8 @@ def plan(
     configuration = conf.compose_configuration(overrides, SFT_CONFIG)
     preflight.check_outputs(configuration)
     preflight.check_watches(configuration)
+    preflight.check_template_arguments(configuration)
+    check_rendering(configuration)
     try:
         if not dry:
             make_missing(configuration)

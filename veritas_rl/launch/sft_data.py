@@ -11,17 +11,22 @@ import pyarrow.parquet
 from omegaconf import DictConfig, ListConfig
 from rich.console import Console
 
+from veritas_rl.chat_template import check_template
+from veritas_rl.datasets.chats import check_chats, replies_of
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
 from veritas_rl.paths import ROOT
 
 if TYPE_CHECKING:
     from veritas_rl.demonstrations.generate import Settings
+    from veritas_rl.verl_plugin.sft_dataset import FineTuningRows
 
 MADE_BY = "make it with python train/tools/generate_demonstrations.py{env} --output {folder}"
 
 VAL_RATIO = 0.1
 """The validation share of the demonstrations that the launcher makes."""
+
+TRUNCATIONS = ("error", "left", "right")
 
 LONGEST = 64
 """How many rows, the longest by characters, are tokenized for the length check."""
@@ -35,8 +40,9 @@ class Data:
         train: The training files.
         val: The validation files, which may be empty.
         messages_key: The column with the conversations.
-        train_rows: The number of training rows.
-        val_rows: The number of validation rows.
+        train_rows: The number of training sequences: one for each row, or several for a conversation whose earlier
+            turns the chat template shows in another way at later turns.
+        val_rows: The number of validation sequences.
     """
 
     train: tuple[Path, ...] = ()
@@ -63,14 +69,16 @@ def read_data(configuration: DictConfig) -> Data:
     """The files that `data.train_files` and `data.val_files` name.
 
     Raises:
-        UserError: A file is missing, is not a parquet file, or has no column of conversations.
+        UserError: A file is missing, is not a parquet file, or has no column of conversations; a message is no text,
+            or its chat template does not accept it.
     """
     data = configuration.data
     train, val = _paths(data.train_files), _paths(data.val_files)
     if not train:
         raise UserError("data.train_files is empty: set it to a parquet file")
     env = configuration.veritas_rl.demonstrations.env
-    rows = [sum(_rows(path, data.messages_key, env) for path in paths) for paths in (train, val)]
+    limits = data.train_max_samples, data.val_max_samples
+    rows = [sequences(configuration, paths, limit) for paths, limit in zip((train, val), limits, strict=True)]
     found = Data(train, val, data.messages_key, *rows)
     if env is not None and (sources := set(found.column("data_source"))) and env not in sources:
         print(f"note: {train[0]} has rows of {', '.join(sorted(sources))}, but none of {env}", file=sys.stderr)
@@ -133,21 +141,100 @@ def _paths(given: Any) -> tuple[Path, ...]:
     return tuple(ROOT / Path(str(name)).expanduser() for name in names)
 
 
-def _rows(path: Path, messages_key: str, env: str | None) -> int:
+def sequences(configuration: DictConfig, paths: Sequence[Path], limit: int) -> int:
+    """The number of sequences in files; see `Data`.
+
+    Args:
+        configuration: The resolved configuration.
+        paths: The files.
+        limit: The maximum number of rows; without limit if it is not positive.
+
+    Raises:
+        UserError: As `read_data`.
+    """
+    replies = [_replies(path, configuration) for path in paths]
+    total = sum(map(len, replies))
+    if any((numbers > 1).any() for numbers in replies) and not own_dataset(configuration):
+        return len(opened(configuration, paths, tokenizer_of(configuration.model.path), limit))
+    return min(total, limit) if limit > 0 else total
+
+
+def own_dataset(configuration: DictConfig) -> bool:
+    """Whether the user names a dataset class, which decides itself what is learned."""
+    return configuration.data.custom_cls.path is not None
+
+
+def tokenizer_of(model: str | Path | None) -> Any:
+    """The tokenizer of a model, by default of the small model that the launcher makes."""
+    # These import torch, which a run with one reply in each row does not need before its start.
+    from transformers import AutoTokenizer
+
+    from veritas_rl.launch.tiny_model import byte_tokenizer
+
+    if model is None:
+        return byte_tokenizer()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(model)
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"the tokenizer of {model} cannot be read ({' '.join(str(error).split())[:100]})") from error
+    check_template(tokenizer, model, conversation=True)
+    return tokenizer
+
+
+def opened(configuration: DictConfig, paths: Sequence[Path], tokenizer: Any, limit: int = -1) -> "FineTuningRows":
+    """The sequences of files as the trainer reads them."""
+    from veritas_rl.verl_plugin.sft_dataset import FineTuningRows
+
+    return FineTuningRows(paths, tokenizer, configuration.data, max_samples=limit)
+
+
+def _replies(path: Path, configuration: DictConfig) -> Any:
+    """The number of replies in each row of a file."""
+    data, env = configuration.data, configuration.veritas_rl.demonstrations.env
     made = MADE_BY.format(env="" if env is None else f" --env {env}", folder=path.parent)
     try:
-        file = pyarrow.parquet.read_metadata(path)
         names = pyarrow.parquet.read_schema(path).names
+        kept = [name for name in (data.messages_key, data.tools_key, "images", "videos") if name in names]
+        columns = pyarrow.parquet.read_table(path, columns=kept)
     except FileNotFoundError:
         raise UserError(f"{path} does not exist: {made}, or set data.train_files and data.val_files") from None
     except (OSError, pyarrow.ArrowException) as error:
         raise UserError(f"{path} is not a readable parquet file ({' '.join(str(error).split())[:100]})") from error
-    if messages_key not in names:
+    if data.messages_key not in names:
         raise UserError(
-            f"{path} has no column {messages_key}, only {', '.join(names)}: {made}, or from JSONL with "
+            f"{path} has no column {data.messages_key}, only {', '.join(names)}: {made}, or from JSONL with "
             "train/tools/convert_to_parquet.py --format sft"
         )
-    return file.num_rows
+    for name in kept:
+        if name != data.messages_key and columns.column(name).null_count < len(columns):
+            raise UserError(f"{path} has a column {name}, which RL and evaluation never show: leave it out")
+    check_chats(columns.column(data.messages_key), f"the column {data.messages_key} of {path}")
+    return replies_of(columns.column(data.messages_key))
+
+
+def check_rendering(configuration: DictConfig) -> None:
+    """Check the settings of the rows' tokens.
+
+    Raises:
+        UserError: A setting of verl's own dataset is given that has no effect, or truncation has an unknown value.
+    """
+    data = configuration.data
+    if data.truncation not in TRUNCATIONS:
+        raise UserError(f"data.truncation={data.truncation} is not supported: set it to {', '.join(TRUNCATIONS)}")
+    if data.pad_mode != "no_padding":
+        raise UserError(f"data.pad_mode={data.pad_mode} is not supported by verl's engine: leave it out")
+    if own_dataset(configuration):
+        return
+    if data.ignore_input_ids_mismatch:
+        raise UserError(
+            "data.ignore_input_ids_mismatch has no effect, because each reply is learned in the prompt that asks for "
+            "it: leave it out"
+        )
+    if data.enable_thinking_default not in (None, "none"):
+        raise UserError(
+            "data.enable_thinking_default has no effect: set data.apply_chat_template_kwargs.enable_thinking, which "
+            "evaluation takes too"
+        )
 
 
 def check_batch(configuration: DictConfig, data: Data) -> None:
@@ -191,23 +278,33 @@ def check_batch(configuration: DictConfig, data: Data) -> None:
             )
 
 
-def check_lengths(data: Data, tokenizer: Any, max_length: int) -> None:
-    """Check that the longest rows fit. verl would end with an error at the first row that does not.
+def check_rows(configuration: DictConfig, data: Data, tokenizer: Any) -> None:
+    """Check that the model's chat template accepts the rows, and that the longest of them fit.
+
+    verl would end with an error at the first row that does not, or train nothing of it.
 
     Args:
+        configuration: The resolved configuration.
         data: The files.
         tokenizer: The model's tokenizer, with a chat template.
-        max_length: The maximum length of a conversation in tokens, including the answer.
 
     Raises:
-        UserError: A row is too long.
+        UserError: The template does not accept a row, or a row is too long.
     """
-    rows = data.column(data.messages_key)
-    rows.sort(key=lambda messages: -sum(len(message["content"]) for message in messages))
-    for messages in rows[:LONGEST]:
-        length = len(tokenizer.apply_chat_template(messages, tokenize=True, return_dict=False))
-        if length > max_length:
-            raise UserError(
-                f"a demonstration has {length} tokens, more than data.max_length={max_length}: raise data.max_length "
-                f"to {length} or more, or set data.truncation=right"
-            )
+    settings, lengths = configuration.data, [0]
+    for rows in (opened(configuration, paths, tokenizer) for paths in (data.train, data.val) if paths):
+        for index in rows.kinds():
+            rows.learned(index)
+        for index in rows.longest(LONGEST):
+            row = rows.learned(index)
+            lengths.append(len(row.ids))
+            if settings.truncation != "error" and not any(rows.truncated(row).mask):
+                raise UserError(
+                    f"data.truncation={settings.truncation} cuts off the whole reply of a demonstration with "
+                    f"{len(row.ids)} tokens: raise data.max_length to {len(row.ids)}, or set data.truncation=left"
+                )
+    if settings.truncation == "error" and max(lengths) > settings.max_length:
+        raise UserError(
+            f"a demonstration has {max(lengths)} tokens, more than data.max_length={settings.max_length}: raise "
+            f"data.max_length to {max(lengths)} or more, or set data.truncation=left"
+        )
