@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from veritas_rl.launch.tiny_model import build_tiny_model
+from veritas_rl.verl_plugin.saved_batch import read
 
 ROOT = Path(__file__).resolve().parents[1]
 LAUNCHER = [sys.executable, "-m", "veritas_rl.launch.main"]
@@ -149,7 +150,7 @@ def test_a_batch_with_a_nan_is_saved_and_its_step_named_and_nothing_of_it_is_kep
         error,
     )
     assert said, error
-    batch = torch.load(said[3], weights_only=True)
+    batch = read(Path(said[3]))
     columns = batch["columns"]
     broken = {row for row, scores in enumerate(columns["rm_scores"]) if not scores.isfinite().all()}
     assert len(broken) == 1

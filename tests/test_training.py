@@ -28,6 +28,7 @@ from veritas_rl.checkpoints.shards import whole_state
 from veritas_rl.envs.base import Reason
 from veritas_rl.envs.openspiel.learning_runs import LearningRun
 from veritas_rl.envs.registry import task_from_dict
+from veritas_rl.launch import shown_batch
 from veritas_rl.launch.configuration import compose_configuration, with_or_without_plus
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
@@ -102,6 +103,30 @@ def ended(
         return process.wait()
 
 
+def shown_rows_are_those_of_the_step(folder: Path, step: dict[str, float]) -> None:
+    """The batch viewer shows the newest batch of a run; its figures are the metrics of the step."""
+    page = folder / "page.html"
+    tool = [sys.executable, "train/tools/show_batch.py", str(folder), "--rows", "99", "--html", str(page), "--tokens"]
+    wide = {**os.environ, "COLUMNS": "300"}
+    done = subprocess.run(tool, cwd=ROOT, env=wide, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    batch = shown_batch.load(shown_batch.find(str(folder), None), None)
+    assert batch.step == 3
+    rows = batch.real
+    assert fmean(row.reward for row in rows) == pytest.approx(step["critic/score/mean"])
+    assert fmean(len(row.response) for row in rows) == pytest.approx(step["response_length/mean"])
+    advantages = [value for row in rows for value in row.of_learned("advantages")]
+    assert fmean(advantages) == pytest.approx(step["critic/advantages/mean"], abs=1e-5)
+    values = [value for row in rows for value in row.of_learned("values")]
+    assert fmean(values) == pytest.approx(step["critic/values/mean"], abs=1e-5)
+    assert max(abs(value) for row in rows for value in row.of_learned("difference")) < 1e-3
+    html = page.read_text("utf-8")
+    assert html.count("<article>") == len(batch.rows) == 32
+    assert all(column in done.stdout for column in ("rollout", "trainer", "value", "return"))
+    assert f"group {max(batch.groups)}: openspiel/" in done.stdout
+    assert html.count('class="learned" title=') == sum(len(row.places) for row in batch.rows)
+
+
 def test_ppo_trains_a_model_that_was_made_on_the_spot(tmp_path: Path) -> None:
     printed, steps = train(
         tmp_path,
@@ -123,6 +148,7 @@ def test_ppo_trains_a_model_that_was_made_on_the_spot(tmp_path: Path) -> None:
     # On two cores the critic is updated in the background; its metrics and seconds arrive all the same.
     assert all("critic/vf_loss" in step and step["timing_s/update_critic"] > 0.01 for step in steps)
     assert {file.name for file in (logs(tmp_path) / "batches").iterdir()} == {"step_1.pt", "step_3.pt"}
+    shown_rows_are_those_of_the_step(tmp_path, steps[-1])
     for row in ("uniform random legal player", "before", "after the warm-up", "after RL"):
         assert row in printed
     report = json.loads(
@@ -147,6 +173,18 @@ def test_the_default_command_teaches_a_game(case: str, steps: int, tmp_path: Pat
     train(tmp_path, f"trainer.total_training_steps={steps}", GAME_TYPES=case)
     report = json.loads((logs(tmp_path) / "report.json").read_text())
     assert LearningRun(case, 42, 0.0, 0, "", Basis("", ""), report).shows_learning, report
+
+
+@pytest.mark.long
+def test_the_batch_of_a_command_is_shown() -> None:
+    command = [*TRAINER, "data.train_batch_size=4", "veritas_rl.warm_up.steps=10", "algorithm=grpo"]
+    tool = [sys.executable, "train/tools/show_batch.py", *command]
+    done = subprocess.run(tool, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    # On a CPU the trainer takes the rollout's log-probabilities, unless they are to be shown.
+    assert re.search(r"log-prob difference +mean \S+, most \S+ between rollout and trainer", done.stdout)
+    (page,) = (Path(line.removeprefix("page: ")) for line in done.stdout.splitlines() if line.startswith("page: "))
+    assert "group 4: openspiel/" in page.read_text("utf-8")
 
 
 def test_grpo_trains_on_every_game_that_is_named(tmp_path: Path) -> None:

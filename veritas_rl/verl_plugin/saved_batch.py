@@ -2,13 +2,15 @@
 
 A file holds only tensors, numbers and text, so that it can be read without running code of it:
 
-    import torch
-    batch = torch.load("train/outputs/<date>/<time>/batches/step_1.pt", weights_only=True)
+    from veritas_rl.verl_plugin.saved_batch import read
+    batch = read(Path("train/outputs/<date>/<time>/batches/step_1.pt"))
     batch["columns"]["advantages"][batch["rank"].index(1)]
 """
 
 import io
 import os
+import pickle
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from veritas_rl.checkpoints.folder import write_whole
+from veritas_rl.errors import UserError, last_line
 from veritas_rl.verl_plugin.sample_key import SampleKey
 
 VERSION = 1
@@ -32,6 +35,12 @@ COLUMNS = (
     *("rm_scores", "token_level_rewards", "values", "advantages", "returns", "rollout_is_weights"),
 )
 """The columns that are saved, if the run has them."""
+
+REQUIRED = ("prompts", "responses", "response_mask", "rm_scores", "advantages")
+"""The columns that every run has."""
+
+BY_ROW = ("row", "key", "rank", "padding", "info")
+"""The entries with a value for each row."""
 
 SETTINGS = {
     "experiment": "trainer.experiment_name",
@@ -151,13 +160,48 @@ def write(file: Path, contents: Mapping[str, Any]) -> str | None:
     import torch
 
     buffer = io.BytesIO()
-    torch.save(dict(contents), buffer)
+    # torch needs 50 us for each tensor, and a batch has thousands of rows.
+    columns = {name: (torch.cat(rows), list(map(len, rows))) for name, rows in contents.get("columns", {}).items()}
+    torch.save({**contents, "columns": columns}, buffer)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, buffer.getvalue())
     except OSError as error:
         return f"the batch could not be saved ({error})"
     return None
+
+
+def read(file: Path) -> dict[str, Any]:
+    """The contents of a file, see `collected`; the columns are lists of one tensor for each row.
+
+    Raises:
+        UserError: The file is missing, damaged, of another version, or no batch of reinforcement learning.
+    """
+    import torch
+
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of a pickle that is no file of torch
+            found = torch.load(file, weights_only=True, map_location="cpu")
+    except FileNotFoundError:
+        raise UserError(f"{file} does not exist: name a run, or a file batches/step_N.pt of it") from None
+    except (OSError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError, KeyError, AttributeError) as error:
+        raise UserError(
+            f"{file} is no batch of a run, or is damaged ({last_line(str(error), 'empty')[:200]})"
+        ) from error
+    version = found.get("version") if isinstance(found, dict) else None
+    if version != VERSION:
+        what = "has no version" if version is None else f"has version {version}"
+        raise UserError(f"{file} {what}, and this package reads batches of version {VERSION}: run the training again")
+    try:
+        columns = {name: list(values.split(lengths)) for name, (values, lengths) in found["columns"].items()}
+        whole = {*map(len, columns.values()), *(len(found[name]) for name in BY_ROW)} == {len(found["key"])}
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise UserError(
+            f"{file} is damaged ({last_line(str(error), 'empty')[:200]}): run the training again"
+        ) from error
+    if not whole or not set(REQUIRED) <= set(columns):
+        raise UserError(f"{file} is damaged (rows or columns are missing): run the training again")
+    return {**found, "columns": columns}
 
 
 def logs_folder() -> Path:
