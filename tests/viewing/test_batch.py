@@ -123,7 +123,10 @@ def faulty(name: str) -> list[Row]:
         "rewards of every group are equal": {
             "columns": {**one.columns, "rm_scores": [0.0] * n, "advantages": [0.5] * n}
         },
-        "all replies of a group are identical": {"response": other.response},
+        "all replies of a group are identical": {
+            "response": other.response,
+            "columns": {**one.columns, "rollout_log_probs": [-9.0] * n},
+        },
         "rollout and trainer disagree": {
             "columns": {**one.columns, "old_log_probs": [value - 3 for value in one.columns["rollout_log_probs"]]}
         },
@@ -181,6 +184,8 @@ def test_identical_samples_are_suspicious_if_their_probabilities_do_not_explain_
     assert expected == pytest.approx(24 * 23 / 2 * 0.001)
     assert any("share their random numbers" in line for line in warnings(of(0.001)))
     assert not any("share their random numbers" in line for line in warnings(of(0.2)))
+    likely = [replace(one, response=good()[0].response) for one in good()]
+    assert warnings(batch_of(*likely)) == []
 
 
 def test_the_text_of_the_tokens_makes_the_text_of_the_reply() -> None:

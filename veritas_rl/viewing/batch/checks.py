@@ -74,7 +74,7 @@ def warnings(batch: Batch) -> list[str]:
             "likely: the samples may share their random numbers"
         )
     groups = batch.groups
-    alike = [rows for rows in groups.values() if len(rows) > 1 and len({(*row.response,) for row in rows}) == 1]
+    alike = [rows for rows in groups.values() if are_oddly_alike(rows)]
     if alike:
         lines.append(
             f"all replies of a group are identical: group {', '.join(str(rows[0].group) for rows in alike[:8])}"
@@ -120,6 +120,13 @@ def identical(batch: Batch) -> tuple[int, float | None]:
         chances = [math.exp(min(0.0, sum(row.of_learned("rollout_log_probs")))) for row in rows]
         expected += sum(chances) * (len(rows) - 1) / 2
     return same, expected
+
+
+def are_oddly_alike(rows: Sequence[Row]) -> bool:
+    """Whether all samples of a group are identical, although their probability is below a thousandth."""
+    if len(rows) < 2 or len({(*row.prompt, None, *row.response) for row in rows}) > 1:
+        return False
+    return math.exp(min(0.0, sum(rows[0].of_learned("rollout_log_probs")) * (len(rows) - 1))) < 1e-3
 
 
 def not_finite(row: Row) -> bool:
