@@ -267,8 +267,7 @@ FOLLOWING = (
 
 def test_the_reference_is_the_average_of_the_weights(tmp_path: Path) -> None:
     command = (*FOLLOWING, "veritas_rl.reference=average", "veritas_rl.reference_decay=0.5", "trainer.save_freq=1")
-    # A resumed step samples other replies to the same tasks, unless only the most likely token is sampled.
-    command = (*command, "trainer.max_actor_ckpt_to_keep=9", "actor_rollout_ref.rollout.top_k=1")
+    command = (*command, "trainer.max_actor_ckpt_to_keep=9")
 
     def saved(step: int, kind: str) -> dict[str, torch.Tensor]:
         return whole_state(shard_files(tmp_path / f"global_step_{step}", "actor", kind))
@@ -289,7 +288,7 @@ def test_the_reference_is_the_average_of_the_weights(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "global_step_4")
     _, again = train(tmp_path, *command, "trainer.total_training_steps=4")
     follows(4)
-    # The resumed step has the reference of the uninterrupted one.
+    # The resumed step has the replies and the reference of the uninterrupted one.
     assert again[-1]["actor/kl_loss"] == pytest.approx(kl[-1], rel=1e-4)
 
 
@@ -402,6 +401,34 @@ def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path
     assert all(line in printed for line in messages)
     for file in (path for top in (tmp_path, logs(folder)) for path in top.rglob("*") if path.is_file()):
         assert not any(secret.encode() in file.read_bytes() for secret in secrets.values()), file
+
+
+def test_every_reply_of_a_run_is_a_sample_of_its_own(tmp_path: Path) -> None:
+    model, rollouts = build_tiny_model(tmp_path / "model", seed=0), tmp_path / "rollouts"
+    # Each step has the same two tasks. The weights stay, so only the random numbers distinguish the replies to one.
+    command = (
+        *("data.train_max_samples=2", "data.train_batch_size=2", "actor_rollout_ref.rollout.n=4"),
+        *("actor_rollout_ref.actor.optim.lr=0", "data.max_response_length=8", f"{ADAPTER}.prompt=brief"),
+        *("veritas_rl.evaluation=null", "trainer.total_training_steps=3", "trainer.save_freq=2"),
+        f"+trainer.rollout_data_dir={rollouts}",
+    )
+    variables = {"AGENT_MODEL_REPO_ID": str(model), "GAME_TYPES": "tic_tac_toe", "ALGORITHM": "grpo"}
+
+    def replies(step: int) -> list[tuple[str, str]]:
+        lines = map(json.loads, (rollouts / f"{step}.jsonl").read_text().splitlines())
+        return sorted((line["gts"], line["output"]) for line in lines)
+
+    two = ("trainer.n_gpus_per_node=2", "actor_rollout_ref.rollout.agent.num_workers=2")
+    train(tmp_path / "run", *command, *two, **variables)
+    said = [replies(step) for step in (1, 2, 3)]
+    assert [len(step) for step in said] == [8, 8, 8]
+    assert len({task for step in said for task, _ in step}) == 2
+    assert len({reply for step in said for reply in step}) == 24
+    # Resumed on one rank with one worker, the third step samples the same replies.
+    for gone in (tmp_path / "run/global_step_3", rollouts):
+        shutil.rmtree(gone)
+    train(tmp_path / "run", *command, **variables)
+    assert replies(3) == said[2]
 
 
 @pytest.mark.long

@@ -241,6 +241,21 @@ def test_seeded_sampling_follows_the_distribution(cut: dict[str, Any]) -> None:
     assert other.sample(torch.log(weights).repeat(2, 1), [0, 3])[0][1] == tokens[7]
 
 
+def test_random_numbers_of_seeds_and_of_tokens_are_independent() -> None:
+    """A pair of draws from 16 equal tokens has 256 equal cells, for neighbouring seeds and for neighbouring tokens."""
+    seeds, length = 400, 100
+    sampler = Sampler(torch.device("cpu"), 0)
+    sampler.set_rows([SamplingParams(1, seed=seed) for seed in range(seeds)])
+    equal = torch.zeros(seeds, 16)
+    drawn = torch.stack([sampler.sample(equal, [count] * seeds)[0] for count in range(length)])
+    for first, second in ((drawn[:, 1:], drawn[:, :-1]), (drawn[1:], drawn[:-1]), (drawn[1:, 1:], drawn[:-1, :-1])):
+        cells = torch.bincount((first * 16 + second).flatten(), minlength=256).double()
+        expected = cells.sum() / 256
+        statistic = float(((cells - expected) ** 2 / expected).sum())
+        # Chi-square with 255 degrees of freedom: mean 255, standard deviation 22.6.
+        assert 255 - 4 * 22.6 < statistic < 255 + 4 * 22.6
+
+
 def test_stop_tokens_end_a_completion_and_are_its_last(model: Any) -> None:
     prompt = prompts(1, low=10, seed=7)[0]
     free = alone(model, prompt, 20)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from itertools import product
 
 import pytest
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
@@ -11,9 +12,11 @@ from veritas_rl.envs.openspiel.positions import tasks as positions
 from veritas_rl.envs.openspiel.values import ladder, playouts
 from veritas_rl.envs.registry import open_catalogue
 from veritas_rl.envs.task import Task
+from veritas_rl.launch.configuration import compose_configuration
 from veritas_rl.verl_plugin.agent_loop import start
+from veritas_rl.verl_plugin.dataset import row_of
 from veritas_rl.verl_plugin.loop_manager import TaskLoopManager
-from veritas_rl.verl_plugin.loop_worker import _prepare, tag
+from veritas_rl.verl_plugin.loop_worker import _prepare, play_seed, seeds_replies, tag
 
 
 @pytest.mark.parametrize(("said", "first"), [({"min_global_steps": 0}, 0), ({"min_global_steps": None}, 4), ({}, 4)])
@@ -22,6 +25,31 @@ def test_weights_of_step_0_are_known_as_such(said: dict[str, int | None], first:
         prompt_ids=[1], response_ids=[2], response_mask=[1], metrics=AgentLoopMetrics(), extra_fields=said
     )
     assert tag(output, step=5)["min_global_steps"] == first
+
+
+def test_each_play_has_its_own_seed() -> None:
+    # The third row is the first task, drawn again in the same step.
+    tasks = open_catalogue({"env": "openspiel", "adapter_config": {"cases": "tic_tac_toe"}}, "train")
+    rows = [row_of(tasks[number], index) for index, number in enumerate((0, 1, 0))]
+    plays = [(seed, row, copy, step) for seed in (1, 2) for row in rows for copy in range(4) for step in (1, 2, 3)]
+    trained, shown = ({play_seed(*play, validate) for play in plays} for validate in (False, True))
+    assert len(trained) == len(plays)
+    # All validations share their seeds, so a validation differs from the last one only by the weights.
+    assert len(shown) == len(plays) / 3
+    assert not trained & shown
+
+
+def test_replies_are_seeded_where_it_costs_nothing() -> None:
+    rollout = compose_configuration(["hardware=cpu"]).actor_rollout_ref.rollout
+    found = {}
+    for rollout.name, rollout.full_determinism in product(("transformers", "vllm", "sglang"), (False, True)):
+        found[rollout.name, rollout.full_determinism] = seeds_replies(rollout)
+    assert {case for case, seeded in found.items() if seeded} == {
+        ("transformers", False),
+        ("transformers", True),
+        # verl would seed all requests alike.
+        ("vllm", True),
+    }
 
 
 SETTINGS = {"env": "openspiel", "adapter_config": {"cases": "othello", "playouts": 4, "reward": "optimal"}}

@@ -8,7 +8,8 @@ import torch
 from omegaconf import OmegaConf
 from verl.trainer.ppo.core_algos import get_adv_estimator_fn
 
-from veritas_rl.verl_plugin.trainer import TaskTrainer, other_folders
+from veritas_rl.launch.configuration import compose_configuration
+from veritas_rl.verl_plugin.trainer import TaskTrainer, engine_seed, other_folders
 
 
 def validated(groups: list[str], scores: list[float]) -> dict[str, float]:
@@ -44,3 +45,24 @@ def test_the_disks_of_logs_of_ray_and_of_weights_and_biases_are_watched(monkeypa
     assert other_folders(OmegaConf.create({"trainer": {"logger": ["file"]}})) == [Path("/logs"), Path("/ray")]
     with_wandb = OmegaConf.create({"trainer": {"logger": ["file", "wandb"]}})
     assert other_folders(with_wandb) == [Path("/logs"), Path("/ray"), Path("/wandb")]
+
+
+def test_engines_have_another_seed_after_each_resume(tmp_path: Path) -> None:
+    config = compose_configuration(["hardware=cpu", "veritas_rl.seed=7", f"trainer.default_local_dir={tmp_path}"])
+    config.actor_rollout_ref.rollout.name = "vllm"
+
+    def seed(mode: str, start: str | None = None) -> int:
+        config.trainer.resume_mode, config.trainer.resume_from_path = mode, start
+        return engine_seed(config)
+
+    assert seed("disable") == seed("auto") == 7
+    found = [seed("resume_path", f"/run/global_step_{step}") for step in (1, 2, 20)]
+    assert len({7, *found}) == 4
+    # verl adds the number of the replica, and engines need seeds of 32 bits.
+    assert all(0 <= other < 2**32 - 10_000 for other in found)
+    (tmp_path / "global_step_20").mkdir()
+    (tmp_path / "latest_checkpointed_iteration.txt").write_text("20")
+    assert seed("auto") == found[-1]
+    # Here the seeds of replies contain the step.
+    config.actor_rollout_ref.rollout.name = "transformers"
+    assert seed("auto") == 7

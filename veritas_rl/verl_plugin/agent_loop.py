@@ -205,7 +205,8 @@ class TaskAgentLoop(AgentLoopBase):
         # An inference server knows only the ends of the tokenizer and the generation config.
         asked = {**sampling_params, "max_tokens": limit, "stop_token_ids": sorted(self._ends)}
         if "seed" in asked:
-            asked["seed"] = digest("reply", asked["seed"], sample.seat, sample.number)
+            # vLLM's seeds are signed numbers of 64 bits.
+            asked["seed"] = digest("reply", asked["seed"], sample.seat, sample.number) >> 1
         started = self.loop.time()
         generated = await self.server_manager.generate(
             request_id=uuid4().hex, prompt_ids=chat.ids, sampling_params=asked

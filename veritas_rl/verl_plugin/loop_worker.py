@@ -8,18 +8,21 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ray
 import torch
 import transfer_queue as tq
+from omegaconf import DictConfig
 from tensordict import TensorDict
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, AgentLoopWorker, DictConfigWrap, ToolListWrap
 from verl.utils import tensordict_utils as tu
+from verl.workers.config import RolloutConfig
 
 from veritas_rl.envs.registry import task_of
 from veritas_rl.envs.task import Task
+from veritas_rl.seeding import digest
 from veritas_rl.verl_plugin.agent_loop import TaskAgentLoop, recorded, start
 from veritas_rl.verl_plugin.columns import from_rows
 from veritas_rl.verl_plugin.cpu.client import BatchingClient
@@ -115,6 +118,7 @@ class TaskLoopWorker(AgentLoopWorker):
             "repetition_penalty": 1.0,
             "logprobs": config.calculate_log_probs,
         }
+        seeded = seeds_replies(config)
         tasks = [task_of(row["extra_info"]) for row in rows]
         sessions = [(index, copy) for index in range(len(rows)) for copy in range(drawn.n)]
         started = await asyncio.to_thread(lambda: [start(tasks[index]) for index, _ in sessions])
@@ -127,8 +131,12 @@ class TaskLoopWorker(AgentLoopWorker):
                     started[place] = shown[-1]
         played = await asyncio.gather(
             *(
-                self.loop.play(tasks[index], session, params)
-                for (index, _), session in zip(sessions, started, strict=True)
+                self.loop.play(
+                    tasks[index],
+                    session,
+                    {**params, "seed": play_seed(config.seed, rows[index], copy, step, validate)} if seeded else params,
+                )
+                for (index, copy), session in zip(sessions, started, strict=True)
             ),
             return_exceptions=True,
         )
@@ -152,6 +160,32 @@ class TaskLoopWorker(AgentLoopWorker):
         uids = [row["uid"] for row in rows]
         done = [{"status": "failure" if uid in failed else "finished"} for uid in uids]
         await tq.async_kv_batch_put(keys=uids, tags=done, partition_id=partition)
+
+
+def seeds_replies(rollout: RolloutConfig | DictConfig) -> bool:
+    """Whether each reply gets a seed of its own.
+
+    vLLM samples each seeded request with a generator of its own, which is slow, and verl cannot seed requests to
+    SGLang. Their engines have one generator for all requests. With `full_determinism`, verl seeds all requests to vLLM,
+    and with the same seed, which would make all replies to a prompt equal.
+    """
+    return rollout.name == "transformers" or (rollout.name == "vllm" and rollout.full_determinism)
+
+
+def play_seed(seed: int, row: Mapping[str, Any], copy: int, step: int, validate: bool) -> int:
+    """The seed of the replies of one play: 64 bits, whichever process plays it.
+
+    Args:
+        seed: The seed of the rollout.
+        row: A row with the column `extra_info`.
+        copy: The number of the play among those of the row.
+        step: The training step. All validations share their random numbers, so that their results differ by the weights
+            alone.
+        validate: Whether the row is a validation row.
+    """
+    # The index distinguishes two rows of one task.
+    which = (row["extra_info"]["task_id"], row["extra_info"]["index"], copy)
+    return digest("validation", seed, *which) if validate else digest("rollout", seed, *which, step)
 
 
 def _prepare(tasks: Sequence[Task], until: threading.Event) -> None:

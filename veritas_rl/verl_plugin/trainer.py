@@ -21,6 +21,7 @@ waits for the longest. They add:
 - Some validation games are written to a page, see `viewing.games_page`.
 - The replies of a step are divided evenly into mini-batches. Whole games give varying numbers of replies. verl would
   fill the last mini-batch with padding, and make a whole update of a few remaining replies.
+- After a resume vLLM's engines have another seed, see `engine_seed`.
 - The reference of the KL term follows the policy if `veritas_rl.reference` asks for it, see `reference`.
 - On a CPU with enough cores, actor and critic are updated at the same time, see `cpu.separate_critic`.
 - The critic's values do not depend on the reference pass. verl leaves the flag "without the adapter" on the batch,
@@ -45,6 +46,7 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer, register_trainer
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
+from verl.utils.checkpoint.checkpoint_manager import find_latest_ckpt_path
 
 from veritas_rl.checkpoints.adapter import weights_fingerprint
 from veritas_rl.checkpoints.layout import (
@@ -54,13 +56,15 @@ from veritas_rl.checkpoints.layout import (
     reading,
     remove_info,
     step_folder,
+    step_of,
     write_info,
 )
 from veritas_rl.checkpoints.prune import keep_newest
 from veritas_rl.checkpoints.room import DiskWatch
 from veritas_rl.errors import UserError
 from veritas_rl.paths import ray_folder
-from veritas_rl.verl_plugin import loop_manager, not_finite
+from veritas_rl.seeding import digest
+from veritas_rl.verl_plugin import loop_manager, loop_worker, not_finite
 from veritas_rl.verl_plugin.advantages import ESTIMATORS, RoleBaselines, group_relative, role_conditioned
 from veritas_rl.verl_plugin.agreement import METRIC, AgreementWatch
 from veritas_rl.verl_plugin.batches import bound_losses, even_mini_batches, moves_of, outcomes
@@ -102,6 +106,7 @@ class TaskTraining(PPOTrainer):
     def __init__(self, config: DictConfig) -> None:
         with open_dict(config):
             config.trainer.v1.trainer_mode = self.verl_mode
+            config.actor_rollout_ref.rollout.seed = engine_seed(config)
             self._keep = config.trainer.get("max_actor_ckpt_to_keep") or 0
             config.trainer.max_actor_ckpt_to_keep = None
             config.trainer.max_critic_ckpt_to_keep = None
@@ -401,6 +406,26 @@ class AsyncTaskTrainer(TaskTraining, PPOTrainerColocateAsync):
             self._drawn = dict(zip(prompts, map(int, tu.get(rows, "index")), strict=True))
             dataset: Any = self.train_dataset
             dataset.go_on_with(self._drawn.values())
+
+
+def engine_seed(config: DictConfig) -> int:
+    """The seed of the rollout's engines, to which verl adds the number of the replica.
+
+    A checkpoint does not contain the engines' generators. After a resume they get another seed, because they would
+    repeat the random numbers of the first steps. Where each reply has its own seed, which depends on the step, the seed
+    stays.
+
+    Args:
+        config: verl's full configuration.
+    """
+    trainer, rollout = config.trainer, config.actor_rollout_ref.rollout
+    start = trainer.resume_from_path if trainer.resume_mode == "resume_path" else None
+    if trainer.resume_mode == "auto":
+        start = find_latest_ckpt_path(str(Path(trainer.default_local_dir).absolute()))
+    if start is None or loop_worker.seeds_replies(rollout):
+        return rollout.seed
+    # Seeds of NumPy have 32 bits.
+    return digest("engine", rollout.seed, step_of(Path(start))) % 2**31
 
 
 def other_folders(config: DictConfig) -> list[Path]:

@@ -29,18 +29,25 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def server(folders: list[Path]) -> Iterator[Any]:
-    """A generation server of the first model."""
+def servers(folders: list[Path]) -> Iterator[list[Any]]:
+    """Two generation servers of the first model."""
     typed = [f"actor_rollout_ref.model.path={folders[0]}"]
     made = plan(typed, {}, Hardware(2, 0, 0), datetime(2026, 1, 2, 3, 4, 5)).configuration.actor_rollout_ref
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         remote: Any = ray.remote(GenerationServer)
-        made_first = remote.options(name=server_name(0)).remote()
-        ray.get(made_first.begin.remote(omega_conf_to_dataclass(made.rollout), made.model, "cpu"))
-        yield made_first
+        both = [remote.options(name=server_name(rank)).remote() for rank in range(2)]
+        rollout = omega_conf_to_dataclass(made.rollout)
+        ray.get([server.begin.remote(rollout, made.model, "cpu", rank) for rank, server in enumerate(both)])
+        yield both
     finally:
         ray.shutdown()
+
+
+@pytest.fixture
+def server(servers: list[Any]) -> Any:
+    """The first server."""
+    return servers[0]
 
 
 def load(server: Any, folder: Path, global_steps: int) -> None:
@@ -130,6 +137,56 @@ def test_an_interrupted_reply_continues_with_the_new_weights(server: Any, folder
             output.token_ids[place:] == greedy(folders[1], prompt + old[:place], 200 - place)
             for place in range(split, 0, -1)
         )
+
+
+def asked_together(servers: int, seeds: list[int | None], tokens: int = 12) -> list[list[int]]:
+    """The replies to copies of one prompt."""
+
+    async def ask() -> list[Any]:
+        client = BatchingClient(servers)
+        params = [{"max_tokens": tokens, **({} if seed is None else {"seed": seed})} for seed in seeds]
+        asked = [client.generate("", prompt_ids=PROMPTS[0], sampling_params=some) for some in params]
+        return await asyncio.gather(*asked)
+
+    return [reply.token_ids for reply in asyncio.run(ask())]
+
+
+def test_copies_of_a_prompt_on_two_servers_have_different_replies(servers: list[Any], folders: list[Path]) -> None:
+    for one in servers:
+        load(one, folders[0], 1)
+    without = asked_together(2, [None] * 4)
+    assert len({tuple(reply) for reply in without}) == 4
+    seeded = asked_together(2, [3, 4, 5, 6])
+    assert len({tuple(reply) for reply in seeded}) == 4
+    # A seed gives the same reply on any server, next to any other request.
+    assert asked_together(1, [6, 5, 4, 3, 9]) == [*seeded[::-1], *asked_together(1, [9])]
+
+
+def test_an_interrupted_reply_does_not_repeat_its_random_numbers(server: Any, folders: list[Path]) -> None:
+    """All tokens are about equally likely, so a token is about proportional to its random number."""
+    load(server, folders[0], 1)
+    seeds = range(24)
+    whole = asked_together(1, list(seeds), 200)
+
+    async def cut_off(after: float) -> list[Any]:
+        params = [{"max_tokens": 200, "seed": seed} for seed in seeds]
+        client = BatchingClient(1)
+        asked = [client.generate("", prompt_ids=PROMPTS[0], sampling_params=some) for some in params]
+        waiting = asyncio.gather(*asked)
+        await asyncio.sleep(after)
+        await server.abort_all_requests.remote()
+        await server.resume_generation.remote()
+        return await waiting
+
+    pairs: list[tuple[int, int]] = []
+    for after in (0.1, 0.2, 0.4, 0.8, 1.6):  # a busy machine starts later
+        for reply, other in zip(asyncio.run(cut_off(after)), whole, strict=True):
+            said = reply.token_ids
+            same = next((place for place, (a, b) in enumerate(zip(said, other, strict=False)) if a != b), len(said))
+            pairs += zip(said[:same], said[same:], strict=False)
+        if len(pairs) > 200:
+            break
+    assert abs(torch.corrcoef(torch.tensor(pairs).double().T)[0, 1]) < 4 / len(pairs) ** 0.5
 
 
 def test_weights_that_are_not_the_models_are_refused(server: Any) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import ray
 from verl.workers.rollout.replica import TokenOutput
 
+from veritas_rl.seeding import digest
+
 GATHER_SECONDS = 0.002
 """Seconds that a request waits for other requests, to be sent with them."""
 
@@ -51,7 +53,11 @@ class BatchingClient:
         limit, parts = sampling_params["max_tokens"], list[TokenOutput]()
         while not parts or parts[-1].stop_reason == "aborted":
             said = [token for part in parts for token in part.token_ids]
-            parts.append(await self._ask([*prompt_ids, *said], {**sampling_params, "max_tokens": limit - len(said)}))
+            params = {**sampling_params, "max_tokens": limit - len(said)}
+            if said and params.get("seed") is not None:
+                # The server counts the tokens of each request from 0, and the same seed would repeat the numbers.
+                params["seed"] = digest("continuation", params["seed"], len(said))
+            parts.append(await self._ask([*prompt_ids, *said], params))
         return joined(parts)
 
     async def _ask(self, prompt_ids: list[int], sampling_params: dict[str, Any]) -> TokenOutput:

@@ -53,8 +53,8 @@ class GenerationServer:
     The actor can be created before the model is known, because the imports take seconds.
     """
 
-    def begin(self, config: RolloutConfig, model_config: Any, device: str) -> None:
-        """Load the model."""
+    def begin(self, config: RolloutConfig, model_config: Any, device: str, rank: int = 0) -> None:
+        """Load the model. `rank` is the replica's."""
         from transformers import AutoModelForCausalLM
 
         # The dataclass adds local_path, which the plain config lacks.
@@ -74,7 +74,8 @@ class GenerationServer:
             pad_token_id=tokenizer.pad_token_id,
             max_batch_size=config.max_num_seqs,
             max_model_len=config.max_model_len or config.prompt_length + config.response_length,
-            seed=config.seed,
+            # For requests without a seed. Servers with the same seed would give copies of a prompt the same reply.
+            seed=config.seed + rank,
         )
         self.global_steps: int | None = None
         self._adapted = False
@@ -89,7 +90,8 @@ class GenerationServer:
         Args:
             request_id: Not used. verl passes it for sticky sessions.
             prompt_ids: The prompt's token ids.
-            sampling_params: temperature, top_p, top_k and max_tokens. Missing parameters have the rollout's defaults.
+            sampling_params: temperature, top_p, top_k, max_tokens and seed. Missing parameters have the rollout's
+                defaults. Without a seed the reply depends on the requests before it.
 
         Returns:
             The reply's token ids, the end token included, and their log-probabilities at this temperature.
@@ -104,6 +106,7 @@ class GenerationServer:
                     temperature=sampling_params.get("temperature", 1.0),
                     top_p=sampling_params.get("top_p", 1.0),
                     top_k=sampling_params.get("top_k", -1),
+                    seed=sampling_params.get("seed"),
                 ),
             )
         )
@@ -236,7 +239,7 @@ class TransformersReplica(RolloutReplica):
             )
         platform = get_platform()
         server = self.started.pop(self.replica_rank, None) or await self._beside_the_trainer(platform)
-        await server.begin.remote(self.config, self.model_config, platform.device_name)
+        await server.begin.remote(self.config, self.model_config, platform.device_name, self.replica_rank)
         self._server_handle = server
         self.servers = [server]
         # verl routes by handle, so the address only has to be unique.
