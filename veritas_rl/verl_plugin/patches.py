@@ -5,12 +5,13 @@ refuses any other version, so no patch outlives its fault. `python -m veritas_rl
 in docs/patches.md.
 """
 
+import contextlib
 import functools
 import importlib.metadata
 import inspect
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -160,6 +161,28 @@ def critic_adapter(module: Any) -> None:
         return original(model, config)
 
     module.get_peft_model = get_peft_model
+
+
+@patch_of("verl.workers.engine.fsdp.transformer_impl")
+def adapter_after_the_reference(module: Any) -> None:
+    """After a reference pass without the adapter, only the first mini-batch may train it: switch its shards.
+
+    PEFT switches off the gradients of the adapter's parameters, and on again. With `reshard_after_forward=false` these
+    were shards before the pass and gathered parameters after it, so the shards stayed without gradients.
+    """
+    engine = module.FSDPEngine
+    require_fault(engine.disable_adapter, "return self.module.disable_adapter()")
+
+    @contextlib.contextmanager
+    def disable_adapter(self: Any) -> Iterator[None]:
+        from veritas_rl.verl_plugin.reference import reshard
+
+        reshard(self.module)
+        with self.module.disable_adapter():
+            yield
+            reshard(self.module)
+
+    engine.disable_adapter = disable_adapter
 
 
 @patch_of("verl.workers.engine.fsdp.transformer_impl")

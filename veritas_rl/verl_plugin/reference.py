@@ -94,13 +94,18 @@ def average_file(folder: str, rank: int, ranks: int) -> Path:
     return Path(folder) / shard_name(REFERENCE, rank, ranks)
 
 
+def reshard(module: Module) -> None:
+    """Release the parameters that FSDP2 still holds gathered after a forward pass without resharding."""
+    for part in module.modules():
+        if isinstance(part, FSDPModule):
+            part.reshard()
+
+
 def _shards(actor: Module, reference: Module) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
     """The name of each parameter, and its shard in both modules."""
-    for module in (actor, reference):
-        for part in module.modules():
-            # After a forward pass without resharding, parameters are still gathered, in the dtype of the computation.
-            if isinstance(part, FSDPModule):
-                part.reshard()
+    # Gathered parameters have the dtype of the computation.
+    reshard(actor)
+    reshard(reference)
     if torch.cuda.is_available():
         torch.cuda.synchronize()  # verl offloads weights without waiting for the copies
     for (name, new), (other, old) in zip(actor.named_parameters(), reference.named_parameters(), strict=True):
