@@ -106,7 +106,7 @@ def test_a_chat_grows_and_a_mistake_may_be_made_good(url: str) -> None:
     assert played.rejected == {0: Reason.UNPARSEABLE}
     second = turn_of(played)
     assert [message["role"] for message in second.messages] == ["user", "assistant", "user"]
-    assert second.update == second.messages[-1]["content"]
+    assert first.opening == second.opening == 1
     played.step(dict(enumerate(FirstListed().act([first]))))
     assert played.rejected == {}
 

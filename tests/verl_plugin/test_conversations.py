@@ -1,9 +1,13 @@
-"""A conversation is the same chat in training, evaluation and serving, for each published chat template."""
+"""A conversation is the same chat in training, evaluation and serving, for each published chat template.
+
+PYTHONPATH=tests/templates python tests/verl_plugin/test_conversations.py    # writes the picture of the page
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
+from xml.sax.saxutils import escape
 
 import pytest
 from omegaconf import OmegaConf
@@ -14,6 +18,7 @@ from verl.workers.rollout.replica import TokenOutput
 from veritas_rl.chat_template import end_of_turn, prompt_ids, reply_ids, with_limit
 from veritas_rl.envs.base import Reply, Session, Turn
 from veritas_rl.envs.registry import get_environment, make_task
+from veritas_rl.paths import ROOT
 from veritas_rl.players.language_model import LanguageModelPlayer
 from veritas_rl.players.reply_text import reply_text
 from veritas_rl.players.sampling import Completion, SamplingParams
@@ -22,6 +27,7 @@ from veritas_rl.verl_plugin.agent_loop import TaskAgentLoop
 from veritas_rl.verl_plugin.chat import Chat
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 
+PICTURE = ROOT / "docs/images/conversations.svg"
 ALL = pytest.mark.parametrize("name", PUBLISHED)
 TASK = make_task("openspiel", "tic_tac_toe", 3, mode="episode", context="conversation", opponent="random", seat=0)
 
@@ -49,11 +55,18 @@ class Listening(Session):
 
 
 def played(
-    name: str, write: Callable[[Any, str, int], list[int]], limit: int = 4000, *, say_limit: bool = False, **task: Any
+    name: str,
+    write: Callable[[Any, str, int], list[int]],
+    limit: int = 4000,
+    *,
+    say_limit: bool = False,
+    enable_thinking: bool = False,
+    **task: Any,
 ) -> tuple[list[AgentLoopOutput], Listening]:
     """Play `TASK` with a rollout that replies with `write(tokenizer, first legal reply, number of the reply)`."""
     rollout = {"prompt_length": 2000, "response_length": limit, "agent": {"num_workers": 1}}
-    nodes = {"actor_rollout_ref": {"rollout": rollout}, "trainer": {"nnodes": 1}, "data": {}}
+    data = {"apply_chat_template_kwargs": {"enable_thinking": enable_thinking}}
+    nodes = {"actor_rollout_ref": {"rollout": rollout}, "trainer": {"nnodes": 1}, "data": data}
     config = OmegaConf.create({**nodes, "veritas_rl": {"say_limit": say_limit}})
     tokenizer, changed = tokenizer_of(name), TASK.replace(**task)
     session = Listening(get_environment("openspiel").start(changed))
@@ -215,3 +228,67 @@ def test_a_chat_does_not_go_on_where_the_template_changed_it() -> None:
     assert chat.ids == [1, 2, 3, 4]
     assert chat.goes_on([1, 2, 3, 4, 6], 5)
     assert (chat.ids, chat.response_mask, chat.log_probs) == ([1, 2, 3, 4, 6], [1, 1, 0], [-1.0, -1.0, 0.0])
+
+
+COLOURS = {0: "#f3f4f6", 1: "#bbf7d0"}
+"""The colours of the picture: tokens that are read, and tokens that are learned."""
+COLUMN, WIDTH, LINE = 38, 8.43, 19
+"""Characters of a column, and the width and height of a character in pixels."""
+SHOWN = {
+    "qwen3_instruct_2507": "Qwen3 Instruct 2507: one trajectory",
+    "qwen3": "Qwen3: one trajectory for each reply",
+    "gemma3": "Gemma 3: one trajectory",
+}
+
+
+def picture() -> str:
+    """Draw the trajectories of one game in three templates as SVG, which docs/conversations.md shows."""
+    parts: list[str] = []
+    bottom = 0.0
+    for column, (name, title) in enumerate(SHOWN.items()):
+        write = plain if name == "gemma3" else thoughtful
+        outputs, _ = played(name, write, enable_thinking=True, prompt="brief", max_moves=3)
+        left, top = 10 + column * (COLUMN + 3) * WIDTH, 24.0
+        parts.append(f'<text x="{left}" y="{top}" font-weight="bold">{escape(title)}</text>')
+        for output in outputs:
+            cells = drawn(tokenizer_of(name), output)
+            top += LINE / 2
+            for line, text, learned in cells:
+                start, row = line
+                x, y = left + start * WIDTH, top + row * LINE
+                parts.append(
+                    f'<rect x="{x:.1f}" y="{y:.1f}" width="{len(text) * WIDTH:.1f}" height="{LINE}" '
+                    f'fill="{COLOURS[learned]}"/><text x="{x:.1f}" y="{y + LINE - 5:.1f}">{escape(text)}</text>'
+                )
+            top += (cells[-1][0][1] + 1) * LINE
+        bottom = max(bottom, top)
+    width = 20 + len(SHOWN) * (COLUMN + 3) * WIDTH
+    style = 'font-family="monospace" font-size="14" xml:space="preserve"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{bottom + 10:.0f}" {style}>'
+    return "\n".join(
+        [head, f'<rect width="{width:.0f}" height="{bottom + 10:.0f}" fill="white"/>', *parts, "</svg>", ""]
+    )
+
+
+def drawn(tokenizer: Any, output: AgentLoopOutput) -> list[tuple[tuple[int, int], str, int]]:
+    """The pieces of a trajectory: column and row, text, and whether it is learned."""
+    mask = [0] * len(output.prompt_ids) + output.response_mask
+    texts = [tokenizer.decode([token]).replace("\n", "\u21b5\n") for token in output.prompt_ids + output.response_ids]
+    found: list[tuple[tuple[int, int], str, int]] = []
+    start = row = 0
+    for text, learned in zip(texts, mask, strict=True):
+        for number, piece in enumerate(text.split("\n")):
+            if number or start + len(piece) > COLUMN:
+                start, row = 0, row + 1
+            if piece:
+                found.append(((start, row), piece, learned))
+                start += len(piece)
+    return found
+
+
+def test_the_picture_of_the_page_is_current() -> None:
+    assert PICTURE.read_text() == picture()
+
+
+if __name__ == "__main__":
+    PICTURE.write_text(picture())

@@ -242,6 +242,14 @@ def test_a_conversation_shows_the_whole_chat_and_later_positions_without_the_rul
     assert (alone.messages, alone.opening) == (first.messages, 0)
 
 
+def test_what_to_try_with_a_model_asks_it_as_in_training() -> None:
+    task = make_task("openspiel", "tic_tac_toe", 0, mode="episode", prompt="brief")
+    assert all("context" not in command for _, command in ENV.trials(task, "model"))
+    trials = ENV.trials(task.replace(context="conversation"), "model")
+    assert len(trials) == 2
+    assert all(command.endswith(" --prompt brief --config context=conversation") for _, command in trials)
+
+
 def test_deals_and_dice_do_not_depend_on_the_players_of_the_seats() -> None:
     """Tasks that differ only in seat, opponent or prompt get the same deals and dice, for paired comparisons."""
     base = make_task("openspiel", "leduc_poker", 5, mode="episode")
