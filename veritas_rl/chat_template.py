@@ -82,7 +82,7 @@ def render(
 
 
 def _without_channels(message: Mapping[str, str]) -> Mapping[str, str]:
-    """A reply of gpt-oss as its final channel alone: all that its template shows of earlier replies. It refuses marks."""
+    """A reply of gpt-oss as its final channel alone. Its template refuses channels, and drops earlier analysis."""
     if message["role"] != "assistant" or _FINAL not in message["content"]:
         return message
     final = message["content"].rpartition(_FINAL)[2]
