@@ -274,3 +274,54 @@ def test_a_run_whose_shared_memory_is_full_trains_or_says_so(tmp_path: Path) -> 
         assert any("/dev/shm is full" in line for line in errors), done.stdout + done.stderr
     else:
         assert steps_of(tmp_path) == [1, 2]
+
+
+def test_prompts_that_are_all_too_long_end_the_run_with_the_key_and_the_run_goes_on_with_a_larger_limit(
+    tmp_path: Path,
+) -> None:
+    command = [
+        *LAUNCHER,
+        *FEW,
+        f"trainer.default_local_dir={tmp_path}",
+        "data.train_batch_size=32",
+        "trainer.total_training_steps=6",
+        "trainer.save_freq=2",
+        "trainer.n_gpus_per_node=2",
+    ]
+
+    def run(*more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*command, *more], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    done = run("data.max_prompt_length=10")
+    assert done.returncode == 2, done.stdout + done.stderr
+    error = done.stderr.strip().splitlines()[-1]
+    cause = (
+        "100% of the prompts are longer than 10 tokens and were not asked (task/overlong): raise data.max_prompt_length"
+    )
+    assert error.startswith(f"error: no token was learned in the last 5 steps: {cause} (the log is ")
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("nothing is learned: "))
+    assert line.startswith("nothing is learned: 100% of the replies have no learned token")
+    assert line.endswith(cause)
+    steps = [json.loads(line)["data"] for line in (logs(tmp_path) / "metrics.jsonl").read_text().splitlines()]
+    assert len(steps) == 4
+    for step in steps:
+        assert all(map(math.isfinite, step.values()))
+        assert step["training/unlearned"] == step["task/overlong"] == 1
+        assert min(step["actor/skipped_updates"], step["critic/skipped_updates"]) >= 16
+        assert "actor/loss" not in step
+    assert steps[-1]["actor/lr"] < steps[0]["actor/lr"]
+    # Neither weights nor moments have moved.
+    first, last = (
+        torch.load(tmp_path / f"global_step_{step}/actor/model_world_size_2_rank_0.pt", weights_only=False)
+        for step in (2, 4)
+    )
+    assert all(one.to_local().equal(last[name].to_local()) for name, one in first.items())
+    moments = tmp_path / "global_step_4/actor/optim_world_size_2_rank_0.pt"
+    assert not torch.load(moments, weights_only=False)["state"]
+    done = run("data.max_prompt_length=128")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "resuming from step 4 of 6" in done.stdout
+    assert steps_of(tmp_path) == [1, 2, 3, 4, 5, 6]
+    trained = json.loads((logs(tmp_path) / "metrics.jsonl").read_text().splitlines()[-1])["data"]
+    assert trained["actor/skipped_updates"] == trained["training/unlearned"] == 0
+    assert math.isfinite(trained["actor/loss"])

@@ -207,6 +207,9 @@ def test_grpo_trains_on_every_game_that_is_named(tmp_path: Path) -> None:
     # Metrics of single moves are grouped only by game, because single moves have no opponent and no seat.
     assert {name.split("/")[1] for name in names} == {"hex", "go", "chess"}
     assert all("critic/vf_loss" not in step for step in steps)
+    # Equal rewards teach nothing, which is counted.
+    assert all(0 <= step["training/zero_advantage"] <= 1 for step in steps)
+    assert all(step["training/zero_advantage"] == 1 for step in steps if step["critic/score/max"] == 0)
     for measure in ("reward", "success", "legal", "truncated"):
         assert all(f"task/{measure}" in step for step in steps)
         section = "val-core" if measure == "reward" else "val-aux"

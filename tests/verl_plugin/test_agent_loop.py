@@ -102,6 +102,12 @@ def test_a_prompt_says_how_long_the_reply_may_be_where_that_is_set() -> None:
     assert chat.count("This conversation may have at most 900 tokens") == 1
 
 
+def test_a_reply_of_no_token_is_cut_and_not_learned_from() -> None:
+    (output,) = play([])
+    assert (output.reward_score, info(output)["reason"]) == (0.0, "truncated")
+    assert (output.response_ids, output.response_mask) == ([TOKENIZER.eos_token_id], [0])
+
+
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [

@@ -275,6 +275,7 @@ def learned_rows(module: Any) -> None:
     in `skipped_updates`. The rate schedule counts steps of training and goes on.
     """
     from veritas_rl.verl_plugin.columns import row_sums
+    from veritas_rl.verl_plugin.learning_watch import SKIPPED
 
     worker = module.TrainingWorker
     original = worker.train_batch
@@ -294,7 +295,7 @@ def learned_rows(module: Any) -> None:
             data["loss_mask"] = data["response_mask"]  # without the tokens that `rollout_correction` has rejected
             tu.assign_non_tensor(data, global_batch_size=rows)
             return original(self, data)
-        metrics = {"mfu": 0.0, "skipped_updates": module.Metric("sum", 1)}
+        metrics = {"mfu": 0.0, SKIPPED: module.Metric("sum", 1)}
         if tu.get(data, key="update_lr_scheduler", default=False):
             metrics["lr"] = self.engine.lr_scheduler_step()
         return tu.get_tensordict({}, non_tensor_dict={"metrics": metrics})

@@ -13,6 +13,8 @@ import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
+from veritas_rl.verl_plugin.columns import row_sums
+from veritas_rl.verl_plugin.learning_watch import UNLEARNED
 from veritas_rl.verl_plugin.sample_key import SampleKey
 
 POLL_SECONDS = 0.05
@@ -43,11 +45,12 @@ class TaskReplayBuffer(ReplayBuffer):
         """A batch as verl samples it, with the metrics of its games added."""
         batch, metrics = super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
         if partition_id == "train":
-            columns = ["extra_fields", "rm_scores"]
+            columns = ["extra_fields", "rm_scores", "response_mask"]
             data = tq.kv_batch_get(keys=batch.keys, partition_id=partition_id, select_fields=columns)
             rewards = [scores.sum().item() for scores in data.get("rm_scores").unbind()]
             fields = data.get("extra_fields").tolist()
             metrics |= task_metrics(batch.keys, fields, rewards)
+            metrics[UNLEARNED] = (row_sums(data.get("response_mask")) == 0).double().mean().item()
             self.infos = [(key, said["reward_extra_info"]) for key, said in zip(batch.keys, fields, strict=True)]
         return batch, metrics
 

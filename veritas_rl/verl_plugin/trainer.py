@@ -16,7 +16,8 @@ waits for the longest. They add:
 - The estimators `grpo` and `rae` compare whole games, seat by seat, see `advantages`.
 - A warning is printed once if many replies are truncated for several steps.
 - A warning is printed once if rollout and trainer disagree about the probabilities of the same tokens.
-- The run ends with an error if the model gives no legal answer for several steps.
+- The run ends with an error if nothing can be learned for several steps, see `learning_watch`. A step without a
+  learned token makes no passes and no update, and counts as a step.
 - The dataset, with curriculum and failure replay, gets the outcomes of its tasks before a checkpoint is saved.
 - Some validation games are written to a page, see `viewing.games_page`.
 - The replies of a step are divided evenly into mini-batches. Whole games give varying numbers of replies. verl would
@@ -33,6 +34,7 @@ import json
 import os
 from contextlib import nullcontext
 from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar
 
 import ray
@@ -69,6 +71,7 @@ from veritas_rl.verl_plugin.advantages import ESTIMATORS, RoleBaselines, group_r
 from veritas_rl.verl_plugin.agreement import METRIC, AgreementWatch
 from veritas_rl.verl_plugin.batches import bound_losses, even_mini_batches, moves_of, outcomes
 from veritas_rl.verl_plugin.cpu import room
+from veritas_rl.verl_plugin.learning_watch import EQUAL, SKIPPED, UNLEARNED, LearningWatch
 from veritas_rl.verl_plugin.reference import AVERAGE, REFRESH
 from veritas_rl.verl_plugin.sample_key import SampleKey
 from veritas_rl.verl_plugin.saved_batch import SavedBatches, logs_folder
@@ -84,11 +87,11 @@ ENGINE_COLUMNS = (
 ASYNC_REPLAY_BUFFER = "AsyncTaskReplayBuffer"
 """A class in the file that `custom_sampler` names. It is not imported here, to avoid a circular import through verl."""
 
+ROUNDING = 1e-6
+"""A smaller advantage is 0 except for rounding."""
+
 BASELINES = "baselines.json"
 """The running means of `rae` in a checkpoint."""
-
-BARREN_STEPS = 5
-"""A run ends after this many consecutive steps without a legal answer."""
 
 
 class TaskTraining(PPOTrainer):
@@ -121,7 +124,8 @@ class TaskTraining(PPOTrainer):
         averages = config.veritas_rl.reference == "average"
         self._average_decay: float | None = config.veritas_rl.reference_decay if averages else None
         self._baselines = RoleBaselines()
-        self._barren_steps = 0
+        self._learning = LearningWatch(config)
+        self._nothing_to_learn = False
         self._truncation = TruncationWatch(config.data.max_response_length)
         self._agreement = AgreementWatch(four_bit=config.veritas_rl.get("quantization") is not None)
         self._learners = [config.actor_rollout_ref.actor, config.critic]
@@ -174,8 +178,8 @@ class TaskTraining(PPOTrainer):
         """One training step.
 
         Raises:
-            UserError: A loss or gradient is not finite. verl has skipped the update, and would continue. Or no reply
-                has been legal for some steps.
+            UserError: A loss or gradient is not finite. verl has skipped the update, and would continue. Or nothing
+                could be learned for some steps.
         """
         batch = super().step(metrics, timing_raw)
         ranks, of = not_finite.take_ranks(metrics), max(self.actor_rollout_wg._dispatch_info["actor"]) + 1
@@ -191,13 +195,10 @@ class TaskTraining(PPOTrainer):
         # Replies that older weights have started also differ by the updates since then.
         if self.verl_mode == "sync" and (line := self._agreement.message(metrics.get(METRIC))):
             print(line, flush=True)
-        self._barren_steps = 0 if metrics.get("task/legal", 1.0) else self._barren_steps + 1
-        if self._barren_steps == BARREN_STEPS:
-            raise UserError(
-                f"no reply of the last {BARREN_STEPS} steps was a legal answer, so nothing can be learned: start from "
-                "a model that knows the answer format (bash train/scripts/openspiel-SFT-trainer.sh), or raise "
-                "data.max_response_length if replies are truncated (task/truncated)"
-            )
+        for learner in ("actor", "critic") if self.use_critic else ("actor",):
+            metrics.setdefault(f"{learner}/{SKIPPED}", 0.0)
+        for line in self._learning.lines(metrics):
+            print(line, flush=True)
         return batch
 
     def _init_resource_pool_mgr(self) -> None:
@@ -212,6 +213,7 @@ class TaskTraining(PPOTrainer):
         return batch
 
     def _balance_batch(self, batch: KVBatchMeta, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> KVBatchMeta:
+        self._nothing_to_learn = metrics[UNLEARNED] == 1
         copies, trainer = self.config.actor_rollout_ref.rollout.n, self.config.trainer
         ranks = trainer.n_gpus_per_node * trainer.nnodes
         sizes = even_mini_batches(len(batch), self._mini_batch_sizes, copies, ranks)
@@ -221,6 +223,8 @@ class TaskTraining(PPOTrainer):
         return super()._balance_batch(batch, metrics, *args, **kwargs)
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        if self._nothing_to_learn:
+            return _without_advantages(batch)
         batch = super()._compute_advantage(batch, metrics)
         algorithm = self.config.algorithm
         if algorithm.adv_estimator not in ESTIMATORS:
@@ -241,6 +245,7 @@ class TaskTraining(PPOTrainer):
             found = group_relative(moves, normalize=algorithm.get("norm_adv_by_std_in_grpo", True))
         else:
             found = role_conditioned(moves, self._baselines)
+        metrics[EQUAL] = fmean(abs(advantage) < ROUNDING for advantage in found)
         advantages = dict(zip(real, found, strict=True))
         rows = [mask * advantages.get(index, 0.0) for index, mask in enumerate(masks)]
         nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
@@ -277,10 +282,21 @@ class TaskTraining(PPOTrainer):
             print(line, flush=True)
         return dataset.metrics()
 
+    def _compute_metrics(self, batch: KVBatchMeta, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        super()._compute_metrics(batch, metrics, *args, **kwargs)
+        if self._nothing_to_learn:
+            # Means over no token.
+            for name in [name for name, value in metrics.items() if isinstance(value, float) and value != value]:
+                del metrics[name]
+
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        if self._nothing_to_learn:
+            return batch
         return super()._compute_old_log_prob(_with_tensors(batch), metrics)
 
     def _compute_values(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        if self._nothing_to_learn:
+            return batch
         return super()._compute_values(_with_tensors(batch), metrics)
 
     def _update_critic(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
@@ -293,6 +309,8 @@ class TaskTraining(PPOTrainer):
         return super()._update_actor(_with_tensors(batch), metrics)
 
     def _compute_ref_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        if self._nothing_to_learn:
+            return batch
         batch = _with_tensors(batch)
         assert batch.extra_info is not None
         if self._follows:
@@ -445,3 +463,11 @@ def _reward_of_reply(
 
 def _with_tensors(batch: KVBatchMeta) -> KVBatchMeta:
     return dataclasses.replace(batch, fields=list(ENGINE_COLUMNS))
+
+
+def _without_advantages(batch: KVBatchMeta) -> KVBatchMeta:
+    """Write columns of zeros, which verl's metrics read, instead of advantages, returns and values."""
+    data = tq.kv_batch_get(keys=batch.keys, partition_id=str(batch.partition_id), select_fields=["response_mask"])
+    zeros = 0.0 * data.get("response_mask")
+    made = TensorDict(dict.fromkeys(("advantages", "returns", "values"), zeros), batch_size=len(batch))
+    return tq.kv_batch_put(keys=batch.keys, partition_id=str(batch.partition_id), fields=made)
