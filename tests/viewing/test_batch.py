@@ -16,7 +16,7 @@ from rich.console import Console
 from veritas_rl.launch.tiny_model import byte_tokenizer
 from veritas_rl.viewing.batch.checks import identical, warnings
 from veritas_rl.viewing.batch.page import render
-from veritas_rl.viewing.batch.rows import Batch, Row, pieces, visible
+from veritas_rl.viewing.batch.rows import COLUMNS, Batch, Row, pieces, visible
 from veritas_rl.viewing.batch.terminal import print_batch
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
@@ -238,6 +238,14 @@ def test_a_column_that_a_run_lacks_is_absent() -> None:
     for name in ("value", "reference", "trainer", "log-prob difference", "entropy"):
         assert name not in printed(batch, tokens=True)
         assert f"<th>{name}" not in render(batch, batch.rows, tokens=True)
+
+
+def test_a_narrow_terminal_gets_every_column() -> None:
+    names = ("values", "returns", "entropy", "ref_log_prob", "old_log_probs", "difference", "rollout_is_weights")
+    full = [replace(one, columns=one.columns | dict.fromkeys(names, [-0.12345, -0.000012345])) for one in good()]
+    lines = printed(batch_of(*full), tokens=True, width=60).splitlines()
+    assert any(all(COLUMNS[name] in line for name in names) for line in lines)
+    assert any(line.count("-1.23e-05") == len(names) for line in lines)
 
 
 def test_padding_is_marked_and_no_group() -> None:

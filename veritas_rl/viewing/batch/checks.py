@@ -25,7 +25,7 @@ def figures(batch: Batch) -> list[tuple[str, str]]:
         ("learned", f"{learned} of {tokens} reply tokens; {sum(not row.places for row in real)} rows without any"),
         ("groups", f"{len(groups)}; {equal} with equal rewards"),
         ("prompts too long", str(sum("prompt too long" in row.marks for row in real))),
-        ("replies cut", str(sum("reply cut" in row.marks for row in real))),
+        ("cut at the limit", str(sum("cut at the limit" in row.marks for row in real))),
     ]
     same, expected = identical(batch)
     if expected is not None:
@@ -143,7 +143,7 @@ def end_is_doubled(row: Row, ends: frozenset[int]) -> bool:
 def end_is_missing(row: Row, batch: Batch) -> bool:
     """Whether a reply of the row ended without an end token although there was room for one."""
     limit = batch.settings.get("response_length") or math.inf
-    cut = "reply cut" in row.marks or len(row.response) >= limit
+    cut = "cut at the limit" in row.marks or len(row.response) >= limit
     return any(
         row.response[place] not in batch.ends and not (cut and place == row.places[-1])
         for place in last_of_stretches(row.places)

@@ -10,15 +10,15 @@ from typing import Any
 COLUMNS = {
     "rollout_log_probs": "rollout",
     "old_log_probs": "trainer",
-    "ref_log_prob": "reference",
     "difference": "diff",
+    "rm_scores": "reward",
+    "advantages": "advantage",
+    "values": "value",
+    "returns": "return",
+    "token_level_rewards": "reward with KL",
+    "ref_log_prob": "reference",
     "rollout_is_weights": "weight",
     "entropy": "entropy",
-    "rm_scores": "reward",
-    "token_level_rewards": "reward with KL",
-    "values": "value",
-    "advantages": "advantage",
-    "returns": "return",
 }
 """The columns of a token table, by their name in a batch. A run has only some of them."""
 
@@ -93,7 +93,7 @@ class Row:
             "padding": self.padding,
             "no learned token": not self.places,
             "prompt too long": bool(self.info.get("overlong")) and not self.padding,
-            "reply cut": bool(self.info.get("truncated")) and not self.padding,
+            "cut at the limit": bool(self.info.get("truncated")) and not self.padding,
         }
         return [mark for mark, holds in marks.items() if holds]
 

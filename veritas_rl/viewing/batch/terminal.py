@@ -12,6 +12,9 @@ from veritas_rl.viewing.batch.rows import COLUMNS, Batch, Row, pieces, visible
 PROMPT, LEARNED, UNLEARNED = "dim", "green", "magenta"
 """The styles of tokens."""
 
+WIDEST = 300
+"""The most columns of a terminal that a token table takes."""
+
 
 def print_batch(batch: Batch, rows: Sequence[Row], console: Console, *, tokens: bool) -> None:
     """Print the figures of a batch, its warnings, and some of its rows.
@@ -38,7 +41,10 @@ def print_batch(batch: Batch, rows: Sequence[Row], console: Console, *, tokens: 
             console.print(Text(f"\n{visible(task)}", style="bold"))
         _print_row(batch, row, before, console)
         if tokens:
-            console.print(table(batch, row))
+            made = table(batch, row)
+            # A narrow terminal wraps the lines; a narrow table would lose its last columns.
+            needed = console.measure(made, options=console.options.update(max_width=WIDEST)).minimum
+            console.print(made, width=max(console.width, needed), crop=False)
         before = row
     if len(rows) < len(batch.rows):
         console.print(
