@@ -43,7 +43,7 @@ def print_batch(batch: Batch, rows: Sequence[Row], console: Console, *, tokens: 
         if tokens:
             made = table(batch, row)
             # A narrow terminal wraps the lines; a narrow table would lose its last columns.
-            needed = console.measure(made, options=console.options.update(max_width=WIDEST)).minimum
+            needed = console.measure(made, options=console.options.update(max_width=WIDEST)).maximum
             console.print(made, width=max(console.width, needed), crop=False)
         before = row
     if len(rows) < len(batch.rows):
