@@ -49,7 +49,8 @@ def rows_of(members: list[int | None]) -> TensorDict:
     for name in list(real.keys()):
         each = old if name == "old_log_probs" else real[name].unbind()
         (none,) = empty[name].unbind()
-        none = torch.zeros_like(none) if name in ("response_mask", "loss_mask", "advantages", "returns") else none
+        # `loss_mask` stays as it is after a rejection by `rollout_correction`.
+        none = torch.zeros_like(none) if name in ("response_mask", "advantages", "returns") else none
         columns[name] = torch.nested.as_nested_tensor(
             [none if member is None else each[member] for member in members], layout=torch.jagged
         )
