@@ -242,7 +242,9 @@ def test_a_column_that_a_run_lacks_is_absent() -> None:
 
 def test_a_narrow_terminal_gets_every_column() -> None:
     names = ("values", "returns", "entropy", "ref_log_prob", "old_log_probs", "difference", "rollout_is_weights")
-    full = [replace(one, columns=one.columns | {name: [-0.12345, -0.000012345] for name in names}) for one in good()]
+    full = [
+        replace(one, columns={**one.columns, **{name: [-0.12345, -0.000012345] for name in names}}) for one in good()
+    ]
     lines = printed(batch_of(*full), tokens=True, width=60).splitlines()
     assert any(all(COLUMNS[name] in line for name in names) for line in lines)
     assert any(line.count("-1.23e-05") == len(names) for line in lines)

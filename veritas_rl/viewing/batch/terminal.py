@@ -41,10 +41,7 @@ def print_batch(batch: Batch, rows: Sequence[Row], console: Console, *, tokens: 
             console.print(Text(f"\n{visible(task)}", style="bold"))
         _print_row(batch, row, before, console)
         if tokens:
-            made = table(batch, row)
-            # A narrow terminal wraps the lines; a narrow table would lose its last columns.
-            needed = console.measure(made, options=console.options.update(max_width=WIDEST)).maximum
-            console.print(made, width=max(console.width, needed), crop=False)
+            _print_whole(table(batch, row), console)
         before = row
     if len(rows) < len(batch.rows):
         console.print(
@@ -72,6 +69,14 @@ def table(batch: Batch, row: Row) -> Table:
 def number(value: float) -> str:
     """A number of a token table."""
     return f"{value:.3g}"
+
+
+def _print_whole(made: Table, console: Console) -> None:
+    """Print a table. A narrow terminal wraps its lines, while a narrow table would lose digits and columns."""
+    width = console.width
+    console.width = max(width, console.measure(made, options=console.options.update(max_width=WIDEST)).maximum)
+    console.print(made, crop=False)
+    console.width = width
 
 
 def _print_row(batch: Batch, row: Row, before: Row | None, console: Console) -> None:
