@@ -13,6 +13,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf, open_dict
 from transformers import AutoConfig
 
+from veritas_rl.envs.registry import make_task
+from veritas_rl.envs.task import Task
 from veritas_rl.envs.trace.questions import form_of, split_of
 from veritas_rl.errors import UserError
 from veritas_rl.launch import preflight
@@ -21,6 +23,7 @@ from veritas_rl.launch.rl import RlRun, plan
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.variables import VARIABLES
 from veritas_rl.planning.plan import Plan
+from veritas_rl.players.language_model import load_language_model
 from veritas_rl.viewing.games_page import GAMES_FOLDER
 
 CPU = Hardware(cores=2, gpus=0, gpu_bytes=0)
@@ -55,6 +58,48 @@ def test_a_folder_without_a_model_is_no_model(tmp_path: Path) -> None:
 
 def test_a_model_folder_passes(tmp_path: Path) -> None:
     preflight.check_model(str(build_tiny_model(tmp_path / "model", seed=0)))
+
+
+@pytest.fixture
+def one_question(tmp_path: Path) -> Path:
+    """A model whose template accepts one question and nothing else."""
+    folder = build_tiny_model(tmp_path / "model", seed=0)
+    template = "{{ raise_exception('one question') if messages | length > 1 }}{{ messages[0].content }}"
+    (folder / "chat_template.jinja").write_text(template)
+    return folder
+
+
+def test_a_template_that_does_not_show_the_prompts_of_a_run_is_named(one_question: Path) -> None:
+    def tasks(context: str) -> list[Task]:
+        return [make_task("openspiel", "tic_tac_toe", 3, mode="episode", context=context, opponent="random", seat=0)]
+
+    preflight.check_model(str(one_question))
+    preflight.check_prompts(str(one_question), [tasks("turn")])
+    with pytest.raises(UserError, match=r"cannot answer tasks of openspiel: .* user, assistant, user \(one question\)"):
+        preflight.check_prompts(str(one_question), [tasks("turn"), tasks("conversation")])
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        (None, "has no chat template; use a chat"),
+        ("{{ raise_exception('give a system message') }}", r"roles user \(give a system message\)"),
+        ("{{ messages[0].content + tools[0].name }}", r"cannot be used: .* roles user \(None has no element 0\)"),
+    ],
+)
+def test_a_model_without_a_usable_template_is_no_model(one_question: Path, template: str | None, message: str) -> None:
+    path = one_question / "chat_template.jinja"
+    path.unlink() if template is None else path.write_text(template)
+    with pytest.raises(UserError, match=message):
+        preflight.check_model(str(one_question))
+    with pytest.raises(UserError, match=message):
+        load_language_model(one_question)
+
+
+def test_arguments_of_the_template_that_evaluation_does_not_give_are_refused(tmp_path: Path) -> None:
+    given = ["+data.apply_chat_template_kwargs.reasoning_effort=low", f"trainer.default_local_dir={tmp_path}/out"]
+    with pytest.raises(UserError, match=r"apply_chat_template_kwargs\.reasoning_effort is not supported"):
+        plan(given, {}, CPU, datetime(2026, 1, 2, 3, 4, 5))
 
 
 def test_a_model_that_reads_too_little_is_named(tmp_path: Path) -> None:

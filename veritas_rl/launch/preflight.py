@@ -11,11 +11,11 @@ from typing import TypeVar
 
 from omegaconf import DictConfig, OmegaConf
 
-from veritas_rl.chat_template import check_template
+from veritas_rl.chat_template import check_template, render
 from veritas_rl.checkpoints.adapter import base_name
 from veritas_rl.checkpoints.room import cannot_write, nearest_existing
 from veritas_rl.curriculum.mixture import open_sources
-from veritas_rl.envs.registry import spread
+from veritas_rl.envs.registry import get_environment, spread
 from veritas_rl.envs.task import SPLITS, Task
 from veritas_rl.errors import UserError
 from veritas_rl.launch import attention, quantization
@@ -219,6 +219,10 @@ def check_lengths(configuration: DictConfig) -> None:
             )
 
 
+PROMPTS = 3
+"""The number of tasks of a catalogue whose prompts are checked before the start."""
+
+
 def check_model(path: str, context: int = 0, *, critic: bool = False) -> None:
     """Check that a model's configuration and tokenizer can be read from a local folder or the hub.
 
@@ -254,6 +258,29 @@ def check_model(path: str, context: int = 0, *, critic: bool = False) -> None:
             f"{path} has a context of {limit} tokens, and the run needs {context}: set data.max_prompt_length and "
             "data.max_response_length to less, and actor_rollout_ref.rollout.max_model_len if you set it"
         )
+
+
+def check_prompts(path: str, catalogues: Iterable[Sequence[Task]]) -> None:
+    """Check that a model's chat template accepts the prompts of a run: its system messages, and in conversations its
+    earlier replies.
+
+    Args:
+        path: The model's folder, or its hub id.
+        catalogues: The tasks of the run.
+
+    Raises:
+        UserError: The template does not accept a prompt.
+    """
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    for task in (task for catalogue in catalogues for task in spread(catalogue, PROMPTS)):
+        for turn in get_environment(task.env).start(task).turns():
+            talks = task.manner.context == "conversation"
+            try:
+                render(tokenizer, turn.chat_after("...", "...") if talks else turn.messages)
+            except UserError as error:
+                raise UserError(f"{path} cannot answer tasks of {task.env}: {error}; choose another model") from error
 
 
 def forecast(configuration: DictConfig, overrides: Sequence[str], hardware: Hardware) -> Plan | None:

@@ -98,7 +98,10 @@ class RlRun(Run):
         preflight.check_memory(self.configuration, forecast, self.hardware)
         preflight.check_disk(self.configuration, forecast)
         trained, validated = preflight.stages_of(self.configuration), conf.tasks_of(self.configuration, "val")
-        survey([*trained, *([validated] if self._validates() else [])], Console())
+        catalogues = [*trained, *([validated] if self._validates() else [])]
+        if self.model is not None:
+            preflight.check_prompts(self.model, catalogues)
+        survey(catalogues, Console())
 
     def _validates(self) -> bool:
         """Whether anything uses tasks of validation: verl, the exam of the warm-up, or the judging of the model."""

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from veritas_rl.chat_template import prompt_ids, with_limit
+from veritas_rl.chat_template import check_template, prompt_ids, with_limit
 from veritas_rl.envs.base import Message, Reply, Turn
 from veritas_rl.errors import UserError
 from veritas_rl.players.answer_probabilities import Candidates, log_probabilities
@@ -170,8 +170,7 @@ def load_language_model(
         raise UserError(
             f"the weights in {folder} lack {min(loading['missing_keys'])}; merge a checkpoint and use the merged folder"
         )
-    if not tokenizer.chat_template:
-        raise UserError(f"the tokenizer in {folder} has no chat template; use a chat (instruct) model")
+    check_template(tokenizer, folder)
     return model.to(device or "cpu").eval(), tokenizer
 
 

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from veritas_rl.chat_template import prompt_ids
 from veritas_rl.envs.base import Message
+from veritas_rl.errors import UserError
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.loading import LoadedModel
 from veritas_rl.players.reply_text import reply_text
@@ -189,10 +190,8 @@ class ServedModel:
 
         try:
             prompt = await asyncio.to_thread(encode)
-        except Exception as error:  # a template may raise any error
-            raise Refused(
-                HTTPStatus.BAD_REQUEST, f"the model's chat template does not accept these messages: {error}"
-            ) from error
+        except UserError as error:
+            raise Refused(HTTPStatus.BAD_REQUEST, str(error)) from error
         longest = self.engine.max_model_len
         wanted = asked.max_completion_tokens or asked.max_tokens
         if len(prompt) + (wanted or 1) > longest:
