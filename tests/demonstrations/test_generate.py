@@ -11,6 +11,7 @@ from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.openspiel import positions
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.values.minimax import ExactSolver
+from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
 
 GAME = load("tic_tac_toe")
@@ -74,6 +75,31 @@ def test_whole_games_give_the_experts_moves_alone_and_nothing_that_is_held_out()
         assert demonstration.value >= 0.5
         best = SOLVER.optimal_actions(turn.view.state)
         assert turn.view.actions[turn.answers.index(demonstration.response)] in best
+
+
+def test_a_conversation_is_one_demonstration_for_each_seat_and_ends_before_held_out_positions() -> None:
+    chosen = settings(mode="episode", opponent="random", number=150, config=(("context", "conversation"),))
+    made, counts = generate(chosen)
+    assert add_up(counts)
+    assert counts.in_evaluation_set > 0
+    lengths = set()
+    for demonstration in made:
+        task, turn = ask_again(row_of(demonstration, 0, chosen)["extra_info"])
+        assert list(turn.messages) == [*demonstration.messages]
+        replies = [message["content"] for message in turn.messages if message["role"] == "assistant"]
+        lengths.add(len(replies))
+        # The turns of the chat, from the start: all are in the training part, and all replies are the expert's.
+        session = get_environment(task.env).start(task)
+        for said in (*demonstration.said, demonstration.response):
+            (asked,) = session.turns()
+            if asked.seat == task.manner.seat:
+                assert positions.split_of(GAME, asked.view.state, asked.seat) == "train"
+                assert said == (*replies, demonstration.response)[(len(asked.messages) - asked.opening) // 2]
+            session.step({asked.seat: Reply(said)})
+    assert lengths >= {0, 1, 2}
+    # No chat begins another one of the same game.
+    games = {(demonstration.task.id, demonstration.task.manner.seat) for demonstration in made}
+    assert len(games) == len(made)
 
 
 def test_cases_take_turns_and_a_game_that_is_exhausted_ends_alone() -> None:

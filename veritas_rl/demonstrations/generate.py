@@ -294,7 +294,11 @@ def _labelled(expert: Player, known: Collection[str], block: Block) -> tuple[str
 
 def _played(expert: Player, opponent: Player, block: Block) -> tuple[str, list[Question]]:
     """Play the games of a block. The value of each of the expert's moves is the final score of the mover. Runs in
-    any process."""
+    any process.
+
+    In a conversation, each of the expert's seats gives one question instead of one for each move: its last turn, whose
+    chat contains the earlier replies. The chat ends before the seat's first turn that is held out.
+    """
     environment = get_environment(block.tasks[0].env)
     environment.prepare(block.tasks)
     alone = opponent is expert
@@ -303,13 +307,24 @@ def _played(expert: Player, opponent: Player, block: Block) -> tuple[str, list[Q
     found = []
     for game in games:
         scores = game.session.scores()
+        chats: dict[int, Question] = {}
+        ended: set[int] = set()
         for said, turn, reply in game.moves:
             if alone or turn.seat == game.task.manner.seat:
                 held_out = environment.held_out(game.task, turn)
                 answer = None
                 if not held_out:
                     answer = _judged(environment, game.task, said, turn, reply, scores[turn.seat])
-                found.append(Question(_digest(turn), held_out, answer))
+                question = Question(_digest(turn), held_out, answer)
+                if not turn.opening:
+                    found.append(question)
+                elif turn.seat not in ended:
+                    if held_out:
+                        ended.add(turn.seat)
+                        chats.setdefault(turn.seat, question)
+                    else:
+                        chats[turn.seat] = question
+        found += chats.values()
     return block.case, found
 
 
