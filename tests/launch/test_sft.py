@@ -85,6 +85,8 @@ def test_a_run_has_as_many_steps_as_its_epochs_have_or_as_are_typed(files: list[
         (["+data.apply_chat_template_kwargs.enable_thinking=yes"], {}, "enable_thinking=yes must be true or false"),
         (["trainer.logger=[console]"], {}, "trainer.logger must include file"),
         (["algorithm=grpo"], {}, "algorithm=grpo works only with RL"),
+        (["optim.clip_grad=-1"], {}, "optim.clip_grad=-1 cannot be used: set it to a number above 0, or inf"),
+        (["+optim.grad_clip=1"], {}, "optim.grad_clip is an old name: set optim.clip_grad"),
         (["hardware=multinode"], {}, "hardware=multinode does not exist"),
         (["no_such_key=1"], {}, "unknown configuration key no_such_key"),
         ([], {"ENABLE_LORA": "1"}, "trains every parameter"),

@@ -36,7 +36,7 @@ def configuration(model: str, *, packed: bool) -> DictConfig:
             f"actor_rollout_ref.model.use_remove_padding={packed}",
             f"critic.model.use_remove_padding={packed}",
             *(f"{learner}.ppo_max_token_len_per_gpu={most}" for learner in ("actor_rollout_ref.actor", "critic")),
-            *(f"{learner}.grad_clip=1e9" for learner in ("actor_rollout_ref.actor", "critic")),
+            *(f"{learner}.optim.clip_grad=inf" for learner in ("actor_rollout_ref.actor", "critic")),
             *(f"{learner}.optim.lr=1e-5" for learner in ("actor_rollout_ref.actor", "critic")),
         ]
     )

@@ -24,7 +24,7 @@ from veritas_rl.envs.registry import words_of
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.launch import configuration as conf
-from veritas_rl.launch import preflight, recipe_run, resume
+from veritas_rl.launch import limits, preflight, recipe_run, resume
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.progress import MetricsFile, loss_renderer
 from veritas_rl.launch.recipes import recipe_of
@@ -221,6 +221,8 @@ def plan(
     preflight.check_watches(configuration)
     preflight.check_template_arguments(configuration)
     check_rendering(configuration)
+    limits.check_names(configuration, wanted)
+    limits.check_sft(configuration)
     try:
         if not dry:
             make_missing(configuration)

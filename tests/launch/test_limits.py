@@ -1,0 +1,195 @@
+"""The limits of numbers, and names that verl does not read."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+from verl.trainer.ppo.core_algos import AdvantageEstimator
+from verl.workers.config import FSDPActorConfig, FSDPCriticConfig
+
+from veritas_rl.errors import UserError
+from veritas_rl.launch import limits
+from veritas_rl.launch.configuration import compose_configuration
+
+NAN, INF = float("nan"), float("inf")
+ACTOR, OPTIM, CRITIC = "actor_rollout_ref.actor", "actor_rollout_ref.actor.optim", "critic.optim"
+ROLLOUT = "actor_rollout_ref.rollout"
+
+
+def changed(configuration: DictConfig, **values: object) -> DictConfig:
+    copied = configuration.copy()
+    for key, value in values.items():
+        OmegaConf.update(copied, key, value, force_add=True)
+    return copied
+
+
+@pytest.fixture(scope="module")
+def ppo() -> DictConfig:
+    return compose_configuration(["hardware=cpu", "rollout=transformers", "lora=off"])
+
+
+@pytest.fixture(scope="module")
+def vllm() -> DictConfig:
+    return compose_configuration(["hardware=h200x1", "algorithm=grpo"])
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "advice"),
+    [
+        *(
+            (f"{optim}.clip_grad", [0, 0.0, -1, NAN, -INF, None, "1.0", True], "or inf to turn clipping off")
+            for optim in (OPTIM, CRITIC)
+        ),
+        *((f"{optim}.lr", [-1e-6, NAN, INF, None, "1e-6", [1e-6]], "0 or more") for optim in (OPTIM, CRITIC)),
+        (f"{OPTIM}.weight_decay", [-0.1, NAN, INF], "0 or more"),
+        (f"{OPTIM}.betas", [[0.9, 1], [-0.1, 0.9], [0.9, NAN], [0.9], 0.9], "two numbers from 0 to less than 1"),
+        (f"{OPTIM}.lr_warmup_steps", [-2, 1.5, None, NAN], "-1 for lr_warmup_steps_ratio"),
+        (f"{OPTIM}.lr_warmup_steps_ratio", [-0.1, 1.1, NAN], "from 0 to 1"),
+        (f"{ACTOR}.clip_ratio", [0, -0.2, NAN, None], "to turn clipping off"),
+        (f"{ACTOR}.clip_ratio_low", [0, -0.2, NAN], "above 0"),
+        (f"{ACTOR}.clip_ratio_high", [0, -0.2, NAN], "above 0"),
+        (f"{ACTOR}.clip_ratio_c", [1, 0, NAN, INF], "above 1"),
+        (f"{ACTOR}.ppo_epochs", [0, -1, 1.5], "1 or more"),
+        (f"{ACTOR}.entropy_coeff", [NAN, INF, -INF, "0.01"], "a finite number"),
+        (f"{ACTOR}.kl_loss_coef", [-0.1, NAN, INF], "0 or more"),
+        ("critic.cliprange_value", [0, -0.5, NAN], "to turn clipping off"),
+        (f"{ROLLOUT}.temperature", [0, 0.0, -1, NAN, INF, None], "val_kwargs.temperature may be 0"),
+        (f"{ROLLOUT}.val_kwargs.temperature", [-1, NAN, INF], "0 or more"),
+        (f"{ROLLOUT}.top_p", [0, 1.1, -0.5, NAN], "at most 1"),
+        (f"{ROLLOUT}.top_k", [0, -2, 2.5], "-1 for off"),
+        ("algorithm.gamma", [-0.1, 1.01, NAN], "from 0 to 1"),
+        ("algorithm.lam", [-0.1, 1.01, NAN], "from 0 to 1"),
+        ("algorithm.kl_ctrl.kl_coef", [-0.1, NAN, INF], "0 or more"),
+        ("trainer.critic_warmup", [-1, 1.5, None], "an integer of 0 or more"),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_refused(ppo: DictConfig, key: str, values: list[object], advice: str) -> None:
+    for value in values:
+        with pytest.raises(UserError) as error:
+            limits.check_rl(changed(ppo, **{key: value}))
+        said = str(error.value)
+        assert said.startswith(f"{key}="), said
+        assert advice in said
+        assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (f"{OPTIM}.clip_grad", INF),
+        (f"{OPTIM}.lr", 0),
+        (f"{OPTIM}.betas", [0, 0.999]),
+        (f"{ACTOR}.clip_ratio_low", None),
+        (f"{ACTOR}.clip_ratio_high", INF),
+        (f"{ACTOR}.entropy_coeff", -0.01),
+        (f"{ROLLOUT}.temperature", 1e-3),
+        (f"{ROLLOUT}.val_kwargs.temperature", 0),
+        ("critic.cliprange_value", INF),
+        ("trainer.critic_warmup", 20),
+    ],
+)
+def test_a_number_that_turns_something_off_is_allowed(ppo: DictConfig, key: str, value: object) -> None:
+    limits.check_rl(changed(ppo, **{key: value}))
+
+
+def test_a_critic_that_is_not_trained_is_not_checked(vllm: DictConfig) -> None:
+    limits.check_rl(changed(vllm, **{f"{CRITIC}.clip_grad": 0}))
+
+
+def test_fine_tuning_has_the_same_limits() -> None:
+    settings = compose_configuration(["sft_hardware=cpu"], "sft")
+    limits.check_sft(settings)
+    limits.check_sft(changed(settings, **{"optim.clip_grad": INF}))
+    for key, value in (("optim.clip_grad", 0), ("optim.lr", NAN), ("optim.betas", [0.9, 2])):
+        with pytest.raises(UserError, match=f"{key}="):
+            limits.check_sft(changed(settings, **{key: value}))
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (f"{ACTOR}.grad_clip=0.5", f"{ACTOR}.grad_clip has no effect in verl 0.9.1: set {ACTOR}.optim.clip_grad"),
+        (f"+{ACTOR}.grad_clip=0.5", f"set {ACTOR}.optim.clip_grad"),
+        ("++critic.grad_clip=0.5", "set critic.optim.clip_grad"),
+        (f"+{OPTIM}.grad_clip=0.5", f"is an old name: set {OPTIM}.clip_grad"),
+        ("+optim.grad_clip=0.5", "is an old name: set optim.clip_grad"),
+        (f"+{OPTIM}.clip_gradient=1", f"unknown setting of {OPTIM} 'clip_gradient': did you mean clip_grad?"),
+        (f"++{ACTOR}.entropy_coef=0", f"unknown setting of {ACTOR} 'entropy_coef': did you mean entropy_coeff"),
+        ("+critic.clip_range_value=1", "unknown setting of critic 'clip_range_value': did you mean cliprange_value?"),
+        (f"+{ROLLOUT}.tempature=1", f"unknown setting of {ROLLOUT} 'tempature': did you mean temperature?"),
+        ("+algorithm.gama=1", "unknown setting of algorithm 'gama': did you mean gamma"),
+    ],
+)
+def test_a_name_that_verl_does_not_read_is_refused(ppo: DictConfig, typed: str, said: str) -> None:
+    with pytest.raises(UserError) as error:
+        limits.check_names(ppo, ["hardware=cpu", typed])
+    assert said in str(error.value)
+
+
+def test_names_that_verl_reads_pass(ppo: DictConfig) -> None:
+    limits.check_names(
+        ppo,
+        [
+            *("hardware=cpu", f"{OPTIM}.clip_grad=2", f"++{OPTIM}.lr=1", "~data.shuffle"),
+            "+actor_rollout_ref.model.override_config.rope_theta=1",
+            f"+{OPTIM}.override_optimizer_config.eps=1",
+            f"+{ROLLOUT}.engine_kwargs.vllm.seed=1",
+            "+ray_kwargs.ray_init.num_cpus=4",
+            "++data.custom_cls.config.adapter_config.cases=[go]",
+        ],
+    )
+
+
+def test_the_names_without_effect_are_fields_of_verl() -> None:
+    known = {
+        f"{node}.{field.name}"
+        for node, made in ((ACTOR, FSDPActorConfig), ("critic", FSDPCriticConfig))
+        for field in fields(made)
+    }
+    assert limits.WITHOUT_EFFECT.keys() <= known
+
+
+def test_every_estimator_of_verl_is_known() -> None:
+    assert set(limits.ESTIMATORS) == {*(one.value for one in AdvantageEstimator), "rae"}
+
+
+@pytest.mark.parametrize(
+    ("estimator", "said"),
+    [
+        ("grpo", "ALGORITHM=grpo compares several samples of one task"),
+        ("rloo", "algorithm.adv_estimator=rloo compares several samples of one task"),
+        ("GRPO", "unknown algorithm.adv_estimator 'GRPO'"),
+    ],
+)
+def test_an_estimator_that_has_nothing_to_compare_is_refused(ppo: DictConfig, estimator: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        limits.check_rl(changed(ppo, **{"algorithm.adv_estimator": estimator}))
+
+
+def test_a_warm_up_of_a_critic_needs_a_critic(ppo: DictConfig) -> None:
+    with pytest.raises(UserError, match=r"only a critic would learn, and grpo has none: set trainer\.critic_warmup=0"):
+        limits.check_rl(changed(ppo, **{"algorithm.adv_estimator": "grpo", f"{ROLLOUT}.n": 4}))
+
+
+def test_a_rollout_that_leaves_tokens_out_is_said_to_be_biased(ppo: DictConfig, vllm: DictConfig) -> None:
+    assert limits.truncation(ppo) is limits.truncation(vllm) is None
+    for settings in (ppo, vllm):
+        said = limits.truncation(changed(settings, **{f"{ROLLOUT}.top_p": 0.9, f"{ROLLOUT}.top_k": 20}))
+        assert said is not None
+        assert f"note: with {ROLLOUT}.top_p=0.9 and {ROLLOUT}.top_k=20, replies are sampled from a part" in said
+
+
+@pytest.mark.parametrize("used", [{"bypass_mode": True}, {"rollout_is": "token"}])
+def test_probabilities_of_a_part_of_the_tokens_are_not_compared(vllm: DictConfig, used: dict[str, Any]) -> None:
+    used = {f"algorithm.rollout_correction.{key}": value for key, value in used.items()}
+    limits.truncation(changed(vllm, **used))
+    for cut in ({f"{ROLLOUT}.top_p": 0.9}, {f"{ROLLOUT}.top_k": 20}):
+        with pytest.raises(UserError, match="so every ratio would be biased: leave"):
+            limits.truncation(changed(vllm, **used, **cut))
+    raw = {f"{ROLLOUT}.logprobs_mode": "raw_logprobs"}
+    assert limits.truncation(changed(vllm, **used, **raw, **{f"{ROLLOUT}.top_p": 0.9})) is not None
+    with pytest.raises(UserError, match=r"temperature=0\.7 and logprobs_mode=raw_logprobs"):
+        limits.truncation(changed(vllm, **used, **raw, **{f"{ROLLOUT}.temperature": 0.7}))
+    with pytest.raises(UserError, match="gives no log-probabilities"):
+        limits.truncation(changed(vllm, **{f"{ROLLOUT}.logprobs_mode": "raw_logits"}))
