@@ -3,14 +3,17 @@
 import dataclasses
 import json
 import os
+import re
+import shutil
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
-from veritas_rl.checkpoints.adapter import weights_fingerprint
-from veritas_rl.checkpoints.layout import CheckpointInfo, write_info
+from veritas_rl.checkpoints.adapter import SETTINGS, WEIGHTS, weights_fingerprint
+from veritas_rl.checkpoints.layout import CheckpointInfo, LoraInfo, write_info
 from veritas_rl.errors import UserError
 from veritas_rl.launch import resume
 from veritas_rl.launch.hardware import Hardware
@@ -166,6 +169,80 @@ def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     checkpoint(tmp_path / "grpo", 5, critic=False)
     with pytest.raises(UserError, match="has no critic"):
         named(tmp_path / "grpo")
+
+
+def adapter(folder: Path, **settings: object) -> Path:
+    """The files of an adapter from which training may continue."""
+    folder.mkdir()
+    factors = {"A": torch.ones(4, 8), "B": torch.ones(8, 4)}
+    save_file({f"base_model.model.x.lora_{name}.weight": one for name, one in factors.items()}, folder / WEIGHTS)
+    config = {"r": 4, "lora_alpha": 8, "target_modules": ["x"], "use_rslora": False, "base_model_name_or_path": "base"}
+    (folder / SETTINGS).write_text(json.dumps(config | settings))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("actor_rollout_ref.model.lora_alpha=64", "lora_alpha=32, and this run has 64"),
+        ("actor_rollout_ref.model.lora_rank=8", "LoRA rank 32"),
+        ("actor_rollout_ref.model.target_modules=[v_proj,q_proj]", "set actor_rollout_ref.model.target_modules=all-l"),
+        ("actor_rollout_ref.model.exclude_modules=head", "set actor_rollout_ref.model.exclude_modules=null"),
+        ("critic.model.lora_alpha=64", "set critic.model.lora_alpha=32"),
+        ("critic.model.lora_rank=8", "LoRA rank 32 (0: none) of critic.model, and this run has 8"),
+    ],
+)
+def test_an_adapter_keeps_its_meaning(tmp_path: Path, typed: str, said: str) -> None:
+    lora = LoraInfo(32, 32, "all-linear")
+    made = checkpoint(tmp_path, 5)
+    write_info(made, CheckpointInfo(5, "base", 1, lora, critic_lora=lora))
+    assert named(tmp_path, ENABLE_LORA="1").start == made
+    with pytest.raises(UserError, match=re.escape(said)):
+        named(tmp_path, typed, ENABLE_LORA="1")
+
+
+def test_modules_are_recorded_as_they_are_typed_in_any_order(tmp_path: Path) -> None:
+    typed = "actor_rollout_ref.model.target_modules"
+    made = checkpoint(tmp_path, 5)
+    run = named(tmp_path / "other", f"{typed}=[v_proj,q_proj]", ENABLE_LORA="1")
+    lora = LoraInfo.of(run.configuration.actor_rollout_ref.model)
+    write_info(made, CheckpointInfo(5, "base", 1, lora))
+    assert named(tmp_path, f"{typed}=[q_proj,v_proj]", ENABLE_LORA="1").start == made
+    with pytest.raises(UserError, match=re.escape(f"set {typed}=[q_proj,v_proj]")):
+        named(tmp_path, ENABLE_LORA="1")
+
+
+def test_a_run_from_an_adapter_goes_on_with_that_adapter(tmp_path: Path) -> None:
+    begun, stronger, moved = (tmp_path / name for name in ("begun", "stronger", "moved"))
+    adapter(begun)
+    adapter(stronger, use_rslora=True)
+    shutil.copytree(begun, moved)
+    off = ["algorithm=grpo", "actor_rollout_ref.model.path=base"]
+
+    def resumed(begun: Path) -> RlRun:
+        return named(tmp_path / "run", *off, ENABLE_LORA="1", LORA_ADAPTER_PATH=str(begun))
+
+    run = resumed(begun)
+    info = CheckpointInfo(5, "base", 1, LoraInfo.of(run.configuration.actor_rollout_ref.model))
+    made = checkpoint(tmp_path / "run", 5)
+    write_info(made, info)
+    for same in (begun, moved):
+        assert resumed(same).start == made
+    with pytest.raises(UserError, match=f"whose weights or settings differ from those in {stronger}"):
+        resumed(stronger)
+    same = [*off, "actor_rollout_ref.model.lora_rank=4", "actor_rollout_ref.model.lora_alpha=8"]
+    with pytest.raises(UserError, match=f"and this run from LORA_ADAPTER_PATH=: set LORA_ADAPTER_PATH={begun}"):
+        named(tmp_path / "run", *same, ENABLE_LORA="1")
+    write_info(made, dataclasses.replace(info, lora=LoraInfo(4, 8, "all-linear")))
+    with pytest.raises(UserError, match=r"was trained from LORA_ADAPTER_PATH=, .*: leave it out"):
+        resumed(begun)
+
+
+def test_settings_that_an_adapter_fixes_cannot_be_typed(tmp_path: Path) -> None:
+    begun = adapter(tmp_path / "begun")
+    typed = ("actor_rollout_ref.model.path=base", "actor_rollout_ref.model.lora_alpha=64")
+    with pytest.raises(UserError, match="has rank 4 and alpha 8, so 4 and 64 have no effect"):
+        named(tmp_path / "run", *typed, ENABLE_LORA="1", LORA_ADAPTER_PATH=str(begun))
 
 
 def test_an_averaged_reference_needs_its_average(tmp_path: Path) -> None:

@@ -20,6 +20,9 @@ SAMPLE_BYTES = 1024
 """How many bytes of each tensor a fingerprint reads. Training changes every tensor, and reading a whole model takes
 minutes."""
 
+UNRELATED = ("base_model_name_or_path", "revision", "task_type", "inference_mode", "lora_dropout", "peft_version")
+"""Settings of an adapter's file that do not change what its weights mean."""
+
 _FACTOR = re.compile(r"(?:base_model\.model\.)?(.+)\.lora_(?:embedding_)?([AB])(?:\.default)?(?:\.weight)?")
 
 
@@ -81,6 +84,18 @@ def weights_fingerprint(folder: Path) -> str:
             file.seek(header.start)
             digest.update(file.read(min(header.size, SAMPLE_BYTES)))
     return digest.hexdigest()
+
+
+def start_fingerprint(adapter: Path) -> str:
+    """A fingerprint of an adapter's weights and of the settings that say what they mean, such as alpha.
+
+    Raises:
+        UserError: The adapter cannot be read.
+    """
+    settings = _read_json(adapter / SETTINGS, f"{adapter} is not an adapter")
+    meaning = {name: value for name, value in settings.items() if name not in UNRELATED}
+    text = json.dumps([meaning, weights_fingerprint(adapter)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def record_base(adapter: Path, name: str, base: Path) -> None:
@@ -163,6 +178,15 @@ def rank_and_alpha(adapter: Path) -> tuple[int, int]:
         return int(settings["r"]), int(settings["lora_alpha"])
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{adapter / SETTINGS} has no valid rank and alpha ({error})") from error
+
+
+def dropout_of(adapter: Path) -> float:
+    """The dropout of an adapter's inputs, which its file sets for training.
+
+    Raises:
+        UserError: The folder has no adapter.
+    """
+    return float(_read_json(adapter / SETTINGS, f"{adapter} is not an adapter").get("lora_dropout") or 0)
 
 
 def public_name(model: str) -> str:

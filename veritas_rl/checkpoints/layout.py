@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from veritas_rl.checkpoints.adapter import start_fingerprint
 from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.errors import UserError
 from veritas_rl.paths import ROOT
@@ -56,12 +57,41 @@ class LoraInfo:
         alpha: Its alpha. The scaling is alpha / rank.
         target_modules: verl's setting of the adapted modules: "all-linear", or names.
         adapter_path: The adapter folder from which training continued, whose settings apply; None for a new adapter.
+        exclude_modules: verl's setting of the modules that are left out.
+        target_parameters: verl's setting of adapted parameters that are no modules.
+        start: `adapter.start_fingerprint` of the adapter folder; None for a new adapter, or if not recorded.
     """
 
     rank: int
     alpha: int
     target_modules: str | list[str]
     adapter_path: str | None = None
+    exclude_modules: str | list[str] | None = None
+    target_parameters: list[str] | None = None
+    start: str | None = None
+
+    @classmethod
+    def of(cls, model: Any) -> "LoraInfo | None":
+        """The adapter that verl trains; None if it trains every parameter.
+
+        Args:
+            model: verl's node of a model, such as `critic.model`, resolved.
+
+        Raises:
+            UserError: The adapter folder from which training continues cannot be read.
+        """
+        if model.lora_rank < 1:
+            return None
+        path = model.get("lora_adapter_path")
+        return cls(
+            rank=model.lora_rank,
+            alpha=model.lora_alpha,
+            target_modules=_plain(model.target_modules),
+            adapter_path=path,
+            exclude_modules=_plain(model.get("exclude_modules")),
+            target_parameters=_plain(model.get("target_parameters")),
+            start=None if path is None else start_fingerprint(Path(path)),
+        )
 
 
 @dataclass(frozen=True)
@@ -75,6 +105,7 @@ class CheckpointInfo:
         lora: The adapter; None if every parameter was trained.
         base_fingerprint: `adapter.weights_fingerprint` of the base; None if not recorded.
         device: verl's `trainer.device`, which its shards name; None if not recorded.
+        critic_lora: The critic's adapter; None if it has none, or if not recorded.
     """
 
     global_step: int
@@ -83,6 +114,7 @@ class CheckpointInfo:
     lora: LoraInfo | None = None
     base_fingerprint: str | None = None
     device: str | None = None
+    critic_lora: LoraInfo | None = None
 
     def to_json(self) -> str:
         """The contents of the file."""
@@ -97,8 +129,9 @@ class CheckpointInfo:
         """
         values = json.loads(text)
         try:
-            lora = values.get("lora")
-            return cls(**_known(cls, {**values, "lora": None if lora is None else LoraInfo(**_known(LoraInfo, lora))}))
+            found = {name: values.get(name) for name in ("lora", "critic_lora")}
+            adapters = {name: lora and LoraInfo(**_known(LoraInfo, lora)) for name, lora in found.items()}
+            return cls(**_known(cls, {**values, **adapters}))
         except (AttributeError, TypeError) as error:
             raise ValueError(str(error)) from error
 
@@ -308,6 +341,11 @@ def _world_size(checkpoint: Path, folder: Path) -> int:
     if len(sizes) != 1:
         raise UserError(f"{folder} is not a checkpoint of verl's FSDP: it has no model_world_size_W_rank_R.pt")
     return sizes.pop()
+
+
+def _plain(names: Any) -> Any:
+    """Names of a configuration, which may be a list of OmegaConf, in an order of their own."""
+    return names if names is None or isinstance(names, str) else sorted(names)
 
 
 def _known(cls: type[Any], values: dict[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.checkpoints.layout import (
     RECORD,
     REFERENCE,
+    LoraInfo,
     check_shards,
     fsdp_version,
     read_info,
@@ -38,6 +39,9 @@ from veritas_rl.launch.variables import quoted
 from veritas_rl.paths import outputs_folder
 
 LOCK = "run.lock"
+
+MODULES = ("target_modules", "exclude_modules", "target_parameters")
+"""The settings that name what has an adapter. Those of an adapter folder apply instead, if training began from one."""
 
 STORAGE_UNITS = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
 
@@ -334,8 +338,48 @@ def _check_fit(configuration: DictConfig, start: Path) -> None:
                 f"{start} stores its games in {kept} storage units, and this run has {units}: set "
                 f"{STORAGE_UNITS}={kept}"
             )
-    rank, written = configuration.actor_rollout_ref.model.lora_rank, info.lora.rank if info.lora else 0
-    if rank != written:
+    _check_adapter(start, "actor_rollout_ref.model", info.lora, LoraInfo.of(configuration.actor_rollout_ref.model))
+    if configuration.algorithm.adv_estimator == "gae" and info.critic_lora is not None:
+        _check_adapter(start, "critic.model", info.critic_lora, LoraInfo.of(configuration.critic.model))
+
+
+def _check_adapter(start: Path, model: str, written: LoraInfo | None, now: LoraInfo | None) -> None:
+    """Check that the run's adapter is the one whose weights a checkpoint has.
+
+    Args:
+        start: The checkpoint.
+        model: verl's node of the model.
+        written: The adapter of the checkpoint, or None.
+        now: The adapter of the run, or None.
+    """
+    before, after = (one.rank if one else 0 for one in (written, now))
+    if before != after:
         raise UserError(
-            f"{start} was trained with LoRA rank {written} (0: none), and this run has {rank}: use the same rank"
+            f"{start} was trained with LoRA rank {before} (0: none) of {model}, and this run has {after}: use the same "
+            "rank"
         )
+    if written is None or now is None:
+        return
+    if (written.adapter_path is None) != (now.adapter_path is None):
+        fitting = f"set LORA_ADAPTER_PATH={written.adapter_path}" if written.adapter_path else "leave it out"
+        raise UserError(
+            f"{start} was trained from LORA_ADAPTER_PATH={written.adapter_path or ''}, and this run from "
+            f"LORA_ADAPTER_PATH={now.adapter_path or ''}: {fitting}"
+        )
+    if written.start is not None and written.start != now.start:
+        raise UserError(
+            f"{start} was trained from the adapter {written.adapter_path}, whose weights or settings differ from those "
+            f"in {now.adapter_path}: set LORA_ADAPTER_PATH to the same adapter"
+        )
+    keys = {"lora_alpha": "alpha"} | ({} if now.adapter_path else {name: name for name in MODULES})
+    for key, name in keys.items():
+        if (had := getattr(written, name)) != (has := getattr(now, name)):
+            raise UserError(
+                f"{start} was trained with {model}.{key}={_typed(had)}, and this run has {_typed(has)}: the adapter's "
+                f"weights would mean something else; set {model}.{key}={_typed(had)}"
+            )
+
+
+def _typed(value: object) -> str:
+    """A setting as it is typed."""
+    return "null" if value is None else f"[{','.join(map(str, value))}]" if isinstance(value, list) else str(value)
