@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf, open_dict
-from transformers import AutoConfig
+from transformers import AutoConfig, GPT2Config, LlavaConfig, MixtralConfig, OPTConfig
 
 from veritas_rl.envs.registry import make_task
 from veritas_rl.envs.task import Task
@@ -24,6 +24,7 @@ from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.variables import VARIABLES
 from veritas_rl.planning.plan import Plan
 from veritas_rl.players.language_model import load_language_model
+from veritas_rl.verl_plugin import dropout
 from veritas_rl.viewing.games_page import GAMES_FOLDER
 
 CPU = Hardware(cores=2, gpus=0, gpu_bytes=0)
@@ -231,6 +232,9 @@ def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monke
         ({}, ["critic.ppo_max_token_len_per_gpu=9"], "critic.ppo_max_token_len_per_gpu=9 is too small for one prompt"),
         ({}, ["trainer.total_training_steps=null"], "trainer.total_training_steps=None must be a positive integer"),
         ({"ALGORITHM": "grpo"}, ["actor_rollout_ref.rollout.n=1"], "ALGORITHM=grpo compares several samples"),
+        ({}, ["actor_rollout_ref.rollout.temperature=0"], "actor_rollout_ref.rollout.temperature=0 cannot be used"),
+        ({}, ["actor_rollout_ref.actor.optim.clip_grad=0"], "actor.optim.clip_grad=0 cannot be used"),
+        ({}, ["+actor_rollout_ref.actor.grad_clip=1"], "actor_rollout_ref.actor.grad_clip has no effect"),
         ({}, ["veritas_rl.reference=last"], "veritas_rl.reference=last must be start, checkpoint or average"),
         ({}, ["veritas_rl.reference=checkpoint"], "veritas_rl.reference=checkpoint needs a KL term"),
         ({}, ["veritas_rl.reference=average"], "veritas_rl.reference=average needs a KL term"),
@@ -294,3 +298,33 @@ def test_games_are_not_thrown_away(run: RlRun) -> None:
         run.configuration.trainer.v1.sampler.max_off_policy_strategy = "drop"
     with pytest.raises(UserError, match="max_off_policy_strategy=drop would drop games"):
         preflight.check_trainer(run.configuration)
+
+
+def test_dropout_is_turned_off_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = build_tiny_model(tmp_path / "model", seed=0)
+    assert preflight.dropout_note(str(folder), None) is None
+    settings = json.loads((folder / "config.json").read_text()) | {"attention_dropout": 0.2}
+    (folder / "config.json").write_text(json.dumps(settings))
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text('{"lora_dropout": 0.05}')
+    said = preflight.dropout_note(str(folder), str(adapter))
+    assert said is not None
+    assert "attention_dropout=0.2, lora_dropout=0.05 of the model is set to 0" in said
+    typed = [f"trainer.default_local_dir={tmp_path}/checkpoints", f"actor_rollout_ref.model.path={folder}"]
+    named = plan([*typed, "trainer.test_freq=-1", "veritas_rl.evaluation=null"], {}, CPU, datetime(2026, 1, 2))
+    named.check_start()
+    assert "dropout is off in RL" in capsys.readouterr().out
+    for node in ("actor_rollout_ref", "critic"):
+        override = f"+{node}.model.override_config.attention_dropout=0.1"
+        with pytest.raises(UserError, match=re.escape(f"{override[1:]} cannot be used: rollout and reference have no")):
+            plan([*typed, override], {}, CPU, datetime(2026, 1, 2))
+
+
+def test_every_random_setting_of_a_model_is_found() -> None:
+    config = GPT2Config(resid_pdrop=0.1, embd_pdrop=0.0, attn_pdrop=0.2, summary_first_dropout=0)
+    assert dropout.found(config) == {"resid_pdrop": 0.1, "attn_pdrop": 0.2}
+    inner = LlavaConfig(text_config={"model_type": "llama", "attention_dropout": 0.1})
+    assert dropout.typed(dropout.found(inner)) == ["text_config.attention_dropout=0.1"]
+    assert dropout.found(OPTConfig(layerdrop=0.3, dropout=0)) == {"layerdrop": 0.3}
+    assert dropout.found(MixtralConfig(router_jitter_noise=0.1)) == {"router_jitter_noise": 0.1}

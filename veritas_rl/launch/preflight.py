@@ -7,18 +7,18 @@ import math
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from omegaconf import DictConfig, OmegaConf
 
 from veritas_rl.chat_template import check_template, render
-from veritas_rl.checkpoints.adapter import base_name
+from veritas_rl.checkpoints.adapter import base_name, dropout_of, rank_and_alpha
 from veritas_rl.checkpoints.room import cannot_write, nearest_existing
 from veritas_rl.curriculum.mixture import open_sources
 from veritas_rl.envs.registry import get_environment, spread
 from veritas_rl.envs.task import SPLITS, Task
 from veritas_rl.errors import UserError
-from veritas_rl.launch import attention, quantization
+from veritas_rl.launch import attention, limits, quantization
 from veritas_rl.launch.configuration import context_tokens, dataset_settings, group_of, tasks_of
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.stall_watch import Bound
@@ -31,6 +31,7 @@ from veritas_rl.planning.plan import Plan
 from veritas_rl.planning.sft import SftPlan
 from veritas_rl.players.loading import check_player
 from veritas_rl.players.registry import ALL_SEATS, CHECKPOINT, PAST, check_bot, is_model, stand_in
+from veritas_rl.verl_plugin import dropout
 
 AnyPlan = TypeVar("AnyPlan", bound=Forecast)
 
@@ -148,16 +149,21 @@ def check_switches(configuration: DictConfig, overrides: Sequence[str]) -> None:
             )
         if lora:
             raise UserError(
-                f"veritas_rl.reference={reference} needs ENABLE_LORA=0: with adapters the reference is the base model"
+                f"veritas_rl.reference={reference} needs ENABLE_LORA=0: with adapters the reference is the start"
             )
-    if algorithm.adv_estimator == "grpo" and rollout.n < 2:
-        raise UserError(
-            "ALGORITHM=grpo compares several samples of one task: set actor_rollout_ref.rollout.n to 2 or more"
-        )
     if algorithm.adv_estimator in ("grpo", "rae") and algorithm.use_kl_in_reward:
         raise UserError(
             "algorithm.use_kl_in_reward needs ALGORITHM=ppo: set actor_rollout_ref.actor.use_kl_loss instead"
         )
+    for name, node in (("actor_rollout_ref", configuration.actor_rollout_ref), ("critic", configuration.critic)):
+        given: Any = OmegaConf.to_container(node.model.get("override_config") or OmegaConf.create())
+        for setting in dropout.typed(given):
+            key, _, value = setting.partition("=")
+            if dropout.RANDOM.search(key) and value not in ("0", "0.0"):
+                raise UserError(
+                    f"{name}.model.override_config.{setting} cannot be used: rollout and reference have no dropout, "
+                    "so RL turns it off; leave it out"
+                )
     if model.lora_adapter_path is None:
         return
     if not lora:
@@ -166,6 +172,12 @@ def check_switches(configuration: DictConfig, overrides: Sequence[str]) -> None:
     if model.path is None:
         raise UserError(
             f"LORA_ADAPTER_PATH={adapter} needs its base model: set AGENT_MODEL_REPO_ID to {base_name(adapter)}"
+        )
+    if (model.lora_rank, model.lora_alpha) != (fixed := rank_and_alpha(adapter)):
+        raise UserError(
+            f"the adapter {adapter} has rank {fixed[0]} and alpha {fixed[1]}, so {model.lora_rank} and "
+            f"{model.lora_alpha} have no effect: leave actor_rollout_ref.model.lora_rank and lora_alpha out, and name "
+            "the adapter by LORA_ADAPTER_PATH"
         )
 
 
@@ -281,6 +293,23 @@ def check_prompts(path: str, catalogues: Iterable[Sequence[Task]]) -> None:
                 render(tokenizer, turn.chat_after("...", "...") if talks else turn.messages)
             except UserError as error:
                 raise UserError(f"{path} cannot answer tasks of {task.env}: {error}; choose another model") from error
+
+
+def dropout_note(path: str, adapter: str | None) -> str | None:
+    """What RL turns off in a model, in one line; None if there is nothing.
+
+    Args:
+        path: The model's folder or hub id.
+        adapter: The folder of the adapter from which training continues, or None.
+    """
+    from transformers import AutoConfig
+
+    names = dropout.typed(dropout.found(AutoConfig.from_pretrained(path)))
+    if adapter is not None and (share := dropout_of(Path(adapter))):
+        names.append(f"lora_dropout={share}")
+    if not names:
+        return None
+    return f"dropout is off in RL, because rollout and reference have none: {', '.join(names)} of the model is set to 0"
 
 
 def forecast(configuration: DictConfig, overrides: Sequence[str], hardware: Hardware) -> Plan | None:
@@ -487,6 +516,8 @@ def check(configuration: DictConfig, overrides: Sequence[str]) -> None:
     check_template_arguments(configuration)
     check_trainer(configuration)
     check_games_to_show(configuration)
+    limits.check_names(configuration, overrides)
+    limits.check_rl(configuration)
     check_switches(configuration, overrides)
     quantization.check(configuration)
     check_batch(configuration)

@@ -18,7 +18,7 @@ from veritas_rl.envs.mixture import Part, Shuffled, parts_of
 from veritas_rl.envs.registry import cases_by_environment, get_environment, open_catalogue
 from veritas_rl.envs.task import Task
 from veritas_rl.judging.survey import survey
-from veritas_rl.launch import attention, preflight, quantization, recipe_run, resume
+from veritas_rl.launch import attention, limits, preflight, quantization, recipe_run, resume
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.progress import MetricsFile, render_rewards
@@ -92,8 +92,13 @@ class RlRun(Run):
         if self.model is not None:
             critic = self.configuration.algorithm.adv_estimator == "gae"
             preflight.check_model(self.model, self.context, critic=critic)
+            adapter = self.configuration.actor_rollout_ref.model.lora_adapter_path
+            if note := preflight.dropout_note(self.model, adapter):
+                print(note, flush=True)
         if self.configuration.trainer.device != "cpu":
             print(attention.described(self.configuration), flush=True)
+        if note := limits.truncation(self.configuration):
+            print(note, flush=True)
         forecast = preflight.forecast(self.configuration, self.overrides, self.hardware)
         preflight.check_memory(self.configuration, forecast, self.hardware)
         preflight.check_disk(self.configuration, forecast)

@@ -31,8 +31,8 @@ def local_shares(module: Any) -> Iterator[tuple[str, torch.Tensor, torch.Tensor 
         module: A PEFT model that verl has wrapped, on any device.
 
     Yields:
-        The name in PEFT's files, the flat values, and their flat indices in the full tensor, or None if the part is
-        the full tensor.
+        The name in PEFT's files, the flat values, which are views of the module's, and their flat indices in the full
+        tensor, or None if the part is the full tensor.
     """
     flat = list(_flat_parameters(module))
     for name, values, start, shape, _ in flat:
@@ -43,7 +43,7 @@ def local_shares(module: Any) -> Iterator[tuple[str, torch.Tensor, torch.Tensor 
     for name, parameter in _parameters(module):
         local = parameter.to_local().detach() if isinstance(parameter, DTensor) else parameter.detach()
         if not isinstance(parameter, DTensor) or local.numel() == parameter.numel():
-            yield file_name(name), local.flatten(), None
+            yield file_name(name), local.view(-1), None
             continue
         shape, offset = compute_local_shape_and_global_offset(
             parameter.shape, parameter.device_mesh, parameter.placements
@@ -51,7 +51,7 @@ def local_shares(module: Any) -> Iterator[tuple[str, torch.Tensor, torch.Tensor 
         places = torch.zeros((), dtype=torch.int64, device=local.device)
         for size, start, extent in zip(shape, offset, parameter.shape, strict=True):
             places = places[..., None] * extent + (start + torch.arange(size, device=local.device))
-        yield file_name(name), local.flatten(), places.flatten()
+        yield file_name(name), local.view(-1), places.flatten()
 
 
 def gathered(module: Any) -> dict[str, torch.Tensor]:

@@ -16,6 +16,8 @@ from verl.workers.config import TrainingWorkerConfig
 from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import ppo_loss, value_loss
 
+from veritas_rl.verl_plugin import dropout
+
 ROLES = ("actor", "critic")
 
 
@@ -24,8 +26,9 @@ def worker_of(role: str, configuration: DictConfig) -> TrainingWorker:
 
     Args:
         role: "actor" or "critic".
-        configuration: The resolved RL configuration.
+        configuration: The resolved RL configuration. Its dropout is turned off.
     """
+    dropout.turn_off(configuration)
     worker, loss = {"actor": _actor, "critic": _critic}[role](configuration)
     worker.reset()
     worker.set_loss_fn(loss)

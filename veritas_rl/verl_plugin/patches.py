@@ -209,6 +209,51 @@ def four_bit_base(module: Any) -> None:
 
 
 @patch_of("verl.workers.engine.fsdp.transformer_impl")
+def start_adapter(module: Any) -> None:
+    """If training begins from an adapter, the reference is the base without it: let the reference have that adapter."""
+    engine = module.FSDPEngine
+    initialize, disable = engine.initialize, engine.disable_adapter  # of `adapter_after_the_reference`
+    require_fault(initialize, "self._build_model_optimizer()")
+
+    @functools.wraps(initialize)
+    def with_start(self: Any) -> None:
+        initialize(self)
+        self._start_adapter = None
+        if self._is_lora and self.model_config.lora_adapter_path is not None:
+            from veritas_rl.verl_plugin.reference import StartAdapter
+
+            self._start_adapter = StartAdapter(self.module)
+
+    @functools.wraps(disable)
+    def disable_adapter(self: Any) -> Any:
+        return disable(self) if self._start_adapter is None else self._start_adapter.in_place(self.module)
+
+    engine.initialize, engine.disable_adapter = with_start, disable_adapter
+
+
+@patch_of("verl.workers.engine.fsdp.transformer_impl")
+def adapter_dropout(module: Any) -> None:
+    """An adapter of a folder may have a dropout, which verl leaves on in updates alone: turn it off.
+
+    With it, the probabilities of an update would differ from those of rollout and reference. `veritas_rl.dropout` turns
+    off the dropout of the base.
+    """
+    engine = module.FSDPEngine
+    original = engine._build_lora_module
+    require_fault(original, "PeftModel.from_pretrained(module, local_adapter_path, is_trainable=True)")
+
+    @functools.wraps(original)
+    def build(self: Any, base: Any) -> Any:
+        model = original(self, base)
+        for part in model.modules():
+            if isinstance(part, module.torch.nn.Dropout):
+                part.p = 0.0
+        return model
+
+    engine._build_lora_module = build
+
+
+@patch_of("verl.workers.engine.fsdp.transformer_impl")
 def padding_waste(module: Any) -> None:
     """verl does not report how much of its work is padding: report `waste`, computed tokens over real tokens.
 

@@ -5,17 +5,20 @@ the policy, it approaches an equilibrium of the game itself: a reference that is
 magnet of Sokota et al. 2023; NashPG, arXiv 2510.18183), or the exponential moving average of the weights.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import FSDPModule
+from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 from torch.distributed.tensor import DTensor
 from torch.nn import Module
 
 from veritas_rl.checkpoints.layout import REFERENCE, shard_name
 from veritas_rl.checkpoints.shards import load_shard
+from veritas_rl.verl_plugin.adapter_shards import local_shares
 
 REFRESH = "refresh_reference"
 """The key of a batch whose reference pass starts with a refresh."""
@@ -89,16 +92,60 @@ class WeightAverage:
         return cls(load_shard(file))
 
 
+class StartAdapter:
+    """The adapter with which training began, on one rank. With adapters, verl's reference is the actor's own base.
+
+    The values stay in host memory, outside of the module, so that checkpoints, optimizer and rollout have one adapter.
+
+    Args:
+        module: A PEFT model that verl has wrapped, before a checkpoint is loaded.
+    """
+
+    def __init__(self, module: Any) -> None:
+        reshard(module)
+        self._start = [values.cpu().clone() for _, values, _ in local_shares(module)]
+
+    @contextmanager
+    def in_place(self, module: Any) -> Iterator[None]:
+        """Let the module compute with the adapter of the start.
+
+        Args:
+            module: The module of the constructor, on any device, in a pass without gradients.
+        """
+        trained = self._exchange(module, self._start)
+        try:
+            yield
+        finally:
+            self._exchange(module, trained)
+
+    @staticmethod
+    def _exchange(module: Any, new: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Write the values of this rank's shards, and return their former values."""
+        reshard(module)
+        former = []
+        with torch.no_grad():
+            for (_, values, _), value in zip(local_shares(module), new, strict=True):
+                former.append(values.clone())
+                values.copy_(value)
+        return former
+
+
 def average_file(folder: str, rank: int, ranks: int) -> Path:
     """The file of a rank's averages in a checkpoint's folder of the actor."""
     return Path(folder) / shard_name(REFERENCE, rank, ranks)
 
 
 def reshard(module: Module) -> None:
-    """Release the parameters that FSDP2 still holds gathered after a forward pass without resharding."""
+    """Release the parameters that FSDP still holds gathered after a forward pass, and wait for copies of weights."""
     for part in module.modules():
         if isinstance(part, FSDPModule):
             part.reshard()
+        handle = part._handle if isinstance(part, FullyShardedDataParallel) else None
+        # Before the first pass, FSDP 1 has no storage for gathered parameters.
+        if handle is not None and hasattr(handle.flat_param, "_full_param_padded") and not handle.needs_unshard():
+            handle.reshard(True)
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()  # verl offloads weights without waiting for the copies
 
 
 def _shards(actor: Module, reference: Module) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
@@ -106,8 +153,6 @@ def _shards(actor: Module, reference: Module) -> Iterator[tuple[str, torch.Tenso
     # Gathered parameters have the dtype of the computation.
     reshard(actor)
     reshard(reference)
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()  # verl offloads weights without waiting for the copies
     for (name, new), (other, old) in zip(actor.named_parameters(), reference.named_parameters(), strict=True):
         source, target = _local(new), _local(old)
         if name != other or source.shape != target.shape:

@@ -25,6 +25,8 @@ waits for the longest. They add:
 - After a resume vLLM's engines have another seed, see `engine_seed`.
 - The reference of the KL term follows the policy if `veritas_rl.reference` asks for it, see `reference`.
 - On a CPU with enough cores, actor and critic are updated at the same time, see `cpu.separate_critic`.
+- Dropout is off, see `dropout`.
+- `trainer.critic_warmup` is the number of steps in which only the critic learns. verl's is one more.
 - The critic's values do not depend on the reference pass. verl leaves the flag "without the adapter" on the batch,
   which would affect the critic.
 """
@@ -66,7 +68,7 @@ from veritas_rl.checkpoints.room import DiskWatch
 from veritas_rl.errors import UserError
 from veritas_rl.paths import ray_folder
 from veritas_rl.seeding import digest
-from veritas_rl.verl_plugin import loop_manager, loop_worker, not_finite
+from veritas_rl.verl_plugin import dropout, loop_manager, loop_worker, not_finite
 from veritas_rl.verl_plugin.advantages import ESTIMATORS, RoleBaselines, group_relative, role_conditioned
 from veritas_rl.verl_plugin.agreement import METRIC, AgreementWatch
 from veritas_rl.verl_plugin.batches import bound_losses, even_mini_batches, moves_of, outcomes
@@ -113,6 +115,9 @@ class TaskTraining(PPOTrainer):
             self._keep = config.trainer.get("max_actor_ckpt_to_keep") or 0
             config.trainer.max_actor_ckpt_to_keep = None
             config.trainer.max_critic_ckpt_to_keep = None
+            # verl updates the actor from the step of this number on, and counts steps from 1.
+            config.trainer.critic_warmup += 1
+        dropout.turn_off(config)
         self._folder = Path(config.trainer.default_local_dir).absolute()
         self._batches = SavedBatches(config)
         self._disk = DiskWatch(self._folder, other_folders(config), int(config.veritas_rl.spare_disk_gib * 2**30))
@@ -136,6 +141,7 @@ class TaskTraining(PPOTrainer):
         loop_manager.TaskLoopManager.start_workers(config)
         room.start_servers(config)
         base = Path(config.actor_rollout_ref.model.path)
+        self._lora = LoraInfo.of(config.actor_rollout_ref.model)
         self._base_fingerprint = weights_fingerprint(base) if any(base.glob("*.safetensors")) else None
         super().__init__(config)
 
@@ -355,19 +361,14 @@ class TaskTraining(PPOTrainer):
 
     def _info(self) -> CheckpointInfo:
         model, trainer = self.config.actor_rollout_ref.model, self.config.trainer
-        lora = LoraInfo(
-            rank=model.lora_rank,
-            alpha=model.lora_alpha,
-            target_modules=model.target_modules,
-            adapter_path=model.lora_adapter_path,
-        )
         return CheckpointInfo(
             global_step=self.global_steps,
             base_model=model.path,
             world_size=trainer.n_gpus_per_node * trainer.nnodes,
-            lora=lora if model.lora_rank > 0 else None,
+            lora=self._lora,
             base_fingerprint=self._base_fingerprint,
             device=trainer.device,
+            critic_lora=LoraInfo.of(self.config.critic.model) if self.use_critic else None,
         )
 
 
