@@ -517,7 +517,7 @@ def test_an_adapter_is_trained_on_two_ranks_merged_and_gone_on_from(tmp_path: Pa
         tmp_path / "second",
         *few,
         "data.custom_cls.config.adapter_config.reward_mode=legal",
-        "actor_rollout_ref.actor.ppo_epochs=1",
+        *("actor_rollout_ref.actor.ppo_epochs=1", "veritas_rl.mini_batches.move=1"),
         AGENT_MODEL_REPO_ID=str(base),
         ENABLE_LORA="1",
         LORA_ADAPTER_PATH=str(adapter),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig, OmegaConf
 from verl.trainer.ppo.core_algos import AdvantageEstimator
-from verl.workers.config import FSDPActorConfig, FSDPCriticConfig
+from verl.workers.config import FSDPActorConfig, FSDPCriticConfig, RolloutConfig
 
 from veritas_rl.errors import UserError
 from veritas_rl.launch import limits
@@ -144,7 +144,7 @@ def test_names_that_verl_reads_pass(ppo: DictConfig) -> None:
 def test_the_names_without_effect_are_fields_of_verl() -> None:
     known = {
         f"{node}.{field.name}"
-        for node, made in ((ACTOR, FSDPActorConfig), ("critic", FSDPCriticConfig))
+        for node, made in ((ACTOR, FSDPActorConfig), ("critic", FSDPCriticConfig), (ROLLOUT, RolloutConfig))
         for field in fields(made)
     }
     assert limits.WITHOUT_EFFECT.keys() <= known

@@ -125,10 +125,11 @@ ESTIMATORS = (*OF_GROUPS, "gae", "rae", "reinforce_plus_plus", "remax")
 WITHOUT_EFFECT = {
     f"{ACTOR}.grad_clip": f"{ACTOR}.optim.clip_grad",
     f"{CRITIC}.grad_clip": f"{CRITIC}.optim.clip_grad",
+    f"{ROLLOUT}.do_sample": f"{ROLLOUT}.temperature",
     f"{ACTOR}.use_torch_compile": f"{ACTOR}.fsdp_config.use_torch_compile",
     f"{CRITIC}.ulysses_sequence_parallel_size": f"{CRITIC}.fsdp.ulysses_sequence_parallel_size",
 }
-"""Settings that verl has and does not read under FSDP, each with the setting that it reads."""
+"""Settings that verl has and does not read here, each with the setting that it reads."""
 
 
 def check_rl(configuration: DictConfig) -> None:
