@@ -218,7 +218,6 @@ def start_adapter(module: Any) -> None:
     @functools.wraps(initialize)
     def with_start(self: Any) -> None:
         initialize(self)
-        self._start_adapter = None
         if self._is_lora and self.model_config.lora_adapter_path is not None:
             from veritas_rl.verl_plugin.reference import StartAdapter
 
@@ -226,7 +225,8 @@ def start_adapter(module: Any) -> None:
 
     @functools.wraps(disable)
     def disable_adapter(self: Any) -> Any:
-        return disable(self) if self._start_adapter is None else self._start_adapter.in_place(self.module)
+        start = getattr(self, "_start_adapter", None)
+        return disable(self) if start is None else start.in_place(self.module)
 
     engine.initialize, engine.disable_adapter = with_start, disable_adapter
 
