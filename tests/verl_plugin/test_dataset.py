@@ -36,6 +36,15 @@ def test_verl_loads_the_dataset_by_path(name: str) -> None:
     assert len(loaded("train", None, data_config(cases="tic_tac_toe"), max_samples=7)) == 7
 
 
+def test_fewer_tasks_than_a_batch_are_drawn_several_times() -> None:
+    config = {**data_config(cases="tic_tac_toe"), "train_batch_size": 4}
+    dataset = DynamicEnvDataset("train", None, config, max_samples=1)
+    loader = StatefulDataLoader(dataset, batch_size=4, drop_last=True, collate_fn=collate_fn)
+    (batch,) = loader
+    assert len({task_of(info).id for info in batch["extra_info"]}) == 1
+    assert len(set(batch["index"])) == 4  # by which verl and the seeds of the replies distinguish rows
+
+
 def test_the_lists_of_cases_are_where_users_import_them() -> None:
     lists = {name: load_extern_object("train/tools/openspiel_adapter.py", name) for name in CASE_LISTS}
     assert {name: len(cases) for name, cases in lists.items()} == CASE_LISTS  # pyright: ignore[reportArgumentType]

@@ -95,8 +95,10 @@ class DynamicEnvDataset(Dataset):
         settings, seed = _plain(config["custom_cls"]["config"]), config.get("seed")
         self.source = open_sources(settings, seed, max_samples) if split == "train" else None
         if self.source is not None:
-            self.length = len(self.source)
-            self.ahead = PREPARED_BATCHES * int(config.get("train_batch_size") or 1)
+            batch = int(config.get("train_batch_size") or 1)
+            # verl needs a batch in an epoch. Fewer tasks are drawn several times.
+            self.length = max(len(self.source), batch)
+            self.ahead = PREPARED_BATCHES * batch
             self.until_prepared = 0
             return
         self.tasks = open_tasks(settings, split, seed, split)
