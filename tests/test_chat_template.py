@@ -183,6 +183,16 @@ def test_a_reply_with_its_own_opening_gets_no_second_one(name: str, reply: str) 
     assert said == reply + PUBLISHED[name].end_of_turn
 
 
+def test_a_reply_in_channels_that_was_cut_before_its_answer_is_shown_without_one() -> None:
+    tokenizer = tokenizer_of("gpt_oss")
+    for reply in (
+        "<|channel|>analysis<|message|>hm, b2 or",
+        "<|channel|>analysis<|message|>b2<|end|><|start|>assistant",
+    ):
+        shown = tokenizer.decode(prompt_ids(tokenizer, [ASKED[0], {"role": "assistant", "content": reply}, ASKED[2]]))
+        assert "<|start|>assistant<|channel|>final<|message|><|end|><|start|>user<|message|>And now?" in shown
+
+
 def test_a_chat_without_a_reply_is_refused() -> None:
     tokenizer = tokenizer_of("qwen3")
     for chat in (ASKED[:1], ASKED[1:2]):

@@ -82,10 +82,12 @@ def render(
 
 
 def _without_channels(message: Mapping[str, str]) -> Mapping[str, str]:
-    """A reply of gpt-oss as its final channel alone. Its template refuses channels, and drops earlier analysis."""
-    if message["role"] != "assistant" or _FINAL not in message["content"]:
+    """A reply of gpt-oss as its final channel alone, which is empty if the reply was cut before. Its template refuses
+    channels, and drops earlier analysis."""
+    content = message["content"]
+    if message["role"] != "assistant" or not any(mark in content for mark in (_ANALYSIS, _FINAL)):
         return message
-    final = message["content"].rpartition(_FINAL)[2]
+    final = content.rpartition(_FINAL)[2] if _FINAL in content else ""
     return {**message, "content": re.sub(r"<\|(?:return|end)\|>\s*$", "", final)}
 
 
@@ -251,7 +253,7 @@ class _Form:
         return "" if own else self.opening
 
 
-_FINAL = "<|channel|>final<|message|>"
+_ANALYSIS, _FINAL = "<|channel|>analysis<|message|>", "<|channel|>final<|message|>"
 _QUESTION, _REPLY = "\N{BULLET}", "\N{TRIANGULAR BULLET}"
 _EXCHANGE = [{"role": "user", "content": _QUESTION}, {"role": "assistant", "content": _REPLY}]
 

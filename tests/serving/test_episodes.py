@@ -37,6 +37,16 @@ def test_a_client_alone_answers_for_both_seats() -> None:
     assert episode.shown.reward == 1.0, "the first player acted last"
 
 
+def test_the_text_of_a_conversation_is_what_is_new_to_a_client_that_keeps_the_chat() -> None:
+    episode = Episode(game("tic_tac_toe").replace(context="conversation"))
+    texts: dict[int, list[str]] = {0: [], 1: []}
+    while (turn := episode.shown.turn) is not None:
+        texts[turn.seat].append(episode.shown.text)
+        assert texts[turn.seat] == [message["content"] for message in turn.messages if message["role"] == "user"]
+        episode.answer(Reply(turn.answers[0]))
+    assert len(texts[0]) > 2
+
+
 def test_a_bot_takes_the_other_seats_and_moves_first_where_it_sits_first() -> None:
     episode = Episode(game("tic_tac_toe", "random", seat=1))
     assert len(episode.history) == 1

@@ -35,9 +35,13 @@ def load_tool() -> Any:
     return tool
 
 
-def table_of(case: str, player: Player | str | None = "random", seat: int = 0, folder: Path | None = None) -> Table:
+def table_of(
+    case: str, player: Player | str | None = "random", seat: int = 0, folder: Path | None = None, **values: Any
+) -> Table:
     made = make_bot(player, "openspiel", 1) if isinstance(player, str) else player
-    table = Table(make_task("openspiel", case, 0, mode="episode", retries=1), seat, made, "the player", folder)
+    table = Table(
+        make_task("openspiel", case, 0, mode="episode", retries=1, **values), seat, made, "the player", folder
+    )
     table.wait_for_person()
     return table
 
@@ -102,6 +106,18 @@ def test_a_game_is_played_to_its_end_and_kept(case: str, seat: int, tmp_path: Pa
     assert kept[0] == game
     assert len({game.task_id for game in kept}) == 2
     assert table.games_page().startswith("<!DOCTYPE html>")
+
+
+def test_the_moves_of_a_conversation_are_one_demonstration(tmp_path: Path) -> None:
+    table = table_of("tic_tac_toe", folder=tmp_path, context="conversation")
+    finish(table, lambda table: 0)
+    (game,) = read_games(tmp_path / "games.jsonl")
+    mine = [turn.reply for turn in game.turns if turn.seat == 0]
+    (row,), bad = read(tmp_path / "demonstrations.jsonl", "sft", 0)
+    assert not bad
+    assert [message["role"] for message in row["messages"]] == ["user", "assistant"] * len(mine)
+    assert [message["content"] for message in row["messages"] if message["role"] == "assistant"] == mine
+    assert "You are playing" in row["messages"][0]["content"]
 
 
 def test_hints_are_right_and_lose_nothing() -> None:

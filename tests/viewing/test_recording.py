@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pyspiel
 import pytest
@@ -88,6 +89,23 @@ def test_a_chat_that_grows_is_recorded_as_it_grew() -> None:
     assert len(mine) > 1
     for update in mine[1:]:
         assert update.startswith("It is your turn again.")
+
+
+def test_the_whole_chat_before_each_reply_is_known() -> None:
+    task = make_task("openspiel", "tic_tac_toe", 0, mode="episode", seat=0, context="conversation", retries=1)
+    for changed in (task, task.replace(context="turn")):
+        shown: list[tuple[dict[str, str], ...]] = []
+
+        class Listening(Saying):
+            def act(self, turns: Sequence[Turn], shown: list[Any] = shown) -> list[Reply]:
+                shown += [turn.messages for turn in turns]
+                return super().act(turns)
+
+        game = played(
+            changed, Listening("hm", "\\boxed{b2}", "\\boxed{c3}", "hm"), Saying("\\boxed{a1}", "\\boxed{a2}")
+        )
+        assert len(shown) > 3
+        assert [chat for _, chat in game.chats(0)] == shown
 
 
 def test_moves_at_the_same_time_are_all_recorded() -> None:

@@ -62,9 +62,11 @@ class Shown:
 
     @property
     def text(self) -> str:
-        """The messages of the turn as one text; at the end the result."""
+        """The messages of the turn as one text, in a conversation those since the last reply; at the end the result."""
         if self.turn is not None:
-            return "\n\n".join(message["content"] for message in self.turn.messages)
+            messages = self.turn.messages
+            shown = messages[-1:] if 0 < self.turn.opening < len(messages) else messages
+            return "\n\n".join(message["content"] for message in shown)
         results = [f"seat {seat}: {score.reason}, {score.value:g}" for seat, score in sorted(self.scores.items())]
         lines = ["The session is over.", *results, *([self.board] if self.board else [])]
         return "\n".join(lines)

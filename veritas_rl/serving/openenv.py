@@ -47,7 +47,7 @@ class Observation(BaseModel):
     """An observation of a client.
 
     Attributes:
-        text: The prompt; at the end the result.
+        text: The prompt, in a conversation the part that is new; at the end the result.
         messages: The prompt as chat messages; empty at the end.
         seat: The seat to move.
         answers: A complete reply for each legal answer, if the prompt lists the legal answers.

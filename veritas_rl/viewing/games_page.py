@@ -61,9 +61,8 @@ def asked_in(games: Sequence[PlayedGame]) -> list[tuple[tuple[tuple[str, str], .
     """
     return list(
         dict.fromkeys(
-            (tuple((message["role"], message["content"]) for message in turn.messages), turn.reply)
+            (tuple((message["role"], message["content"]) for message in chat), turn.reply)
             for game in games
-            for turn in game.turns
-            if turn.seat == game.seat
+            for turn, chat in game.chats(game.seat)
         )
     )

@@ -5,7 +5,7 @@ not change the game. `games_page` writes the records to files.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -25,6 +25,7 @@ class PlayedTurn:
         reply: The reply as it was written.
         accepted: Whether the reply was a legal answer.
         action: The name of the played action, or the reason why there is none.
+        goes_on: Whether the messages follow the seat's earlier messages and replies.
     """
 
     seat: int
@@ -35,6 +36,7 @@ class PlayedTurn:
     reply: str
     accepted: bool
     action: str
+    goes_on: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,15 @@ class PlayedGame:
     opponent: str
     turns: tuple[PlayedTurn, ...]
     endings: tuple[Ending, ...]
+
+    def chats(self, seat: int) -> Iterator[tuple[PlayedTurn, tuple[Message, ...]]]:
+        """The replies of a seat, each with all messages before it."""
+        chat: tuple[Message, ...] = ()
+        for turn in self.turns:
+            if turn.seat == seat:
+                chat = (*chat, *turn.messages) if turn.goes_on else turn.messages
+                yield turn, chat
+                chat = (*chat, {"role": "assistant", "content": turn.reply})
 
     def to_dict(self) -> dict[str, Any]:
         """The game as plain values."""
@@ -162,14 +173,16 @@ class RecordedSession(Session):
         seat = turn.seat
         before = [message for played in self._played if played.seat == seat for message in played.messages]
         replies = sum(played.seat == seat for played in self._played)
+        goes_on = turn.opening > 0 and replies > 0
         accepted = seat not in self.rejected
         return PlayedTurn(
             seat=seat,
             role=self.role(seat),
             player=self._player(seat),
             board=board,
-            messages=turn.messages[len(before) + replies :] if turn.opening else turn.messages,
+            messages=turn.messages[len(before) + replies :] if goes_on else turn.messages,
             reply=reply.text,
             accepted=accepted,
             action=self.actions.get(seat, "") if accepted else str(self.rejected[seat]),
+            goes_on=goes_on,
         )

@@ -353,12 +353,13 @@ class Table:
 
 
 def _demonstrations(game: PlayedGame) -> str:
-    """The person's moves of a game, one JSON object per line."""
+    """The person's moves of a game, one JSON object per line; those of a conversation in the line of the last."""
     end = next(ending for ending in game.endings if ending.seat == game.seat)
     about = {"task_id": game.task_id, "data_source": game.task_id.partition("/")[0], "reason": end.reason}
-    lines = (
-        {"messages": list(turn.messages), "response": turn.reply, **about, "value": end.value}
-        for turn in game.turns
-        if turn.seat == game.seat and turn.accepted
-    )
+    lines: list[dict[str, Any]] = []
+    for turn, chat in game.chats(game.seat):
+        if turn.accepted:
+            if turn.goes_on:
+                del lines[-1:]
+            lines.append({"messages": list(chat), "response": turn.reply, **about, "value": end.value})
     return "".join(json.dumps(line) + "\n" for line in lines)
