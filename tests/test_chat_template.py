@@ -99,6 +99,13 @@ def test_the_tokens_that_end_a_reply_are_those_of_tokenizer_model_and_template(n
     assert end_tokens(tokenizer, None) >= {tokenizer.eos_token_id, *end_of_turn(tokenizer)}
 
 
+def test_a_template_for_one_question_alone_names_no_end() -> None:
+    tokenizer = copy.copy(tokenizer_of("chatml"))
+    tokenizer.chat_template = "{{ raise_exception('one question') if messages | length > 1 }}{{ messages[0].content }}"
+    check_template(tokenizer, "here")
+    assert end_tokens(tokenizer) == {tokenizer.eos_token_id}
+
+
 def test_without_a_template_the_tokenizer_and_the_model_end_a_reply() -> None:
     tokenizer: Any = byte_tokenizer()
     tokenizer.chat_template = None

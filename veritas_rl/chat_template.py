@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -123,7 +124,8 @@ def end_tokens(tokenizer: Any, generation_config: Any = None) -> frozenset[int]:
     named = getattr(generation_config, "eos_token_id", None)
     ends = {tokenizer.eos_token_id, *(named if isinstance(named, list | tuple) else [named])}
     if tokenizer.chat_template:
-        ends.update(end_of_turn(tokenizer)[-1:])
+        with suppress(UserError):  # A template for one question alone, which shows no reply.
+            ends.update(end_of_turn(tokenizer)[-1:])
     return frozenset(ends - {None})
 
 
