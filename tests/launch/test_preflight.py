@@ -101,6 +101,8 @@ def test_arguments_of_the_template_that_evaluation_does_not_give_are_refused(tmp
     given = ["+data.apply_chat_template_kwargs.reasoning_effort=low", f"trainer.default_local_dir={tmp_path}/out"]
     with pytest.raises(UserError, match=r"apply_chat_template_kwargs\.reasoning_effort is not supported"):
         plan(given, {}, CPU, datetime(2026, 1, 2, 3, 4, 5))
+    with pytest.raises(UserError, match=r"apply_chat_template_kwargs=None must be settings: leave it out"):
+        plan(["data.apply_chat_template_kwargs=null", *given[1:]], {}, CPU, datetime(2026, 1, 2, 3, 4, 5))
 
 
 def test_a_model_that_reads_too_little_is_named(tmp_path: Path) -> None:

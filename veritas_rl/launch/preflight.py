@@ -454,6 +454,8 @@ def check_template_arguments(configuration: DictConfig) -> None:
         UserError: There is an argument other than enable_thinking, or it is neither true nor false.
     """
     given = configuration.data.apply_chat_template_kwargs
+    if not isinstance(given, DictConfig):
+        raise UserError(f"data.apply_chat_template_kwargs={given} must be settings: leave it out, or set it to {{}}")
     if others := sorted(map(str, given.keys() - {"enable_thinking"})):
         raise UserError(
             f"data.apply_chat_template_kwargs.{others[0]} is not supported, because evaluation and serving would ask "
