@@ -167,6 +167,15 @@ def test_an_estimator_that_has_nothing_to_compare_is_refused(ppo: DictConfig, es
         limits.check_rl(changed(ppo, **{"algorithm.adv_estimator": estimator}))
 
 
+@pytest.mark.parametrize("estimator", ["rloo", "vtrace"])
+def test_an_estimator_without_settings_of_its_own_composes_and_is_judged(estimator: str) -> None:
+    configuration = compose_configuration(
+        ["hardware=cpu", "rollout=transformers", f"algorithm.adv_estimator={estimator}"]
+    )
+    with pytest.raises(UserError, match=r"compares several samples|unknown algorithm\.adv_estimator 'vtrace'"):
+        limits.check_rl(configuration)
+
+
 def test_a_warm_up_of_a_critic_needs_a_critic(ppo: DictConfig) -> None:
     with pytest.raises(UserError, match=r"only a critic would learn, and grpo has none: set trainer\.critic_warmup=0"):
         limits.check_rl(changed(ppo, **{"algorithm.adv_estimator": "grpo", f"{ROLLOUT}.n": 4}))

@@ -105,6 +105,11 @@ def make_task(env: str, case: str, k: int, **values: Any) -> Task:
     return task_from_dict({"env": env, "case": case, "k": k, **values})
 
 
+def is_remote(task: Task) -> bool:
+    """Whether a server of another program plays a task, so that starting it asks the server."""
+    return task.env.partition(":")[0] in ADDRESSED
+
+
 def prepare(tasks: Iterable[Task]) -> None:
     """Announce tasks that start soon to their environments, see `Environment.prepare`."""
     by_env: dict[str, list[Task]] = {}

@@ -5,7 +5,7 @@ from typing import Any
 
 from veritas_rl.basis import digest_of
 from veritas_rl.envs.mixture import parts_of
-from veritas_rl.envs.registry import ADDRESSED, cases_by_environment, get_environment, open_catalogue, prepare
+from veritas_rl.envs.registry import cases_by_environment, get_environment, is_remote, open_catalogue, prepare
 from veritas_rl.envs.task import SPLITS, Task
 
 LEAST, PER_CASE, CASES = 64, 16, 64
@@ -47,16 +47,12 @@ def _chosen(tasks: Sequence[Task]) -> list[Task]:
     length = min(max(PER_CASE, LEAST // runs), len(tasks) // cases)
     starts = [len(tasks) // cases * (run * cases // runs) for run in range(runs)]
     chosen = [tasks[start + place] for start in starts for place in range(length)]
-    prepare(task for task in chosen if not _is_remote(task))
+    prepare(task for task in chosen if not is_remote(task))
     return chosen
 
 
 def _asked(task: Task) -> list[Any]:
-    turns = () if _is_remote(task) else get_environment(task.env).start(task).turns()
+    turns = () if is_remote(task) else get_environment(task.env).start(task).turns()
     # The empty string is what a field that turns no longer have was. Digests of kept results include it.
     shown = [[turn.seat, turn.messages, turn.answers, "", turn.dice, turn.solution] for turn in turns]
     return [task.id, task.chance_seed, shown]
-
-
-def _is_remote(task: Task) -> bool:
-    return task.env.partition(":")[0] in ADDRESSED

@@ -15,7 +15,7 @@ from veritas_rl.chat_template import check_template, render
 from veritas_rl.checkpoints.adapter import base_name, dropout_of, rank_and_alpha
 from veritas_rl.checkpoints.room import cannot_write, nearest_existing
 from veritas_rl.curriculum.mixture import open_sources
-from veritas_rl.envs.registry import get_environment, spread
+from veritas_rl.envs.registry import get_environment, is_remote, spread
 from veritas_rl.envs.task import SPLITS, Task
 from veritas_rl.errors import UserError
 from veritas_rl.launch import attention, limits, quantization
@@ -287,6 +287,8 @@ def check_prompts(path: str, catalogues: Iterable[Sequence[Task]]) -> None:
 
     tokenizer = AutoTokenizer.from_pretrained(path)
     for task in (task for catalogue in catalogues for task in spread(catalogue, PROMPTS)):
+        if is_remote(task):
+            continue  # its server writes the prompts, and would begin a game for each
         for turn in get_environment(task.env).start(task).turns():
             talks = task.manner.context == "conversation"
             try:
