@@ -35,7 +35,8 @@ def train(folder: Path, model: Path, device: str, *overrides: str, **variables: 
             *(f"trainer.default_local_dir={folder}", f"trainer.device={device}", "+ray_kwargs.ray_init.num_gpus=1"),
             *("veritas_rl.attention=sdpa", "trainer.val_before_train=false"),
             *("data.train_batch_size=32", "data.max_prompt_length=256", "data.max_response_length=8"),
-            *(f"data.custom_cls.config.adapter_config.{said}" for said in ("prompt=brief", "reward_mode=legal")),
+            # Legal moves would often all be worth the same, and then nothing is learned.
+            *(f"data.custom_cls.config.adapter_config.{said}" for said in ("prompt=brief", "reward_mode=outcome")),
             # The warm-up prompts of the model do not state the limit of a reply.
             *("veritas_rl.say_limit=false", "actor_rollout_ref.rollout.agent.num_workers=1"),
             *("trainer.save_freq=1", "trainer.test_freq=-1"),
