@@ -250,6 +250,12 @@ def test_a_narrow_terminal_gets_every_column() -> None:
     assert any(line.count("-1.23e-05") == len(names) for line in lines)
 
 
+def test_groups_of_one_row_have_no_equal_rewards() -> None:
+    alone = [replace(one, group=number) for number, one in enumerate(good(), 1)]
+    assert "2 of one row each" in printed(batch_of(*alone))
+    assert "1; 0 with equal rewards" in printed(batch_of(*good()))
+
+
 def test_padding_is_marked_and_no_group() -> None:
     padding = row(2, "", 0.0, 0.0, padding=True, group=0, learned=[False])
     batch = batch_of(*good(), padding)

@@ -16,14 +16,15 @@ def figures(batch: Batch) -> list[tuple[str, str]]:
     """The figures of a batch, each with its name."""
     real, groups = batch.real, batch.groups
     saved = f"{len(batch.rows)} of {batch.total}, in whole groups" if len(batch.rows) < batch.total else batch.total
-    equal = sum(len({row.reward for row in rows}) == 1 for rows in groups.values())
+    compared = [{row.reward for row in rows} for rows in groups.values() if len(rows) > 1]
+    equal = f"; {sum(len(rewards) == 1 for rewards in compared)} with equal rewards" if compared else " of one row each"
     learned, tokens = sum(len(row.places) for row in real), sum(len(row.response) for row in real)
     settings = ("algorithm", "loss_agg_mode", "temperature", "model")
     found = [
         ("settings", ", ".join(f"{name} {batch.settings.get(name)}" for name in settings)),
         ("rows", f"{saved}; {batch.padding} padding"),
         ("learned", f"{learned} of {tokens} reply tokens; {sum(not row.places for row in real)} rows without any"),
-        ("groups", f"{len(groups)}; {equal} with equal rewards"),
+        ("groups", f"{len(groups)}{equal}"),
         ("prompts too long", str(sum("prompt too long" in row.marks for row in real))),
         ("cut at the limit", str(sum("cut at the limit" in row.marks for row in real))),
     ]
