@@ -1,14 +1,12 @@
 """In the first update, the policy is the one that wrote the replies: no dropout, and the reference is the start."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from on_ranks import printed
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM
 
@@ -19,18 +17,7 @@ PROGRAM = Path(__file__).with_name("first_update.py")
 
 def measured(ranks: int, checkpoints: Path, *asked: dict[str, Any]) -> list[dict[str, Any]]:
     """The program's output for each measurement."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"),
-            *(PROGRAM, checkpoints, *map(json.dumps, asked)),
-        ],
-        env={**os.environ, "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return printed(PROGRAM, ranks, checkpoints, *map(json.dumps, asked))
 
 
 def model_with(folder: Path, **settings: float) -> Path:

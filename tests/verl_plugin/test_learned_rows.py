@@ -2,15 +2,13 @@
 
 import json
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from on_ranks import printed
 from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_rejection_mask as correct
 from verl.utils import torch_functional
@@ -22,18 +20,7 @@ REAL = [0, 1, 2, 3, 4, 5]
 
 def updates(ranks: int, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The program's measurements of each case."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"),
-            *(PROGRAM, json.dumps(cases)),
-        ],
-        env={**os.environ, "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return printed(PROGRAM, ranks, json.dumps(cases))
 
 
 def overrides(model: Path, mode: str, *more: str) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from on_ranks import printed
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from torch import nn
@@ -40,18 +41,7 @@ LEVELS = torch.tensor(
 def updated(ranks: int, *runs: list[str]) -> list[dict[str, list[float]]]:
     """The loss and gradient norm of two updates through verl's worker, for each list of overrides."""
     common = ["hardware=cpu", "rollout=transformers", "lora=on", f"trainer.n_gpus_per_node={ranks}"]
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"),
-            *(PROGRAM, json.dumps([[*common, *run] for run in runs])),
-        ],
-        env={**os.environ, "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return printed(PROGRAM, ranks, json.dumps([[*common, *run] for run in runs]))
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,10 @@
 """One FSDP rank and two FSDP ranks over gloo make the same update from the same batch."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from on_ranks import printed
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
@@ -18,18 +16,7 @@ PROGRAM = Path(__file__).with_name("update_actor.py")
 def updated(ranks: int, *runs: list[str]) -> list[dict[str, list[float]]]:
     """The loss and gradient norm of two updates, for each list of overrides."""
     common = ["hardware=cpu", "rollout=transformers", f"trainer.n_gpus_per_node={ranks}"]
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"),
-            *(PROGRAM, json.dumps([[*common, *run] for run in runs])),
-        ],
-        env={**os.environ, "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return printed(PROGRAM, ranks, json.dumps([[*common, *run] for run in runs]))
 
 
 def adapter_for(model: Path, folder: Path) -> Path:
