@@ -229,6 +229,11 @@ def test_published_templates_pass_the_check(name: str) -> None:
     check_template(tokenizer_of(name), PUBLISHED[name].model, conversation=True)
 
 
+def test_text_that_is_no_text_is_a_mistake_of_the_sender() -> None:
+    with pytest.raises(UserError, match="half a surrogate pair"):
+        prompt_ids(tokenizer_of("chatml"), [{"role": "user", "content": "\ud800"}])
+
+
 def test_a_template_that_accepts_no_earlier_reply_is_refused_for_conversations() -> None:
     tokenizer = copy.copy(tokenizer_of("chatml"))
     tokenizer.chat_template = "{{ raise_exception('one question') if messages | length > 1 }}{{ messages[0].content }}"

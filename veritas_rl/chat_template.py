@@ -285,4 +285,7 @@ def _form_of(tokenizer: Any, template: str, enable_thinking: bool) -> _Form:
 
 
 def _encode(tokenizer: Any, text: str) -> list[int]:
-    return tokenizer.encode(text, add_special_tokens=False)
+    try:
+        return tokenizer.encode(text, add_special_tokens=False)
+    except (TypeError, UnicodeError) as error:  # tokenizers raises TypeError
+        raise UserError("a message has half a surrogate pair, which is no character: leave it out") from error
