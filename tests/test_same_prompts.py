@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 from published_templates import PUBLISHED, generation_config_of, tokenizer_of
-from verl.experimental.agent_loop.agent_loop import DictConfigWrap
+from scripted_loop import loop_with
 from verl.workers.rollout.replica import TokenOutput
 
 from veritas_rl.datasets.rows import write_parquet
@@ -20,8 +20,6 @@ from veritas_rl.players.language_model import LanguageModelPlayer
 from veritas_rl.players.loading import LoadedModel
 from veritas_rl.players.sampling import Completion, SamplingParams
 from veritas_rl.serving.chat import ChatRequest, ServedModel
-from veritas_rl.verl_plugin.agent_loop import TaskAgentLoop
-from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 from veritas_rl.verl_plugin.sft_dataset import FineTuningRows
 
 SYSTEM: Message = {"role": "system", "content": "Play well."}
@@ -76,15 +74,7 @@ def in_rl(name: str, messages: tuple[Message, ...], thinking: bool, folder: Path
         return TokenOutput(token_ids=[1], log_probs=[-0.5], stop_reason="completed")
 
     async def run() -> None:
-        loop: Any = TaskAgentLoop(
-            trainer_config=DictConfigWrap(config),
-            server_manager=SimpleNamespace(generate=generate),  # pyright: ignore[reportArgumentType]
-            tokenizer=tokenizer_of(name),
-            processor=None,  # pyright: ignore[reportArgumentType]
-            dataset_cls=DynamicEnvDataset,  # pyright: ignore[reportArgumentType]
-            data_config=DictConfigWrap(config.data),
-            generation_config=generation_config_of(name),
-        )
+        loop = loop_with(generate, tokenizer_of(name), config, generation_config_of(name))
         session = Asking(messages)
         await loop.play(session.task.replace(opponent="self", seat=0, mode="episode"), session, {})
 

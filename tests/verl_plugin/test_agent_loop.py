@@ -2,18 +2,18 @@
 
 import asyncio
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
-from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigWrap
+from scripted_loop import loop_with
+from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 from verl.workers.rollout.replica import TokenOutput
 
 from veritas_rl.envs.task import Task
 from veritas_rl.launch.tiny_model import byte_tokenizer
 from veritas_rl.verl_plugin import agent_loop
-from veritas_rl.verl_plugin.agent_loop import TaskAgentLoop, recorded
+from veritas_rl.verl_plugin.agent_loop import recorded
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 from veritas_rl.viewing.recording import RecordedSession
 
@@ -43,14 +43,7 @@ def play_with(
         return TokenOutput(token_ids=reply, log_probs=[-0.5] * len(reply), stop_reason="completed")
 
     async def run() -> list[AgentLoopOutput]:
-        loop: Any = TaskAgentLoop(
-            trainer_config=DictConfigWrap(config),
-            server_manager=SimpleNamespace(generate=generate),  # pyright: ignore[reportArgumentType]
-            tokenizer=TOKENIZER,
-            processor=None,  # pyright: ignore[reportArgumentType]
-            dataset_cls=DynamicEnvDataset,  # pyright: ignore[reportArgumentType]
-            data_config=DictConfigWrap(config.data),
-        )
+        loop = loop_with(generate, TOKENIZER, config)
         return await loop.run({"temperature": 1.0}, **row)
 
     return asyncio.run(run())

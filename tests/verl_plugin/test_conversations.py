@@ -12,7 +12,8 @@ from xml.sax.saxutils import escape
 import pytest
 from omegaconf import OmegaConf
 from published_templates import PUBLISHED, generation_config_of, tokenizer_of
-from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigWrap
+from scripted_loop import loop_with
+from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 from verl.workers.rollout.replica import TokenOutput
 
 from veritas_rl.chat_template import end_of_turn, prompt_ids, reply_ids, with_limit
@@ -23,9 +24,7 @@ from veritas_rl.players.language_model import LanguageModelPlayer
 from veritas_rl.players.reply_text import reply_text
 from veritas_rl.players.sampling import Completion, SamplingParams
 from veritas_rl.serving.evaluation import Conversation
-from veritas_rl.verl_plugin.agent_loop import TaskAgentLoop
 from veritas_rl.verl_plugin.chat import Chat
-from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 
 PICTURE = ROOT / "docs/images/conversations.svg"
 ALL = pytest.mark.parametrize("name", PUBLISHED)
@@ -79,15 +78,7 @@ def played(
         return TokenOutput(token_ids=reply, log_probs=[-0.5] * len(reply), stop_reason="completed")
 
     async def run() -> list[AgentLoopOutput]:
-        loop: Any = TaskAgentLoop(
-            trainer_config=DictConfigWrap(config),
-            server_manager=SimpleNamespace(generate=generate),  # pyright: ignore[reportArgumentType]
-            tokenizer=tokenizer,
-            processor=None,  # pyright: ignore[reportArgumentType]
-            dataset_cls=DynamicEnvDataset,  # pyright: ignore[reportArgumentType]
-            data_config=DictConfigWrap(config.data),
-            generation_config=generation_config_of(name),
-        )
+        loop = loop_with(generate, tokenizer, config, generation_config_of(name))
         return await loop.play(changed, session, {})
 
     return asyncio.run(run()), session

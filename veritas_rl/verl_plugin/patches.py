@@ -235,7 +235,7 @@ def start_adapter(module: Any) -> None:
 def adapter_dropout(module: Any) -> None:
     """An adapter of a folder may have a dropout, which verl leaves on in updates alone: turn it off.
 
-    With it, the probabilities of an update would differ from those of rollout and reference. `veritas_rl.dropout` turns
+    With it, the probabilities of an update would differ from those of rollout and reference. `dropout` turns
     off the dropout of the base.
     """
     engine = module.FSDPEngine
