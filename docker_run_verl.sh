@@ -3,6 +3,7 @@
 #
 #   ./docker_run_verl.sh                     # a shell in the container
 #   ./docker_run_verl.sh bash train/scripts/openspiel-ppo-trainer.sh
+#   ./docker_run_verl.sh --volume /data:/data -- bash      # options of docker run before --
 #   ./docker_run_verl.sh --build             # build an image with all packages, from the Dockerfile, and start nothing
 #   DRY_RUN=1 ./docker_run_verl.sh           # print the command and start nothing
 #
@@ -11,7 +12,7 @@
 #
 # IMAGE names another image to run or to build from, such as an image with SGLang. .env is in the repository, so the
 # container sees it. Variables of .env.example that are set in this shell are passed by name, so that the command
-# contains no secret. Models and checkpoints that these variables name are visible in the container: those in the
+# contains no secret; so are keys of APIs (*_API_KEY), proxies, CUDA_VISIBLE_DEVICES, NCCL_* and GLOO_*. Models and checkpoints that these variables name are visible in the container: those in the
 # repository and in the cache at their place there, others read-only under their own path. TARGET_DIR must be in the
 # repository.
 set -euo pipefail
@@ -46,6 +47,19 @@ if [ "${1:-}" = --build ]; then
     run docker build --build-arg "IMAGE=$image" --tag "$built" "$root"
 fi
 
+options=()
+if [[ ${1:-} == -* ]]; then
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    if [ $# = 0 ]; then
+        echo "error: ${options[*]} are options of docker run: type -- after them, and then the command" >&2
+        exit 2
+    fi
+    shift
+fi
+
 if docker image inspect "$built" >/dev/null 2>&1; then
     image=$built
     cached=/home/trainer/.cache/huggingface
@@ -58,7 +72,8 @@ else
     made=(--env "VENV=$inside/.venv-container-${image//[^A-Za-z0-9.]/-}")
 fi
 command=(
-    docker run --rm
+    # --init passes signals on. SIGTERM lets a run end its step and save, for which it has 15 minutes.
+    docker run --rm --init --stop-timeout 900
     --gpus all
     --network host
     # NCCL and the rollout exchange tensors through shared memory; Docker's default is 64 MiB.
@@ -71,6 +86,12 @@ command=(
     "${made[@]}"
 )
 if [ -t 0 ] && [ -t 1 ]; then command+=(--interactive --tty); fi
+# InfiniBand, which NCCL uses between nodes.
+if [ -d /dev/infiniband ]; then command+=(--device /dev/infiniband); fi
+while IFS= read -r name; do command+=(--env "$name"); done < <(
+    compgen -e | grep -xE '(NCCL|GLOO)_.*|(http|https|ftp|all|no)_proxy|(HTTP|HTTPS|FTP|ALL|NO)_PROXY|.*_API_KEY|CUDA_VISIBLE_DEVICES' |
+        grep -vxF WANDB_API_KEY
+)
 while IFS= read -r name; do
     value=${!name:-}
     if [[ $name =~ ^(AGENT_MODEL_REPO_ID|LORA_ADAPTER_PATH|RESUME_FROM|CHECKPOINT_BASE)$ && -d $value ]]; then
@@ -85,6 +106,6 @@ while IFS= read -r name; do
         command+=(--env "$name")
     fi
 done < <(sed -n 's/^#\{0,1\} \{0,1\}\([A-Z_]*\)=.*/\1/p' "$root/.env.example" | grep -vxE 'IMAGE|PYTHON|VENV|DRY_RUN')
-command+=("$image")
+command+=("${options[@]}" "$image")
 if [ $# -gt 0 ]; then command+=("$@"); else command+=(bash); fi
 run "${command[@]}"

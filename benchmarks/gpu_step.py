@@ -256,7 +256,7 @@ def write_rows(tasks: Sequence[Task], file: Path) -> Path:
     rows = [row_of(task, index) for index, task in enumerate(tasks)]
     columns = {
         "data_source": [row["data_source"] for row in rows],
-        "prompt": [row["raw_prompt"] for row in rows],
+        "prompt": [[*get_environment(task.env).start(task).turns()[0].messages] for task in tasks],
         "reward_model": [row["reward_model"] for row in rows],
         "extra_info": [{"index": row["index"]} for row in rows],
     }

@@ -33,6 +33,7 @@ from rich.table import Table
 from transformers import AutoConfig, AutoModelForTokenClassification
 
 from veritas_rl.chat_template import prompt_ids
+from veritas_rl.envs.registry import get_environment, task_of
 from veritas_rl.launch.configuration import compose_configuration, mini_batch_overrides
 from veritas_rl.paths import ROOT
 from veritas_rl.players.generation import GenerationEngine
@@ -124,7 +125,9 @@ class Plain:
         )
         data = configuration.data
         rows = DynamicEnvDataset("train", None, data)
-        self.prompts = [prompt_ids(self.tokenizer, rows[index]["raw_prompt"]) for index in range(data.train_batch_size)]
+        tasks = [task_of(rows[index]["extra_info"]) for index in range(data.train_batch_size)]
+        turns = [get_environment(task.env).start(task).turns()[0] for task in tasks]
+        self.prompts = [prompt_ids(self.tokenizer, turn.messages) for turn in turns]
 
     def measure(self) -> dict[str, float]:
         """The seconds of each part of a step."""
@@ -204,7 +207,7 @@ def main() -> None:
         name: min(record[f"timing_s/{name}"] for record in records[1:])
         for name in ("step", "gen", "values", "update_critic", "update_actor")
     }
-    settings = ["hardware=cpu", "lora=off", "rollout=transformers", "data.custom_cls.raw_prompts=true"]
+    settings = ["hardware=cpu", "start=made", "lora=off", "rollout=transformers"]
     settings += mini_batch_overrides(compose_configuration(settings), settings)
     configuration = compose_configuration(settings)
     plain = Plain(model, configuration)

@@ -13,6 +13,7 @@ from veritas_rl.chat_template import (
     check_template,
     end_of_turn,
     end_tokens,
+    end_warning,
     learned,
     prompt_ids,
     reply_ids,
@@ -97,6 +98,35 @@ def test_the_tokens_that_end_a_reply_are_those_of_tokenizer_model_and_template(n
     ends = end_tokens(tokenizer, generation_config_of(name))
     assert {tokenizer.decode([end]) for end in ends} == {published.eos, published.end_of_turn, *published.ends}
     assert end_tokens(tokenizer, None) >= {tokenizer.eos_token_id, *end_of_turn(tokenizer)}
+
+
+@ALL
+def test_a_warning_names_ends_that_the_generation_config_lacks(name: str) -> None:
+    """Of the published formats only the base model lacks one: its template was written for its chat model."""
+    said = end_warning(tokenizer_of(name), generation_config_of(name), "here")
+    if name == "chatml":
+        assert said is not None
+        assert "\n" not in said
+        assert "tokenizer of here ends a turn with <|im_end|>, but its generation config with <|endoftext|>:" in said
+    else:
+        assert said is None
+
+
+def test_a_tokenizer_that_ends_texts_with_the_start_of_a_turn_is_warned_of() -> None:
+    tokenizer = copy.copy(tokenizer_of("smollm2"))
+    tokenizer.eos_token = "<|im_start|>"
+    said = end_warning(tokenizer, generation_config_of("smollm2"), "here")
+    assert said is not None
+    assert "ends a turn with <|im_start|>, but its generation config with <|im_end|>:" in said
+    assert end_warning(tokenizer, None, "here") is None
+
+
+def test_a_model_that_names_no_end_is_refused() -> None:
+    tokenizer: Any = byte_tokenizer()
+    tokenizer.chat_template = tokenizer.eos_token = None
+    with pytest.raises(UserError, match="names a token that ends a reply: set eos_token in tokenizer_config"):
+        end_tokens(tokenizer)
+    assert end_tokens(tokenizer, generation_config_of("chatml"))
 
 
 def test_a_template_for_one_question_alone_names_no_end() -> None:

@@ -7,9 +7,12 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
 
 from veritas_rl.launch.tiny_model import build_tiny_model
 
@@ -135,11 +138,16 @@ def test_every_training_command_of_the_page_is_planned(command: str, tmp_path: P
     assert made.returncode == 0, made.stderr
     command = command.replace("my-folder", str(tmp_path / "my-folder"))
     command = command.replace("my-model", str(build_tiny_model(tmp_path / "my-model", seed=0)))
+    adapter = tmp_path / "adapter"
+    if adapted := "LORA_ADAPTER_PATH" in command:
+        model: Any = AutoModelForCausalLM.from_pretrained(tmp_path / "my-model")
+        get_peft_model(model, LoraConfig(r=2, target_modules=["q_proj"])).save_pretrained(str(adapter))
+        command = re.sub(r"LORA_ADAPTER_PATH=\S+", f"LORA_ADAPTER_PATH={adapter}", command)
     environment = {**os.environ, "DRY_RUN": "1"}
     done = subprocess.run(
         ["bash", "-c", command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "-m verl.trainer.sft_trainer" in done.stdout
+    assert f"-m verl.trainer.{'main_ppo' if adapted else 'sft_trainer'}" in done.stdout
     if "my-folder" in command:
         assert f"trainer.total_training_steps={630 // 64 * 3}" in done.stdout

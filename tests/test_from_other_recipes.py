@@ -1,15 +1,17 @@
-"""Every command, setting and file that docs/from-other-recipes.md names exists."""
+"""Every command, setting and file that docs/from-other-recipes.md names exists, and each row can be typed."""
 
 import re
 import shlex
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 import verl
 
-from veritas_rl.launch import sft
+from veritas_rl.launch import rl, sft
 from veritas_rl.launch.configuration import CONFIG_DIR, GROUPS, compose_configuration, group_of, with_or_without_plus
+from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.variables import VARIABLES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -70,8 +72,41 @@ def test_every_key_of_rl_is_one_that_hydra_takes() -> None:
 def test_every_key_of_fine_tuning_is_one_that_hydra_takes() -> None:
     keys = keys_of(True)
     assert len(keys) > 10
-    made = compose_configuration([f"{sft.GROUP}=h200x2", *keys], sft.SFT_CONFIG)
+    made = compose_configuration([f"{sft.GROUPS['hardware']}=h200x2", *keys], sft.SFT_CONFIG)
     assert made.engine.model_dtype == "bf16"
+
+
+NAMED_FOLDERS = ("RESUME_FROM", "LORA_ADAPTER_PATH")
+"""Variables whose folders the page invents."""
+
+
+def trained() -> Iterator[tuple[str, dict[str, str], list[str]]]:
+    """The section, the variables and the overrides of each row that has some."""
+    for section, there, here in PAIRS:
+        words = typed(there, here)
+        named = [re.fullmatch(r"([A-Z][A-Z_]+)=(.+)", word) for word in words if "..." not in word]
+        variables = {match[1]: match[2] for match in named if match and match[1] not in NAMED_FOLDERS}
+        if (overrides := overrides_of(words)) or variables:
+            yield section, variables, overrides
+
+
+TRAINED = list(trained())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("section", "variables", "overrides"), TRAINED, ids=range(len(TRAINED)))
+def test_a_row_can_be_typed(
+    section: str, variables: dict[str, str], overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(TRAINED) > 60
+    (tmp_path / "my_reward.py").write_text(
+        "def compute_score(data_source, solution_str, ground_truth, **_):\n    return 1\n"
+    )
+    overrides = [word.replace("=my_reward.py", f"={tmp_path / 'my_reward.py'}") for word in overrides]
+    trainer = sft if section.startswith("SFT") else rl
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    trainer.plan(overrides, variables, Hardware(16, 2, 141 << 30), datetime.now(), dry=True)
 
 
 def test_every_choice_of_a_group_is_there() -> None:

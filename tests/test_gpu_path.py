@@ -31,7 +31,8 @@ def train(folder: Path, model: Path, device: str, *overrides: str, **variables: 
     """Run the script on a device with the settings of one H200; return the metrics of each step."""
     done = subprocess.run(
         [
-            *("bash", "train/scripts/openspiel-ppo-trainer.sh", "hardware=h200x1", "rollout=transformers"),
+            *("bash", "train/scripts/openspiel-ppo-trainer.sh", "hardware=h200x1", "start=pretrained"),
+            "rollout=transformers",
             *(f"trainer.default_local_dir={folder}", f"trainer.device={device}", "+ray_kwargs.ray_init.num_gpus=1"),
             *("veritas_rl.attention=sdpa", "trainer.val_before_train=false"),
             *("data.train_batch_size=32", "data.max_prompt_length=256", "data.max_response_length=8"),
@@ -64,7 +65,7 @@ def train(folder: Path, model: Path, device: str, *overrides: str, **variables: 
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small model that was warmed up to answer with a move; a model with random weights would get no reward."""
     folder = tmp_path_factory.mktemp("models")
-    tasks = tasks_of(compose_configuration(["hardware=cpu", "lora=off", "rollout=transformers"]), "train")
+    tasks = tasks_of(compose_configuration(["hardware=cpu", "start=made", "lora=off", "rollout=transformers"]), "train")
     warm_up(
         build_tiny_model(folder / "random", seed=0),
         folder / "warm",

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def pipeline(*arguments: str, **variables: str) -> subprocess.CompletedProcess[s
     return subprocess.run(
         [*SCRIPT.split(), *arguments],
         cwd=ROOT,
-        env={**os.environ, **variables},
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", **variables},
         capture_output=True,
         text=True,
         check=False,
@@ -78,6 +79,22 @@ def written(folder: Path) -> dict[str, int]:
 def test_the_tutorial_shows_the_commands_of_the_stages() -> None:
     assert len(COMMANDS) == 1 + len(STAGES)
     assert [SCRIPT, *planned()] == COMMANDS
+
+
+def test_a_checkout_that_was_moved_finds_its_fine_tuned_model(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=ROOT / "train/outputs") as logs:
+        model = Path(logs, "trained-model-global_step_2")
+        model.mkdir()
+        for result in STAGES.values():
+            (tmp_path / result).parent.mkdir(exist_ok=True)
+            (tmp_path / result).touch()
+        recorded = f"/elsewhere/{Path(logs).relative_to(ROOT)}"
+        record = {"command": [], "folder": recorded, "wandb_run_id": "", "finished": True}
+        for stage in ("SFT", "RL"):
+            (tmp_path / STAGES[stage]).write_text(json.dumps(record))
+        done = pipeline(JOURNEY_FOLDER=str(tmp_path))
+        assert done.stdout.count(": already complete: ") == len(STAGES), done.stderr
+        assert (tmp_path / "sft-model").resolve() == model
 
 
 @pytest.mark.long

@@ -22,7 +22,7 @@ OF_OTHERS = {"running low on memory", "Read-only file system"}
 
 EXAMPLES = (
     "/data|CPU|actor/pg_loss|advantages|chess|game|gpu-2|hardware=(?:h200x1|rtx24g)|hex|nan|num_tasks_per_case|"
-    "openspiel setting|raylet|sdpa|training/rollout_probs_diff_mean|vllm"
+    "openspiel setting|raylet|sdpa|sglang|training/rollout_probs_diff_mean"
 )
 """The values in the quoted messages that the code inserts, as a regular expression."""
 

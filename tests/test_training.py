@@ -31,6 +31,7 @@ from veritas_rl.envs.registry import task_from_dict
 from veritas_rl.launch import shown_batch
 from veritas_rl.launch.configuration import compose_configuration, with_or_without_plus
 from veritas_rl.launch.tiny_model import build_tiny_model
+from veritas_rl.progress import ROLLOUT
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 from veritas_rl.viewing.games_page import read_games
 
@@ -188,12 +189,12 @@ def test_the_batch_of_a_command_is_shown() -> None:
     assert "group 4: openspiel/" in page.read_text("utf-8")
 
 
-def test_grpo_trains_on_every_game_that_is_named(tmp_path: Path) -> None:
-    _, steps = train(
+def test_grpo_on_games_that_earn_nothing_moves_no_weight_and_says_why(tmp_path: Path) -> None:
+    printed, steps = train(
         tmp_path,
-        "trainer.total_training_steps=2",
-        "trainer.save_freq=-1",
-        "trainer.test_freq=2",
+        "trainer.total_training_steps=3",
+        "trainer.save_freq=1",
+        "trainer.test_freq=3",
         "data.val_max_samples=12",
         "veritas_rl.warm_up=null",
         "veritas_rl.evaluation=null",
@@ -208,9 +209,22 @@ def test_grpo_trains_on_every_game_that_is_named(tmp_path: Path) -> None:
     # Metrics of single moves are grouped only by game, because single moves have no opponent and no seat.
     assert {name.split("/")[1] for name in names} == {"hex", "go", "chess"}
     assert all("critic/vf_loss" not in step for step in steps)
-    # Equal rewards teach nothing, which is counted.
-    assert all(0 <= step["training/zero_advantage"] <= 1 for step in steps)
-    assert all(step["training/zero_advantage"] == 1 for step in steps if step["critic/score/max"] == 0)
+    # The model has random weights, so no reply is legal, and entropy bonus and weight decay alone would move it.
+    assert all(step["critic/score/max"] == 0 for step in steps)
+    assert all(step["training/zero_advantage"] == 1 for step in steps)
+    assert all(step["actor/skipped_updates"] >= 1 and "actor/loss" not in step for step in steps)
+    saved = whole_state(shard_files(tmp_path / "global_step_3", "actor", "model"))
+    made = AutoModelForCausalLM.from_pretrained(logs(tmp_path) / "model").state_dict()
+    assert all(saved[name].equal(weight) for name, weight in made.items())
+    (moments,) = shard_files(tmp_path / "global_step_3", "actor", "optim")
+    assert not torch.load(moments, weights_only=False)["state"]
+    played = json.loads((logs(tmp_path) / ROLLOUT).read_text())
+    assert 0 <= played["done"] <= played["of"] in (12, 48)
+    (line,) = (line for line in printed.splitlines() if line.startswith("nothing is learned: "))
+    assert line.startswith("nothing is learned: no reply of the last 3 steps earned a reward: ")
+    for step in steps:
+        shares = [share for name, share in step.items() if name.startswith("task/reason/")]
+        assert sum(shares) == pytest.approx(1)
     for measure in ("reward", "success", "legal", "truncated"):
         assert all(f"task/{measure}" in step for step in steps)
         section = "val-core" if measure == "reward" else "val-aux"
@@ -390,7 +404,7 @@ def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path
     assert ids == {json.loads((folder / "run.json").read_text())["wandb_run_id"]}
     # The tasks of each step are those of a run that was never interrupted.
     typed = map(with_or_without_plus, settings)
-    data = compose_configuration(["hardware=cpu", "rollout=transformers", *typed]).data
+    data = compose_configuration(["hardware=cpu", "start=made", "rollout=transformers", *typed]).data
     dataset, messages = DynamicEnvDataset("train", None, data), []
     for step, record in enumerate(metrics(folder), start=1):
         drawn = {row["reward_model"]["ground_truth"]: row["index"] for row in (dataset[k] for k in range(16))}
@@ -465,7 +479,7 @@ def test_games_that_go_on_from_step_to_step_are_neither_lost_nor_played_twice(tm
     state = torch.load(folder / "global_step_4/data.pt", weights_only=False)["dataset_state"]["sources"]["openspiel"]
     waiting = [task_from_dict(draw["task"]).id for draw in state["waiting"]]
     typed = map(with_or_without_plus, settings)
-    dataset = DynamicEnvDataset("train", None, compose_configuration(["hardware=cpu", *typed]).data)
+    dataset = DynamicEnvDataset("train", None, compose_configuration(["hardware=cpu", "start=made", *typed]).data)
     drawn = [dataset[0]["reward_model"]["ground_truth"] for _ in range(state["drawn"])]
     assert len(steps) == 64
     assert len(waiting) == 16
@@ -541,9 +555,9 @@ def test_a_loss_that_is_no_number_ends_the_run_and_names_step_and_tasks(tmp_path
             f"trainer.default_local_dir={tmp_path}",
             "trainer.total_training_steps=4",
             "veritas_rl.critic_warmup=0",
-            "veritas_rl.warm_up=null",
+            "veritas_rl.warm_up.steps=30",
             "veritas_rl.evaluation=null",
-            "data.train_batch_size=16",
+            "data.train_batch_size=32",
             "actor_rollout_ref.actor.optim.lr=1e30",
         ],
         cwd=ROOT,
@@ -554,3 +568,51 @@ def test_a_loss_that_is_no_number_ends_the_run_and_names_step_and_tasks(tmp_path
     assert done.returncode == 2
     (line,) = done.stderr.strip().splitlines()
     assert re.match(r"error: step \d+: actor/\w+ is (nan|inf).*openspiel/tic_tac_toe/move#\d+", line)
+
+
+@pytest.mark.long
+def test_a_custom_reward_function_is_trained_on_judged_and_watched_for_changes(tmp_path: Path) -> None:
+    file = tmp_path / "my_reward.py"
+    returned = "{'score': score + bonus * len(tokens), 'length': len(tokens)}"
+    source = f"def compute_score(score, tokens, bonus): return {returned}\n"
+    file.write_text(source)
+    settings = [
+        f"reward.custom_reward_function.path={file}",
+        "reward.custom_reward_function.reward_kwargs.bonus=1",
+        *("trainer.save_freq=2", "trainer.test_freq=2", "data.val_max_samples=16", "data.train_batch_size=32"),
+        *("veritas_rl.warm_up.steps=30", "veritas_rl.evaluation.positions=50", "veritas_rl.critic_warmup=0"),
+    ]
+    folder = tmp_path / "run"
+    printed, steps = train(folder, "trainer.total_training_steps=2", *settings)
+    assert f"rewards: compute_score of {file}" in printed
+    for step in steps:
+        assert step["critic/score/mean"] == pytest.approx(step["task/shaped"] + step["task/length"])
+        assert step["task/shaped"] == pytest.approx((step["task/legal"] + step["task/value"]) / 2, abs=1e-6)
+    assert printed.count("rewards leave the range of 0 to 1") == 1
+    group = "openspiel/tic_tac_toe"
+    parts = [steps[-1][f"val-aux/{group}/{name}/mean@1"] for name in ("shaped", "length")]
+    assert steps[-1][f"val-core/{group}/reward/mean@1"] == pytest.approx(sum(parts))
+    report = json.loads((logs(folder) / "report.json").read_text())
+    after = report["after RL"]
+    assert after["custom reward"]["mean"] > 1 >= after["value"]["mean"]
+    assert f"{after['custom reward']['mean']:.3f}" in printed
+
+    file.write_text(source.replace("score + ", "score - "))
+    printed, steps = train(folder, "trainer.total_training_steps=3", *settings)
+    assert "note: until step 2 the rewards were those of compute_score of my_reward.py" in printed
+    last = steps[-1]
+    assert last["critic/score/mean"] == pytest.approx(last["task/shaped"] - last["task/length"])
+
+
+@pytest.mark.long
+def test_a_custom_reward_function_that_fails_ends_the_run_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "my_reward.py"
+    file.write_text("def compute_score(score): return score / 0\n")
+    words = [f"reward.custom_reward_function.path={file}", f"trainer.default_local_dir={tmp_path / 'run'}"]
+    small = ["trainer.total_training_steps=1", "data.train_batch_size=32", "veritas_rl.warm_up.steps=5"]
+    command = [*TRAINER, *words, *small, "veritas_rl.evaluation=null"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("error: "))
+    assert "the reward function compute_score of my_reward.py failed in line 1 with ZeroDivisionError" in line
+    assert "Traceback" not in done.stderr

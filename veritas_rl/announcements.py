@@ -10,6 +10,16 @@ NOTHING_LEARNED = "nothing is learned: "
 """Mini-batches have no learned token, or every advantage is 0."""
 DISK = "the disk is nearly full: "
 """The free space is near the size of a checkpoint."""
+REWARDS_OUTSIDE = "rewards leave the range of 0 to 1: "
+"""A custom reward function has returned such a reward."""
+UNREAD_ADAPTER = "the adapter in vLLM cannot be read, so it is not compared with the trainer's: "
+"""The check after each weight sync has failed for a reason other than a different adapter."""
+WEIGHTS_REFUSED = "vLLM has not taken the new weights: "
+"""The weight sync has failed in vLLM, and the run ends."""
 
-PATTERN = f"(?:{STAGE}|{REPLIES_CUT}|{DISAGREEMENT}|{NOTHING_LEARNED}|{DISK})[^\\r\\n]+"
+STARTS = (
+    *(STAGE, REPLIES_CUT, DISAGREEMENT, NOTHING_LEARNED, DISK, REWARDS_OUTSIDE),
+    *(UNREAD_ADAPTER, WEIGHTS_REFUSED),
+)
+PATTERN = f"(?:{'|'.join(STARTS)})[^\\r\\n]+"
 """A regular expression of such a line."""

@@ -120,13 +120,54 @@ def end_tokens(tokenizer: Any, generation_config: Any = None) -> frozenset[int]:
     Args:
         tokenizer: A tokenizer of transformers.
         generation_config: The model's generation config; None if it has none.
+
+    Raises:
+        UserError: None of them names a token.
     """
-    named = getattr(generation_config, "eos_token_id", None)
-    ends = {tokenizer.eos_token_id, *(named if isinstance(named, list | tuple) else [named])}
+    ends = _ends_of(tokenizer) | _eos_of(generation_config)
+    if not ends:
+        raise UserError(
+            "neither the tokenizer nor its chat template nor the generation config names a token that ends a reply: "
+            "set eos_token in tokenizer_config.json"
+        )
+    return frozenset(ends)
+
+
+def _ends_of(tokenizer: Any) -> set[int]:
+    ends = {tokenizer.eos_token_id}
     if tokenizer.chat_template:
         with suppress(UserError):  # A template for one question alone, which shows no reply.
             ends.update(end_of_turn(tokenizer)[-1:])
-    return frozenset(ends - {None})
+    return ends - {None}
+
+
+def end_warning(tokenizer: Any, generation_config: Any, model: str | Path) -> str | None:
+    """A warning, in one line, if a model's generation config does not name the token with which its chat template ends
+    a turn, or the tokenizer's end of sequence; otherwise None.
+
+    Replies here end at each of these tokens (`end_tokens`). Other programs know the generation config alone.
+
+    Args:
+        tokenizer: As for `end_tokens`.
+        generation_config: As for `end_tokens`.
+        model: The model's name.
+    """
+    named = _eos_of(generation_config)
+    others = _ends_of(tokenizer) - named
+    if not named or not others:
+        return None
+    shown = [" and ".join(tokenizer.convert_ids_to_tokens(sorted(tokens))) for tokens in (others, named)]
+    return (
+        f"warning: the tokenizer of {model} ends a turn with {shown[0]}, but its generation config with {shown[1]}: "
+        f"replies end at all of them here; for other programs, name the right ones in generation_config.json and "
+        "tokenizer_config.json"
+    )
+
+
+def _eos_of(generation_config: Any) -> set[int]:
+    named = getattr(generation_config, "eos_token_id", None)
+    ids: list[Any] = [*named] if isinstance(named, list | tuple) else [named]
+    return {number for number in ids if number is not None}
 
 
 def end_of_turn(tokenizer: Any) -> tuple[int, ...]:

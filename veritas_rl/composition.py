@@ -11,27 +11,33 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
+from veritas_rl import shared_prompts
 from veritas_rl.basis import digest_of
 
 UNCOUNTED = (
     # Names, folders and files of the code.
     *("trainer.project_name", "trainer.experiment_name", "trainer.default_local_dir", "trainer.logger"),
     *("actor_rollout_ref.rollout.trace.project_name", "actor_rollout_ref.rollout.trace.experiment_name"),
-    *("data.custom_cls.path", "reward.custom_reward_function.path"),
+    "data.custom_cls.path",
     # The machine: its threads and cores, its Ray, its disk and memory.
     *("veritas_rl.small_model.threads", "ray_kwargs", "transfer_queue"),
     *("veritas_rl.spare_disk_gib", "veritas_rl.check_memory", "veritas_rl.stall"),
     # What is watched, shown, or sent from process to process. It changes no reply and no update.
     *("trainer.resume_mode", "trainer.resume_from_path", "veritas_rl.games_to_show", "global_profiler"),
-    *("actor_rollout_ref.rollout.prometheus", "data.custom_cls.raw_prompts", "veritas_rl.raw_prompts"),
+    "actor_rollout_ref.rollout.prometheus",
     *("actor_rollout_ref.actor.profiler", "actor_rollout_ref.ref.profiler", "actor_rollout_ref.rollout.profiler"),
     *("critic.profiler", "profiler"),
+    # The name of a group, whose settings count.
+    "veritas_rl.start",
     # What a recipe expects and shows, and its short form.
     *("veritas_rl.recipe.expected", "veritas_rl.recipe.curve", "veritas_rl.recipe.short"),
     # A table by environment, from which other settings take their values.
     "veritas_rl.demonstrations.easy",
 )
 """The settings that no figure depends on."""
+
+OF_ENVIRONMENTS = ("reward.custom_reward_function.path", "train/tools/reward-manager.py")
+"""The file that stands for the rewards of environments themselves. It does not count, and a user's own file does."""
 
 CHOICES = frozenset({"move", "episode", "ppo", "grpo", "rae", "gae"})
 """The keys of tables in `veritas_rl`, such as `learning_rate`. Other settings take their values from these tables, and
@@ -86,12 +92,18 @@ def counted(configuration: DictConfig) -> dict[str, Any]:
 
 
 def _plain(value: Any, key: str) -> Any:
+    if key == shared_prompts.KEY:
+        # It changes figures by rounding, and on several ranks the rows of a mini-batch. So it counts as before.
+        return False
     if isinstance(value, Mapping):
         places = {str(name): (f"{key}.{name}" if key else str(name), item) for name, item in value.items()}
         return {
             name: _plain(item, place)
             for name, (place, item) in places.items()
-            if item is not None and place not in UNCOUNTED and not _is_table(item, place)
+            if item is not None
+            and place not in UNCOUNTED
+            and (place, item) != OF_ENVIRONMENTS
+            and not _is_table(item, place)
         }
     if isinstance(value, list):
         return [_plain(item, f"{key}.{place}") for place, item in enumerate(value)]

@@ -1,12 +1,23 @@
 """Paths of the checkout. verl loads files of train/ by path, so the package only works from a checkout."""
 
 import os
+import re
+import shlex
+import shutil
+import sys
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 """The checkout."""
+
+
+def in_checkout(path: Path) -> Path:
+    """A path that a run has recorded below `train`; the same below this checkout if that was moved since."""
+    places = [place for place, part in enumerate(path.parts[:-1]) if part == "train"] if not path.exists() else []
+    moved = (ROOT.joinpath(*path.parts[place:]) for place in places)
+    return next((one for one in moved if one.exists()), path)
 
 
 def cache_folder() -> Path:
@@ -32,3 +43,20 @@ RAY_FOLDER = "RAY_TMPDIR"
 def ray_folder(environment: Mapping[str, str]) -> Path:
     """The folder of Ray's files, chosen as Ray chooses it."""
     return Path(environment.get(RAY_FOLDER) or environment.get("TMPDIR") or "/tmp")
+
+
+def to_type(command: str) -> str:
+    """A command for the checkout's folder as it works in the shell of the user.
+
+    Args:
+        command: The command, or several with && between them. `python` stands for this interpreter.
+    """
+    there, mine = shutil.which("python"), Path(sys.executable)
+    if there is None or Path(there).parent != mine.parent:
+        named = shlex.quote(str(mine.relative_to(ROOT) if mine.is_relative_to(ROOT) else mine))
+        command = re.sub(r"(^|&& )python ", lambda found: f"{found[1]}{named} ", command)
+    # The launcher leaves the folder in which it was typed, and the shell's variable still names it.
+    typed_in = os.environ.get("PWD")
+    if typed_in and Path(typed_in).resolve() != ROOT:
+        command = f"cd {shlex.quote(str(ROOT))} && {command}"
+    return command

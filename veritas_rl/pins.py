@@ -4,17 +4,22 @@ import importlib.metadata
 
 from packaging.requirements import Requirement
 
+from veritas_rl.errors import UserError
+
 
 def required_version(package: str) -> str:
-    """The pinned version of a package (train/verl/*.txt, read through the metadata).
+    """The pinned version of a package (train/verl/*.txt, or an extra of its name; read through the metadata).
 
     Raises:
-        LookupError: The installed metadata does not pin the package.
+        UserError: The installed metadata does not pin the package.
     """
-    for requirement in requirements("veritas-rl"):
+    for requirement in requirements("veritas-rl", package):
         if requirement.name == package:
             return str(requirement.specifier).removeprefix("==")
-    raise LookupError(f"the installed veritas-rl does not pin {package}: run pip install -e . again")
+    raise UserError(
+        f"veritas-rl was installed from an earlier version, which does not pin {package}: run bash "
+        "train/scripts/setup.sh again"
+    )
 
 
 def requirements(package: str, extra: str = "") -> list[Requirement]:

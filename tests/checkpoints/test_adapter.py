@@ -14,7 +14,14 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Qwen3ForCausalLM
 
-from veritas_rl.checkpoints.adapter import adapted_modules, check_adapter, headers, record_base, weights_fingerprint
+from veritas_rl.checkpoints.adapter import (
+    adapted_modules,
+    check_adapter,
+    check_targets,
+    headers,
+    record_base,
+    weights_fingerprint,
+)
 from veritas_rl.checkpoints.folder import save_model_folder
 from veritas_rl.errors import UserError
 from veritas_rl.launch.tiny_model import build_tiny_model
@@ -151,10 +158,26 @@ def test_a_base_without_weights(adapter: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has no weights"):
         check_adapter(adapter, tmp_path)
     (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": {"a": "gone.safetensors"}}')
-    with pytest.raises(UserError, match=r"gone\.safetensors does not exist"):
+    with pytest.raises(UserError, match=r"lacks gone\.safetensors, which its index names"):
         check_adapter(adapter, tmp_path)
 
 
 def test_it_imports_without_torch() -> None:
     program = "import sys, veritas_rl.checkpoints.adapter; assert 'torch' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("targets", ["all-linear", ["q_proj", "mlp.down_proj"], r".*\.(q|k)_proj"])
+def test_modules_of_the_base_are_accepted(base: Path, targets: str | list[str]) -> None:
+    check_targets("model.target_modules", targets, base)
+
+
+@pytest.mark.parametrize(
+    ("targets", "named"),
+    [(["q_proj", "q_porj"], "q_porj"), (["norm"], "norm"), (["proj"], "proj"), (r".*\.wq", r".*\.wq")],
+)
+def test_modules_that_the_base_does_not_have_are_refused(base: Path, targets: str | list[str], named: str) -> None:
+    known = "down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj"
+    with pytest.raises(UserError) as refused:
+        check_targets("model.target_modules", targets, base)
+    assert str(refused.value) == f"model.target_modules names {named}, but the linear layers of {base} are {known}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from peft import LoraModel, PeftModel
+from peft import LoraConfig, LoraModel, PeftModel, get_peft_model
 from peft.tuners.lora import LoraLayer
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -106,6 +106,26 @@ def test_an_adapter_on_a_base_in_bfloat16(checkpoints: Checkpoints, bases: dict[
         torch.testing.assert_close(tensor, by_hand[key])
     assert proof.logits is not None
     assert proof.logits.lost < 0.25
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"modules_to_save": ["lm_head"]}, r"because it also has whole weights \(modules_to_save: \['lm_head'\]\)"),
+        ({"target_modules": ["q_proj", "lm_head"]}, "because it adapts lm_head: train an adapter without it"),
+        ({"target_modules": ["q_proj", "embed_tokens"]}, "because it adapts model.embed_tokens: train an adapter"),
+    ],
+)
+@pytest.mark.parametrize("base", ["plain", "tied"])
+def test_an_adapter_of_more_than_layers_is_refused_by_its_cause(
+    bases: dict[str, Path], tmp_path: Path, base: str, settings: dict[str, Any], said: str
+) -> None:
+    model: Any = AutoModelForCausalLM.from_pretrained(bases[base])
+    given = {"r": 2, "target_modules": ["q_proj"], "task_type": "CAUSAL_LM", **settings}
+    get_peft_model(model, LoraConfig(**given)).save_pretrained(str(tmp_path / "adapter"))
+    with pytest.raises(UserError, match=f"adapter cannot be merged, {said}"):
+        merge_adapter(str(bases[base]), tmp_path / "adapter", tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()
 
 
 def test_the_adapter_names_its_base_and_its_modules(

@@ -33,6 +33,26 @@ def test_messages_may_hold_the_answer_and_an_instruction_has_its_input(tmp_path:
     assert (rows[1]["prompt"], rows[1]["response"]) == ("Add\n\n1 2", "3")
 
 
+def test_sharegpts_conversations_are_messages(tmp_path: Path) -> None:
+    turns = (("system", "s"), ("human", "u"), ("gpt", "a"), ("human", "v"), ("gpt", "b"))
+    shared = [{"from": speaker, "value": text, "weight": None} for speaker, text in turns]
+    rows, bad = read(lines(tmp_path, {"conversations": shared}), "sft", 0)
+    assert not bad
+    roles = ("system", "user", "assistant", "user", "assistant")
+    texts = [{"role": role, "content": text} for role, (_, text) in zip(roles, turns, strict=True)]
+    assert rows[0]["messages"] == texts
+    (row,), _ = read(lines(tmp_path, {"conversations": shared}), "rl", 0)
+    assert (row["prompt"], row["reward_model"]["ground_truth"]) == (texts[:-1], "b")
+    beside = {"conversations": shared[1:], "system": "s"}
+    (row,), bad = read(lines(tmp_path, beside, beside | {"conversations": shared}), "sft", 0)
+    assert (row["messages"], json.loads(row["extra_info"]["other"])) == (texts, {})
+    assert "line 2: conversations begins with a system message, and system is another" in str(bad[0])
+    wrong = [{"from": "narrator", "value": "u"}, shared[2]], [{"from": "human"}, shared[2]]
+    _, bad = read(lines(tmp_path, *({"conversations": each} for each in wrong)), "sft", 0)
+    assert "line 1: conversations has the role 'narrator', which is none of human, gpt" in str(bad[0])
+    assert "line 2: conversations has an item that is no message" in str(bad[1])
+
+
 def test_a_field_without_a_column_is_kept(tmp_path: Path) -> None:
     (row,), _ = read(
         lines(tmp_path, {"prompt": "q", "answer": "a", "input": "more", "tags": ["x", {"é": None}]}), "sft", 0

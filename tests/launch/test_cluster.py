@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 from ray._raylet import AuthenticationTokenLoader  # pyright: ignore[reportAttributeAccessIssue]
 
 from veritas_rl.checkpoints.layout import step_of
+from veritas_rl.launch.cluster import name_interface
 from veritas_rl.launch.configuration import compose_configuration
 from veritas_rl.launch.node_watch import NodeWatch
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
@@ -48,6 +50,8 @@ class Cluster:
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder, self.port, self.address = folder, port, ""
+        self.joining = ""
+        """The command for other nodes, as the head prints it."""
         self.nodes: dict[str, str] = {}
         """The address of each node that has joined, by its resource."""
         self.variables = {**os.environ, "HOME": str(folder), "RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
@@ -70,7 +74,8 @@ class Cluster:
         self.nodes[resource] = f"127.0.0.{len(self.nodes) + 2}"
         given = ["--num-cpus=32", "--num-gpus=1", f'--resources={{"{resource}": 1}}']
         given += [f"--node-ip-address={self.nodes[resource]}"]
-        done = self.type("worker", self.address, *given)
+        command = ["bash", "-c", f"{self.joining} {shlex.join(given)}"]
+        done = subprocess.run(command, cwd=ROOT, env=self.variables, capture_output=True, text=True, check=False)
         assert done.stdout.strip() == f"joined {self.address}", done.stderr
 
     def kill(self, resource: str) -> None:
@@ -100,9 +105,9 @@ def running() -> Iterator[Cluster]:
         made = Cluster(folder, probe.getsockname()[1])
     done = made.type("head", f"--port={made.port}", f"--temp-dir={folder}", "--num-cpus=32", "--num-gpus=1")
     assert done.returncode == 0, done.stderr
-    found = re.search(r"the head is at (\S+:\d+)\.", done.stdout)
+    found = re.search(r"the head is at (\S+:\d+)\. .* run: (.+)", done.stdout)
     assert found is not None, done.stdout
-    made.address = found[1]
+    made.address, made.joining = found.groups()
     try:
         made.join("second")
         yield made
@@ -154,6 +159,20 @@ def test_a_port_that_is_taken_and_an_address_where_nobody_is_are_named(cluster: 
 def test_a_worker_with_another_version_is_refused_by_name(cluster: Cluster, tmp_path: Path) -> None:
     said = cluster.refused("worker", cluster.address, PYTHONPATH=other_torch(tmp_path))
     assert f"differs from the head {cluster.address} (torch 9.9.9 instead of " in said
+
+
+@pytest.mark.parametrize(("given", "other"), [(["--node-ip-address=127.0.0.1"], "8.8.8.8"), ([], "127.0.0.1")])
+def test_gloo_takes_the_interface_of_the_nodes_address(
+    monkeypatch: pytest.MonkeyPatch, given: list[str], other: str
+) -> None:
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "ib0")
+    name_interface(given, other)
+    assert os.environ["GLOO_SOCKET_IFNAME"] == "ib0"
+    monkeypatch.delenv("GLOO_SOCKET_IFNAME")
+    name_interface(given, other)
+    assert os.environ.pop("GLOO_SOCKET_IFNAME") == "lo"
+    name_interface(["--node-ip-address=203.0.113.1"], other)  # no address of this machine
+    assert "GLOO_SOCKET_IFNAME" not in os.environ
 
 
 def data_set(folder: Path) -> list[str]:
@@ -314,7 +333,7 @@ def test_a_run_on_two_nodes_loses_one_and_goes_on_with_other_ranks(cluster: Clus
     assert {file.name: file.read_bytes() for file in (start / "actor").glob("*_world_size_2_*")} == before
 
     # The tasks are those of an uninterrupted run.
-    data = compose_configuration(["hardware=cpu", "data.train_batch_size=32", *settings]).data
+    data = compose_configuration(["hardware=cpu", "start=made", "data.train_batch_size=32", *settings]).data
     dataset = DynamicEnvDataset("train", None, data)
     drawn = [[dataset[row]["reward_model"]["ground_truth"] for row in range(32)] for _ in range(last + 1)]
     for step, tasks in enumerate(drawn, start=1):

@@ -18,7 +18,7 @@ from veritas_rl.errors import UserError
 from veritas_rl.launch import attention
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.preflight import check_devices, check_lengths, check_memory, forecast
+from veritas_rl.launch.preflight import check_devices, check_lengths, check_memory, forecast, idle_note
 from veritas_rl.launch.recipes import absolute
 from veritas_rl.launch.rl import plan
 from veritas_rl.launch.tiny_model import build_tiny_model
@@ -87,9 +87,10 @@ def test_the_rollout_has_memory_for_a_prompt_and_a_reply_and_not_for_the_models_
     assert made.actor_rollout_ref.rollout.max_model_len == context
 
 
-def test_sglang_gets_the_token_that_verl_keeps_free_under_it() -> None:
+def test_sglang_gets_the_token_that_verl_keeps_free_under_it_and_its_correction() -> None:
     made = configured(hardware=ONE_GPU, ROLLOUT_BACKEND="sglang", ENABLE_LORA="0")
     assert made.actor_rollout_ref.rollout.max_model_len == 2560 + 2048 + 1
+    assert made.algorithm.rollout_correction.rollout_is == "token"
 
 
 @pytest.mark.parametrize("hardware", ["h200x1", "h200x8", "rtx24g", "cpu"])
@@ -135,6 +136,33 @@ def test_two_nodes_divide_weights_within_each() -> None:
         made.critic.fsdp,
     ):
         assert settings.fsdp_size == made.trainer.n_gpus_per_node == 8
+    # Gradients cross the network once per update.
+    for settings in (made.actor_rollout_ref.actor.fsdp_config, made.critic.fsdp):
+        assert settings.use_no_sync_for_gradient_accumulation
+
+
+@pytest.mark.parametrize(
+    ("typed", "workers"),
+    [
+        (["hardware=h200x8"], 8),
+        (["hardware=multinode"], 16),
+        (["hardware=multinode", "trainer.nnodes=4"], 32),
+        (["hardware=multinode", "actor_rollout_ref.rollout.agent.num_workers=12"], 12),
+    ],
+)
+def test_each_node_has_as_many_processes_that_play(typed: list[str], workers: int) -> None:
+    assert configured(*typed).actor_rollout_ref.rollout.agent.num_workers == workers
+
+
+def test_tokens_of_vllm_are_weighted_by_how_the_trainer_sees_them() -> None:
+    for group in GPU_GROUPS:
+        made = conf.compose_configuration([f"hardware={group}"])
+        assert (made.actor_rollout_ref.rollout.name, made.algorithm.rollout_correction.rollout_is) == ("vllm", "token")
+        assert not made.algorithm.rollout_correction.bypass_mode
+    # Nothing is recomputed there, so there is nothing to correct.
+    made = configured("hardware=h200x1", "start=made")
+    assert made.algorithm.rollout_correction.bypass_mode
+    assert configured().algorithm.rollout_correction.rollout_is is None
 
 
 def test_whole_games_on_gpus_are_few_and_their_replies_short() -> None:
@@ -155,6 +183,10 @@ def test_whole_games_on_gpus_are_few_and_their_replies_short() -> None:
         (1, 80, "h100x1"),
         (1, 141, "h200x1"),
         (2, 80, "h200x2"),
+        (2, 40, "h200x2"),
+        (8, 40, "h200x8"),
+        (4, 48, "h200x4"),
+        (4, 32, "rtx24g"),
         (7, 141, "h200x4"),
         (8, 80, "h200x8"),
     ],
@@ -162,13 +194,31 @@ def test_whole_games_on_gpus_are_few_and_their_replies_short() -> None:
 def test_a_machine_chooses_what_fits_it(gpus: int, gib: int, group: str) -> None:
     # A card has slightly less memory than its nominal size.
     machine = Hardware(cores=16, gpus=gpus, gpu_bytes=int(gib * 0.985 * 2**30))
-    assert machine.overrides()[0] == f"hardware={group}"
-    for name, config in (("hardware", "rl"), ("sft_hardware", "sft")):
-        made = conf.compose_configuration([f"{name}={group}"], config)
+    assert machine.group == group
+    for name, config, chosen in (("hardware", "rl", group), ("sft_hardware", "sft", machine.sft_group)):
+        made = conf.compose_configuration([f"{name}={chosen}"], config)
         assert made.trainer.n_gpus_per_node <= max(gpus, 1)
     if gpus:
         made = configured(hardware=machine)
         check_memory(made, forecast(made, [f"hardware={group}"], machine), machine)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "gib", "idle"), [(4, 24, 3), (8, 80, 0), (7, 141, 3), (6, 40, 2), (1, 24, 0), (2, 16, 1)]
+)
+def test_gpus_that_are_idle_are_said_with_what_uses_them(gpus: int, gib: int, idle: int) -> None:
+    machine = Hardware(cores=16, gpus=gpus, gpu_bytes=int(gib * 0.985 * 2**30))
+    said = idle_note(configured(hardware=machine), machine)
+    if not idle:
+        assert said is None
+        return
+    assert said is not None
+    assert said.startswith(f"note: {idle} of {gpus} GPUs are idle: ")
+    typed = said.partition("idle: ")[2].removesuffix(" uses them").split()
+    made = configured(*typed, hardware=machine)  # which is checked
+    assert made.trainer.n_gpus_per_node == gpus
+    assert idle_note(made, machine) is None
+    check_memory(made, forecast(made, [f"hardware={machine.group}"], machine), machine)
 
 
 def test_attention_is_said_and_flash_attention_is_taken_where_it_can_be_imported(
@@ -265,7 +315,7 @@ def test_every_group_composes(group: str, algorithm: str) -> None:
         ([f"{ADAPTER}.foo=1"], {}, "unknown openspiel setting 'foo': .*known: allowed_game_indices"),
         ([f"+{ADAPTER}.num_task_per_case=1"], {}, "did you mean num_tasks_per_case"),
         (["trainer.foo=1"], {}, "trainer.foo"),
-        (["hardware=h300"], {}, "hardware/h300"),
+        (["hardware=h300"], {}, "unknown hardware 'h300'"),
         (["foo"], {}, "foo"),
         ([], {"GAME_TYPES": "hexx"}, "did you mean"),
         ([], {"GAME_TYPES": "tic_tac_toe,nonsense"}, "nonsense"),
@@ -296,7 +346,7 @@ def test_a_mistake_is_one_clear_line(typed: list[str], environment: dict[str, st
     ("typed", "environment", "message"),
     [
         (["hardware=h200x4"], {}, "needs 4 GPUs, and this machine has 0"),
-        ([], {"ROLLOUT_BACKEND": "vllm"}, "rollout=vllm needs a GPU"),
+        ([], {"ROLLOUT_BACKEND": "sglang", "ENABLE_LORA": "0"}, "rollout=sglang needs a GPU"),
         (
             ["hardware=h200x1"],
             {"ROLLOUT_BACKEND": "sglang", "ENABLE_LORA": "0"},
@@ -501,11 +551,8 @@ def test_the_names_of_older_recipes_are_understood(plus: str) -> None:
     dataset: Any = load_extern_object(made.data.custom_cls.path, made.data.custom_cls.name)
     reward = made.reward.custom_reward_function
     function: Any = load_extern_object(reward.path, reward.name)
-    assert dataset("val", None, made.data)[0]["raw_prompt"] == []
-    made.data.custom_cls.raw_prompts = True
     row = dataset("val", None, made.data)[0]
     (turn,) = get_environment("lgc-v2").start(task_of(row["extra_info"])).turns()
-    assert row["raw_prompt"] == [dict(message) for message in turn.messages]
     truth = row["reward_model"]["ground_truth"]
     paid = [function(row["data_source"], said, truth, row["extra_info"])["score"] for said in (turn.solution, "((", "")]
     assert paid == [1, 0, 0]

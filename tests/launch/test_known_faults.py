@@ -31,6 +31,8 @@ PRINTED = {
     "Hugging Face": "huggingface_hub.errors.GatedRepoError: 403 Client Error.",
     "Weights & Biases": "wandb.errors.UsageError: api_key not configured (no-tty). call wandb.login()",
     "Ray's address": "ConnectionError: Could not connect to Ray at 10.0.0.1:6379",
+    "vLLM's worker": "\x1b[36m(vLLMHttpServer pid=9)\x1b[0m ERROR 11-27 03:34:19 [multiproc_executor.py:284] "
+    "Worker proc VllmWorker-0 died unexpectedly",
     "Ray's folder": "OSError: validate_socket_filename failed: AF_UNIX path length cannot exceed 107 bytes: /a",
 }
 
@@ -41,6 +43,7 @@ def test_an_error_is_recognized(name: str) -> None:
     ((fault, line),) = faults_in(f"{noise}\n{PRINTED[name]}\n{noise}")
     assert fault.name == name
     assert line.split()[-1] in PRINTED[name]
+    assert "\x1b" not in line
     assert len(line) <= 200
     assert fault.mend
 

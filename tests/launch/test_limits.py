@@ -1,12 +1,11 @@
-"""The limits of numbers, and names that verl does not read."""
+"""The limits of numbers."""
 
-from dataclasses import fields
+import re
 from typing import Any
 
 import pytest
 from omegaconf import DictConfig, OmegaConf
 from verl.trainer.ppo.core_algos import AdvantageEstimator
-from verl.workers.config import FSDPActorConfig, FSDPCriticConfig, RolloutConfig
 
 from veritas_rl.errors import UserError
 from veritas_rl.launch import limits
@@ -26,7 +25,7 @@ def changed(configuration: DictConfig, **values: object) -> DictConfig:
 
 @pytest.fixture(scope="module")
 def ppo() -> DictConfig:
-    return compose_configuration(["hardware=cpu", "rollout=transformers", "lora=off"])
+    return compose_configuration(["hardware=cpu", "start=made", "rollout=transformers", "lora=off"])
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +61,8 @@ def vllm() -> DictConfig:
         ("algorithm.lam", [-0.1, 1.01, NAN], "from 0 to 1"),
         ("algorithm.kl_ctrl.kl_coef", [-0.1, NAN, INF], "0 or more"),
         ("trainer.critic_warmup", [-1, 1.5, None], "an integer of 0 or more"),
+        ("actor_rollout_ref.model.lora_alpha", [0, -1, "x"], "above 0"),
+        ("critic.model.lora_alpha", [0], "above 0"),
     ],
 )
 def test_a_number_that_makes_no_sense_is_refused(ppo: DictConfig, key: str, values: list[object], advice: str) -> None:
@@ -98,56 +99,12 @@ def test_a_critic_that_is_not_trained_is_not_checked(vllm: DictConfig) -> None:
 
 
 def test_fine_tuning_has_the_same_limits() -> None:
-    settings = compose_configuration(["sft_hardware=cpu"], "sft")
+    settings = compose_configuration(["sft_hardware=cpu", "sft_start=made"], "sft")
     limits.check_sft(settings)
     limits.check_sft(changed(settings, **{"optim.clip_grad": INF}))
     for key, value in (("optim.clip_grad", 0), ("optim.lr", NAN), ("optim.betas", [0.9, 2])):
         with pytest.raises(UserError, match=f"{key}="):
             limits.check_sft(changed(settings, **{key: value}))
-
-
-@pytest.mark.parametrize(
-    ("typed", "said"),
-    [
-        (f"{ACTOR}.grad_clip=0.5", f"{ACTOR}.grad_clip has no effect in verl 0.9.1: set {ACTOR}.optim.clip_grad"),
-        (f"+{ACTOR}.grad_clip=0.5", f"set {ACTOR}.optim.clip_grad"),
-        ("++critic.grad_clip=0.5", "set critic.optim.clip_grad"),
-        (f"+{OPTIM}.grad_clip=0.5", f"is an old name: set {OPTIM}.clip_grad"),
-        ("+optim.grad_clip=0.5", "is an old name: set optim.clip_grad"),
-        (f"+{OPTIM}.clip_gradient=1", f"unknown setting of {OPTIM} 'clip_gradient': did you mean clip_grad?"),
-        (f"++{ACTOR}.entropy_coef=0", f"unknown setting of {ACTOR} 'entropy_coef': did you mean entropy_coeff"),
-        ("+critic.clip_range_value=1", "unknown setting of critic 'clip_range_value': did you mean cliprange_value?"),
-        (f"+{ROLLOUT}.tempature=1", f"unknown setting of {ROLLOUT} 'tempature': did you mean temperature?"),
-        ("+algorithm.gama=1", "unknown setting of algorithm 'gama': did you mean gamma"),
-    ],
-)
-def test_a_name_that_verl_does_not_read_is_refused(ppo: DictConfig, typed: str, said: str) -> None:
-    with pytest.raises(UserError) as error:
-        limits.check_names(ppo, ["hardware=cpu", typed])
-    assert said in str(error.value)
-
-
-def test_names_that_verl_reads_pass(ppo: DictConfig) -> None:
-    limits.check_names(
-        ppo,
-        [
-            *("hardware=cpu", f"{OPTIM}.clip_grad=2", f"++{OPTIM}.lr=1", "~data.shuffle"),
-            "+actor_rollout_ref.model.override_config.rope_theta=1",
-            f"+{OPTIM}.override_optimizer_config.eps=1",
-            f"+{ROLLOUT}.engine_kwargs.vllm.seed=1",
-            "+ray_kwargs.ray_init.num_cpus=4",
-            "++data.custom_cls.config.adapter_config.cases=[go]",
-        ],
-    )
-
-
-def test_the_names_without_effect_are_fields_of_verl() -> None:
-    known = {
-        f"{node}.{field.name}"
-        for node, made in ((ACTOR, FSDPActorConfig), ("critic", FSDPCriticConfig), (ROLLOUT, RolloutConfig))
-        for field in fields(made)
-    }
-    assert limits.WITHOUT_EFFECT.keys() <= known
 
 
 def test_every_estimator_of_verl_is_known() -> None:
@@ -170,10 +127,16 @@ def test_an_estimator_that_has_nothing_to_compare_is_refused(ppo: DictConfig, es
 @pytest.mark.parametrize("estimator", ["rloo", "vtrace"])
 def test_an_estimator_without_settings_of_its_own_composes_and_is_judged(estimator: str) -> None:
     configuration = compose_configuration(
-        ["hardware=cpu", "rollout=transformers", f"algorithm.adv_estimator={estimator}"]
+        ["hardware=cpu", "start=made", "rollout=transformers", f"algorithm.adv_estimator={estimator}"]
     )
     with pytest.raises(UserError, match=r"compares several samples|unknown algorithm\.adv_estimator 'vtrace'"):
         limits.check_rl(configuration)
+
+
+def test_ppo_needs_its_critic(ppo: DictConfig) -> None:
+    with pytest.raises(UserError, match=r"^critic\.enable=false leaves PPO without its critic: "):
+        limits.check_rl(changed(ppo, **{"critic.enable": False}))
+    limits.check_rl(changed(ppo, **{"critic.enable": True}))
 
 
 def test_a_warm_up_of_a_critic_needs_a_critic(ppo: DictConfig) -> None:
@@ -183,10 +146,27 @@ def test_a_warm_up_of_a_critic_needs_a_critic(ppo: DictConfig) -> None:
 
 def test_a_rollout_that_leaves_tokens_out_is_said_to_be_biased(ppo: DictConfig, vllm: DictConfig) -> None:
     assert limits.truncation(ppo) is limits.truncation(vllm) is None
-    for settings in (ppo, vllm):
+    for settings in (ppo, changed(vllm, **{"algorithm.rollout_correction.rollout_is": None})):
         said = limits.truncation(changed(settings, **{f"{ROLLOUT}.top_p": 0.9, f"{ROLLOUT}.top_k": 20}))
         assert said is not None
         assert f"note: with {ROLLOUT}.top_p=0.9 and {ROLLOUT}.top_k=20, replies are sampled from a part" in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, r"the loss of each token is weighted .* at most 2.0 .*rollout_is=token\)"),
+        ({"rollout_is": "sequence"}, r"the loss of each reply is weighted .*rollout_is=sequence\)"),
+        ({"rollout_is": None}, r"none \(algorithm.rollout_correction.rollout_is=null\)"),
+        ({"bypass_mode": True}, r"none, because .*bypass_mode=true\): the trainer does not compute or compare them"),
+    ],
+)
+def test_what_corrects_the_rollouts_probabilities_is_said(vllm: DictConfig, changes: dict[str, Any], said: str) -> None:
+    changed_keys = {f"algorithm.rollout_correction.{key}": value for key, value in changes.items()}
+    assert re.fullmatch(f"rollout correction: {said}.*", limits.correction(changed(vllm, **changed_keys)))
+    if changes == {"rollout_is": None}:
+        asynchronous = {**changed_keys, "trainer.v1.trainer_mode": "game_async"}
+        assert "rollout_is=token" in limits.correction(changed(vllm, **asynchronous))
 
 
 @pytest.mark.parametrize("used", [{"bypass_mode": True}, {"rollout_is": "token"}])

@@ -1,7 +1,9 @@
 """The checks before a run starts, and their messages."""
 
+import dataclasses
 import json
 import re
+import shlex
 import sys
 from collections import namedtuple
 from datetime import datetime
@@ -9,9 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf, open_dict
-from transformers import AutoConfig, GPT2Config, LlavaConfig, MixtralConfig, OPTConfig
+from peft import LoraConfig, get_peft_model
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GPT2Config,
+    LlavaConfig,
+    MixtralConfig,
+    OPTConfig,
+)
 
 from veritas_rl.envs.registry import make_task
 from veritas_rl.envs.task import Task
@@ -23,7 +35,9 @@ from veritas_rl.launch.rl import RlRun, plan
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.variables import VARIABLES
 from veritas_rl.planning.plan import Plan
+from veritas_rl.players import language_model
 from veritas_rl.players.language_model import load_language_model
+from veritas_rl.players.loading import ModelFiles, load_model
 from veritas_rl.verl_plugin import dropout
 from veritas_rl.viewing.games_page import GAMES_FOLDER
 
@@ -59,6 +73,169 @@ def test_a_folder_without_a_model_is_no_model(tmp_path: Path) -> None:
 
 def test_a_model_folder_passes(tmp_path: Path) -> None:
     preflight.check_model(str(build_tiny_model(tmp_path / "model", seed=0)))
+
+
+def split_weights(folder: Path) -> list[Path]:
+    """Save a model in several files with an index; return the files."""
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    model.save_pretrained(str(folder), max_shard_size="300KB")
+    return sorted(folder.glob("model-*.safetensors"))
+
+
+@pytest.mark.parametrize("damage", ["none", "shard", "truncated"])
+def test_a_half_written_model_is_named_before_a_run_and_before_an_evaluation(tmp_path: Path, damage: str) -> None:
+    folder = build_tiny_model(tmp_path / "model", seed=0)
+    if damage == "none":
+        (folder / "model.safetensors").unlink()
+        said = f"{folder} has no weights: it has no *.safetensors file"
+    elif damage == "shard":
+        shards = split_weights(folder)
+        preflight.check_model(str(folder))
+        shards[1].unlink()
+        said = f"{folder} lacks {shards[1].name}, which its index names: download or copy the model again"
+    else:
+        weights = folder / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-100])
+        said = f"{weights} is not a complete safetensors file (it is truncated)"
+    for check in (lambda: preflight.check_model(str(folder)), lambda: load_language_model(folder)):
+        with pytest.raises(UserError, match=f"^{re.escape(said)}$"):
+            check()
+
+
+def test_a_model_with_only_bin_weights_is_refused_with_a_command_that_converts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = build_tiny_model(tmp_path / "it's mine", seed=0)
+    state = AutoModelForCausalLM.from_pretrained(folder).state_dict()
+    torch.save(state, folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    said = ""
+    for check in (lambda: preflight.check_model(str(folder)), lambda: load_language_model(folder)):
+        with pytest.raises(UserError, match="has no safetensors weights, which") as caught:
+            check()
+        said = str(caught.value)
+        assert "\n" not in said
+    words = shlex.split(said.partition("convert it with ")[2].rpartition(", and name ")[0])
+    assert words[:2] == ["python", "-c"]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["-c", *words[3:]])
+    exec(words[2], {})
+    converted = tmp_path / said.rpartition("and name ")[2]
+    preflight.check_model(str(converted))
+    again, tokenizer = load_language_model(converted)
+    assert all(torch.equal(tensor, state[name]) for name, tensor in again.state_dict().items())
+    assert tokenizer.chat_template
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"model_type": "no_such_type"}, "cannot be read (The checkpoint you are trying to load has model type"),
+        ({"model_type": "vit"}, "transformers has no causal language model for"),
+        (None, "cannot be read ("),
+    ],
+)
+def test_a_model_of_an_unknown_architecture_is_named(
+    tmp_path: Path, settings: dict[str, str] | None, said: str
+) -> None:
+    folder = build_tiny_model(tmp_path / "model", seed=0)
+    (folder / "config.json").write_text("[" if settings is None else json.dumps(settings))
+    with pytest.raises(UserError, match=re.escape(said)) as caught:
+        preflight.check_model(str(folder))
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_larger_than_memory_are_named(run: RlRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the run's memory cannot be forecast, because the model's family is unknown."""
+    folder = build_tiny_model(tmp_path / "model", seed=0)
+    preflight.check_memory(run.configuration, None, CPU, str(folder))
+    machine = dataclasses.replace(preflight.this_machine(), memory=1000)
+    monkeypatch.setattr(preflight, "this_machine", lambda: machine)
+    said = r"the weights in .*model have 0\.0 GiB, and this machine has 0\.0: choose a smaller model"
+    with pytest.raises(UserError, match=f"{said}; veritas_rl.check_memory=false skips this check"):
+        preflight.check_memory(run.configuration, None, CPU, str(folder))
+    with open_dict(run.configuration):
+        run.configuration.veritas_rl.check_memory = False
+    preflight.check_memory(run.configuration, None, CPU, str(folder))
+    monkeypatch.setattr(language_model.os, "sysconf", lambda name: 1)
+    with pytest.raises(UserError, match=f"{said}, or serve it on another machine and name its address"):
+        load_language_model(folder)
+
+
+def test_files_of_rows_are_refused_before_a_run() -> None:
+    with pytest.raises(UserError, match=r"^data.train_files must be train"):
+        plan(["data.train_files=rows.parquet"], {}, CPU, datetime(2026, 1, 2))
+
+
+def test_modules_that_the_model_does_not_have_are_refused_before_a_run(tmp_path: Path, tiny_model: Path) -> None:
+    typed = [f"trainer.default_local_dir={tmp_path}", f"actor_rollout_ref.model.path={tiny_model}", "lora=on"]
+    run = plan([*typed, "critic.model.target_modules=[q_porj]"], {}, CPU, datetime(2026, 1, 2))
+    with pytest.raises(UserError, match=r"^critic.model.target_modules names q_porj, but the linear layers"):
+        run.check_model(tiny_model)
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_limit_that_no_answer_fits_is_refused(tmp_path: Path, tiny_model: Path, made: bool) -> None:
+    typed = [f"trainer.default_local_dir={tmp_path}/checkpoints", "veritas_rl.evaluation=null", "trainer.test_freq=-1"]
+    if not made:
+        typed.append(f"actor_rollout_ref.model.path={tiny_model}")
+    tokens = len(("\\boxed{", "0", "}", "<|im_end|>"))
+
+    def start(limit: int) -> None:
+        plan([*typed, f"data.max_response_length={limit}"], {}, CPU, datetime(2026, 1, 2)).check_start()
+
+    start(tokens)
+    with pytest.raises(
+        UserError, match=rf"data.max_response_length={tokens - 1} is too short for any answer: the short"
+    ):
+        start(tokens - 1)
+
+
+def test_tasks_without_known_answers_are_not_refused(tiny_model: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    tasks = [make_task("openspiel", "tic_tac_toe", 3)]
+    traced = [make_task("trace", "level_1", 3)]
+
+    def check(limit: int, *catalogues: list[Task]) -> None:
+        preflight.check_replies(tokenizer, catalogues, "the.key", limit, enable_thinking=False)
+
+    with pytest.raises(UserError, match=r"the\.key=2 is too short .* set the\.key to \d+ or more"):
+        check(2, tasks, traced)
+    check(200, tasks, traced)
+    check(10, traced, tasks)  # one that fits is enough
+
+
+def test_a_tokenizer_that_ends_turns_otherwise_is_warned_of_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = build_tiny_model(tmp_path / "model", seed=0)
+    assert preflight.end_note(str(folder)) is None
+    pad = AutoTokenizer.from_pretrained(folder).pad_token_id
+    config = json.loads((folder / "generation_config.json").read_text()) | {"eos_token_id": pad}
+    (folder / "generation_config.json").write_text(json.dumps(config))
+    typed = [f"trainer.default_local_dir={tmp_path}/checkpoints", f"actor_rollout_ref.model.path={folder}"]
+    plan([*typed, "veritas_rl.evaluation=null"], {}, CPU, datetime(2026, 1, 2)).check_start()
+    said = f"the tokenizer of {folder} ends a turn with <|im_end|>, but its generation config with <|endoftext|>:"
+    assert capsys.readouterr().out.count(said) == 1
+    load_model(ModelFiles(folder), 4, 4).engine.close()
+    assert capsys.readouterr().err.count(said) == 1
+    # Without a file the generation config comes from config.json.
+    (folder / "generation_config.json").unlink()
+    assert preflight.end_note(str(folder)) is None
+
+
+def test_an_adapter_that_cannot_be_merged_is_not_continued(tiny_model: Path, tmp_path: Path) -> None:
+    model: Any = AutoModelForCausalLM.from_pretrained(tiny_model)
+    adapter = tmp_path / "adapter"
+    settings = LoraConfig(r=2, target_modules=["q_proj"], modules_to_save=["lm_head"], task_type="CAUSAL_LM")
+    get_peft_model(model, settings).save_pretrained(str(adapter))
+    variables = {"LORA_ADAPTER_PATH": str(adapter), "ENABLE_LORA": "1"}
+    typed = [f"actor_rollout_ref.model.path={tiny_model}", f"trainer.default_local_dir={tmp_path}/checkpoints"]
+    with pytest.raises(
+        UserError, match=r"adapter cannot be merged, because it also has whole weights \(modules_to_save"
+    ):
+        plan(typed, variables, CPU, datetime(2026, 1, 2))
 
 
 @pytest.fixture
@@ -209,6 +386,18 @@ def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monke
             "actor_rollout_ref.model.lora.merge=true is not supported",
         ),
         ({"GPU_MEMORY_UTILIZATION": "0.5"}, [], "GPU_MEMORY_UTILIZATION has no effect with rollout=transformers"),
+        *(
+            (
+                {"ENABLE_LORA": "1"},
+                [f"actor_rollout_ref.model.target_modules={targets}"],
+                f"actor_rollout_ref.model.target_modules includes {named}, and an adapter of embeddings or the head",
+            )
+            for targets, named in (
+                ("[q_proj,lm_head]", "lm_head"),
+                ("[model.embed_tokens,q_proj]", "model.embed_tokens"),
+                ("'.*_(proj|head)'", "lm_head"),
+            )
+        ),
         ({"FSDP_STRATEGY": "fsdp"}, [], "needs a GPU"),
         ({"ALGORITHM": "foo"}, [], "ALGORITHM=foo is not supported: set it to one of ppo, grpo"),
         ({"ENABLE_LORA": "maybe"}, [], "ENABLE_LORA=maybe is not supported"),
@@ -236,7 +425,6 @@ def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monke
         ({"ALGORITHM": "grpo"}, ["actor_rollout_ref.rollout.n=1"], "ALGORITHM=grpo compares several samples"),
         ({}, ["actor_rollout_ref.rollout.temperature=0"], "actor_rollout_ref.rollout.temperature=0 cannot be used"),
         ({}, ["actor_rollout_ref.actor.optim.clip_grad=0"], "actor.optim.clip_grad=0 cannot be used"),
-        ({}, ["+actor_rollout_ref.actor.grad_clip=1"], "actor_rollout_ref.actor.grad_clip has no effect"),
         ({}, ["veritas_rl.reference=last"], "veritas_rl.reference=last must be start, checkpoint or average"),
         ({}, ["veritas_rl.reference=checkpoint"], "veritas_rl.reference=checkpoint needs a KL term"),
         ({}, ["veritas_rl.reference=average"], "veritas_rl.reference=average needs a KL term"),

@@ -13,7 +13,7 @@ from veritas_rl.launch.configuration import compose_configuration
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.rl import plan
 
-FOUR_BIT = ["hardware=cpu", "rollout=transformers", "lora=on", "veritas_rl.quantization=nf4"]
+FOUR_BIT = ["hardware=cpu", "start=made", "rollout=transformers", "lora=on", "veritas_rl.quantization=nf4"]
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +23,8 @@ def composed() -> DictConfig:
 
 
 @pytest.fixture
-def configuration(composed: DictConfig, monkeypatch: pytest.MonkeyPatch) -> DictConfig:
-    """The settings with the launcher's overrides, as if bitsandbytes were installed."""
-    monkeypatch.setattr(quantization, "find_spec", lambda name: object())
+def configuration(composed: DictConfig) -> DictConfig:
+    """The settings with the launcher's overrides."""
     made = composed.copy()
     for override in quantization.overrides(made, []):
         key, _, value = override.partition("=")
@@ -78,7 +77,7 @@ def test_a_mistake_ends_in_one_line(configuration: DictConfig, key: str, value: 
 def test_a_package_that_is_missing_is_named(configuration: DictConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantization, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"needs bitsandbytes, .* bash train/scripts/setup\.sh nf4$"):
-        quantization.check(configuration)
+        quantization.check_installed(configuration)
 
 
 def test_the_launcher_refuses_4_bit_without_adapters(tmp_path: Path) -> None:

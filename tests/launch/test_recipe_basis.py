@@ -79,7 +79,7 @@ def test_a_changed_default_of_the_hardware_counts_and_a_comment_does_not(
 ) -> None:
     present = {name: basis_of(FOLDER / name) for name in ("tic_tac_toe_moves", "lgc-v2-sft")}
     monkeypatch.setattr(conf, "CONFIG_DIR", shutil.copytree(conf.CONFIG_DIR, tmp_path / "config"))
-    cpu = tmp_path / "config/hardware/cpu.yaml"
+    cpu = tmp_path / "config/start/made.yaml"
     cpu.write_text(cpu.read_text().replace("  # No", "  # Still no") + "\n# The end.\n")
     assert {name: basis_of(FOLDER / name) for name in present} == present
     rewrite(cpu, "    ppo_epochs: 2\n", "    ppo_epochs: 3\n")
@@ -87,7 +87,7 @@ def test_a_changed_default_of_the_hardware_counts_and_a_comment_does_not(
     assert changed == replace(present["tic_tac_toe_moves"], settings=changed.settings)
     assert changed.settings != present["tic_tac_toe_moves"].settings
     assert basis_of(FOLDER / "lgc-v2-sft") == present["lgc-v2-sft"]
-    rewrite(tmp_path / "config/sft_hardware/cpu.yaml", "  lr: 2.0e-3\n", "  lr: 3.0e-3\n")
+    rewrite(tmp_path / "config/sft_start/made.yaml", "  lr: 2.0e-3\n", "  lr: 3.0e-3\n")
     assert basis_of(FOLDER / "lgc-v2-sft").settings != present["lgc-v2-sft"].settings
 
 
@@ -96,7 +96,7 @@ def test_the_settings_of_the_fine_tuning_before_a_training_count(
 ) -> None:
     present = basis_of(FOLDER / "tic_tac_toe")
     monkeypatch.setattr(conf, "CONFIG_DIR", shutil.copytree(conf.CONFIG_DIR, tmp_path / "config"))
-    rewrite(tmp_path / "config/sft_hardware/cpu.yaml", "  lr: 2.0e-3\n", "  lr: 3.0e-3\n")
+    rewrite(tmp_path / "config/sft_start/made.yaml", "  lr: 2.0e-3\n", "  lr: 3.0e-3\n")
     changed = basis_of(FOLDER / "tic_tac_toe")
     assert changed.settings != present.settings
     assert changed.tasks == present.tasks
@@ -114,6 +114,7 @@ def test_names_folders_threads_and_bands_do_not_count(tmp_path: Path, monkeypatc
         "logger": ["console"],
     }
     tree["ray_kwargs"] = {"ray_init": {"num_cpus": 3}}
+    tree["actor_rollout_ref"]["actor"]["use_prefix_grouper"] = True
     tree["skip"] = {"rollout": {"dump_dir": "/somewhere/else/rollout_dump"}}
     (folder / "config.yaml").write_text(yaml.safe_dump(tree))
     monkeypatch.setenv("WANDB_PROJECT", "another")

@@ -5,14 +5,17 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from veritas_rl.checkpoints.adapter import SETTINGS, WEIGHTS, weights_fingerprint
+from veritas_rl.checkpoints.assemble import merge_checkpoint
 from veritas_rl.checkpoints.layout import CheckpointInfo, LoraInfo, write_info
 from veritas_rl.errors import UserError
 from veritas_rl.launch import resume
@@ -31,6 +34,7 @@ def checkpoint(folder: Path, step: int, *, whole: bool = True, critic: bool = Tr
         (made / role).mkdir(parents=True)
         for kind in ("model", "optim", "extra_state"):
             torch.save({}, made / role / f"{kind}_world_size_1_rank_0.pt")
+    torch.save({}, made / "data.pt")
     if whole:
         write_info(made, CheckpointInfo(global_step=step, base_model="base", world_size=1))
     return made
@@ -97,6 +101,28 @@ def test_the_same_command_finds_its_interrupted_run(tmp_path: Path) -> None:
         assert resume.interrupted(tmp_path, command) is None
 
 
+def test_runs_from_before_the_group_start_are_found(
+    tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("veritas_rl.launch.rl.EXPERIMENTS", tmp_path)
+    machine, steps = ("hardware=cpu", "lora=off", "rollout=transformers"), "trainer.total_training_steps=8"
+    resume.Record((*machine, steps, "AGENT_MODEL_REPO_ID="), "logs", "id").write(tmp_path / "made")
+    assert plan([steps], {}, CPU, FIRST).configuration.trainer.experiment_name == "made"
+    # Named models were trained with the settings of made ones. Those without a mark are pretrained now.
+    model = shutil.copytree(tiny_model, tmp_path / "model")
+    config = json.loads((model / "config.json").read_text())
+    config.pop("made_by_veritas_rl")
+    (model / "config.json").write_text(json.dumps(config))
+    monkeypatch.setenv("AGENT_MODEL_REPO_ID", str(model))
+    variables = {"AGENT_MODEL_REPO_ID": str(model)}
+    resume.Record((*machine, steps, f"AGENT_MODEL_REPO_ID={model}"), "logs", "id").write(tmp_path / "named")
+    with pytest.raises(UserError, match=r"interrupted in .*/named with .*: add start=made to resume it, or trainer\."):
+        plan([steps], variables, CPU, FIRST)
+    assert plan([steps, "start=made"], variables, CPU, FIRST).configuration.trainer.experiment_name == "named"
+    fresh = plan([steps, "trainer.resume_mode=disable"], variables, CPU, FIRST)
+    assert fresh.configuration.trainer.experiment_name not in ("made", "named")
+
+
 def test_a_run_is_not_looked_for_where_another_is_named_or_a_new_one_wanted() -> None:
     assert resume.may_go_on(["hardware=cpu", "trainer.resume_mode=resume_path", "trainer.save_freq=3"])
     for typed in ("trainer.experiment_name=x", "+trainer.default_local_dir=y", "trainer.resume_mode=disable"):
@@ -153,7 +179,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     (made / "actor/fsdp_config.json").write_text('{"FSDP_version": 1, "world_size": 1}')
     with pytest.raises(UserError, match="was written by 1 ranks, and this run has 2"):
         named(tmp_path, "trainer.n_gpus_per_node=2")
-    with pytest.raises(UserError, match="was trained with LoRA rank 0"):
+    with pytest.raises(UserError, match=r"was trained with actor_rollout_ref\.model\.lora_rank=0, and this run has 32"):
         named(tmp_path, ENABLE_LORA="1")
     write_info(made, CheckpointInfo(5, "base", 1, device="cuda"))
     with pytest.raises(UserError, match=r"was trained on trainer\.device=cuda, and this run has cpu: merge it"):
@@ -185,11 +211,11 @@ def adapter(folder: Path, **settings: object) -> Path:
     ("typed", "said"),
     [
         ("actor_rollout_ref.model.lora_alpha=64", "lora_alpha=32, and this run has 64"),
-        ("actor_rollout_ref.model.lora_rank=8", "LoRA rank 32"),
+        ("actor_rollout_ref.model.lora_rank=8", "actor_rollout_ref.model.lora_rank=32, and this run has 8"),
         ("actor_rollout_ref.model.target_modules=[v_proj,q_proj]", "set actor_rollout_ref.model.target_modules=all-l"),
         ("actor_rollout_ref.model.exclude_modules=head", "set actor_rollout_ref.model.exclude_modules=null"),
         ("critic.model.lora_alpha=64", "set critic.model.lora_alpha=32"),
-        ("critic.model.lora_rank=8", "LoRA rank 32 (0: none) of critic.model, and this run has 8"),
+        ("critic.model.lora_rank=8", "critic.model.lora_rank=32, and this run has 8: the saved weights would"),
     ],
 )
 def test_an_adapter_keeps_its_meaning(tmp_path: Path, typed: str, said: str) -> None:
@@ -201,12 +227,27 @@ def test_an_adapter_keeps_its_meaning(tmp_path: Path, typed: str, said: str) -> 
         named(tmp_path, typed, ENABLE_LORA="1")
 
 
+def test_a_critic_whose_adapter_is_only_in_verls_record_keeps_it(tmp_path: Path) -> None:
+    made, actor = checkpoint(tmp_path, 5), LoraInfo(32, 32, "all-linear")
+    write_info(made, CheckpointInfo(5, "base", 1, actor))
+    with pytest.raises(UserError, match=r"critic\.model\.lora_rank=0, and this run has 32"):
+        named(tmp_path, ENABLE_LORA="1")
+    (made / "critic/lora_train_meta.json").write_text(json.dumps({"r": 32, "lora_alpha": 32}))
+    assert named(tmp_path, ENABLE_LORA="1").start == made
+    with pytest.raises(UserError, match=r"critic\.model\.lora_alpha=32, and this run has 64"):
+        named(tmp_path, "critic.model.lora_alpha=64", ENABLE_LORA="1")
+    with pytest.raises(UserError, match=r"critic\.model\.lora_rank=32, and this run has 0"):
+        named(tmp_path, "critic.model.lora_rank=0", ENABLE_LORA="1")
+
+
 def test_modules_are_recorded_as_they_are_typed_in_any_order(tmp_path: Path) -> None:
     typed = "actor_rollout_ref.model.target_modules"
     made = checkpoint(tmp_path, 5)
     run = named(tmp_path / "other", f"{typed}=[v_proj,q_proj]", ENABLE_LORA="1")
-    lora = LoraInfo.of(run.configuration.actor_rollout_ref.model)
-    write_info(made, CheckpointInfo(5, "base", 1, lora))
+    lora, critic = (
+        LoraInfo.of(node) for node in (run.configuration.actor_rollout_ref.model, run.configuration.critic.model)
+    )
+    write_info(made, CheckpointInfo(5, "base", 1, lora, critic_lora=critic))
     assert named(tmp_path, f"{typed}=[q_proj,v_proj]", ENABLE_LORA="1").start == made
     with pytest.raises(UserError, match=re.escape(f"set {typed}=[q_proj,v_proj]")):
         named(tmp_path, ENABLE_LORA="1")
@@ -241,7 +282,7 @@ def test_a_run_from_an_adapter_goes_on_with_that_adapter(tmp_path: Path) -> None
 def test_settings_that_an_adapter_fixes_cannot_be_typed(tmp_path: Path) -> None:
     begun = adapter(tmp_path / "begun")
     typed = ("actor_rollout_ref.model.path=base", "actor_rollout_ref.model.lora_alpha=64")
-    with pytest.raises(UserError, match="has rank 4 and alpha 8, so 4 and 64 have no effect"):
+    with pytest.raises(UserError, match=r"has lora_alpha=8, so actor_rollout_ref\.model\.lora_alpha=64 has no effect"):
         named(tmp_path / "run", *typed, ENABLE_LORA="1", LORA_ADAPTER_PATH=str(begun))
 
 
@@ -258,6 +299,15 @@ def test_an_averaged_reference_needs_its_average(tmp_path: Path) -> None:
     assert named(tmp_path, *words).start == step
 
 
+@pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_bytes(b"")], ids=["missing", "empty"])
+def test_a_checkpoint_without_the_state_of_its_dataset_is_refused(
+    tmp_path: Path, damage: Callable[[Path], Any]
+) -> None:
+    damage(checkpoint(tmp_path, 5) / "data.pt")
+    with pytest.raises(UserError, match=r"global_step_5/data\.pt is missing or empty"):
+        named(tmp_path)
+
+
 def test_a_damaged_record_is_named(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(UserError, match="is damaged"):
@@ -272,3 +322,26 @@ def test_metrics_end_where_the_checkpoint_is(tmp_path: Path) -> None:
     metrics.write_text("\n".join(lines) + '\n{"step": 7, "da')
     resume.trim(metrics, 4)
     assert metrics.read_text().splitlines() == lines[:4]
+
+
+def test_a_checkout_that_was_moved_goes_on_with_the_folders_of_its_runs(
+    tiny_model: Path,
+    save_checkpoint: Callable[[Path, Path, int, float], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before, here = tmp_path / "before", tmp_path / "here"
+    logs = before / "train/outputs/2026-01-02/03-04-05"
+    shutil.copytree(tiny_model, logs / "model")
+    monkeypatch.setattr("veritas_rl.paths.ROOT", before)
+    start = save_checkpoint(before / "train/artifacts/RL/checkpoints/mine", logs / "model", 2, 2.0)
+    resume.Record(("hardware=cpu",), str(logs), "id").write(start.parent)
+    before.rename(here)
+    monkeypatch.setattr("veritas_rl.paths.ROOT", here)
+    checkpoints = here / start.parent.relative_to(before)
+    record = resume.Record.read(checkpoints)
+    assert record is not None
+    assert Path(record.folder) == here / logs.relative_to(before)
+    proof = merge_checkpoint(checkpoints / start.name, tmp_path / "merged")
+    assert proof.weights is not None
+    assert proof.weights.differing

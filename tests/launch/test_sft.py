@@ -1,18 +1,25 @@
 """Planned runs of supervised fine-tuning from command lines, and the errors before a run starts."""
 
+import json
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from published_templates import tokenizer_of
+from safetensors.torch import load_file, save_file
 
+from veritas_rl.checkpoints.adapter import weights_fingerprint
+from veritas_rl.checkpoints.layout import CheckpointInfo, LoraInfo, write_info
 from veritas_rl.datasets.rows import sft_row, write_parquet
 from veritas_rl.demonstrations import dataset
 from veritas_rl.errors import UserError
 from veritas_rl.launch import sft
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.sft_data import check_rows
+from veritas_rl.launch.preflight import sft_forecast
+from veritas_rl.launch.sft_data import check_rows, opened
 from veritas_rl.launch.tiny_model import build_tiny_model, byte_tokenizer
 
 CPU, GPUS = Hardware(2, 0, 0), Hardware(16, 2, 141 << 30)
@@ -67,6 +74,11 @@ def test_a_run_has_as_many_steps_as_its_epochs_have_or_as_are_typed(files: list[
     assert (typed.total_training_steps, typed.total_epochs) == (50, 13)
 
 
+def test_without_validation_files_no_loss_is_measured_on_them(files: list[str]) -> None:
+    assert plan(files).configuration.trainer.test_freq == 50
+    assert plan([*files, "data.val_files=null"]).configuration.trainer.test_freq == -1
+
+
 @pytest.mark.parametrize(
     ("typed", "variables", "message"),
     [
@@ -89,8 +101,14 @@ def test_a_run_has_as_many_steps_as_its_epochs_have_or_as_are_typed(files: list[
         (["+optim.grad_clip=1"], {}, "optim.grad_clip is an old name: set optim.clip_grad"),
         (["hardware=multinode"], {}, "hardware=multinode does not exist"),
         (["no_such_key=1"], {}, "unknown configuration key no_such_key"),
-        ([], {"ENABLE_LORA": "1"}, "trains every parameter"),
-        ([], {"LORA_ADAPTER_PATH": "adapter"}, "trains every parameter"),
+        (
+            ["model.target_modules=[q_proj,lm_head]"],
+            {"ENABLE_LORA": "1"},
+            "model.target_modules includes lm_head, and an adapter of embeddings or the head cannot be merged",
+        ),
+        (["lora=some"], {}, "lora=some does not exist for supervised fine-tuning: use one of off, on"),
+        ([], {"ENABLE_LORA": "maybe"}, "ENABLE_LORA=maybe is not supported"),
+        ([], {"LORA_ADAPTER_PATH": "no-adapter"}, "no-adapter is not an adapter"),
         ([], {"FSDP_STRATEGY": "ddp"}, "FSDP_STRATEGY=ddp is not supported"),
         ([], {"RESUME_FROM": "none/global_step_3"}, "the checkpoint none/global_step_3 does not exist"),
     ],
@@ -104,10 +122,67 @@ def test_impossible_settings_are_one_line(
 
 
 def test_variables_of_rl_that_sft_has_no_use_for_change_nothing(files: list[str]) -> None:
-    unused = {"GAME_TYPES": "hex", "ALGORITHM": "grpo", "ENABLE_LORA": "0"}
+    unused = {"GAME_TYPES": "hex", "ALGORITHM": "grpo", "ROLLOUT_BACKEND": "vllm"}
     plain = plan(files)
     assert plan(files, CPU, unused).overrides == plain.overrides
     assert plan(files, CPU, {"FSDP_STRATEGY": "fsdp"}).configuration.engine.strategy == "fsdp"
+
+
+@pytest.mark.parametrize(("typed", "variables"), [([], {"ENABLE_LORA": "1"}), (["lora=on"], {"ENABLE_LORA": "0"})])
+def test_adapters_have_a_rate_of_their_own(files: list[str], typed: list[str], variables: dict[str, str]) -> None:
+    whole, made = plan(files, GPUS).configuration, plan([*files, *typed], GPUS, variables).configuration
+    assert (whole.model.lora_rank, whole.optim.lr) == (0, 2e-6)
+    assert (made.model.lora_rank, made.optim.lr, made.checkpoint.save_lora_only) == (32, 2e-4, True)
+    small = plan([*files, *typed], CPU, variables).configuration
+    assert small.optim.lr > made.optim.lr
+    own = plan([*files, *typed, "optim.lr=3e-4", "model.lora_rank=8"], GPUS, variables).configuration
+    assert (own.optim.lr, own.model.lora_rank) == (3e-4, 8)
+
+
+def adapter(folder: Path, rank: int = 4, alpha: int = 8) -> Path:
+    """An adapter of one module, in PEFT's format."""
+    folder.mkdir()
+    settings = {"r": rank, "lora_alpha": alpha, "base_model_name_or_path": "base"}
+    (folder / "adapter_config.json").write_text(json.dumps(settings))
+    factors = {"A": torch.zeros(rank, 6), "B": torch.zeros(6, rank)}
+    name = "base_model.model.model.layers.0.mlp.up_proj.lora_{}.weight"
+    save_file({name.format(which): value for which, value in factors.items()}, folder / "adapter_model.safetensors")
+    return folder
+
+
+def test_fine_tuning_goes_on_from_an_adapter_with_what_it_fixes(files: list[str], tmp_path: Path) -> None:
+    begun = adapter(tmp_path / "adapter")
+    variables = {"LORA_ADAPTER_PATH": str(begun)}
+    with pytest.raises(UserError, match="needs its base model: set AGENT_MODEL_REPO_ID to base"):
+        plan(files, CPU, variables)
+    typed = [*files, "model.path=base"]
+    model = plan(typed, CPU, variables).configuration.model
+    assert (model.lora_rank, model.lora_alpha, list(model.target_modules)) == (4, 8, ["up_proj"])
+    for override, said in {
+        "lora_rank=8": "lora_rank=4",
+        "target_modules=[q_proj]": r"target_modules=\['up_proj'\]",
+    }.items():
+        with pytest.raises(UserError, match=f"has {said}, so model.{override.partition('=')[0]}=.* has no effect"):
+            plan([*typed, f"model.{override}"], CPU, variables)
+    for off, more in ((["lora=off"], {}), ([], {"ENABLE_LORA": "0"})):
+        with pytest.raises(
+            UserError, match=r"trains an adapter, and lora=off .* every parameter: leave one of them out"
+        ):
+            plan([*typed, *off], CPU, variables | more)
+
+
+def test_a_checkpoint_with_only_adapters_needs_less_disk(files: list[str], tmp_path: Path) -> None:
+    model = build_tiny_model(tmp_path / "model", seed=0)
+
+    def checkpoint(*typed: str) -> int:
+        run = plan([*files, f"model.path={model}", *typed])
+        forecast = sft_forecast(run.configuration, run.overrides, CPU)
+        assert forecast is not None
+        return sum(forecast.checkpoint().values())
+
+    weights = 4 * sum(tensor.numel() for tensor in load_file(model / "model.safetensors").values())
+    saved = checkpoint("lora=on", "+checkpoint.save_lora_only=false") - checkpoint("lora=on")
+    assert saved == pytest.approx(weights, rel=0.05)
 
 
 def test_a_dry_run_needs_no_files(capsys: pytest.CaptureFixture[str]) -> None:
@@ -194,6 +269,45 @@ def test_a_checkpoint_is_gone_on_from_or_refused(files: list[str], tmp_path: Pat
         plan([*files, "trainer.n_gpus_per_node=2"])
     other = f"trainer.default_local_dir={tmp_path}/other"
     assert plan([*files, other], CPU, {"RESUME_FROM": str(step)}).start == step
+    (tmp_path / "checkpoints/latest_checkpointed_iteration.txt").write_text("")
+    with pytest.raises(UserError, match=r"iteration\.txt names no step, but '': write .*, of global_step_8"):
+        plan(files)
+
+
+def test_saved_weights_keep_their_meaning_at_a_resume(files: list[str], tmp_path: Path) -> None:
+    step = tmp_path / "checkpoints/global_step_8"
+    step.mkdir(parents=True)
+    for name in ("model_world_size_1_rank_0.pt", "fsdp_config.json"):
+        (step / name).touch()
+    (tmp_path / "checkpoints/latest_checkpointed_iteration.txt").write_text("8")
+    lora = {"ENABLE_LORA": "1"}
+
+    def refused(said: str, *typed: str, variables: dict[str, str]) -> None:
+        with pytest.raises(UserError, match=f"global_step_8 was trained with {re.escape(said)}"):
+            plan([*files, *typed], CPU, variables)
+
+    # A checkpoint without any record was trained without adapters.
+    assert plan(files).start == step
+    refused("model.lora_rank=0, and this run has 32", variables=lora)
+    # verl's own record has rank and alpha.
+    (step / "lora_train_meta.json").write_text(json.dumps({"r": 32, "lora_alpha": 32}))
+    assert plan(files, CPU, lora).start == step
+    assert plan([*files, "model.target_modules=[q_proj]"], CPU, lora).start == step
+    refused("model.lora_alpha=32, and this run has 64", "model.lora_alpha=64", variables=lora)
+    write_info(step, CheckpointInfo(8, "base", 1, LoraInfo(32, 32, "all-linear")))
+    assert plan(files, CPU, lora).start == step
+    refused("model.lora_rank=32, and this run has 0", variables={})
+    refused("model.lora_rank=32, and this run has 16", "model.lora_rank=16", variables=lora)
+    refused(
+        "model.target_modules=all-linear, and this run has [q_proj]", "model.target_modules=[q_proj]", variables=lora
+    )
+    model, other = (build_tiny_model(tmp_path / name, seed=seed) for seed, name in enumerate(("model", "other")))
+    fingerprint = weights_fingerprint(model)
+    (step / "lora_train_meta.json").unlink()
+    write_info(step, CheckpointInfo(8, str(model), 1, base_fingerprint=fingerprint))
+    plan(files).check_model(model)
+    with pytest.raises(UserError, match=f"was trained from {model}, not from {other}: set AGENT_MODEL_REPO_ID to"):
+        plan(files).check_model(other)
 
 
 def row(*messages: str, **columns: Any) -> dict[str, Any]:
@@ -227,9 +341,74 @@ def test_a_row_that_is_too_long_is_found_before_training(files: list[str]) -> No
         check("data.max_length=57", "data.truncation=right")
 
 
+def test_every_row_is_measured_not_only_those_with_the_most_characters(tmp_path: Path) -> None:
+    # A word of the vocabulary is one token, so rows with many characters may be short.
+    tokenizer = byte_tokenizer(["w" * 60])
+    long, short = row("w" * 60 * 2, "y"), row("x" * 100, "y")
+    run = plan([*written(tmp_path, *[long] * 80, short), "data.max_length=100"])
+    with pytest.raises(UserError, match=r"a demonstration has 110 tokens, more than data\.max_length=100"):
+        check_rows(run.configuration, run.data, tokenizer)
+    right = plan([*written(tmp_path, *[long] * 80, short), "data.max_length=100", "data.truncation=right"])
+    with pytest.raises(UserError, match="cuts off the whole reply of a demonstration with 110 tokens"):
+        check_rows(right.configuration, right.data, tokenizer)
+
+
+def talk(*turns: tuple[str, str]) -> dict[str, Any]:
+    """A row in ShareGPT's layout."""
+    return {"conversations": [{"from": speaker, "value": text} for speaker, text in turns]}
+
+
+def test_sharegpts_conversations_are_read_as_messages_are(tmp_path: Path) -> None:
+    turns = [("system", "s"), ("human", "q"), ("gpt", "a"), ("human", "r"), ("gpt", "b")]
+    roles = ("system", "user", "assistant", "user", "assistant")
+    texts = [{"role": role, "content": text} for role, (_, text) in zip(roles, turns, strict=True)]
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "plain").mkdir()
+    shared = plan(written(tmp_path / "shared", talk(*turns), talk(*turns[1:3])))
+    plain = plan(written(tmp_path / "plain", {"messages": texts}, {"messages": texts[1:3]}))
+    rows = [opened(run.configuration, run.data.train, byte_tokenizer()) for run in (shared, plain)]
+    assert [len(each) for each in rows] == [2, 2]
+    for index in range(2):
+        assert rows[0].learned(index) == rows[1].learned(index)
+    assert sum(rows[0].learned(0).mask) > sum(rows[0].learned(1).mask) > 0
+    named = [*written(tmp_path / "shared", talk(*turns)), "data.messages_key=conversations"]
+    assert plan(named).data.train_rows == 1
+
+
+def test_a_column_of_system_messages_begins_its_chats(tmp_path: Path) -> None:
+    turns = [("system", "be brief"), ("human", "q"), ("gpt", "a"), ("human", "r"), ("gpt", "b")]
+    shared = [{**talk(*turns[1:3]), "system": ""}, {**talk(*turns[1:]), "system": "be brief"}]
+    shared += [{**talk(*turns[1:3]), "system": None}, {**talk(*turns[1:3]), "system": "be brief"}]
+    plans = []
+    rows = (shared, [talk(*turns[1:3]), talk(*turns), talk(*turns[1:3]), talk(*turns[:3])])
+    for name, each in zip(("column", "message"), rows, strict=True):
+        (tmp_path / name).mkdir()
+        plans.append(plan(written(tmp_path / name, *each)))
+        assert plans[-1].data.train_rows == 4
+    # Files with and without the column are read together.
+    files = [file for run in plans for file in run.data.train]
+    whole = opened(plans[0].configuration, files, byte_tokenizer())
+    for index in range(4):
+        assert whole.learned(index) == whole.learned(index + 4)
+    assert {1, 5} <= {*whole.may_exceed(len(whole.learned(1).ids) - 1)}
+    with pytest.raises(UserError, match=r"row 1 of the column conversations of .* begins with a system message, and"):
+        plan(written(tmp_path, shared[0], {**talk(*turns), "system": "s"}))
+    with pytest.raises(UserError, match=r"the column system beside .* has no text, but int64: make it text"):
+        plan(written(tmp_path, {**talk(*turns), "system": 3}))
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
+        (
+            [talk(("human", "q"), ("gpt", "a")), talk(("narrator", "q"), ("gpt", "a"))],
+            r"row 1 .*conversations .* 'narrator'",
+        ),
+        (
+            [row("q", "a"), {"messages": [{"role": "human", "content": "q"}]}],
+            "row 1 .*'human', which is none of system",
+        ),
+        ([talk(("human", "q"))], "row 0 of the column conversations of .* has no message of the assistant"),
         ([row("q", "a"), row("q")], "row 1 of the column messages of .* has no message of the assistant"),
         ([row("q", "a", tools=["look"]), row("q", "a", tools=None)], "has a column tools, which RL and evaluation"),
         ([row("q", "a", images=[b"x"])], "has a column images"),
@@ -285,6 +464,21 @@ def test_a_template_that_refuses_the_rows_or_shows_nothing_is_one_line(tmp_path:
 def test_the_run_answers_as_it_learns(files: list[str]) -> None:
     assert not plan(files).answering().enable_thinking
     assert plan([*files, "+data.apply_chat_template_kwargs.enable_thinking=true"]).answering().enable_thinking
+
+
+def test_a_model_that_cannot_be_used_is_refused_before_fine_tuning(files: list[str], tmp_path: Path) -> None:
+    folder = build_tiny_model(tmp_path / "model", seed=0)
+    run = plan([*files, f"model.path={folder}"])
+    run.check_start()
+    template, weights = folder / "chat_template.jinja", folder / "model.safetensors"
+    text = template.read_text()
+    template.unlink()
+    with pytest.raises(UserError, match="has no chat template; use a chat"):
+        run.check_start()
+    template.write_text(text)
+    weights.rename(folder / "pytorch_model.bin")
+    with pytest.raises(UserError, match="has no safetensors weights, which merging and evaluating need: convert it"):
+        run.check_start()
 
 
 def test_only_a_named_dataset_class_replaces_the_own_one(files: list[str]) -> None:

@@ -58,7 +58,7 @@ def check(model: Path, free_port: int, role: str, tokens: int, *overrides: str) 
     prompt, reply = 96, 32
     limit = "critic" if role == "critic" else "actor_rollout_ref.actor"
     typed = [
-        *("hardware=cpu", "rollout=transformers", f"actor_rollout_ref.model.path={model}"),
+        *("hardware=cpu", "start=made", "rollout=transformers", f"actor_rollout_ref.model.path={model}"),
         *(f"data.max_prompt_length={prompt}", f"data.max_response_length={reply}"),
         *(f"{limit}.ppo_max_token_len_per_gpu={tokens}", *overrides),
     ]

@@ -5,6 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
+from veritas_rl.errors import UserError
+from veritas_rl.launch.configuration import compose_configuration, overrides_for
+from veritas_rl.launch.hardware import Hardware
+from veritas_rl.launch.preflight import check_memory
 from veritas_rl.planning.devices import DEVICES, GIB
 from veritas_rl.planning.forecast import ERROR
 from veritas_rl.planning.plan import Plan
@@ -117,3 +121,61 @@ def test_more_ranks_need_less_of_each(planned: Callable[..., Plan]) -> None:
         for ranks in (4, 8)
     ]
     assert updates[0] > updates[1]
+
+
+ROOMY = (
+    *("actor_rollout_ref.model.path=HuggingFaceTB/SmolLM2-135M-Instruct", "algorithm=grpo", "data.train_batch_size=32"),
+    *("data.max_prompt_length=2000", "data.max_response_length=48", "actor_rollout_ref.rollout.dtype=float32"),
+    *("actor_rollout_ref.rollout.max_num_seqs=512", "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=32768"),
+    *("actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype=fp32",),
+    *("actor_rollout_ref.actor.fsdp_config.model_dtype=fp32",),
+)
+"""A real model on a CPU, with a cache and micro-batches that do not fit."""
+
+
+def test_on_a_cpu_the_cache_is_in_the_rollout_alone(planned: Callable[..., Plan]) -> None:
+    plan = planned("cpu", *ROOMY)
+    rollout, *others = plan.phases()
+    # Keys and values of 30 layers with 3 heads of 64 dimensions, in fp32.
+    assert rollout.parts["KV cache"] == 512 * 2048 * 2 * 30 * 3 * 64 * 4
+    # The engine frees its cache when the last reply ends, and keeps its copy of the weights.
+    assert {phase.parts.get("rollout, asleep") for phase in others} == {plan.server.weights + plan.server.adapter}
+    assert not any("KV cache" in phase.parts for phase in others)
+
+
+def test_a_refusal_on_a_cpu_names_each_key_its_value_and_one_that_fits(planned: Callable[..., Plan]) -> None:
+    plan = planned("cpu", *ROOMY)
+    machine = Hardware(cores=2, gpus=0, gpu_bytes=0)
+    made = compose_configuration(overrides_for(["hardware=cpu", *ROOMY], {}, machine))
+    with pytest.raises(UserError) as caught:
+        check_memory(made, plan, machine)
+    change = plan.changes()[0]
+    assert str(caught.value).startswith("actor's update needs about ")
+    assert (
+        "most of it for activations, with actor_rollout_ref.actor.ppo_max_token_len_per_gpu=32768 and "
+        f"actor_rollout_ref.rollout.max_num_seqs=512; it fits with {change}; "
+    ) in str(caught.value)
+    # Neither alone is enough.
+    assert planned("cpu", *ROOMY, *change.split()).fits
+    assert not any(planned("cpu", *ROOMY, one).fits for one in change.split())
+    sequences = plan.largest_sequences()
+    assert sequences is not None
+    more = f"actor_rollout_ref.rollout.max_num_seqs={sequences + 1}"
+    assert not planned("cpu", *ROOMY, *change.split(), more).fits
+
+
+def test_a_model_that_no_setting_fits_is_refused_as_such(planned: Callable[..., Plan]) -> None:
+    plan = on(planned("cpu", *ROOMY), 2)
+    assert plan.changes() == []
+    machine = Hardware(cores=2, gpus=0, gpu_bytes=0)
+    made = compose_configuration(overrides_for(["hardware=cpu", *ROOMY], {}, machine))
+    with pytest.raises(UserError, match="; no setting makes it fit: choose a smaller model; "):
+        check_memory(made, plan, machine)
+
+
+def test_adapters_are_proposed_where_every_parameter_does_not_fit(planned: Callable[..., Plan]) -> None:
+    small = ("actor_rollout_ref.actor.ppo_max_token_len_per_gpu=2048", "actor_rollout_ref.rollout.max_num_seqs=8")
+    full, adapters = (planned("cpu", *ROOMY, *small, f"lora={choice}") for choice in ("off", "on"))
+    between = (full.peak.total + adapters.peak.total) / 2 / GIB
+    assert on(full, between).changes() == ["lora=on"]
+    assert on(adapters, between).fits

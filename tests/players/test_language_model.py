@@ -65,7 +65,7 @@ def test_the_type_and_mode_of_a_loaded_model(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("lost", "named"),
-    [("config.json", "config.json"), ("model.safetensors", "weights"), ("tokenizer.json", "tokenizer")],
+    [("config.json", "config.json"), ("tokenizer.json", "tokenizer")],
 )
 def test_a_folder_that_lacks_something_is_refused_in_one_line(
     folder: Path, tmp_path: Path, lost: str, named: str
@@ -81,7 +81,7 @@ def test_damaged_and_absent_models_are_refused(folder: Path, tmp_path: Path) -> 
         load_language_model(tmp_path / "nowhere")
     copy = shutil.copytree(folder, tmp_path / "model")
     (copy / "model.safetensors").write_bytes(b"not weights at all")
-    with pytest.raises(UserError, match="transformers cannot load"):
+    with pytest.raises(UserError, match=r"model\.safetensors is not a complete safetensors file"):
         load_language_model(copy)
     bare = shutil.copytree(folder, tmp_path / "bare")
     (bare / "chat_template.jinja").unlink()

@@ -154,7 +154,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"is no checkpoint: it has neither config\.json"):
         open_player(str(tmp_path), "openspiel", SETTINGS, tmp_path)
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(UserError, match="it lacks weights"):
+    with pytest.raises(UserError, match="it lacks a tokenizer"):
         open_player(str(tmp_path), "openspiel", SETTINGS, tmp_path)
     (tmp_path / "experiment/global_step_1/actor").mkdir(parents=True)
     with pytest.raises(UserError, match="is not a checkpoint of verl's FSDP"):

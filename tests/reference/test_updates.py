@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,20 @@ def overrides(settings: Settings) -> Iterator[str]:
         yield f"{learner}.optim.clip_grad={optimizer.clip}"
 
 
+def with_an_effect(words: Iterable[str], settings: Settings) -> Iterator[str]:
+    """The overrides without those that the launcher refuses, because the algorithm does not read them."""
+    dead = []
+    if settings.estimator != "gae":
+        dead += ["critic.", "algorithm.gamma", "algorithm.lam"]
+    if settings.estimator != "grpo":
+        dead.append("algorithm.norm_adv_by_std_in_grpo")
+    if not settings.kl_coefficient:
+        dead.append("actor_rollout_ref.actor.kl_loss_")
+    if not settings.kl_reward:
+        dead.append("algorithm.kl_ctrl.")
+    return (word for word in words if not word.lstrip("+").startswith(tuple(dead)))
+
+
 @dataclass(frozen=True)
 class Case:
     """A run: settings, ranks, prompts and replies to each, and more overrides."""
@@ -115,7 +129,7 @@ class Recorded:
 def run(case: Case, model: Path, folder: Path) -> Recorded:
     """Train with the launcher, and read what was recorded."""
     few = [
-        *("hardware=cpu", "rollout=transformers", f"trainer.n_gpus_per_node={case.ranks}"),
+        *("hardware=cpu", "start=made", "rollout=transformers", f"trainer.n_gpus_per_node={case.ranks}"),
         *(f"trainer.default_local_dir={folder}", f"trainer.total_training_steps={STEPS}", "trainer.save_freq=1"),
         *("trainer.max_actor_ckpt_to_keep=null", "trainer.max_critic_ckpt_to_keep=null", "data.max_prompt_length=80"),
         *("data.max_response_length=16", f"data.train_batch_size={case.prompts}", "veritas_rl.evaluation=null"),
@@ -125,6 +139,7 @@ def run(case: Case, model: Path, folder: Path) -> Recorded:
         *(f"{name}.ppo_max_token_len_per_gpu=200" for name in ("actor_rollout_ref.actor", "critic")),
         *(f"data.custom_cls.config.adapter_config.{name}={value}" for name, value in TASKS.items()),
     ]
+    words = [*few, *overrides(case.settings), *case.more]
     environment = {
         "PYTHONPATH": str(Path(__file__).parent),
         "VERL_USE_EXTERNAL_MODULES": "recorded_trainer",
@@ -132,7 +147,7 @@ def run(case: Case, model: Path, folder: Path) -> Recorded:
         "AGENT_MODEL_REPO_ID": str(model),
     }
     done = subprocess.run(
-        [sys.executable, "-m", "veritas_rl.launch.main", *few, *overrides(case.settings), *case.more],
+        [sys.executable, "-m", "veritas_rl.launch.main", *with_an_effect(words, case.settings)],
         cwd=ROOT,
         env={**os.environ, **environment},
         capture_output=True,

@@ -16,6 +16,7 @@ from verl.utils.metric import reduce_metrics
 
 from veritas_rl.launch.configuration import compose_configuration
 from veritas_rl.verl_plugin.alone import random_rows, worker_of
+from veritas_rl.verl_plugin.learning_watch import LEAVE_OUT
 
 LENGTHS = [(20, 3), (31, 7), (12, 5), (25, 1), (8, 6), (17, 4)]
 """Prompt and reply tokens of the real rows."""
@@ -31,6 +32,7 @@ class Case:
         ranks: The rows of each rank in their order: the index of a real row, or None for a row without a learned token.
         mini_batches: The number of mini-batches.
         fixed: Rows of a micro-batch; None for micro-batches by tokens.
+        leave_out: Whether the trainer leaves the update out.
     """
 
     role: str
@@ -38,6 +40,7 @@ class Case:
     ranks: list[list[int | None]]
     mini_batches: int = 1
     fixed: int | None = None
+    leave_out: bool = False
 
 
 def rows_of(members: list[int | None]) -> TensorDict:
@@ -78,6 +81,7 @@ def measured(case: Case, rank: int) -> dict[str, Any]:
         calculate_entropy=case.role == "actor",
         distillation_use_topk=False,
         distillation_only=False,
+        **{LEAVE_OUT: case.leave_out},
     )
     before = [weight.full_tensor().clone() for weight in engine.module.parameters()]
     metrics: Any = reduce_metrics(tu.get(worker.train_mini_batch(rows), "metrics"))

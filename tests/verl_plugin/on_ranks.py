@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 
-def printed(program: Path, ranks: int, *words: str | Path) -> list[dict[str, Any]]:
+def printed(program: Path, ranks: int, *words: str | Path, **variables: str) -> list[dict[str, Any]]:
     """The JSON objects that a program prints, one for each line, on all ranks together."""
     torchrun = ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}")
     done = subprocess.run(
         [sys.executable, *torchrun, program, *words],
-        env={**os.environ, "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", **variables},
         capture_output=True,
         text=True,
         check=False,

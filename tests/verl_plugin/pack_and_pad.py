@@ -32,7 +32,13 @@ def configuration(model: str, *, packed: bool) -> DictConfig:
     most = str(2 * (LONGEST_PROMPT + LONGEST_REPLY))
     return compose_configuration(
         [
-            *("hardware=cpu", "rollout=transformers", "lora=off", f"actor_rollout_ref.model.path={model}"),
+            *(
+                "hardware=cpu",
+                "start=made",
+                "rollout=transformers",
+                "lora=off",
+                f"actor_rollout_ref.model.path={model}",
+            ),
             f"actor_rollout_ref.model.use_remove_padding={packed}",
             f"critic.model.use_remove_padding={packed}",
             *(f"{learner}.ppo_max_token_len_per_gpu={most}" for learner in ("actor_rollout_ref.actor", "critic")),

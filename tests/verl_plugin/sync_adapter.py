@@ -116,7 +116,7 @@ def main() -> None:
     engines.load_fsdp_model_to_gpu = lambda model: None
     for strategy, layered in product(("fsdp", "fsdp2"), (False, True)):
         overrides = [
-            *("hardware=cpu", "rollout=transformers", "lora=on", f"trainer.n_gpus_per_node={ranks}"),
+            *("hardware=cpu", "start=made", "rollout=transformers", "lora=on", f"trainer.n_gpus_per_node={ranks}"),
             f"actor_rollout_ref.model.path={model}",
             f"actor_rollout_ref.model.lora_adapter_path={adapter}",
             f"actor_rollout_ref.actor.strategy={strategy}",

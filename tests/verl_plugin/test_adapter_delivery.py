@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
+from veritas_rl import announcements
 from veritas_rl.errors import UserError
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.verl_plugin.adapter_delivery import AdapterWatch, scaling_of
@@ -97,6 +99,24 @@ def test_a_rollout_with_another_adapter_ends_the_run(tiny_model: Path, capsys: p
     rollout.tensors = {}
     with pytest.raises(UserError, match="it holds no adapter"):
         asyncio.run(watch.check(engine, 7, rank=0))
+
+
+def test_an_adapter_that_vllm_does_not_show_is_announced_once(
+    tiny_model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def answer(method: str, args: tuple[str]) -> list[dict[str, int]]:
+        raise KeyError("model.layers.0.self_attn.o_proj")
+
+    rollout = SimpleNamespace(config=SimpleNamespace(name="vllm", dtype="float32"), _execute_method=answer)
+    engine = SimpleNamespace(module=adapted(tiny_model), device_mesh=None)
+    for rank in (0, 1):
+        watch = AdapterWatch(rollout)
+        for step in range(3):
+            asyncio.run(watch.check(engine, step, rank))
+    (line,) = capsys.readouterr().out.splitlines()
+    # The launcher shows it on the console.
+    assert re.search(announcements.PATTERN, f"(WorkerDict pid=1) {line}")
+    assert "KeyError('model.layers.0.self_attn.o_proj')" in line
 
 
 @pytest.mark.parametrize(("stabilized", "scaling"), [(False, 2.0), (True, 4.0)])

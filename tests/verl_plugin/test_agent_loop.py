@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 from verl.workers.rollout.replica import TokenOutput
 
 from veritas_rl.envs.task import Task
+from veritas_rl.errors import UserError
 from veritas_rl.launch.tiny_model import byte_tokenizer
 from veritas_rl.verl_plugin import agent_loop
 from veritas_rl.verl_plugin.agent_loop import recorded
@@ -27,12 +29,17 @@ def play_with(
     response_length: int = LIMIT,
     *,
     say_limit: bool = False,
+    reward: Path | None = None,
     **adapter: Any,
 ) -> list[AgentLoopOutput]:
-    """Play one tic-tac-toe task with a rollout that replies with `write(prompt tokens)`."""
+    """Play one tic-tac-toe task with a rollout that replies with `write(prompt tokens)`.
+
+    `reward` is the file of a custom reward function.
+    """
     rollout = {"prompt_length": prompt_length, "response_length": response_length, "agent": {"num_workers": 1}}
     nodes = {"actor_rollout_ref": {"rollout": rollout}, "trainer": {"nnodes": 1}, "data": {}}
-    config = OmegaConf.create({**nodes, "veritas_rl": {"say_limit": say_limit}})
+    custom = {"custom_reward_function": {"path": reward and str(reward), "name": "compute_score"}}
+    config = OmegaConf.create({**nodes, "veritas_rl": {"say_limit": say_limit}, "reward": custom})
     settings = {"env": "openspiel", "adapter_config": {"cases": "tic_tac_toe", "prompt": "brief", **adapter}}
     row = DynamicEnvDataset("train", None, {"seed": 1, "custom_cls": {"config": settings}})[0]
 
@@ -147,6 +154,64 @@ def test_two_seats_of_one_model_are_each_paid_by_their_own_result() -> None:
     rewards = [output.reward_score for output in outputs]
     assert rewards[1::2] == [0.0, 0.0, 0.0]
     assert rewards[::2] == pytest.approx([0.9**3, 0.9**2, 0.9, 1.0])  # discounted by the winner's remaining moves
+
+
+CUSTOM = """
+calls = []
+
+def compute_score(solution_str, score, tokens, result, move, extra_info):
+    calls.append(move)
+    return {"score": score + 10 * move, "length": len(tokens), "said": solution_str}
+"""
+
+
+@pytest.fixture
+def custom(tmp_path: Path) -> Path:
+    file = tmp_path / "my_reward.py"
+    file.write_text(CUSTOM)
+    return file
+
+
+def test_a_custom_reward_function_gets_the_reply_and_returns_the_reward(custom: Path) -> None:
+    for action in range(9):
+        reply = [*tokens(f"\\boxed{{{action}}}"), TOKENIZER.eos_token_id]
+        (plain,), (output,) = play(reply), play_with(lambda _, reply=reply: reply, reward=custom)
+        assert plain.reward_score is not None
+        assert output.reward_score == plain.reward_score + 10
+        own = {"shaped": plain.reward_score, "length": float(len(reply)), "said": f"\\boxed{{{action}}}"}
+        assert info(output) == {**info(plain), **own}
+
+
+def test_a_custom_reward_function_is_called_for_each_reply_of_a_game(custom: Path) -> None:
+    plain = play_with(first_cell, mode="episode", gamma=0.9)
+    outputs = play_with(first_cell, mode="episode", gamma=0.9, reward=custom)
+    added = [
+        (output.reward_score or 0) - (before.reward_score or 0) for output, before in zip(outputs, plain, strict=True)
+    ]
+    assert added == pytest.approx([10, 10, 20, 20, 30, 30, 40])
+
+
+def test_a_custom_reward_function_gets_a_conversation_at_once(custom: Path) -> None:
+    settings: dict[str, Any] = {"mode": "episode", "context": "conversation", "opponent": "random"}
+    (output,) = play_with(first_cell, 200, 400, reward=custom, **settings)
+    said = info(output)["said"].split("\n\n")
+    assert len(said) >= 3
+    assert all(reply.startswith("\\boxed{") for reply in said)
+    assert info(output)["length"] == sum(output.response_mask)
+    assert output.reward_score == info(output)["shaped"] + 10 * len(said)
+
+
+def test_a_custom_reward_function_is_not_called_without_a_reply(custom: Path) -> None:
+    (output,) = play_with(lambda _: [1 << 20], 5, reward=custom)
+    assert output.reward_score == 0.0
+    assert "shaped" not in info(output)
+
+
+def test_a_custom_reward_function_cannot_replace_the_score(tmp_path: Path) -> None:
+    file = tmp_path / "my_reward.py"
+    file.write_text("def compute_score(score): return {'score': score, 'success': 1.0}\n")
+    with pytest.raises(UserError, match="returned 'success', which a run logs itself: rename it"):
+        play_with(lambda _: [TOKENIZER.eos_token_id], reward=file)
 
 
 @pytest.mark.parametrize("opponent", ["random", "self"])

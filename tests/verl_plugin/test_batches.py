@@ -1,12 +1,15 @@
 """The data that the trainer reads from the replies of a step."""
 
 import math
+import random
+from itertools import groupby
 
 import pytest
 from omegaconf import OmegaConf
 
 from veritas_rl.launch.configuration import compose_configuration
-from veritas_rl.verl_plugin.batches import bound_losses, even_mini_batches, moves_of, outcomes
+from veritas_rl.verl_plugin.advantages import RoleBaselines, role_conditioned
+from veritas_rl.verl_plugin.batches import bound_losses, even_mini_batches, moves_of, outcomes, whole_groups
 
 
 def info(value: float, success: float) -> dict[str, float]:
@@ -49,6 +52,27 @@ def test_replies_of_whole_games_are_divided_evenly(replies: int, sizes: list[int
             assert wanted / 2 < size < 2 * wanted
 
 
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_ranks_have_whole_groups_and_similar_numbers_of_tokens(ranks: int) -> None:
+    dice = random.Random(ranks)
+    sizes = [8] * 12 + [3, 5] * 4
+    groups = [f"task {number}" for number, size in enumerate(sizes) for _ in range(size)]
+    dice.shuffle(groups)
+    tokens = {group: dice.randint(10, 200) for group in sorted(set(groups))}
+    order = whole_groups(groups, [tokens[group] for group in groups], ranks)
+    assert sorted(order) == list(range(len(groups)))
+    share = len(groups) // ranks
+    parts = [order[rank * share : (rank + 1) * share] for rank in range(ranks)]
+    runs = [[group for group, _ in groupby(groups[row] for row in part)] for part in parts]
+    for run in runs:
+        # The rows of a group follow each other, so mini-batches and micro-batches keep them together.
+        assert len(set(run)) == len(run)
+    divided = [group for group in tokens if sum(group in run for run in runs) > 1]
+    assert len(divided) < ranks
+    work = [sum(tokens[groups[row]] for row in part) for part in parts]
+    assert max(work) < 1.3 * min(work)
+
+
 @pytest.mark.parametrize(
     ("mode", "given", "used"),
     [("token-mean", "null", None), ("seq-mean-token-sum-norm", "null", 48), ("seq-mean-token-sum-norm", "7", 7)],
@@ -57,9 +81,18 @@ def test_a_sum_of_tokens_is_divided_by_a_constant(mode: str, given: str, used: i
     learners = ("actor_rollout_ref.actor", "critic")
     settings = [f"{learner}.loss_agg_mode={mode}" for learner in learners]
     settings += [f"actor_rollout_ref.actor.loss_scale_factor={given}", "data.max_response_length=48"]
-    config = compose_configuration(["hardware=cpu", "rollout=transformers", *settings])
+    config = compose_configuration(["hardware=cpu", "start=made", "rollout=transformers", *settings])
     bound_losses(config)
     assert [OmegaConf.select(config, learner).loss_scale_factor for learner in learners] == [used, used]
+
+
+def test_each_role_compares_a_custom_reward_with_the_mean_of_custom_rewards() -> None:
+    said = {"group": "openspiel/hex", "value": 1.0}
+    fields = [
+        {"reward_extra_info": said, "move": {"seat": seat, "discount": 0.5, "opponent": "self"}} for seat in (0, 1, 0)
+    ]
+    moves = moves_of([f"u_3_{index}" for index in range(3)], fields, [10.0, -4.0, 30.0], custom=True)
+    assert role_conditioned(moves, RoleBaselines()) == [-10.0, 0.0, 10.0]
 
 
 def test_replies_are_numbered_by_seat() -> None:

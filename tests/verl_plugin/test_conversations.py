@@ -15,6 +15,7 @@ from published_templates import PUBLISHED, generation_config_of, tokenizer_of
 from scripted_loop import loop_with
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 from verl.workers.rollout.replica import TokenOutput
+from verl.workers.rollout.router import GlobalRequestLoadBalancer
 
 from veritas_rl.chat_template import end_of_turn, prompt_ids, reply_ids, with_limit
 from veritas_rl.envs.base import Reply, Session, Turn
@@ -60,9 +61,13 @@ def played(
     *,
     say_limit: bool = False,
     enable_thinking: bool = False,
+    requests: list[str] | None = None,
     **task: Any,
 ) -> tuple[list[AgentLoopOutput], Listening]:
-    """Play `TASK` with a rollout that replies with `write(tokenizer, first legal reply, number of the reply)`."""
+    """Play `TASK` with a rollout that replies with `write(tokenizer, first legal reply, number of the reply)`.
+
+    The ids of the requests are added to `requests`.
+    """
     rollout = {"prompt_length": 2000, "response_length": limit, "agent": {"num_workers": 1}}
     data = {"apply_chat_template_kwargs": {"enable_thinking": enable_thinking}}
     nodes = {"actor_rollout_ref": {"rollout": rollout}, "trainer": {"nnodes": 1}, "data": data}
@@ -72,6 +77,8 @@ def played(
 
     async def generate(**asked: Any) -> TokenOutput:
         (turn,) = [turn for turn in session.turns() if turn.seat == changed.manner.seat]
+        if requests is not None:
+            requests.append(asked["request_id"])
         reply = write(tokenizer, turn.answers[0], len(session.said))
         reply = reply[: asked["sampling_params"]["max_tokens"]]
         assert set(asked["sampling_params"]["stop_token_ids"]) >= {tokenizer.eos_token_id, *end_of_turn(tokenizer)[-1:]}
@@ -146,6 +153,19 @@ def test_a_template_that_only_appends_gives_one_trajectory_of_sampled_tokens(nam
         learned = [token for token, mask in zip(output.response_ids, output.response_mask, strict=True) if mask]
         sampled = [write(tokenizer_of(name), turn.answers[0], 0) for turn in session.asked]
         assert learned == [token for reply in sampled for token in reply]
+
+
+@pytest.mark.parametrize("name", ["smollm2", "gpt_oss"])
+def test_a_conversation_stays_on_the_server_that_has_its_beginning_in_the_cache(name: str) -> None:
+    balancer = GlobalRequestLoadBalancer({str(number): None for number in range(64)})
+    games = list[set[str]]()
+    for context in ("conversation", "conversation", "turn"):
+        requests = list[str]()
+        played(name, plain, context=context, requests=requests)
+        assert len(requests) >= 3
+        games.append({balancer.acquire_server(request)[0] for request in requests})
+    assert [len(servers) == 1 for servers in games] == [True, True, False]
+    assert games[0] != games[1]
 
 
 def test_a_reply_in_channels_goes_on_as_the_template_shows_it() -> None:

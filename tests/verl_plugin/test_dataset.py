@@ -12,7 +12,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from verl.utils.dataset.rl_dataset import collate_fn
 from verl.utils.import_utils import load_extern_object
 
-from veritas_rl.envs.registry import task_of
+from veritas_rl.envs.registry import get_environment, task_of
 from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 
@@ -28,6 +28,12 @@ def data_config(**adapter: Any) -> dict[str, Any]:
 
 def open_dataset(split: str = "train", **adapter: Any) -> DynamicEnvDataset:
     return DynamicEnvDataset(split, None, data_config(**adapter))
+
+
+def question(row: dict[str, Any]) -> Any:
+    """The first messages of a row's task."""
+    task = task_of(row["extra_info"])
+    return get_environment(task.env).start(task).turns()[0].messages
 
 
 @pytest.mark.parametrize("name", ["DynamicEnvDataset", "OpenSpielDataset", "LGCV2DynamicDataset"])
@@ -73,7 +79,7 @@ def test_the_order_of_tasks_is_a_seeded_permutation() -> None:
 
 def test_training_and_validation_share_no_question() -> None:
     questions = [
-        {str(row["raw_prompt"]) for row in open_dataset(split, cases="tic_tac_toe", num_tasks_per_case=1000)}
+        {str(question(row)) for row in open_dataset(split, cases="tic_tac_toe", num_tasks_per_case=1000)}
         for split in ("train", "val")
     ]
     assert [len(found) for found in questions] == [1000, 967]  # all validation tasks
@@ -89,9 +95,12 @@ def test_opening_a_billion_tasks_costs_nothing() -> None:
 def test_the_same_bytes_in_any_process() -> None:
     config = data_config(cases=["hex(board_size=5)", "leduc_poker"], num_tasks_per_case=20)
     program = (
+        "from veritas_rl.envs.registry import get_environment, task_of\n"
         "from veritas_rl.verl_plugin.dataset import DynamicEnvDataset\n"
         f"rows = DynamicEnvDataset('train', None, {config!r})\n"
-        "print([row for row in rows])"
+        "for row in rows:\n"
+        "    turns = get_environment('openspiel').start(task_of(row['extra_info'])).turns()\n"
+        "    print(row, turns[0].messages)"
     )
     printed = {
         subprocess.run(

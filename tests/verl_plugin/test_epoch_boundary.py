@@ -57,7 +57,7 @@ def test_fine_tuning_sees_what_it_would_have_seen(step: int, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("step", [1, BATCHES, 2 * BATCHES])
 def test_rl_draws_what_it_would_have_drawn(step: int) -> None:
-    settings = ["hardware=cpu", f"data.train_batch_size={BATCH}"]
+    settings = ["hardware=cpu", "start=made", f"data.train_batch_size={BATCH}"]
     data = compose_configuration(settings).data
 
     def drawn(steps: int, state: Any = None) -> tuple[list[list[str]], Any]:

@@ -41,7 +41,7 @@ def overrides(model: Path, adapter: Path | None, *more: str) -> list[str]:
     path = [f"actor_rollout_ref.model.lora_adapter_path={adapter}"] if adapter else []
     lora = f"lora={'on' if adapter else 'off'}"
     named = f"actor_rollout_ref.model.path={model}"
-    return ["hardware=cpu", "rollout=transformers", lora, named, *path, *more]
+    return ["hardware=cpu", "start=made", "rollout=transformers", lora, named, *path, *more]
 
 
 def test_nothing_is_dropped_in_an_update(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def updates(ranks: int, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def overrides(model: Path, mode: str, *more: str) -> list[str]:
     role = "actor_rollout_ref.actor"
     return [
-        *("hardware=cpu", "rollout=transformers", "lora=off", f"actor_rollout_ref.model.path={model}"),
+        *("hardware=cpu", "start=made", "rollout=transformers", "lora=off", f"actor_rollout_ref.model.path={model}"),
         *(f"{learner}.loss_agg_mode={mode}" for learner in (role, "critic")),
         *(f"{learner}.loss_scale_factor=10" for learner in (role, "critic")),
         *(f"{learner}.optim.weight_decay=0.1" for learner in (role, "critic")),
@@ -61,8 +61,14 @@ def found(tiny_model: Path) -> dict[str, list[dict[str, Any]]]:
         ],
     )
     # The second rank has no real row, and the second mini-batch has none on either rank.
-    two = updates(2, cases(LEARNERS[2:], ranks=[[*REAL, *[None] * 6], [None] * 12], mini_batches=2))
-    return {"real": one[:4], "padded": one[4:8], "nothing": one[8:], "two ranks": two}
+    two = updates(
+        2,
+        [
+            *cases(LEARNERS[2:], ranks=[[*REAL, *[None] * 6], [None] * 12], mini_batches=2),
+            *cases(LEARNERS[:1], ranks=[REAL, [*REAL[1:], None]], mini_batches=2, leave_out=True),
+        ],
+    )
+    return {"real": one[:4], "padded": one[4:8], "nothing": one[8:], "two ranks": two[:2], "left out": two[2:]}
 
 
 def agree(found: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -98,6 +104,14 @@ def test_a_step_from_which_nothing_is_learned_leaves_weights_and_moments(
     # The rate schedule goes on.
     assert update["metrics"].keys() == {"skipped_updates", "mfu", "lr"}
     assert update["metrics"]["skipped_updates"] == 2
+
+
+def test_an_update_that_the_trainer_leaves_out_moves_no_weight_on_any_rank(
+    found: dict[str, list[dict[str, Any]]],
+) -> None:
+    (update,) = found["left out"]
+    assert (update["moved"], update["adam"]) == (0, 0)
+    assert update["metrics"].keys() == {"skipped_updates", "mfu", "lr"}
 
 
 def test_the_loss_of_geometric_means_leaves_padding_out() -> None:

@@ -40,7 +40,7 @@ def test_each_play_has_its_own_seed() -> None:
 
 
 def test_replies_are_seeded_where_it_costs_nothing() -> None:
-    rollout = compose_configuration(["hardware=cpu"]).actor_rollout_ref.rollout
+    rollout = compose_configuration(["hardware=cpu", "start=made"]).actor_rollout_ref.rollout
     found = {}
     for rollout.name, rollout.full_determinism in product(("transformers", "vllm", "sglang"), (False, True)):
         found[rollout.name, rollout.full_determinism] = seeds_replies(rollout)

@@ -4,11 +4,11 @@ import inspect
 
 import pytest
 
-from veritas_rl.verl_plugin import patch_list, patches
+from veritas_rl.verl_plugin import patch_list, patches, vllm_patches
 from veritas_rl.verl_plugin.cpu import corrections
 from veritas_rl.verl_plugin.cpu import patches as speed
 
-MODULES = (patches, corrections, speed)
+MODULES = (patches, vllm_patches, corrections, speed)
 
 
 def test_the_page_is_up_to_date() -> None:

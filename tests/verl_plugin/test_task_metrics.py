@@ -9,14 +9,25 @@ from veritas_rl.verl_plugin.replay_buffer import task_metrics
 
 def sample(group: str, seat: int, value: float, left: int = 0, **info: float) -> dict[str, Any]:
     """The agent loop's extra fields of a reply in a whole game."""
-    found = {"value": value, "success": float(value > 0.5), "legal": 1.0, "moves": 5.0, "reason": "won", "group": group}
+    reason = "won" if value > 0.5 else "lost"
+    found = {
+        "value": value,
+        "success": float(value > 0.5),
+        "legal": 1.0,
+        "moves": 5.0,
+        "reason": reason,
+        "group": group,
+    }
     move = {"seat": seat, "left": left, "discount": 0.9**left, "opponent": "mcts:50", "opponent_wait": 0.25}
     return {"reward_extra_info": {**found, **info}, "move": move}
 
 
 def single(group: str, success: float) -> dict[str, Any]:
     """The agent loop's extra fields of a task with one answer."""
-    return {"reward_extra_info": {"success": success, "group": group}, "move": {"seat": 0, "opponent": "none"}}
+    return {
+        "reward_extra_info": {"success": success, "reason": "legal", "group": group},
+        "move": {"seat": 0, "opponent": "none"},
+    }
 
 
 BATCH = [
@@ -36,7 +47,9 @@ def test_games_are_counted_not_replies() -> None:
     assert metrics["task/moves"] == 5
     assert metrics["openspiel/opponent_wait"] == 0.25
     assert metrics["task/reward"] == pytest.approx((sum(0.9**left for left in range(4)) / 4 + 0 + 1) / 3)
-    assert not any(isinstance(value, str) or "reason" in name for name, value in metrics.items())
+    reasons = {name: share for name, share in metrics.items() if "reason" in name}
+    assert reasons == {"task/reason/won": pytest.approx(2 / 3), "task/reason/lost": pytest.approx(1 / 3)}
+    assert not any(isinstance(value, str) for value in metrics.values())
 
 
 def test_the_order_of_a_batch_means_nothing() -> None:
@@ -47,6 +60,7 @@ def test_the_order_of_a_batch_means_nothing() -> None:
 
 def test_tasks_with_one_answer_have_no_opponent() -> None:
     assert task_metrics(["a_0_0"], [single("openspiel/hex", 1.0)], [1.0]) == {
+        "task/reason/legal": 1.0,
         "task/success": 1.0,
         "task/reward": 1.0,
         "openspiel/success": 1.0,

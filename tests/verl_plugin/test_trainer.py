@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 from verl.trainer.ppo.core_algos import get_adv_estimator_fn
 
 from veritas_rl.launch.configuration import compose_configuration
-from veritas_rl.verl_plugin.trainer import TaskTrainer, engine_seed, other_folders
+from veritas_rl.verl_plugin.trainer import TaskTrainer, engine_seed, nothing_for_the_actor, other_folders
 
 
 def validated(groups: list[str], scores: list[float]) -> dict[str, float]:
@@ -38,6 +38,29 @@ def test_the_estimator_of_each_role_gives_every_token_the_reward_of_its_reply() 
     assert advantages.tolist() == returns.tolist() == [[1.0, 1.0, 0.0]]
 
 
+@pytest.mark.parametrize(
+    ("typed", "zero_advantages", "earned", "left_out"),
+    [
+        (("algorithm=ppo",), 0.0, False, True),
+        (("algorithm=ppo",), 0.0, True, False),
+        (("algorithm=ppo", "algorithm.use_kl_in_reward=true"), 0.0, False, False),
+        (("algorithm=ppo", "actor_rollout_ref.actor.use_kl_loss=true"), 1.0, False, False),
+        (("algorithm=grpo",), 1.0, True, True),
+        (("algorithm=rae",), 0.0, False, False),  # the baselines of the roles remember earlier rewards
+    ],
+)
+def test_a_batch_without_rewards_does_not_move_the_actor_by_the_noise_of_the_critic(
+    typed: tuple[str, ...], zero_advantages: float, earned: bool, left_out: bool
+) -> None:
+    # verl's own advantages: no reward and a critic that is not exact.
+    gae: Any = get_adv_estimator_fn("gae")
+    mask = torch.ones(3, 2)
+    noise, _ = gae(torch.zeros(3, 2), torch.tensor([[0.1, 0.2], [0.0, -0.1], [0.3, 0.1]]), mask, 1.0, 1.0)
+    assert noise.std() > 0.9
+    config = compose_configuration(["hardware=cpu", "start=made", "rollout=transformers", *typed])
+    assert nothing_for_the_actor(config, zero_advantages=zero_advantages, earned=earned) == left_out
+
+
 def test_the_disks_of_logs_of_ray_and_of_weights_and_biases_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VERL_FILE_LOGGER_PATH", "/logs/metrics.jsonl")
     monkeypatch.setenv("RAY_TMPDIR", "/ray")
@@ -48,7 +71,9 @@ def test_the_disks_of_logs_of_ray_and_of_weights_and_biases_are_watched(monkeypa
 
 
 def test_engines_have_another_seed_after_each_resume(tmp_path: Path) -> None:
-    config = compose_configuration(["hardware=cpu", "veritas_rl.seed=7", f"trainer.default_local_dir={tmp_path}"])
+    config = compose_configuration(
+        ["hardware=cpu", "start=made", "veritas_rl.seed=7", f"trainer.default_local_dir={tmp_path}"]
+    )
     config.actor_rollout_ref.rollout.name = "vllm"
 
     def seed(mode: str, start: str | None = None) -> int:

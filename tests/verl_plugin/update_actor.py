@@ -17,6 +17,8 @@ from veritas_rl.launch.configuration import compose_configuration
 from veritas_rl.verl_plugin.alone import worker_of
 
 SAMPLES, EPOCHS = 32, 2
+GROUP = 4
+"""Samples with one prompt."""
 
 
 def actor(overrides: list[str]) -> TrainingWorker:
@@ -28,11 +30,15 @@ def batch(rank: int, ranks: int) -> TensorDict:
     """This rank's share of a batch that does not depend on the number of ranks."""
     draw = torch.Generator().manual_seed(0)
     rows: dict[str, list[torch.Tensor]] = {}
-    for _ in range(SAMPLES):
-        prompt, response = (
-            torch.randint(4, 250, (int(torch.randint(low, high, (), generator=draw)),), generator=draw)
-            for low, high in ((20, 40), (2, 8))
-        )
+
+    def drawn(low: int, high: int) -> torch.Tensor:
+        return torch.randint(4, 250, (int(torch.randint(low, high, (), generator=draw)),), generator=draw)
+
+    prompt = torch.empty(0)
+    for sample in range(SAMPLES):
+        prompt = prompt if sample % GROUP else drawn(20, 40)
+        # The rank of odd rows has longer replies, and so other micro-batches.
+        response = drawn(2, 8) if sample % 2 == 0 else drawn(10, 16)
         for name, row in {
             "prompts": prompt,
             "responses": response,
@@ -66,7 +72,7 @@ def main() -> None:
     for overrides in json.loads(sys.argv[1]):
         measured: Any = tu.get(actor(overrides).train_mini_batch(batch(rank, ranks)), "metrics")
         if rank == 0:
-            print(json.dumps({name: measured[name] for name in ("loss", "grad_norm")}))
+            print(json.dumps({name: measured[name] for name in ("loss", "grad_norm", "waste")}))
 
 
 if __name__ == "__main__":

@@ -87,6 +87,12 @@ def test_a_person_answers_in_a_terminal(checkout: Path) -> None:
     answer("Opponent", "mcts:20")
     answer("Curriculum", "none")
     answer("Algorithm", "")
+    answer("LoRA", "")
+    answer("Learning rate", "fast")
+    child.expect_exact("error: ")
+    answer("Learning rate", "1e-5")
+    answer("Tasks of a step", "")
+    answer("Training steps", "30")
     answer("Loggers in addition", "wandb")
     answer("Weights & Biases mode: online", "online")
     answer("Weights & Biases project", "games")
@@ -99,7 +105,11 @@ def test_a_person_answers_in_a_terminal(checkout: Path) -> None:
     made = recipe(checkout, "poker")
     tasks = made["data"]["custom_cls"]["config"]
     assert tasks == {"adapter_config": {"game_types": "kuhn_poker", "opponent": "mcts:20"}, "curriculum": None}
-    assert made["trainer"]["logger"] == ["console", "file", "wandb"]
+    assert made["trainer"] == {"logger": ["console", "file", "wandb"], "total_training_steps": 30}
+    # What was not changed is not written.
+    assert made["actor_rollout_ref"] == {"actor": {"optim": {"lr": 1e-5}}}
+    assert set(made["data"]) == {"custom_cls"}
+    assert not any("override /lora" in choice or "override /algorithm" in choice for choice in made["defaults"])
     assert dotenv_values(checkout / ".env") == {
         "HF_TOKEN": "hf_secret",
         "WANDB_MODE": "online",
@@ -171,6 +181,7 @@ def test_a_recipe_that_is_there_stays_unless_it_is_meant(checkout: Path) -> None
         ({"environments": "trace", "games": "hex"}, "--games=hex has no effect with the other answers: leave it out"),
         ({"play": "episode", "opponent": "champion"}, "unknown player 'champion'"),
         ({"algorithm": "dpo"}, "unknown algorithm 'dpo'"),
+        ({"steps": "1.5"}, "'1.5' is no integer of 1 or more"),
     ],
 )
 def test_a_mistake_is_one_line(given: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,6 +215,23 @@ def test_a_folder_that_cannot_be_written_is_named(checkout: Path) -> None:
     assert "train/recipes/taken is not writable (" in done.stderr
 
 
+def test_variables_are_proposed_and_numbers_are_composed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_MODEL_REPO_ID", "")
+    asking = Asking({"GAME_TYPES": "hex", "ENABLE_LORA": "1", "ALGORITHM": "grpo"})
+    given = {"hardware": "cpu", "model": "none", "learning_rate": "0.0005", "prompts": "64"}
+    ask_all(asking, given, Console(quiet=True), terminal=False)
+    answers = asking.answers
+    assert (answers.games, answers.algorithm, answers.lora) == ("hex", "grpo", "on")
+    # 5e-4 is the default, and 64 is not.
+    assert (answers.learning_rate, answers.prompts, answers.steps) == ("", "64", "")
+    made = asking.try_out().configuration
+    assert made.data.train_batch_size == 64
+    assert made.actor_rollout_ref.actor.optim.lr == 5e-4
+    assert made.actor_rollout_ref.model.lora_rank > 0
+    assert made.algorithm.adv_estimator == "grpo"
+    assert made.data.custom_cls.config.adapter_config.game_types == "hex"
+
+
 @pytest.mark.parametrize(
     "answers",
     [
@@ -219,7 +247,7 @@ def test_a_recipe_composes_to_what_was_answered(answers: Answers, tmp_path: Path
     machine = Hardware(cores=2, gpus=0 if answers.hardware == "cpu" else 8, gpu_bytes=141 << 30)
     made = compose_configuration(overrides_for([f"recipe={file.parent}"], {}, machine))
     device = "cpu" if answers.hardware == "cpu" else "cuda"
-    estimator = {"ppo": "gae"}.get(answers.algorithm, answers.algorithm)
+    estimator = answers.algorithm or "gae"
     assert (made.trainer.device, made.algorithm.adv_estimator) == (device, estimator)
     assert made.veritas_rl.play == answers.play
     tasks = made.data.custom_cls.config

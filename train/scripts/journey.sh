@@ -29,21 +29,34 @@ reader='import dotenv, os, sys; dotenv.load_dotenv(sys.argv[1]); print(os.enviro
 named() { "$python" -c "$reader" "$root/.env" "$1"; }
 model=$(named AGENT_MODEL_REPO_ID)
 if [ -d "$model" ]; then model=$(realpath -- "$model"); fi
+# The commands are printed as this shell takes them.
+typed=python
+if [ "$(command -v python || true)" != "${python%/*}/python" ]; then typed=${python#"$root"/}; fi
+if ! [ . -ef "$root" ]; then printf 'cd %q\n' "$root"; fi
 cd "$root"
-if [ -z "$model" ] && ! nvidia-smi -L >/dev/null 2>&1; then small=1; else small=; fi
+# On a CPU: a small model if none is named, otherwise few and short answers of the named one.
+small='' few=''
+if ! nvidia-smi -L >/dev/null 2>&1; then
+    if [ -z "$model" ]; then small=1; else few=1; fi
+fi
 games=${JOURNEY_GAMES:-$(named GAME_TYPES)}
 games=${games:-tic_tac_toe}
 expert=${JOURNEY_EXPERT:-exact}
-demonstrations=${JOURNEY_DEMONSTRATIONS:-3000}
-epochs=${JOURNEY_SFT_EPOCHS:-8}
-steps=${JOURNEY_RL_STEPS:-60}
+demonstrations=${JOURNEY_DEMONSTRATIONS:-${few:+1000}}
+demonstrations=${demonstrations:-3000}
+epochs=${JOURNEY_SFT_EPOCHS:-${few:+1}}
+epochs=${epochs:-8}
+steps=${JOURNEY_RL_STEPS:-${few:+20}}
+steps=${steps:-60}
 opponents=${JOURNEY_OPPONENTS:-random,mcts:50}
-episodes=${JOURNEY_EPISODES:-400}
-shown=${JOURNEY_GAMES_TO_SHOW:-100}
+episodes=${JOURNEY_EPISODES:-${few:+40}}
+episodes=${episodes:-400}
+shown=${JOURNEY_GAMES_TO_SHOW:-${few:+20}}
+shown=${shown:-100}
 # The small model has a byte tokenizer, so its prompts and replies must be short.
 prompt=${JOURNEY_PROMPT:-${small:+brief}}
 prompt=${prompt:-full}
-tokens=${JOURNEY_REPLY_TOKENS:-${small:+16}}
+tokens=${JOURNEY_REPLY_TOKENS:-${small:+16}${few:+32}}
 tokens=${tokens:-1024}
 # In whole games each seat's running mean is a free baseline. A critic would take as long as the model.
 algorithm=$(named ALGORITHM)
@@ -92,7 +105,7 @@ stage() {
     shift 2
     printf '\n==== %s ====\n' "$name"
     words=$(printf '%q ' "$@")
-    words=${words/#"$python"/python}
+    words=${words/#"$python"/$typed}
     words=${words//\\,/,}
     printf '%s\n' "${words% }"
     if [ -n "$dry" ]; then return; fi
@@ -117,7 +130,7 @@ stage SFT "$folder/sft/run.json" \
     "data.train_files=$folder/demonstrations/train.parquet" "data.val_files=$folder/demonstrations/val.parquet" \
     "trainer.total_epochs=$epochs" "trainer.default_local_dir=$folder/sft"
 if [ -z "$dry" ]; then
-    logs=$(sed -n 's/^ *"folder": "\(.*\)",$/\1/p' "$folder/sft/run.json")
+    logs=$("$python" -c 'import pathlib, sys; from veritas_rl.launch.resume import Record; print(Record.read(pathlib.Path(sys.argv[1])).folder)' "$folder/sft")
     ln -sfn -- "$logs"/trained-model-global_step_* "$folder/sft-model"
 fi
 

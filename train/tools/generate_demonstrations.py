@@ -21,9 +21,9 @@ from veritas_rl.envs.registry import get_environment
 from veritas_rl.envs.task import MODES
 from veritas_rl.errors import exit_on_user_error
 from veritas_rl.judging.options import PlayersParser, add_config, add_workers, config_of
-from veritas_rl.judging.progress import progress
 from veritas_rl.judging.survey import survey
 from veritas_rl.parallel import read_workers
+from veritas_rl.progress import progress
 
 
 def arguments() -> PlayersParser:

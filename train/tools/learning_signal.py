@@ -50,7 +50,7 @@ def main() -> None:
     from veritas_rl.checkpoints.folder import write_whole
     from veritas_rl.envs.openspiel.learning_signal import report
     from veritas_rl.envs.openspiel.learning_signal.summary import Settings, jobs_of, measure
-    from veritas_rl.judging.progress import progress
+    from veritas_rl.progress import progress
 
     # A game with the generic description can be measured like any other.
     warnings.filterwarnings("ignore", message=".*has no description of its own")

@@ -16,6 +16,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -140,7 +141,7 @@ def forecast_of(folder: Path, description: Description) -> tuple[str, float, flo
     if description.hardware == "cpu":
         return None
     # Late, because these import Hydra, which listing recipes does not need.
-    from veritas_rl.launch.configuration import compose_configuration, overrides_for
+    from veritas_rl.launch import rl
     from veritas_rl.launch.hardware import Hardware
     from veritas_rl.planning.compose import plan_of
     from veritas_rl.planning.devices import device_for
@@ -149,7 +150,8 @@ def forecast_of(folder: Path, description: Description) -> tuple[str, float, flo
     hardware = description.hardware
     os.environ.pop("AGENT_MODEL_REPO_ID", None)  # the variable would replace the recipe's model
     typed = [f"recipe={folder}", f"hardware={hardware}"]
-    configuration = compose_configuration(overrides_for(typed, {}, Hardware(cores=2, gpus=1, gpu_bytes=0)))
+    run = rl.plan(typed, {}, Hardware(cores=2, gpus=1, gpu_bytes=0), datetime.now(), dry=True)
+    configuration = run.configuration
     printed = io.StringIO()
     plan = plan_of(configuration, hardware, device_for(hardware))
     print_plan(plan, Console(file=printed, width=100))

@@ -7,6 +7,8 @@ error on another base with the same shapes, and then plays nonsense.
 import hashlib
 import json
 import re
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,10 @@ minutes."""
 
 UNRELATED = ("base_model_name_or_path", "revision", "task_type", "inference_mode", "lora_dropout", "peft_version")
 """Settings of an adapter's file that do not change what its weights mean."""
+
+EMBEDDINGS = ("embed_tokens", "lm_head", "wte", "embed_in", "embed_out")
+"""The last parts of the names of embeddings and heads. peft saves their whole weights beside an adapter of them, and
+models may share one weight between both, so such adapters are not merged."""
 
 _FACTOR = re.compile(r"(?:base_model\.model\.)?(.+)\.lora_(?:embedding_)?([AB])(?:\.default)?(?:\.weight)?")
 
@@ -62,12 +68,49 @@ def headers(folder: Path) -> dict[str, Header]:
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{index} cannot be read ({error})") from error
+    if not files and any(folder.glob("pytorch_model*.bin")):
+        raise UserError(only_bin(str(folder)))
     if not files:
         raise UserError(f"{folder} has no weights: it has no *.safetensors file")
+    if missing := next((file for file in files if not file.exists()), None):
+        raise UserError(f"{folder} lacks {missing.name}, which its index names: download or copy the model again")
     found = {name: header for file in files for name, header in _headers_of(file).items()}
     if not found:
         raise UserError(f"{folder} has no weights: its safetensors files are empty")
     return found
+
+
+def check_size(folder: Path, memory: int, hint: str = "") -> None:
+    """Check that a model's weights fit into memory.
+
+    Args:
+        folder: The model's folder.
+        memory: The memory in bytes.
+        hint: What else can be done, for the message.
+
+    Raises:
+        UserError: The weights are larger, or cannot be read.
+    """
+    size = sum(header.size for header in headers(folder).values())
+    if size > memory:
+        raise UserError(
+            f"the weights in {folder} have {size / 2**30:.1f} GiB, and this machine has {memory / 2**30:.1f}: choose a "
+            f"smaller model{hint}"
+        )
+
+
+def only_bin(model: str) -> str:
+    """The refusal of a model without safetensors, with the command that converts it."""
+    target = f"{model.rstrip('/').rpartition('/')[2]}-safetensors"
+    code = (
+        "import sys, transformers as t; old, new = sys.argv[1:]; "
+        "t.AutoModelForCausalLM.from_pretrained(old, dtype='auto').save_pretrained(new); "
+        "t.AutoTokenizer.from_pretrained(old).save_pretrained(new)"
+    )
+    return (
+        f"{model} has no safetensors weights, which merging and evaluating need: convert it with "
+        f"{shlex.join(['python', '-c', code, model, target])}, and name {target}"
+    )
 
 
 def weights_fingerprint(folder: Path) -> str:
@@ -149,6 +192,27 @@ def check_adapter(adapter: Path, base: Path) -> None:
         )
 
 
+def check_mergeable(adapter: Path) -> None:
+    """Refuse an adapter that changes more than the linear modules of a model's layers.
+
+    Raises:
+        UserError: The adapter trains whole modules, or adapts an embedding or the head.
+    """
+    settings = _read_json(adapter / SETTINGS, f"{adapter} is not an adapter")
+    for name in ("modules_to_save", "trainable_token_indices"):
+        if settings.get(name):
+            raise UserError(
+                f"{adapter} cannot be merged, because it also has whole weights ({name}: {settings[name]}): train an "
+                f"adapter without {name}"
+            )
+    for module in adapted_modules(adapter):
+        if module.rpartition(".")[2] in EMBEDDINGS:
+            raise UserError(
+                f"{adapter} cannot be merged, because it adapts {module}: train an adapter without it, such as with "
+                "target_modules=all-linear"
+            )
+
+
 def adapted_modules(adapter: Path) -> dict[str, tuple[int, int]]:
     """The modules that a LoRA adapter changes, by their names in the base, with their (out, in) sizes.
 
@@ -178,6 +242,38 @@ def rank_and_alpha(adapter: Path) -> tuple[int, int]:
         return int(settings["r"]), int(settings["lora_alpha"])
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{adapter / SETTINGS} has no valid rank and alpha ({error})") from error
+
+
+def target_modules(adapter: Path) -> list[str]:
+    """The last parts of the names of the modules that an adapter changes, sorted.
+
+    Raises:
+        UserError: The folder has no complete LoRA adapter.
+    """
+    return sorted({module.rpartition(".")[2] for module in adapted_modules(adapter)})
+
+
+def check_targets(key: str, targets: str | Sequence[str], base: Path) -> None:
+    """Refuse a new adapter of modules that are no linear layers of the base.
+
+    peft would end with an error after minutes, or ignore a name that matches nothing.
+
+    Args:
+        key: The setting's key.
+        targets: "all-linear", a regular expression for whole names, or ends of names.
+        base: The folder of the base.
+
+    Raises:
+        UserError: A name matches no linear layer, or the base cannot be read.
+    """
+    if targets == "all-linear":
+        return
+    matrices = [name.removesuffix(".weight") for name, header in headers(base).items() if len(header.shape) == 2]
+    for target in [targets] if isinstance(targets, str) else targets:
+        pattern = target if isinstance(targets, str) else rf"(.*\.)?{re.escape(target)}"
+        if not any(re.fullmatch(pattern, name) for name in matrices):
+            known = sorted({name.rpartition(".")[2] for name in matrices} - set(EMBEDDINGS))
+            raise UserError(f"{key} names {target}, but the linear layers of {base} are {', '.join(known)}")
 
 
 def dropout_of(adapter: Path) -> float:
@@ -218,7 +314,8 @@ def _headers_of(file: Path) -> dict[str, Header]:
     except FileNotFoundError as error:
         raise UserError(f"{file} does not exist") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError, MemoryError, OverflowError) as error:
-        raise UserError(f"{file} is not a complete safetensors file ({error})") from error
+        why = str(error) or "its header is damaged"  # such as a MemoryError for its length
+        raise UserError(f"{file} is not a complete safetensors file ({why})") from error
     return found
 
 

@@ -16,8 +16,8 @@ from transformers import AutoTokenizer
 
 from veritas_rl.chat_template import prompt_ids, reply_ids
 from veritas_rl.checkpoints.adapter import base_name, check_adapter
-from veritas_rl.checkpoints.assemble import ADAPTER
 from veritas_rl.checkpoints.compare import AGREEMENT, LOGIT_TOLERANCE, logits_of
+from veritas_rl.checkpoints.layout import ADAPTER
 from veritas_rl.checkpoints.models import Base, dtype_name, load_adapter, load_model, saved_dtype
 from veritas_rl.errors import UserError
 

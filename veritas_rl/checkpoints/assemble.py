@@ -26,13 +26,17 @@ from veritas_rl.checkpoints.adapter import (
     WEIGHTS,
     adapted_modules,
     check_adapter,
+    check_mergeable,
     headers,
     rank_and_alpha,
     record_base,
+    target_modules,
     weights_fingerprint,
 )
 from veritas_rl.checkpoints.folder import check_empty, whole_folder
 from veritas_rl.checkpoints.layout import (
+    ADAPTER,
+    META,
     CheckpointInfo,
     LoraInfo,
     check_shards,
@@ -45,9 +49,9 @@ from veritas_rl.checkpoints.models import Base, copy_own_files, dtype_name, load
 from veritas_rl.checkpoints.origin import Origin, licence_of, origin_of, versions
 from veritas_rl.checkpoints.shards import whole_state
 from veritas_rl.errors import UserError
-from veritas_rl.paths import ROOT
+from veritas_rl.paths import ROOT, in_checkout
 
-ADAPTER, REPORT = "lora_adapter", "merge.json"
+REPORT = "merge.json"
 
 
 class NothingTrained(UserError):
@@ -113,6 +117,7 @@ def merge_adapter(base_name: str, adapter: Path, target: Path, *, trust_remote_c
     trained = (adapter.parent if adapter.name == ADAPTER else adapter) / REPORT
     if (adapter / ADAPTER).is_dir():
         own, adapter = (adapter if (adapter / "config.json").is_file() else own), adapter / ADAPTER
+    check_mergeable(adapter)
     check_adapter(adapter, base.folder)
     with _written(target) as beside:
         (beside / ADAPTER).mkdir()
@@ -138,9 +143,7 @@ def read_origin(report: Path) -> Origin:
 
 
 def _lora_of(adapter: Path) -> LoraInfo:
-    rank, alpha = rank_and_alpha(adapter)
-    modules = sorted({module.rpartition(".")[2] for module in adapted_modules(adapter)})
-    return LoraInfo(rank, alpha, modules)
+    return LoraInfo(*rank_and_alpha(adapter), target_modules(adapter))
 
 
 def _base_of(checkpoint: Path, info: CheckpointInfo | None, named: str | None) -> Base | None:
@@ -161,8 +164,9 @@ def _base_of(checkpoint: Path, info: CheckpointInfo | None, named: str | None) -
 
 
 def _from_root(name: str) -> str:
-    """Resolve a folder relative to the checkout. Hub ids stay as they are."""
-    return str(ROOT / name) if (ROOT / name).is_dir() else name
+    """Resolve a folder relative to the checkout, also one that was moved with it. Hub ids stay as they are."""
+    folder = in_checkout(ROOT / name)
+    return str(folder) if folder.is_dir() else name
 
 
 def _check_frozen(state: Mapping[str, torch.Tensor], base: Base) -> None:
@@ -190,13 +194,14 @@ def _write_adapter(
     )
     settings.target_modules = _shortest(set(adapted_modules(folder)), base)
     settings.save_pretrained(str(folder))
+    check_mergeable(folder)
     check_adapter(folder, base.folder)
 
 
 def _settings_of(checkpoint: Path, info: CheckpointInfo | None) -> Any:
     """The adapter's settings: from the adapter that training continued from, from verl's record, or from
     checkpoint.json."""
-    record = checkpoint / "actor/lora_train_meta.json"
+    record = role_folder(checkpoint) / META
     began = info.lora.adapter_path if info is not None and info.lora is not None else None
     try:
         trained = json.loads(record.read_text()) if record.is_file() else {}

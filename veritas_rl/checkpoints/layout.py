@@ -3,13 +3,14 @@
     <experiment>/global_step_N/actor/{model,optim,extra_state}_world_size_W_rank_R.pt    a shard for each rank
     <experiment>/global_step_N/actor/reference_world_size_W_rank_R.pt                    of an averaged reference
     <experiment>/global_step_N/actor/huggingface/                                        config and tokenizer
+    <experiment>/global_step_N/actor/lora_train_meta.json                                an adapter's rank and alpha
     <experiment>/global_step_N/critic/..., data.pt
     <experiment>/global_step_N/checkpoint.json                                           what this module writes
 
 Supervised fine-tuning has one model and no role folder: the files of actor/ are in global_step_N itself.
 
-verl writes the first three. `checkpoint.json` is written last and atomically, so a step folder with this file is
-complete.
+verl writes all but the reference and `checkpoint.json`. This file is written last and atomically, so a step folder with
+it is complete.
 
 A reader locks `checkpoint.json` for sharing (`reading`), and a remover locks it exclusively (`removing`). The kernel
 releases both when the process ends.
@@ -38,6 +39,12 @@ EXPERIMENTS = ROOT / "train/artifacts/RL/checkpoints"
 INFO, RECORD = "checkpoint.json", "run.json"
 """The record in a step folder, and the record of the run beside its step folders."""
 
+ADAPTER = "lora_adapter"
+"""The folder of the adapter in the folder of a merged model."""
+
+META = "lora_train_meta.json"
+"""verl's record of an adapter in the folder of a role."""
+
 REFERENCE = "reference"
 """The kind of the actor's shards of the averaged reference of the KL term, see `veritas_rl.reference`."""
 
@@ -55,7 +62,7 @@ class LoraInfo:
     Attributes:
         rank: Its rank.
         alpha: Its alpha. The scaling is alpha / rank.
-        target_modules: verl's setting of the adapted modules: "all-linear", or names.
+        target_modules: verl's setting of the adapted modules: "all-linear", or names; None if not recorded.
         adapter_path: The adapter folder from which training continued, whose settings apply; None for a new adapter.
         exclude_modules: verl's setting of the modules that are left out.
         target_parameters: verl's setting of adapted parameters that are no modules.
@@ -64,7 +71,7 @@ class LoraInfo:
 
     rank: int
     alpha: int
-    target_modules: str | list[str]
+    target_modules: str | list[str] | None
     adapter_path: str | None = None
     exclude_modules: str | list[str] | None = None
     target_parameters: list[str] | None = None
@@ -106,6 +113,7 @@ class CheckpointInfo:
         base_fingerprint: `adapter.weights_fingerprint` of the base; None if not recorded.
         device: verl's `trainer.device`, which its shards name; None if not recorded.
         critic_lora: The critic's adapter; None if it has none, or if not recorded.
+        custom_reward: `CustomReward.identity`; None if the rewards were those of the environments.
     """
 
     global_step: int
@@ -115,6 +123,7 @@ class CheckpointInfo:
     base_fingerprint: str | None = None
     device: str | None = None
     critic_lora: LoraInfo | None = None
+    custom_reward: str | None = None
 
     def to_json(self) -> str:
         """The contents of the file."""
@@ -220,6 +229,29 @@ def read_info(checkpoint: Path) -> CheckpointInfo | None:
         return None
     except (OSError, ValueError) as error:
         raise UserError(f"{path} is damaged ({error}): use another step") from error
+
+
+def adapter_of(checkpoint: Path, role: str = "actor") -> LoraInfo | None:
+    """The adapter that a role was trained with, from `checkpoint.json`, or else from verl's record; None if every
+    parameter was trained.
+
+    Args:
+        checkpoint: `.../global_step_N`.
+        role: `actor` or `critic`.
+
+    Raises:
+        UserError: A record is damaged.
+    """
+    info, record = read_info(checkpoint), role_folder(checkpoint, role) / META
+    if info is not None and (found := info.critic_lora if role == "critic" else info.lora) is not None:
+        return found
+    try:
+        values = json.loads(record.read_text(encoding="utf-8"))
+        return LoraInfo(int(values["r"]), int(values["lora_alpha"]), None)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{record} is damaged ({error}): use another step") from error
 
 
 @contextmanager

@@ -13,10 +13,11 @@ from huggingface_hub import snapshot_download
 from peft import PeftModel
 from peft.utils import get_peft_model_state_dict
 from safetensors.torch import load_file
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
 from veritas_rl.checkpoints.adapter import WEIGHTS, headers, public_name
+from veritas_rl.checkpoints.packaged import is_packaged, provide
 from veritas_rl.errors import UserError
 
 DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
@@ -45,14 +46,16 @@ class Base:
 
     @classmethod
     def find(cls, name: str) -> "Base":
-        """Find a model, and download it from the hub if necessary.
+        """Find a model, and download it from the hub or write its folder if necessary.
 
         Args:
-            name: A folder or a hub id.
+            name: A folder, a hub id or a packaged model's name.
 
         Raises:
             UserError: The model does not exist.
         """
+        if is_packaged(name):
+            name = provide(name)
         folder, public = Path(name).expanduser(), public_name(name)
         if folder.is_dir():
             return cls(public, folder.resolve())
@@ -69,6 +72,21 @@ def quiet() -> None:
     """Silence the progress bars and warnings of transformers. This package does the same checks."""
     disable_progress_bar()
     set_verbosity_error()
+
+
+def generation_config_of(model: str | Path) -> GenerationConfig:
+    """A model's generation config. Without a file it comes from config.json, as in transformers and verl.
+
+    Args:
+        model: A folder, or a hub id.
+
+    Raises:
+        OSError: The model has no config.json.
+    """
+    try:
+        return GenerationConfig.from_pretrained(model)
+    except (OSError, ValueError):
+        return GenerationConfig.from_model_config(AutoConfig.from_pretrained(model))
 
 
 def saved_dtype(folder: Path) -> torch.dtype:

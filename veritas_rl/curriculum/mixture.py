@@ -4,11 +4,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 from veritas_rl.curriculum.sampler import Draw, TaskSource, open_source
 from veritas_rl.envs.mixture import Schedule, parts_of
-from veritas_rl.envs.task import Task
+from veritas_rl.envs.task import SPLITS, Task
 from veritas_rl.errors import UserError
 
 
@@ -118,3 +119,19 @@ def open_sources(settings: Mapping[str, Any], seed: object = 42, limit: int = -1
     parts = parts_of(settings)
     sources = {part.env: open_source(part.settings, seed, limit) for part in parts}
     return MixedSource(sources, [part.weight for part in parts])
+
+
+def split_of(data_files: str | Sequence[str]) -> str:
+    """The split that `data.train_files` or `data.val_files` names.
+
+    Raises:
+        UserError: The value is neither "train" nor "val".
+    """
+    names = [data_files] if isinstance(data_files, str) else list(data_files)
+    stems = {Path(str(name)).stem for name in names}
+    if len(stems) != 1 or not stems <= set(SPLITS):
+        raise UserError(
+            "data.train_files must be train and data.val_files must be val, because rows are generated, but the value "
+            f"is {names}"
+        )
+    return stems.pop()

@@ -21,9 +21,9 @@ from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.datasets.draw import STALE_DRAWS, Drawn, Settings, Stream, cases_of, draw
 from veritas_rl.datasets.rows import write_jsonl, write_parquet
 from veritas_rl.errors import UserError
-from veritas_rl.judging.progress import progress
 from veritas_rl.judging.survey import survey
 from veritas_rl.parallel import Workers
+from veritas_rl.progress import progress
 
 PARTS = ("train", "val")
 REPORT = "dataset.json"

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from veritas_rl.datasets.chats import CONVERSATIONS, MESSAGES, SYSTEM, layout_of, unknown_role
 from veritas_rl.datasets.jsonl import Bad, BadLine, lines_of, record_of, text_of
 from veritas_rl.datasets.rows import rl_row, sft_row
 
 RESPONSES = ("response", "answer", "completion", "output", "assistant")
 FORMATS = ("sft", "rl")
-PROMPTS = ("prompt", "question", "instruction", "input", "messages")
-ROLES = ("system", "user", "assistant", "tool")
+PROMPTS = ("prompt", "question", "instruction", "input", MESSAGES, CONVERSATIONS)
 
 DATA_SOURCE = "jsonl"
 """The default data source of a line."""
@@ -88,6 +88,11 @@ def _conversation(record: Mapping[str, Any]) -> tuple[list[dict[str, str]], str 
         messages = [{"role": "user", "content": value}]
     else:
         messages = _messages(value, named[0])
+    if record.get(SYSTEM) not in (None, ""):
+        used.add(SYSTEM)
+        if messages[0]["role"] == SYSTEM:
+            raise BadLine(f"{named[0]} begins with a system message, and {SYSTEM} is another; leave one out")
+        messages.insert(0, {"role": "system", "content": text_of(record[SYSTEM], SYSTEM)})
     answers = [name for name in RESPONSES if name not in used and record.get(name) not in (None, "")]
     response: str | None = None
     if answers:
@@ -108,9 +113,15 @@ def _messages(value: Any, name: str) -> list[dict[str, str]]:
         raise BadLine(f"{name} must be text or a list of messages, got {type(value).__name__}")
     messages = []
     for message in value:
-        if not isinstance(message, dict) or message.get("role") not in ROLES:
-            raise BadLine(f"{name} has an item that is no message with a role of {', '.join(ROLES)}")
-        if not isinstance(message.get("content"), str) or set(message) - {"role", "content"}:
+        layout = layout_of(message) if isinstance(message, dict) else None
+        if layout is None:
+            raise BadLine(f"{name} has an item that is no message with role and content, or with from and value")
+        fields, known = layout
+        role, text = (message[field] for field in fields)
+        if not isinstance(role, str) or role not in known:
+            raise BadLine(f"{name} has {unknown_role(role, known)}")
+        others = {key for key, item in message.items() if item is not None} - {*fields}
+        if not isinstance(text, str) or others:
             raise BadLine(f"{name} has a message with other fields than a role and a text")
-        messages.append({"role": message["role"], "content": message["content"]})
+        messages.append({"role": known[role], "content": text})
     return messages

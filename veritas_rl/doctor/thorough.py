@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 from omegaconf import DictConfig
 
+from veritas_rl.checkpoints.packaged import PACKAGED, folder_of, local_name
 from veritas_rl.doctor.asked import Asked
 from veritas_rl.doctor.findings import Finding, ok
 from veritas_rl.envs.openspiel import engines
@@ -146,7 +147,9 @@ class Examination:
     @property
     def path(self) -> str | None:
         """The model to train; None if the launcher makes one."""
-        return self.configuration.model.path if self.asked.sft else self.configuration.actor_rollout_ref.model.path
+        sft, settings = self.asked.sft, self.configuration
+        named = settings.model.path if sft else settings.actor_rollout_ref.model.path
+        return None if named is None else local_name(named)
 
     @property
     def server(self) -> str | None:
@@ -257,14 +260,14 @@ class Examination:
         yield ok("configuration", f"valid, with hardware={self._group()}")
 
     def _group(self) -> str:
-        groups = ("hardware=", f"{sft.GROUP}=")
+        groups = ("hardware=", f"{sft.GROUPS['hardware']}=")
         chosen = [item.partition("=")[2] for item in self.overrides if item.startswith(groups)]
         return chosen[-1] if chosen else self.asked.named("hardware") or "h200x1"
 
     def hub(self) -> Iterator[Finding]:
         """Check that the hub lets this user download the model, if necessary."""
         path = self.path
-        if path is None or Path(path).expanduser().is_dir():
+        if path is None or Path(path).expanduser().is_dir() or Path(path) in map(folder_of, PACKAGED):
             yield Finding("Hugging Face", "skipped", "no model is downloaded")
             return
         from huggingface_hub import HfApi, constants, get_token
@@ -357,7 +360,7 @@ class Examination:
     def _plan(self) -> Plan | SftPlan | None:
         if self.asked.cpu or self.hardware.gpus:
             if self.asked.sft:
-                return preflight.sft_forecast(self.configuration, self._group(), self.hardware)
+                return preflight.sft_forecast(self.configuration, self.overrides, self.hardware)
             return preflight.forecast(self.configuration, self.overrides, self.hardware)
         if self.path is None:
             return None

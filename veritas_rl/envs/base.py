@@ -102,6 +102,7 @@ class Reply:
         overlong: Whether the prompt was too long, so that no reply was requested.
         prompt_tokens: The number of prompt tokens; 0 for players without tokens.
         tokens: The number of generated tokens; 0 for players without tokens.
+        token_ids: The generated tokens; empty if they are not known.
     """
 
     text: str
@@ -109,6 +110,7 @@ class Reply:
     overlong: bool = False
     prompt_tokens: int = field(default=0, compare=False)
     tokens: int = field(default=0, compare=False)
+    token_ids: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
 
 MEASURE = "measure/"
@@ -285,7 +287,7 @@ def play(
 
 
 def shape(score: Score, task: Task, moves_left: int = 0, accepted: bool | None = None) -> float:
-    """The training reward of one reply. Only this function computes rewards.
+    """The training reward of one reply. Only this function computes rewards, and only a `CustomReward` changes them.
 
     Args:
         score: The seat's score at the end of the session.

@@ -172,6 +172,10 @@ class Environment(ABC):
         """
         return ()
 
+    def questions(self, task: Task) -> int | None:
+        """The number of different questions of a task's case and split; None if there are too many to count."""
+        return None
+
     def group(self, task: Task) -> str:
         """The group of a task in the metrics, such as a game or a level. By default the case."""
         return task.case

@@ -119,12 +119,16 @@ def prepare(tasks: Iterable[Task]) -> None:
         get_environment(env).prepare(soon)
 
 
-def spread(tasks: Sequence[Task], most: int) -> Iterator[Task]:
+LOOKED_AT = 1000
+"""How many tasks, at equal distances in a catalogue, are looked at for what its cases have in common."""
+
+
+def spread(tasks: Sequence[Task], most: int = LOOKED_AT) -> Iterator[Task]:
     """At most `most` tasks at equal distances in a catalogue."""
     yield from (tasks[index * len(tasks) // min(most, len(tasks))] for index in range(min(most, len(tasks))))
 
 
-def cases_by_environment(tasks: Sequence[Task], most: int = 1000) -> dict[str, list[str]]:
+def cases_by_environment(tasks: Sequence[Task], most: int = LOOKED_AT) -> dict[str, list[str]]:
     """The cases of at most `most` tasks at equal distances in a catalogue, by environment."""
     cases: dict[str, dict[str, None]] = {}
     for task in spread(tasks, most):

@@ -20,12 +20,12 @@ from veritas_rl.errors import UserError
 from veritas_rl.exact.answers import AnswerLedger
 from veritas_rl.exact.policies import ExactReport, questions_of, score_policy, score_reference
 from veritas_rl.judging.evaluation import folder_of
-from veritas_rl.judging.progress import progress
 from veritas_rl.parallel import Workers
 from veritas_rl.players.cost import Purse
 from veritas_rl.players.loading import NamedPlayer, ReplySettings, check_player, open_player
 from veritas_rl.players.registry import check_bot, is_bot
 from veritas_rl.players.shared import share
+from veritas_rl.progress import progress
 from veritas_rl.seeding import digest
 
 DEFAULT_GAMES = ("kuhn_poker", "leduc_poker", "tic_tac_toe")

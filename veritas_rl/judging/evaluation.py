@@ -29,7 +29,6 @@ from veritas_rl.judging.matches import (
     tasks_of,
 )
 from veritas_rl.judging.perturbed import PerturbedCheck, check_perturbed
-from veritas_rl.judging.progress import progress
 from veritas_rl.judging.shown import Shown
 from veritas_rl.judging.summary import ALL, VOID, Milestone, Row, Versus, compare, milestones_of, rows_of
 from veritas_rl.judging.survey import survey
@@ -37,6 +36,7 @@ from veritas_rl.parallel import Workers
 from veritas_rl.players.cost import Purse
 from veritas_rl.players.loading import NamedPlayer, ReplySettings, open_player
 from veritas_rl.players.registry import check_bot, forms_of, is_bot, notes_of
+from veritas_rl.progress import progress
 from veritas_rl.seeding import digest
 from veritas_rl.viewing.recording import PlayedGame
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from veritas_rl.envs.base import Player, Reply, Score, Session, play
+from veritas_rl.envs.base import Player, Reply, Score, Session, Turn, play, shape
+from veritas_rl.envs.custom_reward import CustomReward
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.registry import get_environment, prepare, prepared
 from veritas_rl.envs.task import Task
@@ -30,6 +31,7 @@ class Judgement:
         classes: The equivalence class of each task: its environment, its case, and the class among the case's tasks.
         exact: Whether every value was exact and none an estimate.
         envs: The environments of the tasks.
+        custom: For each task, the mean custom reward of the answers; empty without a custom reward function.
     """
 
     legal: tuple[float, ...]
@@ -38,6 +40,7 @@ class Judgement:
     classes: tuple[tuple[str, str, Hashable], ...]
     exact: bool
     envs: tuple[str, ...]
+    custom: tuple[float, ...] = ()
 
     @cached_property
     def legal_rate(self) -> Estimate:
@@ -53,6 +56,11 @@ class Judgement:
     def mean_value(self) -> Estimate:
         """The mean value of the answers, in [0, 1]."""
         return clustered_mean(self.value, self.classes)
+
+    @cached_property
+    def mean_custom(self) -> Estimate | None:
+        """The mean of the custom rewards; None without a custom reward function."""
+        return clustered_mean(self.custom, self.classes) if self.custom else None
 
     @property
     def answers(self) -> str:
@@ -76,8 +84,10 @@ class Judgement:
         return {case: self._of(some) for case, some in places.items()}
 
     def _of(self, places: Sequence[int]) -> "Judgement":
-        legal, optimal, value = (tuple(rates[i] for i in places) for rates in (self.legal, self.optimal, self.value))
-        return replace(self, legal=legal, optimal=optimal, value=value, classes=tuple(self.classes[i] for i in places))
+        rates = (self.legal, self.optimal, self.value, self.custom)
+        legal, optimal, value, custom = (tuple(of[i] for i in places) if of else () for of in rates)
+        classes = tuple(self.classes[i] for i in places)
+        return replace(self, legal=legal, optimal=optimal, value=value, classes=classes, custom=custom)
 
     def gain_over(self, other: "Judgement") -> Estimate:
         """The optimal rate of this judgement minus that of `other`, paired by task.
@@ -106,8 +116,30 @@ def plain_session(task: Task) -> Session:
     return get_environment(task.env).start(task)
 
 
+class _Heard:
+    """A player whose replies are kept, in order.
+
+    Args:
+        player: The player.
+    """
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+        self.replies: list[Reply] = []
+
+    def act(self, turns: Sequence[Turn]) -> Sequence[Reply]:
+        """The player's replies."""
+        said = self._player.act(turns)
+        self.replies += said
+        return said
+
+
 def judge(
-    player: Player, tasks: Sequence[Task], draws: int = 1, session_of: Callable[[Task], Session] = plain_session
+    player: Player,
+    tasks: Sequence[Task],
+    draws: int = 1,
+    session_of: Callable[[Task], Session] = plain_session,
+    custom: CustomReward | None = None,
 ) -> Judgement:
     """Let a player answer each task.
 
@@ -116,18 +148,33 @@ def judge(
         tasks: Tasks of a single answer each, as `Environment.single` makes them.
         draws: How often each task is answered. A task counts with the mean of its answers.
         session_of: Makes the session of a task.
+        custom: A custom reward function, whose rewards are reported beside the scores.
     """
     prepare(tasks)
-    sessions = [session_of(task) for task in tasks for _ in range(draws)]
-    scores = [next(iter(scores.values())) for scores in play(sessions, player)]
+    asked = [task for task in tasks for _ in range(draws)]
+    heard = _Heard(player)
+    scores = [next(iter(scores.values())) for scores in play([session_of(task) for task in asked], heard)]
+    rewards: list[float] = []
+    if custom is not None:
+        answered = zip(asked, scores, heard.replies, strict=True)
+        rewards = [custom_reward(custom, task, score, reply) for task, score, reply in answered]
     tried = [scores[start : start + draws] for start in range(0, len(scores), draws)]
-    return _judgement(
+    found = _judgement(
         tasks,
         tuple(sum(score.legal for score in drawn) / draws for drawn in tried),
         tuple(sum(score.success for score in drawn) / draws for drawn in tried),
         tuple(sum(score.value for score in drawn) / draws for drawn in tried),
         all(_is_exact(score) for score in scores if score.legal),
     )
+    return replace(
+        found, custom=tuple(sum(rewards[start : start + draws]) / draws for start in range(0, len(rewards), draws))
+    )
+
+
+def custom_reward(custom: CustomReward, task: Task, score: Score, reply: Reply) -> float:
+    """The custom reward of a single answer, as in training: a reply without tokens has the reward of `shape`."""
+    shaped = shape(score, task)
+    return custom(task, score, shaped, reply.text, reply.token_ids)[0] if reply.token_ids else shaped
 
 
 def judge_uniform(tasks: Sequence[Task]) -> Judgement | None:

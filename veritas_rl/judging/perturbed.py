@@ -16,6 +16,7 @@ from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.judging.held_out import Judgement, distinct, judge
 from veritas_rl.players.loading import NamedPlayer
+from veritas_rl.progress import progress
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,12 @@ def check_perturbed(
         tasks = distinct(_single_answers(environment, example, count), count)
         for player in models:
             console.print(f"{player.name}: {len(tasks)} tasks of {example.case}, then perturbed: {', '.join(found)}")
-            plain = judge(player.player, tasks)
+            with progress(console, len(tasks), 0, "answer", doing="unchanged", of_replies=True):
+                plain = judge(player.player, tasks)
             for name, description in found.items():
                 session_of = partial(environment.start_perturbed, name=name, seed=seed)
-                other = judge(player.player, tasks, session_of=session_of)
+                with progress(console, len(tasks), 0, "answer", doing=name, of_replies=True):
+                    other = judge(player.player, tasks, session_of=session_of)
                 yield PerturbedCheck(player.name, example.case, name, description, plain, other)
 
 

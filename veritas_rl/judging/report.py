@@ -32,8 +32,12 @@ def table_of(judgements: Mapping[str, Judgement], title: str) -> Table:
     table.add_column(next(iter(judgements.values())).answers, justify="right")
     table.add_column(measure_of(judgements), justify="right")
     table.add_column("mean value", justify="right")
+    custom = any(judgement.custom for judgement in judgements.values())
+    if custom:
+        table.add_column("custom reward", justify="right")
     for name, judgement in judgements.items():
-        table.add_row(name, *map(percent, _rates(judgement)))
+        rewards = [str(judgement.mean_custom or "")] if custom else []
+        table.add_row(name, *map(percent, _rates(judgement)), *rewards)
     return table
 
 

@@ -8,10 +8,7 @@ from rich.console import Console
 
 from veritas_rl.envs.registry import get_environment, spread
 from veritas_rl.envs.task import Task
-from veritas_rl.judging.progress import progress
-
-LOOKED_AT = 1000
-"""How many tasks, spread over a catalogue, are given to the environments."""
+from veritas_rl.progress import progress
 
 _PATIENCE_SECONDS = 2.0
 
@@ -28,7 +25,7 @@ def survey(catalogues: Iterable[Sequence[Task]], console: Console) -> None:
     """
     by_env: dict[str, list[Task]] = {}
     for catalogue in catalogues:
-        for task in spread(catalogue, LOOKED_AT):
+        for task in spread(catalogue):
             by_env.setdefault(task.env, []).append(task)
     for env, tasks in by_env.items():
         with _Bars(console) as show:

@@ -36,7 +36,11 @@ def resolved(configuration: DictConfig) -> str:
     asked = configuration.veritas_rl.attention
     if asked not in (AUTO, FLASH, TORCH):
         raise unknown("veritas_rl.attention", asked, (AUTO, FLASH, TORCH))
-    return asked if asked != AUTO else TORCH if flash_attention_fault() else FLASH
+    if asked != AUTO:
+        return asked
+    # flash_attn has no products of fp32, in which made models are trained.
+    exact = configuration.actor_rollout_ref.actor.fsdp_config.dtype == "float32"
+    return TORCH if exact or flash_attention_fault() else FLASH
 
 
 def overrides(configuration: DictConfig) -> list[str]:

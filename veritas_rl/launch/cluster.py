@@ -152,6 +152,8 @@ def head(port: int, given: Sequence[str], block: bool) -> int:
     if os.environ.get("RAY_AUTH_MODE") == "token" and not made:
         # Ray's default permissions let all users read the token.
         _ray("get-auth-token", "--generate", umask=0o077)
+    # Ray takes the address from which it would reach this one.
+    name_interface(given, "8.8.8.8")
     found: list[str] = []
 
     def up() -> bool:
@@ -164,7 +166,9 @@ def head(port: int, given: Sequence[str], block: bool) -> int:
         return bool(found)
 
     process = _start(["--head", f"--port={port}", "--include-dashboard=false", *given], block, up)
-    print(f"the head is at {found[0]}. On each other node, run: {SCRIPT} worker {found[0]}", flush=True)
+    print(
+        f"the head is at {found[0]}. On each other node, in its checkout, run: {SCRIPT} worker {found[0]}", flush=True
+    )
     return process.wait() if process else 0
 
 
@@ -198,6 +202,7 @@ def worker(address: str, given: Sequence[str], block: bool, wait: float) -> int:
             f"this node, {socket.gethostname()}, differs from the head {address} ({', '.join(different)}): use the "
             "same checkout, and run bash train/scripts/setup.sh"
         )
+    name_interface(given, address.rpartition(":")[0])
 
     def up() -> bool:
         with suppress(UserError):
@@ -207,6 +212,25 @@ def worker(address: str, given: Sequence[str], block: bool, wait: float) -> int:
     process = _start([f"--address={address}", *given], block, up)
     print(f"joined {address}", flush=True)
     return process.wait() if process else 0
+
+
+def name_interface(given: Sequence[str], other: str) -> None:
+    """Let gloo use the interface of the node's address, unless `GLOO_SOCKET_IFNAME` names one.
+
+    By default gloo takes the address of the host's name. That is often 127.0.1.1, where no other node finds it. Ray's
+    processes inherit the variable.
+
+    Args:
+        given: The arguments for `ray start`, which may name the address.
+        other: The host that the node reaches from its address.
+    """
+    named = [word.partition("=")[2] for word in given if word.startswith("--node-ip-address=")]
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        asked.connect((other, 1))  # this sends nothing
+        named.append(asked.getsockname()[0])
+    for name, addresses in psutil.net_if_addrs().items():
+        if named and any(address.address == named[0] for address in addresses):
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
 
 
 def _until(look: Callable[[], Found], wait: float) -> Found:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import shlex
 import signal
 import sys
@@ -18,10 +19,17 @@ from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import preflight, recipes, resume
 from veritas_rl.launch.hardware import Hardware, this_machine
 from veritas_rl.launch.run import Run
-from veritas_rl.launch.variables import VARIABLES
+from veritas_rl.launch.variables import VARIABLES, quoted
 
 STOPPED = 128 + signal.SIGTERM
 """The exit code of a run that saved and ended on request."""
+
+
+REWARD_FILE = re.compile(r"(\+*(?:reward\.)?custom_reward_function\.path=)(['\"]?)([^'\"]+)\2")
+"""An override that names the file of a custom reward function, in verl's spelling or its old one."""
+
+STAYS = re.compile(r"(train/)?tools/|\w+://")
+"""How a file of this repository begins, and what is no file."""
 
 
 class Plan(Protocol):
@@ -47,17 +55,46 @@ def prepare() -> tuple[list[str], Hardware, bool]:
     Raises:
         UserError: verl is missing or has another version.
     """
-    load_dotenv(conf.ROOT / ".env")
     preflight.check_verl()
+    typed = read_environment(sys.argv[1:])
+    dry = os.environ.get("DRY_RUN", "") not in ("", "0")
+    return typed, this_machine(), dry
+
+
+def read_environment(typed: Sequence[str]) -> list[str]:
+    """Read `.env` and this project's variables as every run does, and change to the checkout's folder.
+
+    Args:
+        typed: Hydra overrides.
+
+    Returns:
+        The overrides, with folders relative to the caller's made absolute.
+    """
     caller = Path.cwd()
+    set_variables(caller)
+    os.chdir(conf.ROOT)
+    return with_reward_file(recipes.absolute(typed, caller), caller)
+
+
+def set_variables(caller: Path) -> None:
+    """Set the variables of `.env` that the shell has not set, and make folders relative to `caller` absolute."""
+    load_dotenv(conf.ROOT / ".env")
     named = conf.clean_environment(os.environ, caller)
     for variable in VARIABLES:
         # An empty variable counts as unset, for this project and for the libraries that read it.
         os.environ.pop(variable.name, None)
     os.environ.update(named)
-    os.chdir(conf.ROOT)
-    dry = os.environ.get("DRY_RUN", "") not in ("", "0")
-    return recipes.absolute(sys.argv[1:], caller), this_machine(), dry
+
+
+def with_reward_file(typed: Sequence[str], caller: Path) -> list[str]:
+    """The overrides, with the file of a custom reward function made absolute. It is relative to `caller`."""
+    made: list[str] = []
+    for override in typed:
+        named = REWARD_FILE.fullmatch(override)
+        if named and named[3] != "null" and not STAYS.match(named[3]):
+            override = f"{named[1]}{quoted(str(caller / Path(named[3]).expanduser()))}"
+        made.append(override)
+    return made
 
 
 def run(plan: Plan, typed: Sequence[str], hardware: Hardware, *, dry: bool) -> None:

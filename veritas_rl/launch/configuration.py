@@ -11,28 +11,31 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hydra.errors import HydraException
+from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from veritas_rl.composition import composed
 from veritas_rl.envs.mixture import open_tasks
-from veritas_rl.envs.registry import cases_by_environment, get_environment
+from veritas_rl.envs.registry import cases_by_environment, environment_names, get_environment
 from veritas_rl.envs.task import MODES, Task
-from veritas_rl.errors import UserError
-from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.recipes import recipe_of
-from veritas_rl.launch.variables import VARIABLES, overrides_from
+from veritas_rl.errors import UserError, unknown
+from veritas_rl.launch import keys, start
+from veritas_rl.launch.hardware import Hardware, suited_to
+from veritas_rl.launch.recipes import Recipe, recipe_of
+from veritas_rl.launch.variables import VARIABLES, overrides_from, quoted
 from veritas_rl.paths import ROOT
 
 CONFIG_DIR = ROOT / "train/verl/config"
 RL_CONFIG = "rl"
 """The root YAML file for reinforcement learning."""
+MODEL = "actor_rollout_ref.model.path"
 STEPS = "trainer.total_training_steps"
+WORKERS = "actor_rollout_ref.rollout.agent.num_workers"
 MINI_BATCHES = ("actor_rollout_ref.actor.ppo_mini_batch_size", "critic.ppo_mini_batch_size")
 """The mini-batch sizes, in prompts."""
 
-GROUPS = ("hardware", "algorithm", "lora", "rollout", "environment", "play")
+GROUPS = ("hardware", "start", "algorithm", "lora", "rollout", "environment", "play")
 ENVIRONMENTS = r"data\.custom_cls\.config\.environments"
 OLD_REWARD = "custom_reward_function."
 """A node that verl's main_ppo accepts and never reads. Its current place is below `reward`."""
@@ -62,19 +65,45 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
         Hydra overrides in which each group is chosen once, by the last override that names it.
 
     Raises:
-        UserError: A variable's value is invalid, or the recipe does not exist.
+        UserError: A variable's value is invalid, a group has no such choice, or the recipe does not exist.
     """
     recipe, own = recipe_of(typed, GROUPS)
     check_once(own)
     named = [*map(_as_hydra_means, overrides_from(environment)), *map(_as_hydra_means, own)]
-    if chosen := [override for override in named if group_of(override) == "hardware"]:
-        # Defaults for a machine without a GPU do not suit a GPU group, and vice versa.
-        hardware = dataclasses.replace(hardware, gpus=0 if chosen[-1] == "hardware=cpu" else max(hardware.gpus, 1))
-    of_recipe = recipe.groups() if recipe else frozenset[str]()
-    machine = [override for override in hardware.overrides() if group_of(override) not in of_recipe]
+    check_choices(named)
+    check_adapter_is_trained(named, environment)
+    of_recipe = recipe.choices() if recipe else {}
+    hardware, kind = hardware_and_start(MODEL, named, recipe, of_recipe, environment, hardware)
+    machine = [override for override in hardware.overrides(kind) if group_of(override) not in of_recipe]
     if "environment" not in of_recipe and any(re.match(rf"\+*{ENVIRONMENTS}[.=]", item) for item in own):
         machine.append(MIXTURE)
     return last_choices([*machine, *(recipe.overrides() if recipe else []), *named])
+
+
+def hardware_and_start(
+    key: str,
+    named: Sequence[str],
+    recipe: Recipe | None,
+    of_recipe: Mapping[str, str],
+    environment: Mapping[str, str],
+    hardware: Hardware,
+) -> tuple[Hardware, str]:
+    """The machine that a run is for, and its choice of the group start.
+
+    Args:
+        key: The Hydra key of the model.
+        named: The overrides of environment variables and command line.
+        recipe: The recipe.
+        of_recipe: The recipe's choices, by the names under which users choose groups.
+        environment: The process environment.
+        hardware: This machine.
+    """
+    chosen = {**of_recipe, **{group: item.partition("=")[2] for item in named if (group := group_of(item))}}
+    if "hardware" in chosen:
+        # Defaults for a machine without a GPU do not suit a GPU group, and vice versa.
+        hardware = dataclasses.replace(hardware, gpus=0 if chosen["hardware"] == "cpu" else max(hardware.gpus, 1))
+    model = start.named_model(key, named, recipe.settings() if recipe else {}, environment)
+    return hardware, chosen.get("start") or start.choice_for(model, hardware.gpus)
 
 
 def check_once(typed: Sequence[str]) -> None:
@@ -87,6 +116,45 @@ def check_once(typed: Sequence[str]) -> None:
     for override in typed:
         if (group := group_of(override)) and first.setdefault(group, override) != override:
             raise UserError(f"{first[group]} and {override} exclude each other: type one of them")
+
+
+def check_choices(overrides: Sequence[str]) -> None:
+    """Refuse a choice that a group does not have. verl's own choices of a group of the same name do not count.
+
+    Raises:
+        UserError: A group has no such choice.
+    """
+    for override in overrides:
+        if (group := group_of(override)) is None:
+            continue
+        choice, known = (
+            override.partition("=")[2].strip("'\""),
+            {path.stem for path in (CONFIG_DIR / group).glob("*.yaml")},
+        )
+        if group == "environment" and choice not in known and choice in environment_names():
+            raise UserError(f"environment={choice} is of another package: type data.custom_cls.config.env={choice}")
+        if choice not in known:
+            if group == "hardware" and (suited := suited_to(choice)):
+                raise UserError(f"{override} has no settings of its own: type {suited}")
+            raise unknown(group, choice, known)
+
+
+def check_adapter_is_trained(named: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Refuse an adapter from which training continues if every parameter is trained.
+
+    Args:
+        named: The overrides of environment variables and command line.
+        environment: The process environment.
+
+    Raises:
+        UserError: Both are chosen.
+    """
+    adapter = environment.get("LORA_ADAPTER_PATH", "").strip()
+    if adapter and "lora=off" in named:
+        raise UserError(
+            f"LORA_ADAPTER_PATH={adapter} trains an adapter, and lora=off (ENABLE_LORA=0) every parameter: leave one "
+            "of them out"
+        )
 
 
 def last_choices(overrides: Sequence[str]) -> list[str]:
@@ -110,9 +178,10 @@ def _as_hydra_means(override: str) -> str:
 def with_or_without_plus(override: str) -> str:
     """`+key.of=value` as Hydra's `++key.of=value`, which sets a key whether or not it exists.
 
-    An environment's settings get the two plus signs too. The environment refuses unknown settings.
+    An environment's settings and the arguments of a custom reward function get the two plus signs too. Both refuse
+    unknown names.
     """
-    if re.match(r"data\.custom_cls\.config\.[^=]*\.[^=]*=", override):
+    if re.match(r"(data\.custom_cls\.config\.[^=]*|reward\.custom_reward_function\.reward_kwargs)\.[^=]*=", override):
         return f"++{override}"
     return f"+{override}" if re.match(r"\+[^+=]*\.[^=]*=", override) else override
 
@@ -130,7 +199,7 @@ def compose_configuration(overrides: Sequence[str], name: str = RL_CONFIG) -> Di
     try:
         return composed(CONFIG_DIR, name, overrides)
     except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(_plain(error)) from error
+        raise _plain(error, overrides, name) from error
 
 
 def context_tokens(configuration: DictConfig) -> int:
@@ -158,11 +227,23 @@ def mini_batch_overrides(configuration: DictConfig, wanted: Sequence[str]) -> li
         wanted: The overrides of that configuration. A mini-batch size among them is kept.
     """
     prompts, settings = configuration.data.train_batch_size, configuration.veritas_rl
-    if not isinstance(prompts, int) or prompts < 1:
-        return []  # `preflight.check_batch` reports the error
     parts = next(parts for parts in range(settings.mini_batches[settings.play], 0, -1) if prompts % parts == 0)
     given = {override.lstrip("+").partition("=")[0] for override in wanted}
     return [f"{key}={prompts // parts}" for key in MINI_BATCHES if parts > 1 and key not in given]
+
+
+def worker_overrides(configuration: DictConfig, wanted: Sequence[str]) -> list[str]:
+    """The override that gives each of several nodes as many processes that play as one has, unless the user has set it.
+
+    Args:
+        configuration: The resolved configuration.
+        wanted: The overrides of that configuration. A number of processes among them is kept.
+    """
+    nodes, workers = configuration.trainer.nnodes, configuration.actor_rollout_ref.rollout.agent.num_workers
+    given = any(override.lstrip("+").startswith(f"{WORKERS}=") for override in wanted)
+    if not isinstance(nodes, int) or not isinstance(workers, int) or nodes < 2 or given:
+        return []  # `limits.check_rl` reports an error
+    return [f"{WORKERS}={workers * nodes}"]
 
 
 def step_overrides(configuration: DictConfig, wanted: Sequence[str]) -> list[str]:
@@ -219,13 +300,31 @@ def clean_environment(environment: Mapping[str, str], caller: Path) -> dict[str,
     return {name: value for name, value in named.items() if value}
 
 
-def _plain(error: Exception) -> str:
+def _plain(error: Exception, overrides: Sequence[str], name: str) -> UserError:
+    """The user's error behind an error of Hydra."""
     text = " ".join(str(error).split())
     call = re.search(r"while evaluating '(\w+\(.*?\))' ?: Unknown function", text)
     if call is not None:
-        return f"{call[1]} in an override needs its own quotes, such as \"...=['{call[1]}']\"; GAME_TYPES needs none"
+        return UserError(
+            f"{call[1]} in an override needs its own quotes, such as \"...=['{call[1]}']\"; GAME_TYPES needs none"
+        )
+    if isinstance(error, OverrideParseException):
+        key, assigned, value = error.override.partition("=")
+        if not assigned:
+            return UserError(f"{key} is no setting: type key=value, such as {STEPS}=100")
+        return UserError(f'the value of {error.override} needs quotes: type "{key}={quoted(value)}"')
+    if several := re.match(r"Ambiguous value for argument '([^']+)'", text):
+        key, _, value = several[1].partition("=")
+        return UserError(f"{several[1]} has several values: type '{key}=[{value}]' for a list")
     unknown_key = re.match(r"Could not override '([^']+)'", text)
     if unknown_key is None:
-        return text
-    given = unknown_key.group(1)
-    return f"unknown configuration key {given}: type a key of train/verl/config, or put + before it to add a new key"
+        return UserError(text)
+    key = unknown_key[1]
+    value = next((item.partition("=")[2] for item in overrides if item.startswith(f"{key}=")), "...")
+    try:
+        known = composed(
+            CONFIG_DIR, name, [item for item in overrides if (CONFIG_DIR / item.partition("=")[0]).is_dir()]
+        )
+    except (HydraException, OmegaConfBaseException):
+        known = None
+    return keys.unknown_key(key, value, known)

@@ -4,10 +4,16 @@ import os
 from dataclasses import dataclass
 from functools import cache
 
-SMALL_GPU_BYTES = 70 << 30
-"""GPUs below this size count as small, because settings for 80 GB do not fit."""
+from veritas_rl.launch.start import GROUP, MADE, choice_for
+from veritas_rl.planning.devices import DEVICES
 
-LONE_GPUS = ((20 << 30, "rtx16g"), (SMALL_GPU_BYTES, "rtx24g"), (120 << 30, "h100x1"))
+SEVERAL_GPU_BYTES = 38 << 30
+"""The least memory of each of several GPUs that share a model of 4B in RL: GPUs of 40 GB."""
+
+SEVERAL_SFT_GPU_BYTES = 70 << 30
+"""The same for supervised fine-tuning of all parameters: GPUs of 80 GB."""
+
+LONE_GPUS = ((20 << 30, "rtx16g"), (SEVERAL_SFT_GPU_BYTES, "rtx24g"), (120 << 30, "h100x1"))
 """The hardware group for one GPU below each size in bytes."""
 
 NODE_SIZES = (8, 4, 2, 1)
@@ -27,15 +33,51 @@ class Hardware:
     gpus: int
     gpu_bytes: int
 
-    def overrides(self) -> list[str]:
-        """The groups for this machine: full training of a small model on a CPU, adapters and vLLM on GPUs."""
+    @property
+    def group(self) -> str:
+        """The choice of the group hardware for this machine."""
+        return self._group(SEVERAL_GPU_BYTES)
+
+    @property
+    def sft_group(self) -> str:
+        """The choice of the group sft_hardware for this machine."""
+        return self._group(SEVERAL_SFT_GPU_BYTES)
+
+    def _group(self, several: int) -> str:
         if not self.gpus:
-            return ["hardware=cpu", "lora=off", "rollout=transformers"]
-        if self.gpus == 1 or self.gpu_bytes < SMALL_GPU_BYTES:
+            return "cpu"
+        if self.gpus == 1 or self.gpu_bytes < several:
             for most, group in LONE_GPUS:
                 if self.gpu_bytes < most:
-                    return [f"hardware={group}"]
-        return [f"hardware=h200x{next(size for size in NODE_SIZES if size <= self.gpus)}"]
+                    return group
+        return f"h200x{next(size for size in NODE_SIZES if size <= self.gpus)}"
+
+    def overrides(self, start: str | None = None) -> list[str]:
+        """The groups for this machine: adapters for pretrained models, all parameters for made ones; vLLM on GPUs; and
+        GRPO for pretrained models on a CPU, where a critic would double the work.
+
+        Args:
+            start: The choice of the group start; None if the run names no model.
+        """
+        start = start or choice_for(None, self.gpus)
+        groups = [f"hardware={self.group}"]
+        if start == MADE:
+            groups.append("lora=off")
+        elif not self.gpus:
+            groups.append("algorithm=grpo")
+        if not self.gpus:
+            groups.append("rollout=transformers")
+        return [*groups, f"{GROUP}={start}"]
+
+
+def suited_to(machine: str) -> str | None:
+    """What to type for a machine that is named by its GPUs, such as "h100x8" or "rtx4090x4"; None if none is known."""
+    name, _, number = machine.rpartition("x")
+    if name not in DEVICES or not number.isdecimal() or int(number) < 1:
+        return None
+    group = Hardware(cores=1, gpus=int(number), gpu_bytes=DEVICES[name].memory).group
+    alone = group in dict(LONE_GPUS).values()
+    return f"hardware={group}" + (f" trainer.n_gpus_per_node={number}" if alone and int(number) > 1 else "")
 
 
 @cache

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 LINES = 2000
 """How many last lines of a log are searched. The output after an error is often longer than the error."""
 
+COLOURS = re.compile(r"\x1b\[[\d;]*m")
+"""The codes of colours in Ray's output."""
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -141,6 +144,13 @@ FAULTS = (
         "set RAY_ADDRESS to a running head, or start the head again",
     ),
     Fault(
+        "vLLM's worker",
+        r"Worker proc \S+ died unexpectedly",
+        "a process of vLLM was killed, or memory ran out",
+        "type the same command to resume from the last checkpoint; if memory ran out, set "
+        "actor_rollout_ref.rollout.max_num_seqs to less",
+    ),
+    Fault(
         "Ray's folder",
         r"AF_UNIX path length cannot exceed",
         "the path of Ray's temporary folder is too long for its sockets",
@@ -156,7 +166,7 @@ def faults_in(log: str) -> Iterator[tuple[Fault, str]]:
     Args:
         log: The output of a run.
     """
-    text = "\n".join(log.splitlines()[-LINES:])
+    text = COLOURS.sub("", "\n".join(log.splitlines()[-LINES:]))
     seen = set[str]()
     for fault in FAULTS:
         line = fault.line_in(text)

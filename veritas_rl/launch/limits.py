@@ -1,19 +1,18 @@
-"""The numbers and names of verl's settings that change an update or a reply, checked before a run starts.
+"""The numbers of verl's settings that change an update or a reply, checked before a run starts.
 
 verl computes with whatever is given: a `clip_grad` of 0 zeroes every gradient, a negative one turns its sign, and a
-temperature of 0 makes every ratio wrong. It ignores some settings, which stay where an older version has read them.
+temperature of 0 makes every ratio wrong.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from veritas_rl.errors import UserError, unknown
+from veritas_rl.launch.keys import ACTOR, CRITIC, ROLLOUT
 
-ACTOR, CRITIC, ROLLOUT = "actor_rollout_ref.actor", "critic", "actor_rollout_ref.rollout"
 VALIDATION = f"{ROLLOUT}.val_kwargs"
 
 
@@ -61,6 +60,7 @@ class Limit:
 FINITE = Limit("a finite number", above=True, below=True)
 RATE = Limit("a finite number of 0 or more", 0, below=True)
 SHARE = Limit("a number from 0 to 1", 0, 1)
+ABOVE = Limit("a finite number above 0", 0, above=True, below=True)
 COUNT = Limit("an integer of 0 or more", 0, below=True, whole=True)
 CLIP = Limit("a number above 0, or inf to turn clipping off", 0, above=True)
 RANGE = Limit("a number above 0, or null for clip_ratio", 0, above=True, other=(None,))
@@ -94,6 +94,7 @@ RL = {
     f"{ACTOR}.ppo_epochs": Limit("an integer of 1 or more", 1, below=True, whole=True),
     f"{ACTOR}.entropy_coeff": FINITE,
     f"{ACTOR}.kl_loss_coef": RATE,
+    "actor_rollout_ref.model.lora_alpha": ABOVE,
     f"{ROLLOUT}.temperature": TEMPERATURE,
     f"{ROLLOUT}.top_p": TOP_P,
     f"{ROLLOUT}.top_k": TOP_K,
@@ -109,6 +110,7 @@ RL = {
 
 OF_CRITIC = {
     f"{CRITIC}.cliprange_value": CLIP,
+    f"{CRITIC}.model.lora_alpha": ABOVE,
     f"{CRITIC}.ppo_epochs": Limit("an integer of 1 or more", 1, below=True, whole=True),
 }
 """The limits of the settings of PPO's critic."""
@@ -121,15 +123,6 @@ OF_GROUPS = (
 
 ESTIMATORS = (*OF_GROUPS, "gae", "rae", "reinforce_plus_plus", "remax")
 """This package's and verl's estimators of advantages."""
-
-WITHOUT_EFFECT = {
-    f"{ACTOR}.grad_clip": f"{ACTOR}.optim.clip_grad",
-    f"{CRITIC}.grad_clip": f"{CRITIC}.optim.clip_grad",
-    f"{ROLLOUT}.do_sample": f"{ROLLOUT}.temperature",
-    f"{ACTOR}.use_torch_compile": f"{ACTOR}.fsdp_config.use_torch_compile",
-    f"{CRITIC}.ulysses_sequence_parallel_size": f"{CRITIC}.fsdp.ulysses_sequence_parallel_size",
-}
-"""Settings that verl has and does not read here, each with the setting that it reads."""
 
 
 def check_rl(configuration: DictConfig) -> None:
@@ -162,6 +155,8 @@ def _check_estimator(configuration: DictConfig) -> None:
     if estimator in OF_GROUPS and samples == 1:
         named = "ALGORITHM=grpo" if estimator == "grpo" else f"algorithm.adv_estimator={estimator}"
         raise UserError(f"{named} compares several samples of one task: set {ROLLOUT}.n to 2 or more")
+    if estimator == "gae" and configuration.critic.enable is False:
+        raise UserError("critic.enable=false leaves PPO without its critic: leave it out, or set algorithm=grpo")
     if estimator != "gae" and (steps := configuration.trainer.critic_warmup):
         raise UserError(
             f"in the {steps} steps of trainer.critic_warmup only a critic would learn, and {estimator} has none: set "
@@ -189,13 +184,35 @@ def truncation(configuration: DictConfig) -> str | None:
             raise UserError(
                 f"with {' and '.join(biased)} and logprobs_mode={rollout.logprobs_mode}, vLLM's probabilities are of "
                 "another distribution than the trainer's, and algorithm.rollout_correction would compare them, so "
-                f"every ratio would be biased: leave {' and '.join(biased)} out"
+                f"every ratio would be biased: leave {' and '.join(biased)} out, or set "
+                "algorithm.rollout_correction.rollout_is=null and bypass_mode=false"
             )
     if not cut:
         return None
     return (
         f"note: with {' and '.join(cut)}, replies are sampled from a part of the tokens, and updates use the "
         "probabilities of all tokens: rare tokens are never learned from, so the update is biased"
+    )
+
+
+def correction(configuration: DictConfig) -> str:
+    """What is done about probabilities that differ between rollout and trainer, in one line."""
+    settings, mode = configuration.algorithm.rollout_correction, configuration.trainer.v1.trainer_mode
+    level = settings.rollout_is or ("token" if mode == "game_async" else None)
+    if settings.bypass_mode:
+        return (
+            "rollout correction: none, because the rollout's log-probabilities are the old ones "
+            "(algorithm.rollout_correction.bypass_mode=true): the trainer does not compute or compare them"
+        )
+    if level is None:
+        return (
+            "rollout correction: none (algorithm.rollout_correction.rollout_is=null); "
+            "training/rollout_probs_diff_mean measures the difference"
+        )
+    return (
+        f"rollout correction: the loss of each {'token' if level == 'token' else 'reply'} is weighted by the trainer's "
+        f"probability over the rollout's, at most {settings.rollout_is_threshold} "
+        f"(algorithm.rollout_correction.rollout_is={level})"
     )
 
 
@@ -209,46 +226,3 @@ def _check(configuration: DictConfig, table: dict[str, Limit]) -> None:
         if not limit.allows(given):
             shown = "null" if given is None else f"'{given}'" if isinstance(given, str) else given
             raise UserError(f"{key}={shown} cannot be used: set it to {limit.words}")
-
-
-def check_names(configuration: DictConfig, overrides: Sequence[str]) -> None:
-    """Check that verl reads each setting of its own that the user has named.
-
-    A plus in an override adds any key. verl's classes have fields with fixed names. Only added keys are looked up,
-    because the import of verl takes seconds.
-
-    Args:
-        configuration: The resolved configuration.
-        overrides: The overrides of recipe, environment variables and command line.
-
-    Raises:
-        UserError: verl does not know a key, or does not read it.
-    """
-    for override in overrides:
-        key, assigned, _ = override.partition("=")
-        name = key.lstrip("+~")
-        if not assigned:
-            continue
-        if name in WITHOUT_EFFECT:
-            raise UserError(f"{name} has no effect in verl 0.9.1: set {WITHOUT_EFFECT[name]}")
-        if name.endswith("optim.grad_clip"):
-            raise UserError(f"{name} is an old name: set {name.removesuffix('grad_clip')}clip_grad")
-        if key.startswith("+"):
-            _check_field(configuration, name)
-
-
-def _check_field(configuration: DictConfig, key: str) -> None:
-    """Raise `UserError` if a part of a key is no field of the class that verl makes of its node."""
-    node: Any = configuration
-    parts = key.split(".")
-    for depth, part in enumerate(parts):
-        if not isinstance(node, DictConfig):
-            return
-        if (target := str(node.get("_target_", ""))).startswith("verl."):
-            from hydra.utils import get_class
-
-            made = get_class(target)
-            if is_dataclass(made) and part not in (known := {field.name for field in fields(made)}):
-                place = ".".join(parts[:depth])
-                raise unknown(f"setting of {place}", part, {name for name in known if not name.startswith("_")})
-        node = node.get(part)

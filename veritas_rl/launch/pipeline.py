@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.progress import Progress as Bars
 from transformers.utils.logging import disable_progress_bar
 
-from veritas_rl.chat_template import end_tokens
 from veritas_rl.checkpoints.assemble import merge_checkpoint
+from veritas_rl.checkpoints.layout import ADAPTER
 from veritas_rl.checkpoints.models import Base
+from veritas_rl.envs.custom_reward import CustomReward
 from veritas_rl.envs.registry import prepared
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
@@ -31,10 +31,12 @@ from veritas_rl.launch.resume import trim
 from veritas_rl.launch.run import Run
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.variables import quoted
-from veritas_rl.launch.warmup import Progress, warm_up
+from veritas_rl.launch.warmup import Lesson, Progress, warm_up
+from veritas_rl.paths import to_type
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.language_model import LanguageModelPlayer, load_language_model
 from veritas_rl.players.sampling import SamplingParams
+from veritas_rl.progress import progress
 
 UNIFORM, RAW, WARM = "uniform random legal player", "before", "after the warm-up"
 
@@ -67,8 +69,7 @@ def run_pipeline(run: Run, console: Console) -> bool:
         console.print(f"resuming from step {run.first_step} of {run.steps}, {run.start} ({again})", soft_wrap=True)
     judging = Judging(run, console)
     model = _starting_model(run, judging, console)
-    run.check_model(model)
-    if run.configuration.trainer.nnodes == 1 or run.model is None:
+    if run.configuration.trainer.nnodes == 1 or run.model is None or Path(run.model).is_dir():
         # On several nodes each node has its own hub cache, so the hub id stays.
         run = dataclasses.replace(run, overrides=(*run.overrides, f"{run.model_key}={quoted(str(model))}"))
     if run.first_step < run.steps:
@@ -98,6 +99,7 @@ class Judging:
 
     def __init__(self, run: Run, console: Console) -> None:
         self._run, self._console = run, console
+        self._custom_reward = CustomReward.read(run.configuration)
         self._tasks: dict[str, list[Task]] = {}
         for tasks, most in run.held_out():
             for task in distinct(tasks, most):
@@ -108,18 +110,20 @@ class Judging:
                 self.found[env][UNIFORM] = uniform
         if self._tasks:
             counts = " and ".join(f"{len(tasks)} held-out tasks of {env}" for env, tasks in self._tasks.items())
-            console.print(f"judging by {counts}; 95% intervals in brackets")
+            seconds = run.judging_seconds()
+            time = "" if seconds is None else f", each time about {max(1, round(seconds / 60))} min by forecast"
+            console.print(f"judging by {counts}{time}; 95% intervals in brackets")
 
     def judge(self, name: str, folder: Path) -> None:
         """Let the model in a folder answer each task, and print its rates."""
         if not self._tasks:
             return
         settings = self._run.answering()
-        model, tokenizer = load_language_model(folder)
-        engine = GenerationEngine(
+        dtype = getattr(torch, settings.dtype) if settings.dtype else None
+        model, tokenizer = load_language_model(folder, dtype=dtype)
+        engine = GenerationEngine.of(
             model,
-            end_tokens(tokenizer, model.generation_config),
-            tokenizer.pad_token_id,
+            tokenizer,
             max_batch_size=settings.at_once,
             max_model_len=settings.context,
             seed=settings.seed,
@@ -129,7 +133,9 @@ class Judging:
             shown = {"enable_thinking": settings.enable_thinking, "say_limit": settings.say_limit}
             player = LanguageModelPlayer(engine, tokenizer, params, **shown)
             for env, tasks in self._tasks.items():
-                found = judge(player, tasks, settings.draws)
+                answers = len(tasks) * settings.draws
+                with progress(self._console, answers, 0, "answer", doing=f"judging {name}", of_replies=True):
+                    found = judge(player, tasks, settings.draws, custom=self._custom_reward)
                 self.found[env][name] = found
                 of = f" ({env})" if len(self._tasks) > 1 else ""
                 rates = f"{percent(found.legal_rate)} {found.answers}, {percent(found.optimal_rate)} {found.solved}"
@@ -141,6 +147,7 @@ class Judging:
 def _starting_model(run: Run, judging: Judging, console: Console) -> Path:
     if run.model is not None:
         model = Base.find(run.model).folder
+        run.check_model(model)  # before the judgement, which takes minutes
         judging.judge(RAW, model)
         return model
     model, tasks = run.folder / "model", run.lessons()
@@ -158,6 +165,7 @@ def _starting_model(run: Run, judging: Judging, console: Console) -> Path:
     if tasks:
         model = _warmed_up(model, tasks, run, console)
         judging.judge(WARM, model)
+    run.check_model(model)
     return model
 
 
@@ -169,17 +177,20 @@ def _warmed_up(model: Path, tasks: Sequence[Task], run: Run, console: Console) -
         return output
     count = min(len(tasks), settings.warm_up.lessons)
     asked = run.answering()
-    with Bars(console=console, transient=True) as progress:
-        made = progress.track(
-            enumerate(prepared(itertools.islice(tasks, count))), total=count, description="making lessons"
-        )
-        lessons = [small_model.lesson(task, f"{settings.seed}/{index}") for index, task in made]
-        exam = small_model.Exam(run.questions(), asked)
-        bar = progress.add_task("warming up: the answer format", total=1.0)
+    with progress(console, count, 0, "lesson", doing="warm-up") as advance:
+        lessons: list[Lesson] = []
+        for index, task in enumerate(prepared(itertools.islice(tasks, count))):
+            lessons.append(small_model.lesson(task, f"{settings.seed}/{index}"))
+            advance()
+    exam = small_model.Exam(run.questions(), asked)
+    done, measured = 0, ""
+    with progress(console, 100, 0, "percent", doing="warm-up", said=lambda: measured) as advance:
 
         def show(now: Progress) -> None:
-            legal = "" if math.isnan(now.measured) else f", {now.measured:.0%} {exam.answers}"
-            progress.update(bar, completed=now.share, description=f"warming up: the answer format{legal}")
+            nonlocal done, measured
+            before, done = done, int(100 * now.share)
+            advance(done - before)
+            measured = "" if math.isnan(now.measured) else f"{now.measured:.0%} {exam.answers}"
 
         found = warm_up(
             model,
@@ -240,7 +251,8 @@ def _report(run: Run, judgements: Judgements, checkpoint: Path | None, trained: 
     for name, where in (
         *rows,
         ("checkpoint", checkpoint or "none: set trainer.save_freq to save some"),
-        ("trained model", trained or "none: run bash train/scripts/merge-ppo.sh to make one from a checkpoint"),
+        ("trained model", trained or "none"),
+        *([("adapter", trained / ADAPTER)] if trained and (trained / ADAPTER).is_dir() else []),
         ("metrics", run.metrics),
         ("report", path),
         ("verl's log", run.log),
@@ -248,7 +260,7 @@ def _report(run: Run, judgements: Judgements, checkpoint: Path | None, trained: 
         console.print(f"{name:>16}  {where}", soft_wrap=True, highlight=False)
     console.print("\nNext:")
     for words, command in run.next_steps(trained):
-        console.print(f"  {words}:\n    {command}", highlight=False, soft_wrap=True)
+        console.print(f"  {words}:\n    {to_type(command)}", markup=False, highlight=False, soft_wrap=True)
 
 
 def compare(kind: str, env: str, found: Mapping[str, Judgement], console: Console) -> dict[str, Any]:
@@ -295,6 +307,7 @@ def _rates(judgement: Judgement) -> dict[str, Any]:
         "legal": dataclasses.asdict(judgement.legal_rate),
         "optimal": dataclasses.asdict(judgement.optimal_rate),
         "value": dataclasses.asdict(judgement.mean_value),
+        **({"custom reward": dataclasses.asdict(custom)} if (custom := judgement.mean_custom) else {}),
     }
 
 

@@ -2,38 +2,56 @@
 
 import dataclasses
 import importlib.metadata
-import importlib.util
 import math
+import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from statistics import fmean
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from veritas_rl.chat_template import check_template, render
-from veritas_rl.checkpoints.adapter import base_name, dropout_of, rank_and_alpha
+from veritas_rl.chat_template import check_template, end_warning, prompt_ids, render, reply_ids
+from veritas_rl.checkpoints.adapter import (
+    EMBEDDINGS,
+    base_name,
+    check_adapter,
+    check_mergeable,
+    check_size,
+    check_targets,
+    dropout_of,
+    headers,
+    only_bin,
+    rank_and_alpha,
+    target_modules,
+)
+from veritas_rl.checkpoints.packaged import local_name, provide
 from veritas_rl.checkpoints.room import cannot_write, nearest_existing
-from veritas_rl.curriculum.mixture import open_sources
+from veritas_rl.curriculum.mixture import open_sources, split_of
+from veritas_rl.envs.custom_reward import CustomReward
 from veritas_rl.envs.registry import get_environment, is_remote, spread
 from veritas_rl.envs.task import SPLITS, Task
 from veritas_rl.errors import UserError
-from veritas_rl.launch import attention, limits, quantization
-from veritas_rl.launch.configuration import context_tokens, dataset_settings, group_of, tasks_of
+from veritas_rl.launch import attention, keys, limits, quantization, rollout_backend, shared_prompts
+from veritas_rl.launch.configuration import (
+    compose_configuration,
+    context_tokens,
+    dataset_settings,
+    tasks_of,
+)
 from veritas_rl.launch.hardware import Hardware
+from veritas_rl.launch.recipes import Recipe
 from veritas_rl.launch.stall_watch import Bound
 from veritas_rl.pins import required_version
-from veritas_rl.planning.compose import plan_of, sft_plan_of, this_machine
-from veritas_rl.planning.devices import DEVICES
+from veritas_rl.planning.compose import plan_of, plan_of_known, sft_plan_of, this_machine
+from veritas_rl.planning.devices import DEVICES, Device
 from veritas_rl.planning.forecast import Forecast
-from veritas_rl.planning.models import UnknownShape, find_shape
 from veritas_rl.planning.plan import Plan
 from veritas_rl.planning.sft import SftPlan
 from veritas_rl.players.loading import check_player
 from veritas_rl.players.registry import ALL_SEATS, CHECKPOINT, PAST, check_bot, is_model, stand_in
 from veritas_rl.verl_plugin import dropout
-
-AnyPlan = TypeVar("AnyPlan", bound=Forecast)
 
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
 
@@ -42,9 +60,6 @@ TRAINERS = {"game": "sync", "game_async": "colocate_async"}
 
 LEAST_GPU_BYTES = 15 << 30
 """The memory that hardware=rtx16g, the smallest GPU group, needs."""
-
-LOOKED_AT = 1000
-"""How many tasks, spread over a catalogue, are searched for opponents."""
 
 
 def check_verl() -> None:
@@ -74,28 +89,38 @@ def check_verl() -> None:
 
 
 def check_devices(configuration: DictConfig, hardware: Hardware) -> None:
-    """Check that the machine has the configured GPUs and rollout backend.
+    """Check that the machine has the configured GPUs and packages.
 
     Raises:
-        UserError: A GPU or the rollout backend is missing.
+        UserError: A GPU, the rollout backend or the package of a 4-bit base is missing.
     """
-    wanted = configuration.trainer.n_gpus_per_node
-    backend = configuration.actor_rollout_ref.rollout.name
-    if configuration.trainer.device == "cpu":
-        if backend != "transformers":
-            raise UserError(f"rollout={backend} needs a GPU: with hardware=cpu, use rollout=transformers")
-        return
-    if wanted > hardware.gpus:
-        fitting = hardware.overrides()[0]
-        raise UserError(f"the configuration needs {wanted} GPUs, and this machine has {hardware.gpus}: use {fitting}")
-    attention.check(configuration)
-    if backend != "transformers" and importlib.util.find_spec(backend) is None:
-        others = [name for name in ("vllm", "sglang") if name != backend and importlib.util.find_spec(name)]
-        other = others[0] if others else "transformers"
-        raise UserError(
-            f"rollout={backend} needs {backend}, which is not installed: set ROLLOUT_BACKEND={other}, or install it "
-            f"with ROLLOUT_BACKEND={backend} VENV=.venv-{backend} bash train/scripts/setup.sh"
-        )
+    quantization.check_installed(configuration)
+    if configuration.trainer.device != "cpu":
+        wanted = configuration.trainer.n_gpus_per_node
+        if wanted > hardware.gpus:
+            fitting = f"hardware={hardware.group}"
+            raise UserError(
+                f"the configuration needs {wanted} GPUs, and this machine has {hardware.gpus}: use {fitting}"
+            )
+        attention.check(configuration)
+    rollout_backend.check_installed(configuration)
+
+
+def idle_note(configuration: DictConfig, hardware: Hardware) -> str | None:
+    """Say which GPUs of this machine the run does not use, and what to type; None if it uses all.
+
+    Args:
+        configuration: The resolved configuration.
+        hardware: The machine.
+    """
+    trainer, batch, gpus = configuration.trainer, configuration.data.train_batch_size, hardware.gpus
+    if trainer.device == "cpu" or trainer.nnodes > 1 or trainer.n_gpus_per_node >= gpus:
+        return None
+    # Each GPU gets as many rows; in fine-tuning whole micro-batches.
+    unit = gpus * (configuration.data.get("micro_batch_size_per_gpu") or 1)
+    typed = [f"trainer.n_gpus_per_node={gpus}"]
+    typed += [f"data.train_batch_size={max(unit, batch // unit * unit)}"] if batch % unit else []
+    return f"note: {gpus - trainer.n_gpus_per_node} of {gpus} GPUs are idle: {' '.join(typed)} uses them"
 
 
 def check_switches(configuration: DictConfig, overrides: Sequence[str]) -> None:
@@ -164,21 +189,101 @@ def check_switches(configuration: DictConfig, overrides: Sequence[str]) -> None:
                     f"{name}.model.override_config.{setting} cannot be used: rollout and reference have no dropout, "
                     "so RL turns it off; leave it out"
                 )
+    check_adapter_settings(model, "actor_rollout_ref.model")
+
+
+def check_adapter_settings(model: DictConfig, key: str) -> None:
+    """Check that adapters can be merged, and that settings agree with the one from which training continues, if any.
+
+    Args:
+        model: verl's node of the model, resolved.
+        key: The key of the node.
+
+    Raises:
+        UserError: An adapter could not be merged, the adapter cannot be read, its base is not named, or a setting
+            differs from what it fixes.
+    """
+    if model.lora_rank > 0:
+        check_mergeable_targets(f"{key}.target_modules", model.target_modules)
     if model.lora_adapter_path is None:
         return
-    if not lora:
+    if model.lora_rank < 1:
         raise UserError("LORA_ADAPTER_PATH is set, but adapters are off: set ENABLE_LORA=1")
     adapter = Path(model.lora_adapter_path)
+    check_mergeable(adapter)
     if model.path is None:
         raise UserError(
             f"LORA_ADAPTER_PATH={adapter} needs its base model: set AGENT_MODEL_REPO_ID to {base_name(adapter)}"
         )
-    if (model.lora_rank, model.lora_alpha) != (fixed := rank_and_alpha(adapter)):
+    rank, alpha = rank_and_alpha(adapter)
+    fixed: dict[str, Any] = {"lora_rank": rank, "lora_alpha": alpha}
+    if model.target_modules != "all-linear":
+        fixed["target_modules"] = target_modules(adapter)
+    for name, value in fixed.items():
+        given = sorted(model[name]) if OmegaConf.is_list(model[name]) else model[name]
+        if given != value:
+            raise UserError(
+                f"the adapter {adapter} has {name}={value}, so {key}.{name}={given} has no effect: leave it out, and "
+                "name the adapter by LORA_ADAPTER_PATH"
+            )
+
+
+def check_adapter_of(model: DictConfig, key: str, base: Path) -> None:
+    """Check that the adapter that training begins with fits its base.
+
+    Args:
+        model: verl's node of the model, resolved.
+        key: The key of the node.
+        base: The folder of the base.
+
+    Raises:
+        UserError: The adapter is of another base, or the base does not have the modules of a new one.
+    """
+    if (adapter := model.get("lora_adapter_path")) is not None:
+        check_adapter(Path(adapter), base)
+    elif model.lora_rank > 0:
+        check_targets(f"{key}.target_modules", model.target_modules, base)
+
+
+def check_mergeable_targets(key: str, targets: Any) -> None:
+    """Check that an adapter of these modules can be merged.
+
+    Args:
+        key: The setting's key.
+        targets: "all-linear", a regular expression, or names.
+
+    Raises:
+        UserError: An embedding or the head is among them.
+    """
+    if isinstance(targets, str):
+        found = [name for name in EMBEDDINGS if re.fullmatch(targets, name) or re.fullmatch(targets, f"model.{name}")]
+    else:
+        found = [name for name in targets or () if name.rpartition(".")[2] in EMBEDDINGS]
+    if found:
         raise UserError(
-            f"the adapter {adapter} has rank {fixed[0]} and alpha {fixed[1]}, so {model.lora_rank} and "
-            f"{model.lora_alpha} have no effect: leave actor_rollout_ref.model.lora_rank and lora_alpha out, and name "
-            "the adapter by LORA_ADAPTER_PATH"
+            f"{key} includes {found[0]}, and an adapter of embeddings or the head cannot be merged: leave it out, or "
+            f"set {key}=all-linear"
         )
+
+
+COUNTS = {
+    **dict.fromkeys(("data.train_batch_size", "actor_rollout_ref.rollout.n", MINI, "trainer.total_training_steps"), 1),
+    **dict.fromkeys(("actor_rollout_ref.model.lora_rank", "critic.model.lora_rank"), 0),
+}
+"""The numbers from which the launcher computes others, each with the least that it may be."""
+
+
+def check_counts(configuration: DictConfig) -> None:
+    """Check the numbers of `COUNTS`.
+
+    Raises:
+        UserError: One is no integer, or too small.
+    """
+    for name, least in COUNTS.items():
+        number = OmegaConf.select(configuration, name)
+        if not isinstance(number, int) or number < least:
+            allowed = "a positive integer" if least else "an integer of 0 or more"
+            raise UserError(f"{name}={number} must be {allowed}")
 
 
 def check_batch(configuration: DictConfig) -> None:
@@ -190,15 +295,6 @@ def check_batch(configuration: DictConfig) -> None:
     prompts, samples = configuration.data.train_batch_size, configuration.actor_rollout_ref.rollout.n
     mini = configuration.actor_rollout_ref.actor.ppo_mini_batch_size
     ranks = configuration.trainer.n_gpus_per_node * configuration.trainer.nnodes
-    steps = configuration.trainer.total_training_steps
-    for name, number in (
-        ("data.train_batch_size", prompts),
-        ("actor_rollout_ref.rollout.n", samples),
-        (MINI, mini),
-        ("trainer.total_training_steps", steps),
-    ):
-        if not isinstance(number, int) or number < 1:
-            raise UserError(f"{name}={number} must be a positive integer")
     if prompts % mini:
         raise UserError(f"data.train_batch_size={prompts} must be a multiple of {MINI}={mini}")
     if mini * samples % ranks:
@@ -234,9 +330,13 @@ def check_lengths(configuration: DictConfig) -> None:
 PROMPTS = 3
 """The number of tasks of a catalogue whose prompts are checked before the start."""
 
+MEASURED = 64
+"""The number of tasks whose prompts are measured for a forecast."""
+
 
 def check_model(path: str, context: int = 0, *, critic: bool = False) -> None:
-    """Check that a model's configuration and tokenizer can be read from a local folder or the hub.
+    """Check that a model's configuration and tokenizer can be read from a local folder or the hub. The folder of a
+    packaged model is written if necessary.
 
     Args:
         path: The folder, or the hub id.
@@ -244,20 +344,32 @@ def check_model(path: str, context: int = 0, *, critic: bool = False) -> None:
         critic: Whether the run also needs a critic of this model.
 
     Raises:
-        UserError: The model cannot be read, it has no chat template that shows a question, its context is too small, or
-            it has no critic class.
+        UserError: The model cannot be read, its weights are incomplete, it has no chat template that shows a question,
+            its context is too small, or it has no critic class.
     """
-    from transformers import MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING, AutoConfig, AutoTokenizer
+    from transformers import (
+        MODEL_FOR_CAUSAL_LM_MAPPING,
+        MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING,
+        AutoConfig,
+        AutoTokenizer,
+    )
 
+    path = provide(path)
     try:
         config = AutoConfig.from_pretrained(path)
         tokenizer = AutoTokenizer.from_pretrained(path)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # a damaged file makes transformers and tokenizers raise many types of errors
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(
             f"the model {path} cannot be read ({reason}): set AGENT_MODEL_REPO_ID to a hub id, or to a folder with "
             "config.json, weights and a tokenizer"
         ) from error
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise UserError(
+            f"transformers has no causal language model for {path} (model type {config.model_type}): choose "
+            "another model"
+        )
+    check_weights(path)
     check_template(tokenizer, path)
     if critic and type(config) not in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING:
         raise UserError(
@@ -270,6 +382,30 @@ def check_model(path: str, context: int = 0, *, critic: bool = False) -> None:
             f"{path} has a context of {limit} tokens, and the run needs {context}: set data.max_prompt_length and "
             "data.max_response_length to less, and actor_rollout_ref.rollout.max_model_len if you set it"
         )
+
+
+def check_weights(path: str) -> None:
+    """Check that a model's weights are complete safetensors files. Only headers are read. On the hub only their kind is
+    looked up, and nothing is if the hub does not answer.
+
+    Args:
+        path: The model's folder, or its hub id.
+
+    Raises:
+        UserError: Weights are missing, damaged, or not in safetensors.
+    """
+    from huggingface_hub import get_safetensors_metadata
+    from huggingface_hub.errors import NotASafetensorsRepoError
+
+    if Path(path).is_dir():
+        headers(Path(path))
+        return
+    try:
+        get_safetensors_metadata(path)
+    except NotASafetensorsRepoError as error:
+        raise UserError(only_bin(path)) from error
+    except Exception:  # a hub that cannot be asked is reported when the weights are downloaded
+        return
 
 
 def check_prompts(path: str, catalogues: Iterable[Sequence[Task]]) -> None:
@@ -297,6 +433,103 @@ def check_prompts(path: str, catalogues: Iterable[Sequence[Task]]) -> None:
                 raise UserError(f"{path} cannot answer tasks of {task.env}: {error}; choose another model") from error
 
 
+def tokenizer_of(model: str | Path | None, words: Sequence[str] = (), *, conversation: bool = False) -> Any:
+    """A run's tokenizer.
+
+    Args:
+        model: The model's folder or hub id, or a packaged model's name; None for the model that the launcher makes.
+        words: The words of that model's tokenizer.
+        conversation: Whether the chat template of a named model must show earlier turns.
+
+    Raises:
+        UserError: The tokenizer cannot be read, or its chat template does not show a conversation.
+    """
+    # These import torch, which a run with one reply in each row does not need before its start.
+    from transformers import AutoTokenizer
+
+    from veritas_rl.launch.tiny_model import byte_tokenizer
+
+    if model is None:
+        return byte_tokenizer(words)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(local_name(str(model)))
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"the tokenizer of {model} cannot be read ({' '.join(str(error).split())[:100]})") from error
+    if conversation:
+        check_template(tokenizer, model, conversation=True)
+    return tokenizer
+
+
+def check_replies(
+    tokenizer: Any, catalogues: Iterable[Sequence[Task]], key: str, limit: int, *, enable_thinking: bool
+) -> None:
+    """Check that some task of a run can be answered within the limit of a reply.
+
+    Args:
+        tokenizer: The model's tokenizer, with a chat template.
+        catalogues: The tasks of the run.
+        key: The key of the limit.
+        limit: The most tokens of a reply, its end included.
+        enable_thinking: Whether a hybrid model thinks before it answers.
+
+    Raises:
+        UserError: Every known answer of the tasks looked at is longer.
+    """
+    shortest: tuple[int, str] | None = None
+    for task in (task for catalogue in catalogues for task in spread(catalogue, PROMPTS)):
+        if is_remote(task):
+            return
+        for turn in get_environment(task.env).start(task).turns():
+            answers = turn.answers or ((turn.solution,) if turn.solution else ())
+            if not answers:
+                return
+            for answer in answers:
+                length = len(reply_ids(tokenizer, answer, enable_thinking=enable_thinking))
+                if length <= limit:
+                    return
+                shortest = min(shortest or (length, answer), (length, answer))
+    if shortest is not None:
+        raise UserError(
+            f"{key}={limit} is too short for any answer: the shortest, {shortest[1]!r}, has {shortest[0]} tokens with "
+            f"its end: set {key} to {shortest[0]} or more"
+        )
+
+
+def end_note(path: str) -> str | None:
+    """A warning if tokenizer and generation config of a model end replies differently; see `end_warning`.
+
+    Args:
+        path: The model's folder, or its hub id.
+    """
+    from transformers import AutoTokenizer
+
+    from veritas_rl.checkpoints.models import generation_config_of
+
+    return end_warning(AutoTokenizer.from_pretrained(path), generation_config_of(path), path)
+
+
+def mean_prompt(configuration: DictConfig) -> dict[str, int]:
+    """The mean tokens of a prompt of training as `{"prompt": tokens}`; empty if the model's tokenizer is not on this
+    machine, or a server writes the prompts.
+
+    Args:
+        configuration: The resolved configuration, with a named model.
+    """
+    from transformers import AutoTokenizer
+
+    tasks = list(spread(tasks_of(configuration, "train"), MEASURED))
+    if any(map(is_remote, tasks)):
+        return {}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            local_name(configuration.actor_rollout_ref.model.path), local_files_only=True
+        )
+    except (OSError, ValueError):
+        return {}
+    turns = [turn for task in tasks for turn in get_environment(task.env).start(task).turns()]
+    return {"prompt": round(fmean(len(prompt_ids(tokenizer, turn.messages)) for turn in turns))}
+
+
 def dropout_note(path: str, adapter: str | None) -> str | None:
     """What RL turns off in a model, in one line; None if there is nothing.
 
@@ -319,54 +552,64 @@ def forecast(configuration: DictConfig, overrides: Sequence[str], hardware: Hard
 
     Args:
         configuration: The resolved configuration.
-        overrides: The configuration's overrides, which name the hardware group.
+        overrides: The configuration's overrides, which name the hardware group unless a recipe chooses it.
         hardware: The machine.
     """
-    group = next((item.partition("=")[2] for item in overrides if group_of(item) == "hardware"), "h200x1")
-    return _forecast(plan_of, configuration, configuration.actor_rollout_ref.model.path, group, hardware)
+    path, device = configuration.actor_rollout_ref.model.path, _device(configuration, hardware)
+    return plan_of_known(plan_of, configuration, path, _group(overrides), device)
 
 
-def sft_forecast(configuration: DictConfig, group: str, hardware: Hardware) -> SftPlan | None:
+def sft_forecast(configuration: DictConfig, overrides: Sequence[str], hardware: Hardware) -> SftPlan | None:
     """As `forecast`, for a run of supervised fine-tuning."""
-    return _forecast(sft_plan_of, configuration, configuration.model.path, group, hardware)
+    path, device = configuration.model.path, _device(configuration, hardware)
+    return plan_of_known(sft_plan_of, configuration, path, _group(overrides), device)
 
 
-def _forecast(
-    make: Callable[..., AnyPlan], configuration: DictConfig, path: str | None, group: str, hardware: Hardware
-) -> AnyPlan | None:
-    if path is None:
+def _group(overrides: Sequence[str]) -> str:
+    return next((item.partition("=")[2] for item in overrides if re.match("(sft_)?hardware=", item)), "of the recipe")
+
+
+def _device(configuration: DictConfig, hardware: Hardware) -> Device | None:
+    """A GPU of the machine; None for its processor, at the rates of the run's dtype."""
+    if configuration.trainer.device == "cpu":
         return None
-    device = this_machine()
-    if configuration.trainer.device != "cpu":
-        # Only the time depends on the device's speed, and it is not used here.
-        device = dataclasses.replace(DEVICES["h200"], name="this GPU", memory=hardware.gpu_bytes)
-    try:
-        # `check_model` has already cached the configuration.
-        return make(configuration, group, device, find_shape(path, ask_hub=False))
-    except UnknownShape:
-        return None
+    # Only the time depends on the device's speed, and it is not used here for GPUs.
+    return dataclasses.replace(DEVICES["h200"], name="this GPU", memory=hardware.gpu_bytes)
 
 
-def check_memory(configuration: DictConfig, plan: Forecast | None, hardware: Hardware) -> None:
-    """Check that the run is forecast to fit into the machine's memory.
+def check_memory(
+    configuration: DictConfig, plan: Forecast | None, hardware: Hardware, model: str | None = None
+) -> None:
+    """Check that the run is forecast to fit into the machine's memory; without a forecast, that the weights do.
 
     Args:
         configuration: The resolved configuration.
         plan: The forecast, if known.
         hardware: The machine.
+        model: The model's folder, or its hub id.
 
     Raises:
         UserError: The run does not fit, even within the forecast's error.
     """
-    if plan is None or not configuration.veritas_rl.check_memory or (reason := plan.refusal()) is None:
+    if not configuration.veritas_rl.check_memory:
         return
-    suited, changes = hardware.overrides()[0], plan.changes()[:1]
+    if plan is None and model is not None and Path(model).is_dir():
+        cpu, gpus = configuration.trainer.device == "cpu", configuration.trainer.n_gpus_per_node
+        memory = this_machine().memory if cpu else hardware.gpu_bytes * gpus * configuration.trainer.nnodes
+        check_size(Path(model), memory, "; veritas_rl.check_memory=false skips this check")
+    if plan is None or (reason := plan.refusal()) is None:
+        return
+    group = hardware.sft_group if isinstance(plan, SftPlan) else hardware.group
+    suited, changes = f"hardware={group}", plan.changes()[:1]
     if 0 < hardware.gpu_bytes < LEAST_GPU_BYTES:
         fitting = "; set hardware=cpu to train a small model"
     elif configuration.trainer.device != "cpu" and suited != f"hardware={plan.hardware}":
         fitting = f"; set {suited} for this machine"
     else:
-        fitting = "".join(f"; it fits with {change}" for change in changes)
+        fitting = f"; it fits with {changes[0]}" if changes else "; no setting makes it fit: choose a smaller model"
+        keys = [item.partition("=")[0] for change in changes for item in change.split()]
+        given = [f"{key}={OmegaConf.select(configuration, key)}" for key in keys if "." in key]
+        reason += f", with {' and '.join(given)}" if given else ""
     raise UserError(
         f"{reason}{fitting}; train/tools/plan.py shows the forecast, and veritas_rl.check_memory=false skips this check"
     )
@@ -433,7 +676,7 @@ def check_opponents(catalogues: Iterable[Sequence[Task]], device: str) -> None:
 
 
 def _opponents_of(catalogue: Sequence[Task]) -> Iterator[tuple[str, str, str]]:
-    for task in spread(catalogue, LOOKED_AT):
+    for task in spread(catalogue):
         yield task.manner.opponent, task.env, task.case
 
 
@@ -505,12 +748,13 @@ def check_games_to_show(configuration: DictConfig) -> None:
         raise UserError(f"veritas_rl.games_to_show={shown} must be an integer: 0 shows no games")
 
 
-def check(configuration: DictConfig, overrides: Sequence[str]) -> None:
+def check(configuration: DictConfig, overrides: Sequence[str], recipe: Recipe | None = None) -> None:
     """Run all checks that need no model and no device.
 
     Args:
         configuration: The resolved configuration.
         overrides: The overrides of environment variables and command line.
+        recipe: The recipe that `overrides` load.
 
     Raises:
         UserError: The first mistake.
@@ -520,12 +764,16 @@ def check(configuration: DictConfig, overrides: Sequence[str]) -> None:
     check_template_arguments(configuration)
     check_trainer(configuration)
     check_games_to_show(configuration)
-    limits.check_names(configuration, overrides)
+    keys.check(configuration, overrides, compose_configuration, recipe)
     limits.check_rl(configuration)
+    CustomReward.read(configuration)
     check_switches(configuration, overrides)
     quantization.check(configuration)
+    shared_prompts.check(configuration)
     check_batch(configuration)
     check_lengths(configuration)
+    for files in (configuration.data.train_files, configuration.data.val_files):
+        split_of(files)
     # Validation uses the configured opponent. Training uses the opponent of each stage.
     catalogues = [*stages_of(configuration), *(tasks_of(configuration, split) for split in SPLITS)]
     check_opponents(catalogues, configuration.trainer.device)

@@ -44,6 +44,9 @@ FORWARDED = re.compile(r"(?:\x1b\[\d+m)?\((?:raylet|autoscaler|[^()]*\bpid=)")
 
 ERROR = re.compile(r"(?:\[rank\d+\]: *)?((?:\w+\.)*\w*(?:Error|Exception)\b.*)")
 
+RAYS = "ray.exceptions."
+"""The start of an error of Ray itself, such as the one after the death of a daemon."""
+
 DEAD_ACTOR = re.compile(
     r"class_name: (?:\S+\.)?(\w+)\s+actor_id: \w+\s+pid: (\d+)\s+(?:name: \S+\s+)?namespace: \S+\s+ip: \S+\s+"
     r"The actor is dead because its worker process has died"
@@ -233,10 +236,12 @@ def cause_of_end(log: Path, code: int, console: Console, died: str | None = None
     console.print("\n".join(recent[-LOG_TAIL_LINES:]), markup=False, highlight=False)
     # Ray forwards the last output of all workers after verl's error.
     own = [line for line in recent if not FORWARDED.match(line)][-LOG_TAIL_LINES:]
+    errors = [found.group(1) for line in own if (found := ERROR.match(line))]
     if found := DEAD_ACTOR.search("\n".join(own)):
         # The daemons of Ray end with verl, so a dead actor that verl names is the cause of their end, too.
         died = f"the actor {found[1]} (process {found[2]}) died"
-    errors = [found.group(1) for line in own if (found := ERROR.match(line))]
+    elif died is not None and died.startswith("Ray's ") and not all(error.startswith(RAYS) for error in errors):
+        died = None  # verl's own error came first
     # Each rank reports the same error.
     why = "; ".join(dict.fromkeys(errors)) or ended_with(code, died)
     if died is not None:

@@ -14,6 +14,7 @@ from rich.progress import TimeRemainingColumn as TimeLeft
 
 from veritas_rl import announcements
 from veritas_rl.errors import UserError
+from veritas_rl.progress import LINE_SECONDS, ROLLOUT
 
 POLL_SECONDS = 0.5
 
@@ -79,6 +80,20 @@ def loss_renderer() -> Callable[[Mapping[str, Any]], str | None]:
     return render
 
 
+def playing(file: Path) -> str:
+    """How far the tasks of a step are played, from the trainer's file; "" if all are, or if there is no file."""
+    try:
+        said = json.loads(file.read_text())
+    except FileNotFoundError:
+        return ""
+    done, of, seconds = said["done"], said["of"], said["seconds"]
+    if done >= of:
+        return ""
+    left = f", about {seconds / done * (of - done):.0f} s left" if done and seconds else ""
+    rate = f", {done / seconds:.3g} a second" if seconds else ""
+    return f"{done}/{of} tasks played, {said['replies']} replies{rate}{left}"
+
+
 def watch(
     process: subprocess.Popen[bytes],
     log: Path,
@@ -98,7 +113,8 @@ def watch(
         metrics: The file that verl's file logger writes.
         steps: The total number of training steps.
         first: The number of steps that are already trained.
-        console: Where to draw. If the console is no terminal, a line is printed every tenth of the run instead.
+        console: Where to draw. If the console is no terminal, a line is printed every tenth of the run, and
+            `LINE_SECONDS` after the last line.
         watchdog: Returns a resource for which the process would wait forever, or None. Called until the first
             metrics are written.
         render: Renders a step's metrics on one line; None for metrics of no step.
@@ -116,6 +132,7 @@ def watch(
     output = Tail(log)
     list(output.new())
     started, began, waiting = time.monotonic(), (0, 0.0), True
+    shown, reached, newest = started, first, ""
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -135,14 +152,16 @@ def watch(
                 if said := re.search(announcements.PATTERN, line.decode(errors="replace")):
                     progress.console.print(said.group().rstrip(), markup=False, highlight=False, soft_wrap=True)
             for step, data in file.new():
-                waiting = False
+                waiting, reached = False, max(step, reached)
                 if (line := render(data)) is None:
                     continue
+                newest = line
                 progress.update(bar, description="training", completed=step, rendered=line)
                 if not console.is_terminal and (
                     step - last_printed >= print_every or step == steps or last_printed == 0
                 ):
-                    last_printed, seconds = step, time.monotonic() - started
+                    last_printed, shown = step, time.monotonic()
+                    seconds = shown - started
                     # The start of Ray and verl does not count.
                     began = began if began[0] else (step, seconds)
                     left = (seconds - began[1]) / max(1, step - began[0]) * (steps - step)
@@ -150,6 +169,12 @@ def watch(
                     console.print(f"step {step}/{steps}  {line}  {seconds:.0f} s{known}")
             if code is not None:
                 return code
+            played = playing(metrics.with_name(ROLLOUT))
+            progress.update(bar, rendered=f"{newest}  {played}".strip())
+            if not console.is_terminal and time.monotonic() - shown > LINE_SECONDS:
+                shown = time.monotonic()
+                now = played or ("starting verl" if waiting else "updating the model")
+                console.print(f"step {reached}/{steps} is done; {now}, {shown - started:.0f} s", highlight=False)
             if found := (waiting and watchdog()) or lost():
                 raise UserError(found)
             time.sleep(POLL_SECONDS)

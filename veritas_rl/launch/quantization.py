@@ -69,5 +69,17 @@ def check(configuration: DictConfig) -> None:
             f"{setting} makes the trainer's probabilities differ from the rollout's, which needs a correction: leave "
             f"out the overrides of {' and '.join(DEFAULTS)}"
         )
-    if find_spec("bitsandbytes") is None:
-        raise UserError(f"{setting} needs bitsandbytes, which is not installed: run bash train/scripts/setup.sh {NF4}")
+
+
+def check_installed(configuration: DictConfig) -> None:
+    """Check that this machine has the package that quantizes, if the run needs it.
+
+    Raises:
+        UserError: It is not installed.
+    """
+    asked = configuration.veritas_rl.quantization
+    if asked is not None and find_spec("bitsandbytes") is None:
+        raise UserError(
+            f"veritas_rl.quantization={asked} needs bitsandbytes, which is not installed: run bash "
+            f"train/scripts/setup.sh {asked}"
+        )

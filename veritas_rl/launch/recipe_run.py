@@ -32,9 +32,9 @@ from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import resume
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.recipe_basis import described
-from veritas_rl.launch.recipes import WORD, Recipe, recipe_of
+from veritas_rl.launch.recipes import FOLDER, WORD, Recipe, recipe_of
 from veritas_rl.launch.trainer import Trainer
-from veritas_rl.paths import ROOT, experiment_name
+from veritas_rl.paths import ROOT, experiment_name, to_type
 from veritas_rl.records.description import Description, Form, read_description
 from veritas_rl.records.figures import (
     curves_of,
@@ -78,9 +78,9 @@ def main(trainer: Trainer, fine_tuner: Trainer) -> None:
         return
     if description.trainer != trainer.kind:
         other = "openspiel-SFT-trainer.sh" if description.trainer == "sft" else "openspiel-ppo-trainer.sh"
-        raise UserError(
-            f"recipe={recipe.name} needs another script: type bash train/scripts/{other} recipe={recipe.name}"
-        )
+        word = f"{WORD}{recipe.name if recipe.folder.parent == FOLDER else recipe.folder}"
+        command = to_type(f"bash train/scripts/{other} {shlex.quote(word)}")
+        raise UserError(f"recipe={recipe.name} needs another script: type {command}")
     if dry:
         RecipeRun.plan(trainer, fine_tuner, typed, hardware).describe()
         command_line.run(trainer.plan, typed, hardware, dry=True)
@@ -261,13 +261,14 @@ class RecipeRun:
         if self.departures:
             print(f"note: {self.recipe.name}: {departures_in_words(self.departures)}", file=sys.stderr)
         if (chosen := self.fine_tuning()) is not None:
+            command = to_type(f"bash train/scripts/openspiel-SFT-trainer.sh {shlex.join(chosen)}")
+            print(f"note: the first stage is {command}", file=sys.stderr)
+        for name, options in self.description.judge_of(self.form).items():
+            words = self.judgement(name, self.checkpoints, Path("START"))
+            beside = " (START is the model that training starts from)" if options.get("compare") == "start" else ""
             print(
-                f"note: the first stage is bash train/scripts/openspiel-SFT-trainer.sh {shlex.join(chosen)}",
-                file=sys.stderr,
+                f"note: an evaluation follows{beside}: {to_type(shlex.join(['python', *words[1:]]))}", file=sys.stderr
             )
-        for name in self.description.judge:
-            command = self.judgement(name, self.checkpoints, None)
-            print(f"note: an evaluation follows: {shlex.join(['python', *command[1:]])}", file=sys.stderr)
 
     def check(self) -> None:
         """Plan the first training, so that a mistake ends the run before it starts.
@@ -301,7 +302,7 @@ class RecipeRun:
                 continue
             with self._stage(name):
                 command = self.judgement(name, judged, self._start())
-                print(f"\n{shlex.join(['python', *command[1:]])}", flush=True)
+                print(f"\n{to_type(shlex.join(['python', *command[1:]]))}", flush=True)
                 if subprocess.run(command, cwd=ROOT, check=False).returncode:
                     raise UserError(f"the evaluation {name} failed: its output is above")
 

@@ -71,10 +71,6 @@ class Recipe:
         ]
         return {match[1]: str(value) for key, value in items if (match := re.fullmatch(r"override /(\w+)", key))}
 
-    def groups(self) -> frozenset[str]:
-        """The groups in the recipe's defaults list."""
-        return frozenset(self.choices())
-
 
 def recipe_of(typed: Sequence[str], taken: Sequence[str]) -> tuple[Recipe | None, list[str]]:
     """The recipe that the user names, and the other overrides.

@@ -32,8 +32,8 @@ from veritas_rl.envs.registry import ENVIRONMENTS, get_environment
 from veritas_rl.errors import exit_on_user_error
 from veritas_rl.generated_page import page_command
 from veritas_rl.launch import configuration as conf
-from veritas_rl.launch import recipes
-from veritas_rl.launch.hardware import LONE_GPUS, NODE_SIZES, SMALL_GPU_BYTES, Hardware
+from veritas_rl.launch import keys, recipes
+from veritas_rl.launch.hardware import LONE_GPUS, NODE_SIZES, SEVERAL_GPU_BYTES, Hardware
 from veritas_rl.launch.variables import VARIABLES, Variable
 
 PAGE = conf.ROOT / "docs/configuration.md"
@@ -44,7 +44,7 @@ ADAPTER = "data.custom_cls.config.adapter_config"
 EXAMPLES = {
     "GAME_TYPES": "hex,go,chess",
     "ALGORITHM": "grpo",
-    "ENABLE_LORA": "0",
+    "ENABLE_LORA": "1",
     "LORA_ADAPTER_PATH": "my-adapter",
     "RESUME_FROM": "my-experiment/global_step_50",
     "LAYERED_SUMMON": "1",
@@ -325,8 +325,8 @@ def machines() -> list[tuple[str, str]]:
         ("a larger GPU", SHOWN_MACHINES[1]),
         *(
             (
-                f"{size} or more of at least {SMALL_GPU_BYTES >> 30} GiB",
-                Hardware(cores=1, gpus=size, gpu_bytes=SMALL_GPU_BYTES),
+                f"{size} or more of at least {SEVERAL_GPU_BYTES >> 30} GiB",
+                Hardware(cores=1, gpus=size, gpu_bytes=SEVERAL_GPU_BYTES),
             )
             for size in sorted(NODE_SIZES)
             if size > 1
@@ -380,6 +380,7 @@ def render() -> str:
         groups=groups,
         groups_of=groups_of,
         all_groups=all_groups,
+        without_effect=keys.table(),
         machines=machines(),
         config=config,
         configs=configs,

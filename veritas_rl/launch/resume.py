@@ -25,6 +25,7 @@ from veritas_rl.checkpoints.layout import (
     RECORD,
     REFERENCE,
     LoraInfo,
+    adapter_of,
     check_shards,
     fsdp_version,
     read_info,
@@ -36,12 +37,15 @@ from veritas_rl.checkpoints.layout import (
 )
 from veritas_rl.errors import UserError
 from veritas_rl.launch.variables import quoted
-from veritas_rl.paths import outputs_folder
+from veritas_rl.paths import in_checkout, outputs_folder
 
 LOCK = "run.lock"
 
 MODULES = ("target_modules", "exclude_modules", "target_parameters")
 """The settings that name what has an adapter. Those of an adapter folder apply instead, if training began from one."""
+
+DATASET = "data.pt"
+"""The file in which verl saves the state of the dataset."""
 
 STORAGE_UNITS = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
 
@@ -83,7 +87,8 @@ class Record:
             return None
         try:
             values = json.loads(file.read_text())
-            return Record(**{**values, "command": tuple(values["command"])})
+            folder = str(in_checkout(Path(values["folder"])))
+            return Record(**{**values, "command": tuple(values["command"]), "folder": folder})
         except (ValueError, TypeError, KeyError) as error:
             raise UserError(
                 f"{file} is damaged ({error}): delete it to start a new run beside its checkpoints"
@@ -121,6 +126,23 @@ def interrupted(experiments: Path, command: Sequence[str]) -> Path | None:
         if record is not None and record.command == tuple(command) and not record.finished and not _alive(file.parent):
             candidates.append((record.number, file.stat().st_mtime, file.parent))
     return max(candidates)[-1] if candidates else None
+
+
+def check_not_made(experiments: Path, command: Sequence[str]) -> None:
+    """Check that no interrupted run goes on with a command only under `start=made`.
+
+    Args:
+        experiments: A folder of checkpoint folders.
+        command: As `Record.command`, with `start=made`.
+
+    Raises:
+        UserError: There is one. A run of an unmarked model had these settings before the group `start` existed.
+    """
+    if (run := interrupted(experiments, command)) is not None:
+        raise UserError(
+            f"this command was interrupted in {run} with the settings of start=made, and its model now has "
+            "start=pretrained: add start=made to resume it, or trainer.resume_mode=disable to start a new run"
+        )
 
 
 def _number(record: Path) -> int:
@@ -304,6 +326,11 @@ def divide(configuration: DictConfig, start: Path) -> None:
 def _check_fit(configuration: DictConfig, start: Path) -> None:
     kinds = ("model", "optim", "extra_state")
     check_shards(start, "actor", kinds)
+    if not (dataset := start / DATASET).is_file() or dataset.stat().st_size == 0:
+        raise UserError(
+            f"{dataset} is missing or empty, so the run would draw the same tasks again: set RESUME_FROM to another "
+            "checkpoint"
+        )
     if configuration.veritas_rl.reference == "average":
         if not any(file.exists() for file in shard_files(start, "actor", REFERENCE)):
             raise UserError(
@@ -338,45 +365,46 @@ def _check_fit(configuration: DictConfig, start: Path) -> None:
                 f"{start} stores its games in {kept} storage units, and this run has {units}: set "
                 f"{STORAGE_UNITS}={kept}"
             )
-    _check_adapter(start, "actor_rollout_ref.model", info.lora, LoraInfo.of(configuration.actor_rollout_ref.model))
-    if configuration.algorithm.adv_estimator == "gae" and info.critic_lora is not None:
-        _check_adapter(start, "critic.model", info.critic_lora, LoraInfo.of(configuration.critic.model))
+    check_saved_adapter(start, "actor", "actor_rollout_ref.model", configuration.actor_rollout_ref.model)
+    if configuration.algorithm.adv_estimator == "gae":
+        check_saved_adapter(start, "critic", "critic.model", configuration.critic.model)
 
 
-def _check_adapter(start: Path, model: str, written: LoraInfo | None, now: LoraInfo | None) -> None:
-    """Check that the run's adapter is the one whose weights a checkpoint has.
+def check_saved_adapter(start: Path, role: str, key: str, model: DictConfig) -> None:
+    """Check that a run's adapter is the one whose weights a checkpoint has.
 
     Args:
         start: The checkpoint.
-        model: verl's node of the model.
-        written: The adapter of the checkpoint, or None.
-        now: The adapter of the run, or None.
+        role: `actor` or `critic`.
+        key: The key of verl's node of the model.
+        model: This node, resolved.
+
+    Raises:
+        UserError: The checkpoint has another adapter, or its weights would mean something else.
     """
-    before, after = (one.rank if one else 0 for one in (written, now))
-    if before != after:
-        raise UserError(
-            f"{start} was trained with LoRA rank {before} (0: none) of {model}, and this run has {after}: use the same "
-            "rank"
-        )
-    if written is None or now is None:
-        return
-    if (written.adapter_path is None) != (now.adapter_path is None):
-        fitting = f"set LORA_ADAPTER_PATH={written.adapter_path}" if written.adapter_path else "leave it out"
-        raise UserError(
-            f"{start} was trained from LORA_ADAPTER_PATH={written.adapter_path or ''}, and this run from "
-            f"LORA_ADAPTER_PATH={now.adapter_path or ''}: {fitting}"
-        )
-    if written.start is not None and written.start != now.start:
-        raise UserError(
-            f"{start} was trained from the adapter {written.adapter_path}, whose weights or settings differ from those "
-            f"in {now.adapter_path}: set LORA_ADAPTER_PATH to the same adapter"
-        )
-    keys = {"lora_alpha": "alpha"} | ({} if now.adapter_path else {name: name for name in MODULES})
-    for key, name in keys.items():
-        if (had := getattr(written, name)) != (has := getattr(now, name)):
+    written, now = adapter_of(start, role), LoraInfo.of(model)
+    fields = {"lora_rank": "rank"}
+    if written is not None and now is not None:
+        if (written.adapter_path is None) != (now.adapter_path is None):
+            fitting = f"set LORA_ADAPTER_PATH={written.adapter_path}" if written.adapter_path else "leave it out"
             raise UserError(
-                f"{start} was trained with {model}.{key}={_typed(had)}, and this run has {_typed(has)}: the adapter's "
-                f"weights would mean something else; set {model}.{key}={_typed(had)}"
+                f"{start} was trained from LORA_ADAPTER_PATH={written.adapter_path or ''}, and this run from "
+                f"LORA_ADAPTER_PATH={now.adapter_path or ''}: {fitting}"
+            )
+        if written.start is not None and written.start != now.start:
+            raise UserError(
+                f"{start} was trained from the adapter {written.adapter_path}, whose weights or settings differ from "
+                f"those in {now.adapter_path}: set LORA_ADAPTER_PATH to the same adapter"
+            )
+        fields["lora_alpha"] = "alpha"
+        if not now.adapter_path and written.target_modules is not None:
+            fields |= {name: name for name in MODULES}
+    for name, field in fields.items():
+        had, has = (getattr(adapter, field) if adapter else 0 for adapter in (written, now))
+        if had != has:
+            raise UserError(
+                f"{start} was trained with {key}.{name}={_typed(had)}, and this run has {_typed(has)}: the saved "
+                f"weights would mean something else; set {key}.{name}={_typed(had)}"
             )
 
 

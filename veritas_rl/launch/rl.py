@@ -8,30 +8,47 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.console import Console
 
-from veritas_rl.checkpoints.layout import EXPERIMENTS, STOP, read_info, whole_checkpoints
+from veritas_rl.checkpoints.layout import EXPERIMENTS, STOP, read_info, step_of, whole_checkpoints
+from veritas_rl.envs.custom_reward import CustomReward
 from veritas_rl.envs.environment import Environment, context_of
 from veritas_rl.envs.mixture import Part, Shuffled, parts_of
 from veritas_rl.envs.registry import cases_by_environment, get_environment, open_catalogue
 from veritas_rl.envs.task import Task
 from veritas_rl.judging.survey import survey
-from veritas_rl.launch import attention, limits, preflight, quantization, recipe_run, resume
+from veritas_rl.launch import (
+    attention,
+    fitting,
+    limits,
+    next_steps,
+    preflight,
+    quantization,
+    recipe_run,
+    resume,
+    rollout_backend,
+    shared_prompts,
+    task_visits,
+)
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.progress import MetricsFile, render_rewards
-from veritas_rl.launch.recipes import recipe_of
+from veritas_rl.launch.recipes import Recipe, recipe_of
 from veritas_rl.launch.run import Answering, Deaths, Run
+from veritas_rl.launch.start import GROUP, MADE, chosen_by_model, identity, is_made
 from veritas_rl.launch.variables import VARIABLES, quoted
 from veritas_rl.paths import experiment_name
+from veritas_rl.planning.plan import Plan
 from veritas_rl.verl_plugin.cpu.forkserver import WORKER_PYTHON
 from veritas_rl.viewing.games_page import GAMES_FOLDER
 
 if TYPE_CHECKING:
     from veritas_rl.launch.node_watch import NodeWatch
 
+DIFFERENCE = "training/rollout_probs_diff"
 AGAINST = "[^/]+/vs_(.+)/value"
 """The pattern of the metrics against one opponent."""
 
@@ -54,7 +71,8 @@ class RlRun(Run):
         return self.checkpoints / STOP
 
     def environment(self) -> dict[str, str]:
-        return {**super().environment(), GAMES_FOLDER: str(self.games)}
+        shared = shared_prompts.environment(self.configuration)
+        return {**super().environment(), GAMES_FOLDER: str(self.games), **shared}
 
     def command(self) -> list[str]:
         variables = ",".join(f"{name}:{quoted(value)}" for name, value in self._of_workers())
@@ -93,20 +111,48 @@ class RlRun(Run):
             critic = self.configuration.algorithm.adv_estimator == "gae"
             preflight.check_model(self.model, self.context, critic=critic)
             adapter = self.configuration.actor_rollout_ref.model.lora_adapter_path
-            if note := preflight.dropout_note(self.model, adapter):
-                print(note, flush=True)
+            for note in (preflight.end_note(self.model), preflight.dropout_note(self.model, adapter)):
+                if note:
+                    print(note, flush=True)
+        rollout_backend.check_model(self.configuration, self.model)
+        print(fitting.described(self.configuration), flush=True)
+        if note := preflight.idle_note(self.configuration, self.hardware):
+            print(note, flush=True)
         if self.configuration.trainer.device != "cpu":
             print(attention.described(self.configuration), flush=True)
+        print(limits.correction(self.configuration), flush=True)
         if note := limits.truncation(self.configuration):
             print(note, flush=True)
-        forecast = preflight.forecast(self.configuration, self.overrides, self.hardware)
-        preflight.check_memory(self.configuration, forecast, self.hardware)
+        for note in self._reward_notes():
+            print(note, flush=True)
+        forecast = self.forecast()
+        preflight.check_memory(self.configuration, forecast, self.hardware, self.model)
         preflight.check_disk(self.configuration, forecast)
         trained, validated = preflight.stages_of(self.configuration), conf.tasks_of(self.configuration, "val")
         catalogues = [*trained, *([validated] if self._validates() else [])]
         if self.model is not None:
             preflight.check_prompts(self.model, catalogues)
+        preflight.check_replies(
+            preflight.tokenizer_of(self.model, self.words()),
+            catalogues,
+            "data.max_response_length",
+            self.configuration.data.max_response_length,
+            enable_thinking=self.configuration.data.apply_chat_template_kwargs.enable_thinking,
+        )
         survey(catalogues, Console())
+        for note in task_visits.notes(self.configuration, self.steps):
+            print(note, flush=True)
+
+    def _reward_notes(self) -> Iterator[str]:
+        """Lines about a custom reward function: that it is called, and that it has changed since the checkpoint."""
+        custom = CustomReward.read(self.configuration)
+        if custom is not None:
+            yield f"rewards: {custom.name} of {custom.file} gets the environment's score, and returns the reward"
+        info = read_info(self.start) if self.start is not None else None
+        now = custom.identity if custom is not None else None
+        if info is not None and info.custom_reward != now:
+            before, after = (identity or "the environment alone" for identity in (info.custom_reward, now))
+            yield f"note: until step {info.global_step} the rewards were those of {before}; from there on of {after}"
 
     def _validates(self) -> bool:
         """Whether anything uses tasks of validation: verl, the exam of the warm-up, or the judging of the model."""
@@ -114,12 +160,9 @@ class RlRun(Run):
         return trainer.test_freq > 0 or trainer.val_before_train or bool(settings.warm_up) or bool(settings.evaluation)
 
     def check_model(self, model: Path) -> None:
-        adapter = self.configuration.actor_rollout_ref.model.lora_adapter_path
-        if adapter is not None:
-            # This imports torch, which a dry run does not need.
-            from veritas_rl.checkpoints.adapter import check_adapter
-
-            check_adapter(Path(adapter), model)
+        learners = {"actor_rollout_ref": True, "critic": self.configuration.algorithm.adv_estimator == "gae"}
+        for learner in (name for name, used in learners.items() if used):
+            preflight.check_adapter_of(self.configuration[learner].model, f"{learner}.model", model)
         if self.start is not None:
             resume.check_base(self.start, model)
 
@@ -181,6 +224,9 @@ class RlRun(Run):
                 found.append((Shuffled(tasks, settings.seed, "launch"), settings.evaluation.positions // len(parts)))
         return found
 
+    def forecast(self) -> Plan | None:
+        return preflight.forecast(self.configuration, self.overrides, self.hardware)
+
     def answering(self) -> Answering:
         """The settings of the rollout."""
         rollout, evaluation = self.configuration.actor_rollout_ref.rollout, self.configuration.veritas_rl.evaluation
@@ -193,6 +239,7 @@ class RlRun(Run):
             seed=rollout.seed,
             enable_thinking=self.configuration.data.apply_chat_template_kwargs.enable_thinking,
             say_limit=self.configuration.veritas_rl.say_limit,
+            dtype=self.configuration.veritas_rl.get("precision"),
         )
 
     def lessons(self) -> Sequence[Task]:
@@ -254,13 +301,35 @@ class RlRun(Run):
         curves = {name: [float(data.get(key, math.nan)) for _, data in records] for name, key in names.items()}
         draw_learning_curve(picture, [step for step, _ in records], curves, levels)
         games = [("validation games", self.games)] if self.games.exists() else []
-        return [*games, ("learning curve", picture)]
+        return [*games, *_difference(records), ("learning curve", picture)]
 
     def next_steps(self, model: Path | None) -> Sequence[tuple[str, str]]:
         part, tasks, _ = next(self._parts())
         environment, cases = get_environment(part.env), cases_by_environment(tasks)[tasks[0].env]
-        trials = environment.trials(tasks[0], str(model)) if model is not None else ()
-        return [*trials, environment.next_step(cases)]
+        found: list[tuple[str, str]] = []
+        checkpoint = self.last_checkpoint()
+        if model is None and checkpoint is not None and not self.judges_result:
+            model = self.folder / f"trained-model-{checkpoint.name}"
+            named = {"CHECKPOINT_BASE": checkpoint.parent, "GLOBAL_STEP": step_of(checkpoint), "TARGET_DIR": model}
+            found.append(("make a model folder of the last checkpoint", next_steps.in_shell(named, next_steps.MERGE)))
+        if model is not None:
+            found += environment.trials(tasks[0], str(model))
+        words, command = environment.next_step(cases)
+        # A model that the launcher made knows the words and the lengths of its own tasks alone, so a new one is made.
+        made = self.model is None or is_made(self.model)
+        start = {"AGENT_MODEL_REPO_ID": "" if made else model or self.model} if self.model else {}
+        kept = next_steps.kept_overrides(self.typed, environment, command)
+        return [*found, (words, next_steps.in_shell({**self.variables, **start}, command, kept))]
+
+
+def _difference(records: Sequence[tuple[int, Mapping[str, Any]]]) -> list[tuple[str, object]]:
+    """How far the probabilities of sampled tokens in trainer and rollout differ, if the trainer computed them."""
+    means = [data[f"{DIFFERENCE}_mean"] for _, data in records if f"{DIFFERENCE}_mean" in data]
+    if not means:
+        return []
+    most = max(data.get(f"{DIFFERENCE}_max", 0.0) for _, data in records)
+    said = f"mean {fmean(means):.1g}, largest {most:.1g}: the difference of rollout and trainer"
+    return [("probabilities", said)]
 
 
 def curve_names(
@@ -296,11 +365,21 @@ def plan(
         UserError: The run cannot work.
     """
     wanted = conf.overrides_for(typed, environment, hardware)
-    command = (*wanted, f"AGENT_MODEL_REPO_ID={environment.get('AGENT_MODEL_REPO_ID', '')}")
-    new = experiment_name(_name_of(typed, wanted), now)
+    model = f"AGENT_MODEL_REPO_ID={environment.get('AGENT_MODEL_REPO_ID', '')}"
+    command = (*identity(wanted), model)
+    recipe, _ = recipe_of(typed, conf.GROUPS)
+    new = experiment_name(_name_of(recipe, wanted), now)
     experiment = resume.interrupted(EXPERIMENTS, command) if resume.may_go_on(wanted) else None
+    if experiment is None and resume.may_go_on(wanted) and chosen_by_model(wanted, typed):
+        made = conf.overrides_for([*typed, f"{GROUP}={MADE}"], environment, hardware)
+        resume.check_not_made(EXPERIMENTS, (*identity(made), model))
     overrides = [f"trainer.experiment_name={experiment.name if experiment else new}", *wanted]
     configuration = conf.compose_configuration(overrides)
+    preflight.check_counts(configuration)
+    if shorter := fitting.prompt_overrides(configuration, wanted):
+        overrides += shorter
+        configuration = conf.compose_configuration(overrides)
+    overrides += shared_prompts.overrides(configuration)
     checkpoints = conf.ROOT / configuration.trainer.default_local_dir
     record = resume.Record.read(checkpoints)
     start = resume.checkpoint_to_go_on_from(
@@ -312,17 +391,19 @@ def plan(
         *resume.overrides(configuration, start, Path(record.folder)),
         *conf.context_overrides(configuration),
         *conf.mini_batch_overrides(configuration, wanted),
+        *conf.worker_overrides(configuration, wanted),
         *conf.step_overrides(configuration, wanted),
         *attention.overrides(configuration),
+        *fitting.overrides(configuration, overrides, wanted),
         *quantization.overrides(configuration, wanted),
     ]
     configuration = conf.compose_configuration(overrides)
-    preflight.check(configuration, wanted)
-    return RlRun(Path(record.folder), tuple(overrides), configuration, hardware, start, record)
+    preflight.check(configuration, wanted, recipe)
+    kept = next_steps.kept_variables(environment)
+    return RlRun(Path(record.folder), tuple(overrides), configuration, hardware, start, record, tuple(typed), kept)
 
 
-def _name_of(typed: Sequence[str], wanted: Sequence[str]) -> str:
-    recipe, _ = recipe_of(typed, conf.GROUPS)
+def _name_of(recipe: Recipe | None, wanted: Sequence[str]) -> str:
     chosen = [item.partition("=")[2] for item in wanted if conf.group_of(item) == "environment"]
     return recipe.name if recipe else chosen[0] if chosen else "openspiel"
 

@@ -17,11 +17,13 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from veritas_rl.checkpoints.layout import step_of
+from veritas_rl.checkpoints.packaged import local_name
 from veritas_rl.envs.registry import cases_by_environment, words_of
 from veritas_rl.envs.task import Task
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.resume import Record
 from veritas_rl.paths import ROOT
+from veritas_rl.planning.forecast import JUDGING, Forecast
 
 if TYPE_CHECKING:
     from veritas_rl.launch.node_watch import NodeWatch
@@ -40,6 +42,7 @@ class Answering:
         seed: The sampling seed.
         enable_thinking: Whether a hybrid model thinks before it answers.
         say_limit: Whether each prompt states the token limit of the answer.
+        dtype: The dtype of the weights, as verl names it; None for the saved one.
     """
 
     tokens: int
@@ -50,6 +53,7 @@ class Answering:
     seed: int
     enable_thinking: bool = False
     say_limit: bool = False
+    dtype: str | None = None
 
 
 class Deaths:
@@ -76,6 +80,8 @@ class Run(ABC):
         hardware: The machine.
         start: The checkpoint that the run resumes from; None for a new run.
         record: The record that is stored beside the checkpoints.
+        typed: The overrides as the user typed them.
+        variables: The environment variables that the user has set and the next run keeps.
     """
 
     kind: ClassVar[str]
@@ -93,6 +99,8 @@ class Run(ABC):
     hardware: Hardware
     start: Path | None
     record: Record
+    typed: tuple[str, ...]
+    variables: Mapping[str, str]
 
     @property
     def checkpoints(self) -> Path:
@@ -121,13 +129,25 @@ class Run(ABC):
 
     @property
     def model(self) -> str | None:
-        """The configured model, a folder or a hub id; None if the launcher makes one."""
-        return OmegaConf.select(self.configuration, self.model_key)
+        """The configured model, a folder or a hub id; None if the launcher makes one. The folder of a packaged model
+        may not exist yet."""
+        named = OmegaConf.select(self.configuration, self.model_key)
+        return None if named is None else local_name(named)
 
     @property
     def stop_file(self) -> Path | None:
         """The file that asks the trainer to save and end; None if the trainer does not support it."""
         return None
+
+    @abstractmethod
+    def forecast(self) -> Forecast | None:
+        """The forecast of the run's memory and time; None if the model's shape is not known."""
+
+    def judging_seconds(self) -> float | None:
+        """The forecast time of one of the two judgements, on a CPU; None if it is not known."""
+        if self.configuration.trainer.device != "cpu" or (forecast := self.forecast()) is None:
+            return None
+        return forecast.run_seconds().get(JUDGING, 0.0) / 2
 
     def environment(self) -> dict[str, str]:
         """The additional environment variables of verl's processes."""

@@ -11,20 +11,22 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from omegaconf import DictConfig
 
-from veritas_rl.checkpoints.layout import shard_name, step_folder
+from veritas_rl.checkpoints.adapter import base_name, dropout_of
+from veritas_rl.checkpoints.layout import ADAPTER, shard_name, step_folder, step_folders
+from veritas_rl.checkpoints.packaged import provide
 from veritas_rl.datasets.chats import enable_thinking_of
 from veritas_rl.envs.mixture import open_tasks
 from veritas_rl.envs.registry import words_of
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.launch import configuration as conf
-from veritas_rl.launch import limits, preflight, recipe_run, resume
+from veritas_rl.launch import fitting, keys, limits, next_steps, preflight, recipe_run, resume
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.progress import MetricsFile, loss_renderer
 from veritas_rl.launch.recipes import recipe_of
@@ -37,15 +39,18 @@ from veritas_rl.launch.sft_data import (
     make_missing,
     own_dataset,
     read_data,
-    tokenizer_of,
 )
+from veritas_rl.launch.start import MADE, chosen_by_model, identity
 from veritas_rl.launch.variables import overrides_from, quoted
 from veritas_rl.paths import experiment_name
+from veritas_rl.planning.sft import JUDGED_AT_ONCE, SftPlan
 
 SFT_CONFIG = "sft"
 """The root YAML file for supervised fine-tuning."""
 
-GROUP = "sft_hardware"
+GROUPS = {"hardware": "sft_hardware", "start": "sft_start", "lora": "sft_lora"}
+"""The groups of fine-tuning, by the names under which users choose them."""
+
 EXPERIMENTS = conf.ROOT / "train/artifacts/checkpoints"
 TRACKER = "latest_checkpointed_iteration.txt"
 """verl writes this file after each checkpoint. The checkpoint that it names is complete."""
@@ -58,9 +63,6 @@ DATASET = (
 
 TASKS_PER_CASE = 4096
 """The number of validation tasks per case from which held-out tasks are taken."""
-
-AT_ONCE = 512
-"""The number of answers that are generated together when the model is judged."""
 
 
 @dataclass(frozen=True)
@@ -101,14 +103,31 @@ class SftRun(Run):
     def check_start(self) -> None:
         if self.model is not None:
             preflight.check_model(self.model)
-        group = next(item.partition("=")[2] for item in self.overrides if item.startswith(f"{GROUP}="))
-        forecast = preflight.sft_forecast(self.configuration, group, self.hardware)
-        preflight.check_memory(self.configuration, forecast, self.hardware)
+            if note := preflight.end_note(self.model):
+                print(note, flush=True)
+        if (adapter := self.configuration.model.lora_adapter_path) and (share := dropout_of(Path(adapter))):
+            print(f"dropout of adapters is off: lora_dropout={share} of {adapter} is set to 0", flush=True)
+        print(fitting.described_sft(self.configuration), flush=True)
+        if note := preflight.idle_note(self.configuration, self.hardware):
+            print(note, flush=True)
+        forecast = self.forecast()
+        preflight.check_memory(self.configuration, forecast, self.hardware, self.model)
         preflight.check_disk(self.configuration, forecast)
+        if judged := [tasks for tasks, _ in self.held_out()]:
+            preflight.check_replies(
+                preflight.tokenizer_of(self.model, self.words()),
+                judged,
+                "veritas_rl.evaluation.response_length",
+                self.answering().tokens,
+                enable_thinking=self.answering().enable_thinking,
+            )
 
     def check_model(self, model: Path) -> None:
+        preflight.check_adapter_of(self.configuration.model, "model", model)
+        if self.start is not None:
+            resume.check_base(self.start, model)
         if not own_dataset(self.configuration):
-            check_rows(self.configuration, self.data, tokenizer_of(model))
+            check_rows(self.configuration, self.data, preflight.tokenizer_of(model, conversation=True))
 
     def renderer(self) -> Callable[[Mapping[str, Any]], str | None]:
         return loss_renderer()
@@ -144,16 +163,20 @@ class SftRun(Run):
                 cases.setdefault((row["env"], row["prompt"], row["seed"]), set()).add(row["case"])
         return cases
 
+    def forecast(self) -> SftPlan | None:
+        return preflight.sft_forecast(self.configuration, self.overrides, self.hardware)
+
     def answering(self) -> Answering:
         settings = self.configuration.veritas_rl
         return Answering(
             tokens=settings.evaluation.response_length,
             context=self.context,
-            at_once=AT_ONCE,
+            at_once=JUDGED_AT_ONCE,
             temperature=1.0,
             draws=settings.evaluation.draws,
             seed=settings.seed,
             enable_thinking=enable_thinking_of(self.configuration.data),
+            dtype=settings.get("precision"),
         )
 
     def last_checkpoint(self) -> Path:
@@ -167,10 +190,21 @@ class SftRun(Run):
         return [("losses", ", ".join(f"{key} {value:.4f}" for key, value in sorted(last.items())))]
 
     def next_steps(self, model: Path | None) -> Sequence[tuple[str, str]]:
-        script = "bash train/scripts/openspiel-ppo-trainer.sh"
-        environments = sorted({task.env for tasks, _ in self.held_out() for task in tasks[:1]})
-        group = f" environment={environments[0]}" if environments not in ([], ["openspiel"]) else ""
-        return [("reinforcement learning from there", f"AGENT_MODEL_REPO_ID={model} {script}{group}")]
+        cases: dict[str, set[str]] = {}
+        prompts: dict[str, str] = {}
+        for (env, prompt, _), names in sorted(self._cases.items()):
+            cases.setdefault(env, set()).update(names)
+            prompts[env] = prompt
+        words = [word for word in self.typed if word.startswith(("hardware=", "start="))]
+        if {"episode"} == {row["mode"] for row in self.data.column("extra_info") if row and "mode" in row}:
+            words.append("episode")
+        found = []
+        if model is not None and (adapter := model / ADAPTER).is_dir():
+            start = {**self.variables, "LORA_ADAPTER_PATH": adapter, "AGENT_MODEL_REPO_ID": base_name(adapter)}
+            command = next_steps.training(start, cases, prompts, words)
+            found.append(("reinforcement learning that trains the same adapter", command))
+        start = {**self.variables, "AGENT_MODEL_REPO_ID": model}
+        return [*found, ("reinforcement learning from there", next_steps.training(start, cases, prompts, words))]
 
 
 def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware: Hardware) -> list[str]:
@@ -179,19 +213,27 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
     Raises:
         UserError: A variable's value is not supported, or a group exists only for RL.
     """
-    recipe, own = recipe_of(typed, (GROUP,))
+    recipe, own = recipe_of(typed, tuple(GROUPS.values()))
     conf.check_once(own)
     named = [*overrides_from(environment, sft=True), *map(conf.with_or_without_plus, own)]
-    chosen = conf.last_choices([hardware.overrides()[0], *(recipe.overrides() if recipe else []), *named])
-    for override in chosen:
-        if conf.group_of(override) not in (None, "hardware"):
-            raise UserError(f"{override} works only with RL: supervised fine-tuning has only the group hardware")
-    made = [f"{GROUP}={item.partition('=')[2]}" if conf.group_of(item) else item for item in chosen]
-    known = {path.stem for path in (conf.CONFIG_DIR / GROUP).glob("*.yaml")}
-    if (given := made[0].partition("=")[2]) not in known:
-        raise UserError(
-            f"hardware={given} does not exist for supervised fine-tuning: use one of {', '.join(sorted(known))}"
-        )
+    conf.check_adapter_is_trained(named, environment)
+    choices = recipe.choices() if recipe else {}
+    of_recipe = {name: choices[group] for name, group in GROUPS.items() if group in choices}
+    hardware, kind = conf.hardware_and_start(SftRun.model_key, named, recipe, of_recipe, environment, hardware)
+    defaults = {"hardware": hardware.sft_group, "start": kind}
+    machine = [f"{name}={choice}" for name, choice in defaults.items() if name not in of_recipe]
+    made: list[str] = []
+    for override in conf.last_choices([*machine, *(recipe.overrides() if recipe else []), *named]):
+        if (group := conf.group_of(override)) is None:
+            made.append(override)
+            continue
+        if group not in GROUPS:
+            groups = " and ".join(GROUPS)
+            raise UserError(f"{override} works only with RL: supervised fine-tuning has the groups {groups}")
+        known = sorted(path.stem for path in (conf.CONFIG_DIR / GROUPS[group]).glob("*.yaml"))
+        if (given := override.partition("=")[2]) not in known:
+            raise UserError(f"{group}={given} does not exist for supervised fine-tuning: use one of {', '.join(known)}")
+        made.append(f"{GROUPS[group]}={given}")
     return made
 
 
@@ -211,20 +253,30 @@ def plan(
         UserError: The run cannot work.
     """
     wanted = overrides_for(typed, environment, hardware)
-    command = (*wanted, f"AGENT_MODEL_REPO_ID={environment.get('AGENT_MODEL_REPO_ID', '')}")
-    recipe, _ = recipe_of(typed, (GROUP,))
+    model = f"AGENT_MODEL_REPO_ID={environment.get('AGENT_MODEL_REPO_ID', '')}"
+    command = (*identity(wanted), model)
+    recipe, _ = recipe_of(typed, tuple(GROUPS.values()))
     new = experiment_name(recipe.name if recipe else "sft", now)
     experiment = resume.interrupted(EXPERIMENTS, command) if resume.may_go_on(wanted) else None
+    if experiment is None and resume.may_go_on(wanted) and chosen_by_model(wanted, typed):
+        made = overrides_for([*typed, f"start={MADE}"], environment, hardware)
+        resume.check_not_made(EXPERIMENTS, (*identity(made), model))
     overrides = [f"trainer.experiment_name={experiment.name if experiment else new}", *wanted]
     configuration = conf.compose_configuration(overrides, SFT_CONFIG)
+    if fitted := fitting.sft_overrides(configuration, overrides, wanted):
+        overrides += fitted
+        configuration = conf.compose_configuration(overrides, SFT_CONFIG)
     preflight.check_outputs(configuration)
     preflight.check_watches(configuration)
     preflight.check_template_arguments(configuration)
+    preflight.check_adapter_settings(configuration.model, "model")
     check_rendering(configuration)
-    limits.check_names(configuration, wanted)
+    keys.check(configuration, wanted, partial(conf.compose_configuration, name=SFT_CONFIG), recipe)
     limits.check_sft(configuration)
     try:
         if not dry:
+            if configuration.model.path is not None:
+                provide(configuration.model.path)
             make_missing(configuration)
         data = read_data(configuration)
     except UserError as error:
@@ -242,20 +294,25 @@ def plan(
     else:
         overrides += ["trainer.resume_mode=resume_path", f"trainer.resume_from_path={quoted(str(start))}"]
     configuration = conf.compose_configuration(overrides, SFT_CONFIG)
-    return SftRun(Path(record.folder), tuple(overrides), configuration, hardware, start, record, data)
+    kept = next_steps.kept_variables(environment, sft=True)
+    return SftRun(
+        Path(record.folder), tuple(overrides), configuration, hardware, start, record, tuple(typed), kept, data
+    )
 
 
 def length_of(configuration: DictConfig, data: Data) -> list[str]:
-    """The overrides for the run's length: its steps, and enough epochs for them.
+    """The overrides for the run's length: its steps, enough epochs for them, and no held-out loss without its files.
 
     verl also ends after the last epoch, and then saves nothing.
     """
     trainer, each = configuration.trainer, data.steps_per_epoch(configuration)
     if not data.train:
         return []
+    # verl would read validation files that do not exist, and end with an error.
+    unmeasured = [] if data.val else ["trainer.test_freq=-1"]
     if trainer.total_training_steps is None:
-        return [f"trainer.total_training_steps={trainer.total_epochs * each}"]
-    return [f"trainer.total_epochs={max(trainer.total_epochs, -(-trainer.total_training_steps // each))}"]
+        return [f"trainer.total_training_steps={trainer.total_epochs * each}", *unmeasured]
+    return [*unmeasured, f"trainer.total_epochs={max(trainer.total_epochs, -(-trainer.total_training_steps // each))}"]
 
 
 def checkpoint_to_go_on_from(configuration: DictConfig, checkpoints: Path) -> Path | None:
@@ -266,7 +323,7 @@ def checkpoint_to_go_on_from(configuration: DictConfig, checkpoints: Path) -> Pa
             already contains checkpoints of another run.
     """
     trainer, tracker = configuration.trainer, checkpoints / TRACKER
-    own = step_folder(checkpoints, int(tracker.read_text())) if tracker.is_file() else None
+    own = _saved_last(checkpoints, tracker) if tracker.is_file() else None
     match trainer.resume_mode:
         case "disable":
             if own is not None:
@@ -290,7 +347,19 @@ def checkpoint_to_go_on_from(configuration: DictConfig, checkpoints: Path) -> Pa
         raise UserError(
             f"{start} is not a checkpoint of supervised fine-tuning with {ranks} ranks: use as many ranks as wrote it"
         )
+    resume.check_saved_adapter(start, "actor", "model", configuration.model)
     return start
+
+
+def _saved_last(checkpoints: Path, tracker: Path) -> Path:
+    written = tracker.read_text().strip()
+    if not written.isdecimal():
+        there = ", ".join(folder.name for folder in step_folders(checkpoints)) or "no checkpoint"
+        raise UserError(
+            f"{tracker} names no step, but {written!r}: write the number of the last complete checkpoint into it, of "
+            f"{there}"
+        )
+    return step_folder(checkpoints, int(written))
 
 
 def check_devices(configuration: DictConfig, hardware: Hardware) -> None:
@@ -309,10 +378,9 @@ def check_devices(configuration: DictConfig, hardware: Hardware) -> None:
         if configuration.engine.strategy != "fsdp2":
             raise UserError("FSDP_STRATEGY=fsdp needs a GPU: leave it out, or set FSDP_STRATEGY=fsdp2")
     elif trainer.n_gpus_per_node > hardware.gpus:
-        fitting = hardware.overrides()[0]
         raise UserError(
             f"the configuration needs {trainer.n_gpus_per_node} GPUs, and this machine has {hardware.gpus}: use "
-            f"{fitting}"
+            f"hardware={hardware.sft_group}"
         )
 
 

@@ -11,10 +11,10 @@ import pyarrow.parquet
 from omegaconf import DictConfig, ListConfig
 from rich.console import Console
 
-from veritas_rl.chat_template import check_template
-from veritas_rl.datasets.chats import check_chats, replies_of
+from veritas_rl.datasets.chats import SYSTEM, check_chats, column_of, plain_chats, replies_of, with_system
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
+from veritas_rl.launch.preflight import tokenizer_of
 from veritas_rl.paths import ROOT
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ VAL_RATIO = 0.1
 
 TRUNCATIONS = ("error", "left", "right")
 
-LONGEST = 64
-"""How many rows, the longest by characters, are tokenized for the length check."""
-
 
 @dataclass(frozen=True)
 class Data:
@@ -39,7 +36,6 @@ class Data:
     Attributes:
         train: The training files.
         val: The validation files, which may be empty.
-        messages_key: The column with the conversations.
         train_rows: The number of training sequences: one for each row, or several for a conversation whose earlier
             turns the chat template shows in another way at later turns.
         val_rows: The number of validation sequences.
@@ -47,7 +43,6 @@ class Data:
 
     train: tuple[Path, ...] = ()
     val: tuple[Path, ...] = ()
-    messages_key: str = "messages"
     train_rows: int = 0
     val_rows: int = 0
 
@@ -79,7 +74,7 @@ def read_data(configuration: DictConfig) -> Data:
     env = configuration.veritas_rl.demonstrations.env
     limits = data.train_max_samples, data.val_max_samples
     rows = [sequences(configuration, paths, limit) for paths, limit in zip((train, val), limits, strict=True)]
-    found = Data(train, val, data.messages_key, *rows)
+    found = Data(train, val, *rows)
     if env is not None and (sources := set(found.column("data_source"))) and env not in sources:
         print(f"note: {train[0]} has rows of {', '.join(sorted(sources))}, but none of {env}", file=sys.stderr)
     return found
@@ -101,8 +96,8 @@ def make_missing(configuration: DictConfig) -> None:
     from veritas_rl.demonstrations import dataset
     from veritas_rl.demonstrations.generate import generate
     from veritas_rl.demonstrations.questions import PARTIAL
-    from veritas_rl.judging.progress import progress
     from veritas_rl.parallel import Workers
+    from veritas_rl.progress import progress
 
     if not train or [*train, *val] != [train[0].parent / name for name in dataset.FILES]:
         return
@@ -155,30 +150,13 @@ def sequences(configuration: DictConfig, paths: Sequence[Path], limit: int) -> i
     replies = [_replies(path, configuration) for path in paths]
     total = sum(map(len, replies))
     if any((numbers > 1).any() for numbers in replies) and not own_dataset(configuration):
-        return len(opened(configuration, paths, tokenizer_of(configuration.model.path), limit))
+        return len(opened(configuration, paths, tokenizer_of(configuration.model.path, conversation=True), limit))
     return min(total, limit) if limit > 0 else total
 
 
 def own_dataset(configuration: DictConfig) -> bool:
     """Whether the user names a dataset class, which decides itself what is learned."""
     return configuration.data.custom_cls.path is not None
-
-
-def tokenizer_of(model: str | Path | None) -> Any:
-    """The tokenizer of a model, by default of the small model that the launcher makes."""
-    # These import torch, which a run with one reply in each row does not need before its start.
-    from transformers import AutoTokenizer
-
-    from veritas_rl.launch.tiny_model import byte_tokenizer
-
-    if model is None:
-        return byte_tokenizer()
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(model)
-    except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"the tokenizer of {model} cannot be read ({' '.join(str(error).split())[:100]})") from error
-    check_template(tokenizer, model, conversation=True)
-    return tokenizer
 
 
 def opened(configuration: DictConfig, paths: Sequence[Path], tokenizer: Any, limit: int = -1) -> "FineTuningRows":
@@ -194,22 +172,25 @@ def _replies(path: Path, configuration: DictConfig) -> Any:
     made = MADE_BY.format(env="" if env is None else f" --env {env}", folder=path.parent)
     try:
         names = pyarrow.parquet.read_schema(path).names
-        kept = [name for name in (data.messages_key, data.tools_key, "images", "videos") if name in names]
+        chats = column_of(names, data.messages_key)
+        kept = [name for name in (chats, SYSTEM, data.tools_key, "images", "videos") if name in names]
         columns = pyarrow.parquet.read_table(path, columns=kept)
     except FileNotFoundError:
         raise UserError(f"{path} does not exist: {made}, or set data.train_files and data.val_files") from None
     except (OSError, pyarrow.ArrowException) as error:
         raise UserError(f"{path} is not a readable parquet file ({' '.join(str(error).split())[:100]})") from error
-    if data.messages_key not in names:
+    if chats not in names:
         raise UserError(
             f"{path} has no column {data.messages_key}, only {', '.join(names)}: {made}, or from JSONL with "
             "train/tools/convert_to_parquet.py --format sft"
         )
     for name in kept:
-        if name != data.messages_key and columns.column(name).null_count < len(columns):
+        if name not in (chats, SYSTEM) and columns.column(name).null_count < len(columns):
             raise UserError(f"{path} has a column {name}, which RL and evaluation never show: leave it out")
-    check_chats(columns.column(data.messages_key), f"the column {data.messages_key} of {path}")
-    return replies_of(columns.column(data.messages_key))
+    name = f"the column {chats} of {path}"
+    plain = plain_chats(columns.column(chats), name)
+    check_chats(plain, name)
+    return replies_of(with_system(plain, columns.column(SYSTEM), name) if SYSTEM in kept else plain)
 
 
 def check_rendering(configuration: DictConfig) -> None:
@@ -279,7 +260,7 @@ def check_batch(configuration: DictConfig, data: Data) -> None:
 
 
 def check_rows(configuration: DictConfig, data: Data, tokenizer: Any) -> None:
-    """Check that the model's chat template accepts the rows, and that the longest of them fit.
+    """Check that the model's chat template accepts the rows, and that they fit.
 
     verl would end with an error at the first row that does not, or train nothing of it.
 
@@ -295,7 +276,7 @@ def check_rows(configuration: DictConfig, data: Data, tokenizer: Any) -> None:
     for rows in (opened(configuration, paths, tokenizer) for paths in (data.train, data.val) if paths):
         for index in rows.kinds():
             rows.learned(index)
-        for index in rows.longest(LONGEST):
+        for index in rows.may_exceed(settings.max_length):
             row = rows.learned(index)
             lengths.append(len(row.ids))
             if settings.truncation != "error" and not any(rows.truncated(row).mask):

@@ -160,7 +160,7 @@ def load(file: Path, model: str | None) -> Batch:
 
 def _tokenizer(model: str) -> tuple[Any, frozenset[int], int | None]:
     """A model's tokenizer, the tokens that end a reply, and the token that starts a text."""
-    from transformers import AutoTokenizer, GenerationConfig
+    from transformers import AutoTokenizer
 
     models.quiet()
     try:
@@ -169,7 +169,7 @@ def _tokenizer(model: str) -> tuple[Any, frozenset[int], int | None]:
         why = last_line(str(error), type(error).__name__)[:200]
         raise UserError(f"the tokenizer of {model} cannot be read ({why}): set --model to the run's model") from error
     try:
-        generation = GenerationConfig.from_pretrained(model)
-    except (OSError, ValueError):
+        generation = models.generation_config_of(model)
+    except (OSError, ValueError):  # a folder with a tokenizer alone
         generation = None
     return tokenizer, end_tokens(tokenizer, generation) | {tokenizer.pad_token_id}, tokenizer.bos_token_id

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from veritas_rl.chat_template import end_tokens, prompt_ids
+from veritas_rl.chat_template import prompt_ids
 from veritas_rl.envs.base import Turn
 from veritas_rl.envs.registry import cases_by_environment, get_environment, spread
 from veritas_rl.envs.task import Task
@@ -50,7 +50,7 @@ def check_size(tasks: Sequence[Task], words: Sequence[str], *, tokens: int, answ
     """
     tokenizer = byte_tokenizer(words)
     by_case: dict[tuple[str, str], list[Task]] = {}
-    for task in spread(tasks, 1000):
+    for task in spread(tasks):
         by_case.setdefault((task.env, task.case), []).append(task)
     for (env, case), some in by_case.items():
         turns = [turn for task in some[:LOOKED_AT] for turn in get_environment(env).start(task).turns()]
@@ -94,10 +94,9 @@ class Exam:
     def share(self, model: Any, tokenizer: Any) -> float:
         """The share of the model's replies that equal a correct answer exactly."""
         asked = self._asked
-        engine = GenerationEngine(
+        engine = GenerationEngine.of(
             model,
-            end_tokens(tokenizer, model.generation_config),
-            tokenizer.pad_token_id,
+            tokenizer,
             max_batch_size=asked.at_once,
             max_model_len=asked.context,
             seed=asked.seed,

@@ -18,6 +18,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from veritas_rl.checkpoints.folder import save_model_folder
+from veritas_rl.launch.start import MARK
 
 PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 CONTEXT = 2048
@@ -81,6 +82,7 @@ def build_tiny_model(
         dtype="float32",
         initializer_range=weights,
     )
+    setattr(config, MARK, True)
     with torch.random.fork_rng(devices=[]):
         # torch.manual_seed would seed the accelerators too.
         torch.default_generator.manual_seed(seed)

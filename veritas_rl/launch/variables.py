@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from veritas_rl.checkpoints.adapter import rank_and_alpha
+from veritas_rl.checkpoints.adapter import rank_and_alpha, target_modules
 from veritas_rl.errors import UserError
 
 
@@ -65,10 +65,28 @@ def _memory(value: str) -> list[str]:
     return [f"actor_rollout_ref.rollout.gpu_memory_utilization={share}"]
 
 
-def _adapter(value: str) -> list[str]:
-    rank, alpha = rank_and_alpha(Path(value))
-    model = "actor_rollout_ref.model"
-    return [f"{model}.lora_adapter_path={quoted(value)}", f"{model}.lora_rank={rank}", f"{model}.lora_alpha={alpha}"]
+def _adapter(model: str) -> Callable[[str], list[str]]:
+    """What starts training from an adapter, with the settings that are written in it.
+
+    Args:
+        model: The key of verl's node of the model.
+    """
+
+    def overrides(value: str) -> list[str]:
+        rank, alpha = rank_and_alpha(Path(value))
+        written = {
+            "lora_adapter_path": quoted(value),
+            "lora_rank": rank,
+            "lora_alpha": alpha,
+            "target_modules": f"[{','.join(target_modules(Path(value)))}]",
+        }
+        return ["lora=on", *(f"{model}.{name}={setting}" for name, setting in written.items())]
+
+    return overrides
+
+
+def _lora(value: str) -> list[str]:
+    return [f"lora={choice('ENABLE_LORA', value, SWITCH)}"]
 
 
 def _resume(value: str) -> list[str]:
@@ -79,28 +97,13 @@ def _strategy(value: str) -> str:
     return choice("FSDP_STRATEGY", value, STRATEGIES)
 
 
-def _no_lora(value: str) -> list[str]:
-    if choice("ENABLE_LORA", value, SWITCH) == "on":
-        raise UserError(
-            f"ENABLE_LORA={value} has no use here, because supervised fine-tuning trains every parameter: leave it out"
-        )
-    return []
-
-
-def _no_adapter(value: str) -> list[str]:
-    raise UserError(
-        f"LORA_ADAPTER_PATH={value} has no use here, because supervised fine-tuning trains every parameter: merge the "
-        "adapter into its base with train/tools/merge_adapter_into_base.py, and set AGENT_MODEL_REPO_ID to the result"
-    )
-
-
 VARIABLES = (
     Variable(
         "GAME_TYPES",
         "Games to train on, as short names or full cases, such as hex,go,chess. Default: all.",
         lambda value: [f"data.custom_cls.config.adapter_config.game_types={quoted(value)}"],
     ),
-    Variable("AGENT_MODEL_REPO_ID", "The model to train: a hub id or a local folder.", workers=True),
+    Variable("AGENT_MODEL_REPO_ID", "The model to train: a hub id, a local folder or smollm2-135m.", workers=True),
     Variable(
         "ALGORITHM",
         "ppo (with a critic), grpo (compares samples of one task) or rae (for self-play).",
@@ -109,14 +112,14 @@ VARIABLES = (
     Variable(
         "ENABLE_LORA",
         "1: train adapters only; 0: train every parameter.",
-        lambda value: [f"lora={choice('ENABLE_LORA', value, SWITCH)}"],
-        _no_lora,
+        _lora,
+        _lora,
     ),
     Variable(
         "LORA_ADAPTER_PATH",
         "The folder of an adapter from which training continues.",
-        _adapter,
-        _no_adapter,
+        _adapter("actor_rollout_ref.model"),
+        _adapter("model"),
     ),
     Variable(
         "RESUME_FROM",

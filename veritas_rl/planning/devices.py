@@ -19,7 +19,7 @@ class Device:
     Attributes:
         name: The device's name for `--gpu`.
         memory: Usable memory in bytes.
-        matrix_rate: Dense bf16 rate in FLOP/s.
+        matrix_rate: Dense rate in FLOP/s: of bf16 products on a GPU, of the run's number format on a CPU.
         bandwidth: Memory bandwidth in bytes/s.
         link: One-way bandwidth between the GPUs of a node in bytes/s; PCIe without NVLink.
         host_link: Bandwidth between GPU and host in bytes/s.

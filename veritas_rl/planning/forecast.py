@@ -9,6 +9,9 @@ from veritas_rl.planning.duration import Assumptions
 from veritas_rl.planning.models import Shape
 from veritas_rl.planning.serving import CONTEXT
 
+JUDGING = "judging, before and after"
+"""The judgements of a run, as a part of its time."""
+
 ERROR = 0.15
 """The relative error of a forecast, see docs/planning.md. A run beyond this error cannot fit."""
 
@@ -88,6 +91,10 @@ class Forecast(ABC):
     @abstractmethod
     def seconds(self) -> dict[str, float]:
         """A step's time by phase."""
+
+    @abstractmethod
+    def run_seconds(self) -> dict[str, float]:
+        """The whole run's time by part; empty if its number of steps is not known."""
 
     @abstractmethod
     def tokens(self) -> tuple[float, float]:

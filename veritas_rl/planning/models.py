@@ -39,6 +39,7 @@ class Shape:
         vocabulary: The number of tokens.
         tied: Whether the head shares the embedding's weights.
         context: The maximum context in tokens; 0 if the configuration does not state it.
+        windows: Whether a layer's attention has a sliding window.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Shape:
     vocabulary: int
     tied: bool
     context: int = 0
+    windows: bool = False
 
     @property
     def queries(self) -> int:
@@ -162,6 +164,9 @@ PUBLISHED = {
     r"Qwen/Qwen2\.5-(Coder-)?14B(-Instruct)?": _qwen25(5120, 48, 40, 8, 13_824, 152_064),
     r"Qwen/Qwen2\.5-(Coder-)?32B(-Instruct)?": _qwen25(5120, 64, 40, 8, 27_648, 152_064),
     r"Qwen/Qwen2\.5-72B(-Instruct)?": _qwen25(8192, 80, 64, 8, 29_568, 152_064),
+    r"HuggingFaceTB/SmolLM2-135M(-Instruct)?|smollm2-135m": Shape(
+        *("", "", "llama"), 576, 30, 9, 3, 64, 1536, 49_152, tied=True, context=8192
+    ),
     r"meta-llama/Llama-3\.2-1B(-Instruct)?": _llama(2048, 16, 32, 64, 8192, True),
     r"meta-llama/Llama-3\.2-3B(-Instruct)?": _llama(3072, 28, 24, 128, 8192, True),
     r"meta-llama/Llama-3\.1-8B(-Instruct)?": _llama(4096, 32, 32, 128, 14_336, False),
@@ -201,6 +206,8 @@ def shape_of(name: str, source: str, config: Mapping[str, Any]) -> Shape:
             vocabulary=int(config["vocab_size"]),
             tied=bool(config.get("tie_word_embeddings", False)),
             context=int(config.get("max_position_embeddings") or 0),
+            # Configurations of Qwen2 name a window that they do not use.
+            windows=bool(config.get("sliding_window") and config.get("use_sliding_window", True)),
         )
     except KeyError as error:
         raise UnknownShape(f"the configuration of {name} lacks {error.args[0]}: name a causal language model") from None

@@ -1,16 +1,28 @@
 """The plan of a run: the memory of each phase of a step, whether it fits, and the largest settings that fit."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 
 from veritas_rl.planning.devices import GIB
-from veritas_rl.planning.duration import phase_seconds, tokens_of
-from veritas_rl.planning.forecast import CPU_PROCESS, Forecast, Phase, phase_of, process_bytes, with_fragments
+from veritas_rl.planning.duration import phase_seconds, rollout_seconds, tokens_of
+from veritas_rl.planning.forecast import CPU_PROCESS, JUDGING, Forecast, Phase, phase_of, process_bytes, with_fragments
 from veritas_rl.planning.serving import CONTEXT, Server, server_of
 from veritas_rl.planning.settings import Role, Settings
 from veritas_rl.planning.storage import AVERAGE_BYTES, checkpoint_parts, host_parts
 from veritas_rl.planning.training import Engine
+
+TOKENS, CRITIC_TOKENS = (f"{node}.ppo_max_token_len_per_gpu" for node in ("actor_rollout_ref.actor", "critic"))
+SEQUENCES, SHARE = (f"actor_rollout_ref.rollout.{name}" for name in ("max_num_seqs", "gpu_memory_utilization"))
+OFFLOAD = tuple(
+    f"{engine}.{what}_offload"
+    for engine in ("actor_rollout_ref.actor.fsdp_config", "critic.fsdp")
+    for what in ("param", "optimizer")
+)
+
+ADAPTER_RANK = 32
+"""The rank of the adapters of lora=on."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +44,14 @@ class Plan(Forecast):
         """A trained model on one device."""
         rollout, cpu = self.settings.rollout, self.settings.cpu
         kept = (rollout.reply + 1) / rollout.context if cpu and not role.packed else 1.0
+        # Shorter prompts leave more logits in a micro-batch, and prompts that are as long as the limit are not shared.
+        prompt = min(self.assumed.prompt, rollout.prompt)
+        together = self.settings.together(role, prompt, rollout.reply)
+        if together > 1:
+            replies = together * rollout.reply
+            shared = prompt + replies
+            # The last token of a prompt predicts the first of its replies.
+            return Engine(self.shape, role, cpu=cpu, kept_logits=(replies + 1) / shared, shared=shared)
         padding = 1.0 if role.packed or cpu else self.assumed.padding
         return Engine(self.shape, role, cpu=cpu, kept_logits=kept, padding=padding)
 
@@ -54,17 +74,12 @@ class Plan(Forecast):
         idle = {"actor, waiting": actor.idle, "critic, waiting": critic.idle if critic else 0}
         process = {"processes": self._processes()}
         limit = "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu"
-        of_actor, of_critic = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu", "critic.ppo_max_token_len_per_gpu"
-        yield phase_of(
-            "rollout",
-            {
-                **idle,
-                **process,
-                "rollout": server.share,
-                "rollout's graphs": 0 if server.cpu else server.context - CONTEXT,
-            },
-            "actor_rollout_ref.rollout.gpu_memory_utilization",
-        )
+        if server.cpu:
+            parts = {"rollout's weights": server.asleep, "rollout's activations": server.activations}
+            yield phase_of("rollout", {**idle, **process, **parts, "KV cache": server.cache}, SEQUENCES)
+        else:
+            parts = {"rollout": server.share, "rollout's graphs": server.context - CONTEXT}
+            yield phase_of("rollout", {**idle, **process, **parts}, SHARE)
         asleep = {**process, "rollout, asleep": server.asleep}
         beside_actor = {**asleep, "critic, waiting": idle["critic, waiting"]}
         beside_critic = {**asleep, "actor, waiting": idle["actor, waiting"]}
@@ -82,10 +97,10 @@ class Plan(Forecast):
                 yield phase_of("reference", {**beside_actor, **with_fragments(parts)}, limit)
         if critic is not None:
             yield phase_of(
-                "values", {**beside_critic, **with_fragments(critic.inference_parts(entropy=False))}, of_critic
+                "values", {**beside_critic, **with_fragments(critic.inference_parts(entropy=False))}, CRITIC_TOKENS
             )
-            yield phase_of("critic's update", {**beside_critic, **with_fragments(critic.update_parts())}, of_critic)
-        yield phase_of("actor's update", {**beside_actor, **with_fragments(actor.update_parts())}, of_actor)
+            yield phase_of("critic's update", {**beside_critic, **with_fragments(critic.update_parts())}, CRITIC_TOKENS)
+        yield phase_of("actor's update", {**beside_actor, **with_fragments(actor.update_parts())}, TOKENS)
         yield self._sync(beside_actor)
         saved = {"weights": actor.weights, "optimizer": 0 if actor.role.optimizer_offload else actor.optimizer}
         yield phase_of("checkpoint", {**beside_actor, **saved}, "trainer.save_freq")
@@ -132,15 +147,7 @@ class Plan(Forecast):
 
     def with_tokens(self, tokens: int) -> "Plan":
         """The same run with micro-batches of `tokens` tokens in every phase."""
-        changed = {"update_tokens": tokens, "infer_tokens": tokens}
-        critic = self.settings.critic
-        return self.with_settings(
-            dataclasses.replace(
-                self.settings,
-                actor=dataclasses.replace(self.settings.actor, **changed),
-                critic=None if critic is None else dataclasses.replace(critic, **changed),
-            )
-        )
+        return self._with_roles(update_tokens=tokens, infer_tokens=tokens)
 
     @property
     def kept(self) -> int:
@@ -161,47 +168,97 @@ class Plan(Forecast):
         if self.settings.rollout.name == "transformers":
             return None
         for hundredths in range(90, 4, -1):
-            rollout = dataclasses.replace(self.settings.rollout, share=hundredths / 100)
-            plan = self.with_settings(dataclasses.replace(self.settings, rollout=rollout))
-            rolled = next(phase for phase in plan.phases() if phase.name == "rollout")
-            if rolled.total <= self.device.memory:
+            plan = self._with_rollout(share=hundredths / 100)
+            if plan._rolls_out():
                 return hundredths / 100 if plan.server.at_once else None
         return None
+
+    def largest_sequences(self) -> int | None:
+        """The most sequences at once that fit, up to those of the settings; None if the rollout takes a share of a GPU,
+        or not even one fits."""
+        if self.settings.rollout.name != "transformers":
+            return None
+        fits, too_many = 0, self.settings.rollout.sequences + 1
+        while too_many - fits > 1:
+            middle = (fits + too_many) // 2
+            fits, too_many = (middle, too_many) if self._with_rollout(sequences=middle)._rolls_out() else (fits, middle)
+        return fits or None
+
+    def _with_rollout(self, **changes: float) -> "Plan":
+        rollout = dataclasses.replace(self.settings.rollout, **changes)
+        return self.with_settings(dataclasses.replace(self.settings, rollout=rollout))
+
+    def _with_roles(self, **changes: object) -> "Plan":
+        critic = self.settings.critic
+        return self.with_settings(
+            dataclasses.replace(
+                self.settings,
+                actor=dataclasses.replace(self.settings.actor, **changes),
+                critic=critic and dataclasses.replace(critic, **changes),
+            )
+        )
+
+    def _rolls_out(self) -> bool:
+        rollout = next(phase for phase in self.phases() if phase.name == "rollout")
+        return rollout.total <= self.device.memory
 
     def changes(self) -> list[str]:
         if self.fits:
             return []
-        found = [typed for typed, plan in self._changed() if plan.fits]
-        return found[:3]
+        moves = (self._fewer_tokens, self._less_rollout, self._offloaded, self._without_critic, self._with_adapters)
+        if self._made(moves) is None:
+            return []
+        for number in range(1, len(moves) + 1):
+            found = [made for chosen in combinations(moves, number) if (made := self._made(chosen)) is not None]
+            if found:
+                return found[:3]
+        return []
 
-    def _changed(self) -> Iterator[tuple[str, "Plan"]]:
-        settings = self.settings
-        rl, critic = "actor_rollout_ref", settings.critic
-        if (share := self.largest_share()) is not None:
-            rollout = dataclasses.replace(settings.rollout, share=share)
-            smaller = self.with_settings(dataclasses.replace(settings, rollout=rollout))
-            yield f"{rl}.rollout.gpu_memory_utilization={share}", smaller
-        if (tokens := self.largest_tokens()) is not None:
-            typed = f"{rl}.actor.ppo_max_token_len_per_gpu={tokens}"
-            yield typed + (f" critic.ppo_max_token_len_per_gpu={tokens}" if critic else ""), self.with_tokens(tokens)
-        offload = {"param_offload": True, "optimizer_offload": True}
-        typed = f"{rl}.actor.fsdp_config.param_offload=true {rl}.actor.fsdp_config.optimizer_offload=true"
-        if critic:
-            typed += " critic.fsdp.param_offload=true critic.fsdp.optimizer_offload=true"
-        offloaded = self.with_settings(
-            dataclasses.replace(
-                settings,
-                actor=dataclasses.replace(settings.actor, **offload),
-                critic=dataclasses.replace(critic, **offload) if critic else None,
-            )
-        )
-        yield typed, offloaded
-        if (tokens := offloaded.largest_tokens()) is not None:
-            more = f" {rl}.actor.ppo_max_token_len_per_gpu={tokens}"
-            more += f" critic.ppo_max_token_len_per_gpu={tokens}" if critic else ""
-            yield typed + more, offloaded.with_tokens(tokens)
-        if critic:
-            yield "algorithm=grpo", self.with_settings(dataclasses.replace(settings, critic=None))
+    def _made(self, moves: "tuple[Move, ...]") -> str | None:
+        """The overrides of those changes that are possible; None if the run does not fit with them."""
+        typed: list[str] = []
+        plan = self
+        # The sizes last, because they depend on the others.
+        for move in reversed(moves):
+            if (changed := move(plan)) is not None:
+                typed.insert(0, changed[0])
+                plan = changed[1]
+        return " ".join(typed) if plan.fits else None
+
+    @staticmethod
+    def _fewer_tokens(plan: "Plan") -> "tuple[str, Plan] | None":
+        if (tokens := plan.largest_tokens()) is None:
+            return None
+        keys = (TOKENS, CRITIC_TOKENS) if plan.settings.critic else (TOKENS,)
+        return " ".join(f"{key}={tokens}" for key in keys), plan.with_tokens(tokens)
+
+    @staticmethod
+    def _less_rollout(plan: "Plan") -> "tuple[str, Plan] | None":
+        if (share := plan.largest_share()) is not None:
+            return f"{SHARE}={share}", plan._with_rollout(share=share)
+        if (sequences := plan.largest_sequences()) is not None:
+            return f"{SEQUENCES}={sequences}", plan._with_rollout(sequences=sequences)
+        return None
+
+    @staticmethod
+    def _offloaded(plan: "Plan") -> "tuple[str, Plan] | None":
+        if plan.settings.cpu:
+            return None  # the host's memory is the device's
+        keys = OFFLOAD if plan.settings.critic else OFFLOAD[:2]
+        changed = plan._with_roles(param_offload=True, optimizer_offload=True)
+        return " ".join(f"{key}=true" for key in keys), changed
+
+    @staticmethod
+    def _without_critic(plan: "Plan") -> "tuple[str, Plan] | None":
+        if plan.settings.critic is None:
+            return None
+        return "algorithm=grpo", plan.with_settings(dataclasses.replace(plan.settings, critic=None))
+
+    @staticmethod
+    def _with_adapters(plan: "Plan") -> "tuple[str, Plan] | None":
+        if plan.settings.actor.lora_rank or not plan.settings.cpu:
+            return None  # on GPUs the group lora also chooses what is offloaded
+        return "lora=on", plan._with_roles(lora_rank=ADAPTER_RANK, lora_only=True)
 
     def host(self) -> dict[str, int]:
         return host_parts(self.settings, self.shape, self.server)
@@ -215,5 +272,23 @@ class Plan(Forecast):
     def seconds(self) -> dict[str, float]:
         return phase_seconds(self.settings, self.shape, self.device, self.assumed)
 
+    def run_seconds(self) -> dict[str, float]:
+        settings = self.settings
+
+        def answered(tasks: int, samples: int) -> float:
+            return rollout_seconds(settings, self.shape, self.device, self.assumed, tasks, samples) if tasks else 0.0
+
+        rows, times = settings.validated
+        parts = {
+            f"{settings.steps:,} steps": settings.steps * sum(self.seconds().values()),
+            "validation": times * answered(rows, 1),
+            JUDGING: 2 * answered(*settings.judged),
+        }
+        return {name: seconds for name, seconds in parts.items() if seconds}
+
     def tokens(self) -> tuple[float, float]:
         return tokens_of(self.settings, self.assumed)
+
+
+Move = Callable[[Plan], tuple[str, Plan] | None]
+"""A change of a plan: its overrides, and the changed plan; None if it is not possible or changes nothing."""

@@ -36,6 +36,7 @@ def as_dict(plan: Plan | SftPlan) -> dict[str, Any]:
         "largest": {"tokens": plan.largest_tokens()},
         "tokens": {"prompt": prompt, "reply": reply},
         "seconds": {**seconds, "step": sum(seconds.values())},
+        "run_seconds": plan.run_seconds(),
         "assumed": dataclasses.asdict(plan.assumed),
     }
     if isinstance(plan, Plan):
@@ -102,14 +103,28 @@ def _rows(plan: Plan | SftPlan) -> Iterator[tuple[str, str]]:
             f"{cache.longest:,} tokens",
         )
     host, files = plan.host(), plan.checkpoint()
-    yield "host memory of a node", f"{sum(host.values()) / GIB:.1f} GiB: {_parts(host)}"
+    if not plan.settings.cpu:
+        yield "host memory of a node", f"{sum(host.values()) / GIB:.1f} GiB: {_parts(host)}"
     kept = plan.kept + 1
     yield "a checkpoint", f"{sum(files.values()) / GIB:.2f} GiB, {kept} at most: {_parts(files, 2)}"
     prompt, reply = plan.tokens()
     seconds = plan.seconds()
     yield "tokens of a step", f"{prompt:,.0f} of prompts, {reply:,.0f} of replies"
     yield "a step", f"{sum(seconds.values()):.0f} s: " + ", ".join(f"{k} {v:.0f}" for k, v in seconds.items())
+    if whole := plan.run_seconds():
+        parts = ", ".join(f"{name} {spoken(seconds)}" for name, seconds in whole.items())
+        yield "the run, forecast", f"{spoken(sum(whole.values()))}: {parts}"
+    else:
+        yield "the run, forecast", "unknown, because the number of rows is: set trainer.total_training_steps"
     yield "assumed", ", ".join(f"{name} {value}" for name, value in _assumed(plan).items())
+
+
+def spoken(seconds: float) -> str:
+    """A duration in the largest unit of which it has at least two."""
+    for unit, size in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def _parts(parts: Mapping[str, int], digits: int = 1) -> str:
@@ -117,7 +132,7 @@ def _parts(parts: Mapping[str, int], digits: int = 1) -> str:
 
 
 def _assumed(plan: Plan | SftPlan) -> dict[str, Any]:
-    rate = f"{plan.device.matrix_rate / 1e12:.0f} TFLOP/s"
+    rate = f"{plan.device.matrix_rate / 1e12:.3g} TFLOP/s"
     return {"matrix rate": rate, "bandwidth": f"{plan.device.bandwidth / 1e9:.0f} GB/s"} | dataclasses.asdict(
         plan.assumed
     )

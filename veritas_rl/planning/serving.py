@@ -60,7 +60,7 @@ class Server:
     def share(self) -> int:
         """The server's memory limit."""
         if self.rollout.name == "transformers":
-            return self.weights + self.adapter + self.activations + self.rollout.sequences * self.longest * self.token
+            return self.weights + self.adapter + self.activations + self.cache
         return int(self.device.memory * self.rollout.share)
 
     @property
@@ -93,7 +93,10 @@ class Server:
 
     @property
     def asleep(self) -> int:
-        """Memory that stays on the GPU while the trainer works."""
+        """Memory that stays on the device while the trainer works. The CPU's engine frees its cache when no reply is
+        left."""
+        if self.cpu:
+            return self.weights + self.adapter
         return self.context if self.rollout.sleeps else self.share
 
     @property

@@ -1,11 +1,13 @@
 """Extract the settings that determine memory and time from a resolved configuration."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from veritas_rl.errors import UserError
+from veritas_rl.shared_prompts import replies_together
 
 BYTES = {"fp32": 4, "float32": 4, "float": 4, "bf16": 2, "bfloat16": 2, "fp16": 2, "float16": 2, "half": 2}
 
@@ -29,6 +31,7 @@ class Role:
         fsdp2: Whether FSDP2 instead of FSDP1 shards the model.
         reshard: Whether gathered parameters are freed after each layer.
         shards: The number of ranks among which the model is sharded.
+        deferred: Whether gradients are summed over micro-batches before they are reduced, and so not sharded.
         packed: Whether rows are joined without padding.
         flash: Whether flash-attn computes attention and log-probabilities.
         checkpointing: Whether a layer's activations are recomputed for the backward pass.
@@ -57,6 +60,7 @@ class Role:
     fsdp2: bool
     reshard: bool
     shards: int
+    deferred: bool
     packed: bool
     flash: bool
     checkpointing: bool
@@ -118,6 +122,7 @@ class Settings:
         cpu: Whether the run trains on a CPU.
         prompts: Tasks per step.
         samples: Replies or games per task.
+        shared: Whether the actor computes the prompt of a group once.
         episodes: Whether a task is a whole game of many replies.
         actor: The actor.
         critic: The critic; None for an algorithm without a critic.
@@ -126,7 +131,10 @@ class Settings:
         old_log_prob: Whether log-probabilities are recomputed after the rollout.
         rollout: The rollout's settings.
         kept: The number of checkpoints that are kept.
-        workers: Processes that play the tasks.
+        workers: Processes of a machine that play the tasks.
+        steps: The steps of the run.
+        judged: Tasks and answers to each, or games and 1, of a judgement before and after training.
+        validated: Tasks of a validation, and the number of validations.
     """
 
     model: str
@@ -135,6 +143,7 @@ class Settings:
     cpu: bool
     prompts: int
     samples: int
+    shared: bool
     episodes: bool
     actor: Role
     critic: Role | None
@@ -144,11 +153,18 @@ class Settings:
     rollout: Rollout
     kept: int
     workers: int
+    steps: int
+    judged: tuple[int, int]
+    validated: tuple[int, int]
 
     @property
     def ranks(self) -> int:
         """GPUs of all nodes."""
         return self.nodes * self.gpus
+
+    def together(self, role: Role, prompt: int, reply: int) -> int:
+        """The replies of a sequence of a trained model, with prompts and replies of such lengths in tokens."""
+        return 1 if role.critic or not self.shared else replies_together(self.samples, prompt, reply)
 
     @property
     def roles(self) -> tuple[Role, ...]:
@@ -203,6 +219,7 @@ def _role(configuration: DictConfig, *, critic: bool) -> Role:
         fsdp2=node.strategy == "fsdp2",
         reshard=bool(engine.reshard_after_forward),
         shards=ranks if engine.fsdp_size < 1 else min(ranks, engine.fsdp_size),
+        deferred=bool(engine.use_no_sync_for_gradient_accumulation),
         packed=bool(model.use_remove_padding),
         # A plan does not know the machine, so `auto` counts as torch's own attention, which needs more memory.
         flash=str(model.override_config.get("attn_implementation")).startswith("flash"),
@@ -239,6 +256,8 @@ def settings_of(configuration: DictConfig) -> Settings:
         cpu=trainer.device == "cpu",
         prompts=configuration.data.train_batch_size,
         samples=rollout.n,
+        # A plan that composes only part of a run has not resolved `auto`. In a game only the first prompts are equal.
+        shared=rl.actor.get("use_prefix_grouper") in (True, "auto") and configuration.veritas_rl.play != "episode",
         episodes=configuration.veritas_rl.play == "episode",
         actor=_role(configuration, critic=False),
         critic=_role(configuration, critic=True) if critic else None,
@@ -259,5 +278,23 @@ def settings_of(configuration: DictConfig) -> Settings:
             bucket=rollout.checkpoint_engine.update_weights_bucket_megabytes << 20,
         ),
         kept=trainer.max_actor_ckpt_to_keep or 1,
-        workers=rollout.agent.num_workers,
+        workers=math.ceil(rollout.agent.num_workers / trainer.nnodes),
+        steps=trainer.total_training_steps,
+        judged=_judged(configuration),
+        validated=_validated(configuration),
     )
+
+
+def _judged(configuration: DictConfig) -> tuple[int, int]:
+    asked = configuration.veritas_rl.evaluation
+    if asked is None:
+        return 0, 1
+    if configuration.veritas_rl.play == "episode":
+        return asked.games * len(asked.opponents), 1
+    return asked.positions, asked.draws
+
+
+def _validated(configuration: DictConfig) -> tuple[int, int]:
+    trainer, rows = configuration.trainer, configuration.data.val_max_samples
+    often = trainer.total_training_steps // trainer.test_freq if trainer.test_freq > 0 else 0
+    return max(0, rows) * configuration.actor_rollout_ref.rollout.val_kwargs.n, often + bool(trainer.val_before_train)

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from omegaconf import DictConfig
 
 from veritas_rl.errors import UserError
-from veritas_rl.planning.duration import pass_seconds, update_passes
-from veritas_rl.planning.forecast import CPU_PROCESS, Forecast, Phase, phase_of, process_bytes, with_fragments
+from veritas_rl.planning.duration import generation_seconds, pass_seconds, update_passes
+from veritas_rl.planning.forecast import CPU_PROCESS, JUDGING, Forecast, Phase, phase_of, process_bytes, with_fragments
 from veritas_rl.planning.settings import Role, bytes_of
 from veritas_rl.planning.storage import TRAINER, checkpoint_parts, offloaded_parts
 from veritas_rl.planning.training import Engine
+
+JUDGED_AT_ONCE = 512
+"""Answers that are generated together in a judgement."""
 
 LOADER = 1 << 29
 """Resident memory of a process that reads rows. Assumed."""
@@ -31,6 +34,8 @@ class SftSettings:
         role: The trained model.
         kept: The number of checkpoints that are kept.
         loaders: Processes per rank that read rows.
+        steps: The steps of the run; None if they depend on the number of rows.
+        judged: Positions, and answers to each, of a judgement before and after training.
     """
 
     model: str
@@ -42,6 +47,8 @@ class SftSettings:
     role: Role
     kept: int
     loaders: int
+    steps: int | None
+    judged: tuple[int, int]
 
     @property
     def nodes(self) -> int:
@@ -58,17 +65,17 @@ def sft_settings_of(configuration: DictConfig) -> SftSettings:
     model, engine, data, trainer = (configuration[name] for name in ("model", "engine", "data", "trainer"))
     if model.path is None:
         raise UserError("no model is named: set --model to a folder or a hub id")
-    precision = engine.get("mixed_precision") or {}
+    precision, judged = engine.get("mixed_precision") or {}, configuration.veritas_rl.evaluation
     at_once = 0 if data.use_dynamic_bsz else int(data.micro_batch_size_per_gpu)
     tokens = int(data.max_token_len_per_gpu) if data.use_dynamic_bsz else at_once * data.max_length
-    targets = model.get("target_modules")
+    rank, targets = model.get("lora_rank") or 0, model.get("target_modules")
     role = Role(
         critic=False,
-        lora_rank=model.get("lora_rank") or 0,
+        lora_rank=rank,
         lora_targets=None
         if targets in (None, "all-linear")
         else tuple([targets] if isinstance(targets, str) else targets),
-        lora_only=False,
+        lora_only=rank > 0 and bool(configuration.checkpoint.get("save_lora_only")),
         four_bit=False,
         weight_bytes=bytes_of(engine.get("model_dtype") or "fp32"),
         compute_bytes=bytes_of(precision.get("param_dtype", "bf16")),
@@ -79,6 +86,7 @@ def sft_settings_of(configuration: DictConfig) -> SftSettings:
         fsdp2=engine.strategy == "fsdp2",
         reshard=bool(engine.reshard_after_forward),
         shards=trainer.n_gpus_per_node,
+        deferred=bool(engine.use_no_sync_for_gradient_accumulation),
         packed=bool(model.use_remove_padding),
         flash=str(model.override_config.get("attn_implementation")).startswith("flash"),
         checkpointing=bool(model.enable_gradient_checkpointing),
@@ -102,6 +110,8 @@ def sft_settings_of(configuration: DictConfig) -> SftSettings:
         role=role,
         kept=trainer.max_ckpt_to_keep or 1,
         loaders=data.num_workers,
+        steps=trainer.total_training_steps,
+        judged=(judged.positions, judged.draws) if judged else (0, 1),
     )
 
 
@@ -198,4 +208,24 @@ class SftPlan(Forecast):
     def seconds(self) -> dict[str, float]:
         role, total = self.settings.role, sum(self.tokens())
         passes = update_passes(role)
-        return {"update": pass_seconds(role, passes, self.shape, self.device, self.assumed, total, self.settings.gpus)}
+        settings = self.settings
+        every = pass_seconds(
+            role, passes, self.shape, self.device, self.assumed, total, settings.gpus, cpu=settings.cpu
+        )
+        return {"update": every}
+
+    def run_seconds(self) -> dict[str, float]:
+        settings, shape = self.settings, self.shape
+        if settings.steps is None:
+            return {}
+        parts = {f"{settings.steps:,} steps": settings.steps * sum(self.seconds().values())}
+        positions, draws = settings.judged
+        if positions:
+            width = settings.role.weight_bytes
+            weights, token = shape.parameters() * width, 2 * shape.layers * shape.keys * width
+            sequences = positions * draws
+            judged = generation_seconds(
+                shape, self.device, self.assumed, positions, sequences, JUDGED_AT_ONCE, weights, token
+            )
+            parts[JUDGING] = 2 * judged
+        return parts

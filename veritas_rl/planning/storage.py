@@ -100,6 +100,6 @@ def checkpoint_parts(roles: Iterable[Role], shape: Shape) -> dict[str, int]:
         name, engine = "critic" if role.critic else "actor", Engine(shape, role)
         stored = engine.trained if role.lora_only else engine.parameters
         parts[f"{name}'s weights"] = stored * role.weight_bytes
-        parts[f"{name}'s optimizer"] = 2 * engine.trained * role.weight_bytes
+        parts[f"{name}'s optimizer"] = 2 * engine.trained * engine.trained_bytes
         parts[f"{name}'s tokenizer and configuration"] = TOKENIZER
     return parts

@@ -27,6 +27,7 @@ class Engine:
         cpu: Whether the model is trained on a CPU, with this project's engine instead of verl's.
         kept_logits: The share of tokens with logits.
         padding: Computed tokens per real token.
+        shared: The tokens of a sequence of several replies to one prompt; 0 if each reply has its own prompt.
     """
 
     shape: Shape
@@ -34,6 +35,7 @@ class Engine:
     cpu: bool = False
     kept_logits: float = 1.0
     padding: float = 1.0
+    shared: int = 0
 
     @property
     def parameters(self) -> int:
@@ -69,12 +71,17 @@ class Engine:
     @property
     def optimizer(self) -> int:
         """This device's share of Adam's two moments."""
-        return 2 * self.trained * self.role.weight_bytes // self.role.shards
+        return 2 * self.gradients
 
     @property
     def gradients(self) -> int:
         """This device's share of the gradients."""
-        return self.trained * self.role.weight_bytes // self.role.shards
+        return self.trained * self.trained_bytes // self.role.shards
+
+    @property
+    def trained_bytes(self) -> int:
+        """Bytes of a trained parameter. Adapters stay in fp32 over a base in bf16."""
+        return 4 if self.role.lora_rank else self.role.weight_bytes
 
     @property
     def idle(self) -> int:
@@ -136,11 +143,14 @@ class Engine:
 
     @property
     def _masked(self) -> bool:
-        """Whether attention gets a mask: for packed or padded rows, but not in the CPU engine."""
-        return not self.role.flash and (not self.cpu or self.role.packed)
+        """Whether attention gets a mask: for packed or padded rows and shared prompts, but not for rows in the CPU
+        engine."""
+        return self.shared > 0 or (not self.role.flash and (not self.cpu or self.role.packed))
 
     def mask(self, tokens: int) -> int:
         """The mask of one micro-batch, as booleans and as the kernel's additive mask."""
+        if self.shared:
+            return tokens * self.shared * (1 + self.role.compute_bytes)
         if not self._masked or not self.role.packed:
             return 0
         return tokens * tokens * (1 + self.role.compute_bytes)
@@ -191,7 +201,8 @@ class Engine:
         tokens = int(role.update_tokens * self.padding)
         stored, backward = self.stored(tokens), self.layer_backward(tokens)
         logits = self.logits(tokens, update=True, entropy=role.entropy)
-        fixed = {"weights": self.weights, "optimizer": self.optimizer, "gradients": self.gradients}
+        whole = self.trained * role.reduce_bytes if role.deferred else 0
+        fixed = {"weights": self.weights, "optimizer": self.optimizer, "gradients": self.gradients + whole}
         if role.streamed:
             fixed = {}
         moments: list[dict[str, int]] = [

@@ -27,8 +27,10 @@ from typing import Any
 import torch
 from transformers import DynamicCache
 
+from veritas_rl.chat_template import end_tokens
 from veritas_rl.players.sampling import Completion, Sampler, SamplingParams
 from veritas_rl.players.slot_kv_cache import SlotKVCache, read_slots_in_place
+from veritas_rl.progress import GENERATED
 
 GATHER_SECONDS = 0.003
 """Seconds that an idle engine waits after a first request, so that requests sent together are prefilled together."""
@@ -71,7 +73,7 @@ class GenerationEngine:
         model: A transformers causal language model with full attention in every layer. It is put in eval mode. The
             attention implementation "sdpa" is replaced by an equivalent one.
         eos_token_ids: Tokens that end every completion.
-        pad_token_id: Any token of the vocabulary; padding is never attended to.
+        pad_token_id: Any token of the vocabulary, as padding is never attended to; None for an end token.
         max_batch_size: The maximum number of requests that run at once; others wait.
         max_model_len: The maximum number of tokens of prompt and completion together.
         seed: The seed of the engine's random generator. The same requests in the same batches give the same tokens;
@@ -85,7 +87,7 @@ class GenerationEngine:
         self,
         model: Any,
         eos_token_ids: Iterable[int],
-        pad_token_id: int,
+        pad_token_id: int | None,
         *,
         max_batch_size: int = 256,
         max_model_len: int,
@@ -101,7 +103,7 @@ class GenerationEngine:
         self.max_batch_size = max_batch_size
         self.max_model_len = max_model_len
         self.eos_token_ids = frozenset(eos_token_ids)
-        self._pad = pad_token_id
+        self._pad = min(self.eos_token_ids) if pad_token_id is None else pad_token_id
         self._sampler = Sampler(model.device, seed)
         self._state = threading.Condition()
         """Guards all fields below except `_rows` and `_slots`, which belong to the holder of the engine."""
@@ -116,6 +118,21 @@ class GenerationEngine:
         self._rows: list[_Request] = []
         """The running batch; row i has slot i."""
         self._slots = SlotKVCache(max_batch_size)
+
+    @classmethod
+    def of(cls, model: Any, tokenizer: Any, **settings: int) -> "GenerationEngine":
+        """The engine of a model with its tokenizer, whose replies end as `end_tokens` says.
+
+        Args:
+            model: The model, with its generation config.
+            tokenizer: The model's tokenizer.
+            settings: max_batch_size, max_model_len and seed.
+
+        Raises:
+            UserError: No token ends a reply.
+            ValueError: As for the class.
+        """
+        return cls(model, end_tokens(tokenizer, model.generation_config), tokenizer.pad_token_id, **settings)
 
     def submit(
         self, prompt_ids: Sequence[int], params: SamplingParams, on_token: Callable[[int], bool] | None = None
@@ -374,6 +391,7 @@ class GenerationEngine:
                 done.append((row, "aborted"))
             else:
                 kept.append(index)
+        GENERATED.add(len(done), len(self._rows))
         if not kept:
             self._drop_rows()
         elif done:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from veritas_rl.chat_template import check_template, prompt_ids, with_limit
+from veritas_rl.checkpoints.adapter import check_size
 from veritas_rl.envs.base import Message, Reply, Turn
 from veritas_rl.errors import UserError
 from veritas_rl.players.answer_probabilities import Candidates, log_probabilities
@@ -114,6 +116,7 @@ class LanguageModelPlayer:
             overlong=completion.stop_reason == "length" and not completion.token_ids,
             prompt_tokens=len(prompt),
             tokens=len(completion.token_ids),
+            token_ids=tuple(completion.token_ids),
         )
 
     def _question(self, turn: Turn) -> tuple[tuple[int, ...], SamplingParams | None]:
@@ -155,6 +158,8 @@ def load_language_model(
         UserError: The folder does not exist, lacks files, or does not load.
     """
     _check_model_folder(folder)
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    check_size(folder, memory, ", or serve it on another machine and name its address")
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         loaded: Any = AutoModelForCausalLM.from_pretrained(
@@ -177,7 +182,6 @@ def load_language_model(
 def _check_model_folder(folder: Path) -> None:
     wanted = {
         "config.json": ("config.json",),
-        "weights (*.safetensors)": ("*.safetensors", "pytorch_model*.bin"),
         "a tokenizer (tokenizer.json)": ("tokenizer.json", "tokenizer.model", "vocab.json"),
     }
     if not folder.is_dir():

@@ -8,18 +8,21 @@ a folder with adapter_config.json   an unmerged adapter on the base model that i
 a folder of global_step_N           an experiment: its newest complete checkpoint
 EXPERIMENT@mean:10                  the mean of the weights of the experiment's last 10 complete checkpoints
 Qwen/Qwen3-4B-Instruct-2507         a model on the Hugging Face hub
+smollm2-135m                        a model in a Python package, see `checkpoints/packaged.py`
 """
 
 import hashlib
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from veritas_rl.chat_template import end_tokens
+from veritas_rl.chat_template import end_warning
 from veritas_rl.checkpoints.adapter import SETTINGS, WEIGHTS, base_name, check_adapter, weights_fingerprint
 from veritas_rl.checkpoints.layout import check_shards, shard_files, step_folders, step_of, whole_checkpoints
+from veritas_rl.checkpoints.packaged import PACKAGED, provide
 from veritas_rl.envs.base import Player
 from veritas_rl.errors import UserError
 from veritas_rl.players.cost import Purse
@@ -158,7 +161,7 @@ def find_model(name: str, merged: Path, base: str | None = None) -> ModelFiles:
     """The files of the model of a name. A trainer's checkpoint is merged first.
 
     Args:
-        name: A folder or a hub id, see the head of this file.
+        name: A name of a model, see the head of this file.
         merged: The folder of merged checkpoints.
         base: The base model of a checkpoint or adapter that records none, or whose base is missing.
 
@@ -167,7 +170,7 @@ def find_model(name: str, merged: Path, base: str | None = None) -> ModelFiles:
     """
     if mean := _MEAN.fullmatch(name):
         return ModelFiles(_mean_of(Path(mean[1]).expanduser().resolve(), int(mean[2]), merged, base))
-    folder = Path(name).expanduser()
+    folder = Path(provide(name)).expanduser()
     if folder.exists():
         return _in_folder(folder.resolve(), merged, base)
     from veritas_rl.checkpoints.models import Base
@@ -183,11 +186,11 @@ def check_player(name: str, env: str) -> None:
     """Check that a name can refer to a player.
 
     Raises:
-        UserError: The name is no bot, no address, no folder and no hub id.
+        UserError: The name is no bot, no address, no folder, no hub id and no packaged model.
     """
     mean = _MEAN.fullmatch(name)
     there = Path(mean[1] if mean else name).expanduser().exists()
-    if is_bot(name, env) or _ADDRESS.match(name) or _HUB_ID.fullmatch(name) or there:
+    if is_bot(name, env) or _ADDRESS.match(name) or _HUB_ID.fullmatch(name) or name in PACKAGED or there:
         return
     raise UserError(
         f"no player {name!r}: there is no such folder, and the name is no hub id such as "
@@ -285,13 +288,13 @@ def load_model(files: ModelFiles, max_tokens: int, concurrency: int) -> LoadedMo
     if files.adapter is not None:
         model = load_adapter(model, files.adapter).get_base_model()
         fingerprint += hashlib.sha256((files.adapter / WEIGHTS).read_bytes()).hexdigest()
-    ends = end_tokens(tokenizer, model.generation_config)
+    if note := end_warning(tokenizer, model.generation_config, files.folder):
+        print(note, file=sys.stderr)
     longest = model.config.get_text_config(decoder=True).max_position_embeddings
     try:
-        engine = GenerationEngine(
+        engine = GenerationEngine.of(
             model,
-            ends,
-            min(ends) if tokenizer.pad_token_id is None else tokenizer.pad_token_id,
+            tokenizer,
             max_batch_size=concurrency,
             max_model_len=min(longest, LONGEST_PROMPT + max_tokens),
         )

@@ -20,6 +20,7 @@ from veritas_rl.chat_template import with_limit
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.errors import UserError
 from veritas_rl.players.cost import Purse
+from veritas_rl.progress import GENERATED
 from veritas_rl.seeding import digest
 
 CONNECT_SECONDS = 10.0
@@ -157,7 +158,9 @@ class ServerPlayer:
             finally:
                 free.put_nowait(client)
             if response.status_code == httpx.codes.OK:
-                return _reply(response, self.url)
+                reply = _reply(response, self.url)
+                GENERATED.add(1, reply.tokens)
+                return reply
             if response.status_code == httpx.codes.BAD_REQUEST and any(word in response.text for word in TOO_LONG):
                 return Reply("", overlong=True)
             why = f"HTTP {response.status_code}: {_short(response.text)}"

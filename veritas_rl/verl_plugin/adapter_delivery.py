@@ -9,6 +9,7 @@ from typing import Any
 
 from verl.utils.torch_dtypes import PrecisionType
 
+from veritas_rl.announcements import UNREAD_ADAPTER
 from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin.adapter_digest import Comparison, digests_of, digests_of_module
 
@@ -44,8 +45,10 @@ def served_by_vllm(worker: Any, adapter_id: int, dtype: str) -> dict[str, int]:
         weights = adapter.get_lora(module)
         if weights is None:
             continue
-        parts = zip(manager.packed_modules[module], weights.lora_a, weights.lora_b, strict=True)
-        for name, a, b in parts if weights.is_packed else [(module, weights.lora_a, weights.lora_b)]:
+        parts: Any = [(module, weights.lora_a, weights.lora_b)]
+        if weights.is_packed:
+            parts = zip(manager.packed_modules[module], weights.lora_a, weights.lora_b, strict=True)
+        for name, a, b in parts:
             tensors += [
                 (f"{name}.lora_{which}", tensor) for which, tensor in (("A", a), ("B", b)) if tensor is not None
             ]
@@ -65,15 +68,16 @@ class AdapterWatch:
         self._shown = 0
         self._unread = False
 
-    async def held(self) -> list[dict[str, int]]:
-        """The digests of each process of this rank's rollout; empty on a rank without a rollout process."""
+    async def held(self, rank: int) -> list[dict[str, int]]:
+        """The digests of each process of this rank's rollout; empty on a rank without a rollout process, or if they
+        cannot be read, which rank 0 announces once."""
         if self._rollout.config.name != "vllm":
             return [await self._rollout.adapter_digests(self._dtype)]
         try:
             return await self._rollout._execute_method("adapter_digests", args=(self._rollout.config.dtype,)) or []
         except Exception as error:  # a change of vLLM's internals must not end a run
-            if not self._unread:
-                print(f"vLLM's adapter cannot be read, so it is not checked: {error!r:.300}", flush=True)
+            if rank == 0 and not self._unread:
+                print(f"{UNREAD_ADAPTER}{' '.join(repr(error).split()):.300}", flush=True)
             self._unread = True
             return []
 
@@ -92,7 +96,7 @@ class AdapterWatch:
         # vLLM stores the B matrix multiplied by the scaling.
         scale = scaling_of(config) if self._rollout.config.name == "vllm" else 1.0
         trained = digests_of_module(engine.module, engine.device_mesh, self._dtype, scale)
-        for held in await self.held():
+        for held in await self.held(rank):
             found = Comparison(trained, held)
             if not found.is_same:
                 raise UserError(

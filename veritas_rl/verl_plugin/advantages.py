@@ -32,9 +32,9 @@ class Move:
         opponent: The player of the seats that are not trained; "self" if all are trained.
         seat: The seat that replied.
         turn: The index of the trajectory among this seat's in this game.
-        reward: The shaped reward.
-        value: The seat's final score in [0, 1].
-        discount: The discount of `reward`.
+        reward: The reward, shaped or custom.
+        value: The seat's final score in [0, 1]; the mean of its rewards if they are custom.
+        discount: The discount of `reward`; 1 if it is custom.
     """
 
     task: str

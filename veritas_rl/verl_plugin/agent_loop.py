@@ -1,14 +1,15 @@
 """Play tasks with the model in training: the asynchronous counterpart of `veritas_rl.envs.base.play`.
 
 `TaskAgentLoop` (registered in verl as `game_agent`) plays one session. The model answers its turns, and `shape`
-computes the reward of each reply from its seat's score. Tasks with one answer use it too, so that truncated replies are
-recognized.
+computes the reward of each reply from its seat's score, which a custom reward function may change. Tasks with one
+answer use the loop too, so that truncated replies are recognized.
 """
 
 import asyncio
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,8 +19,10 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutp
 
 from veritas_rl.chat_template import end_tokens, prompt_ids, with_limit
 from veritas_rl.envs.base import Reply, Score, Session, Turn, shape
+from veritas_rl.envs.custom_reward import CustomReward
 from veritas_rl.envs.registry import get_environment, task_of
 from veritas_rl.envs.task import Task
+from veritas_rl.errors import UserError
 from veritas_rl.players.loading import ReplySettings
 from veritas_rl.players.registry import ALL_SEATS, is_model, stand_in
 from veritas_rl.players.reply_text import reply_text
@@ -28,6 +31,12 @@ from veritas_rl.verl_plugin.chat import Chat
 from veritas_rl.verl_plugin.opponents import ModelSettings, Opponent
 from veritas_rl.verl_plugin.reward import reward_info
 from veritas_rl.viewing.recording import RecordedSession
+
+SHAPED = "shaped"
+"""The name of the reward of `shape` in the metrics of a run with a custom reward function."""
+
+LOGGED = ("reward", "opponent_wait", SHAPED)
+"""Names of metrics, besides those of `reward_info`, that a custom reward function must not use."""
 
 
 @dataclass
@@ -38,19 +47,23 @@ class _Sample:
         seat: The seat of its replies.
         chat: Its tokens.
         opening: The number of tokens of the first prompt of its conversation, or of its own prompt.
+        conversation: The id of its conversation, by which verl finds the server that has its prefix cached.
         accepted: Whether its last reply was a legal answer.
         number: The number of replies that this seat was asked for before.
         seconds: The time of generation.
         made_by: The rollout's extra fields.
+        replies: The texts of its replies.
     """
 
     seat: int
     chat: Chat
     opening: int
+    conversation: str = field(default_factory=lambda: uuid4().hex)
     accepted: bool = True
     number: int = 0
     seconds: float = 0.0
     made_by: dict[str, Any] = field(default_factory=dict)
+    replies: list[str] = field(default_factory=list)
 
 
 class TaskAgentLoop(AgentLoopBase):
@@ -59,16 +72,24 @@ class TaskAgentLoop(AgentLoopBase):
     In the context "turn" every reply of the model is a separate trajectory. In "conversation" a trajectory of a seat
     goes on as long as the chat template only appends, and only the replies have loss. All trajectories of a
     conversation have the same reward.
+
+    Attributes:
+        replies: The number of replies so far. A worker sets it back.
     """
 
     tokenizer: Any
+    replies: int = 0
 
     def __init__(self, *args: Any, generation_config: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._ends = end_tokens(self.tokenizer, generation_config)
+        eos = self.tokenizer.eos_token_id
+        self._unanswered = min(self._ends) if eos is None else eos
+        """The token of a trajectory without a reply."""
         self._opponents: dict[tuple[str, str], Opponent] = {}
         self._enable_thinking = bool(self.apply_chat_template_kwargs.get("enable_thinking", False))
         self._say_limit = bool(OmegaConf.select(self.config, "veritas_rl.say_limit"))
+        self._custom_reward = CustomReward.read(self.config)
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Play the row's task.
@@ -79,7 +100,8 @@ class TaskAgentLoop(AgentLoopBase):
             row: A row of `DynamicEnvDataset`; its `extra_info` contains the task.
 
         Returns:
-            The trajectories, in order. `reward_score` is the shaped reward of a trajectory.
+            The trajectories, in order. `reward_score` is the reward of a trajectory: that of `shape`, or what a custom
+            reward function makes of it.
         """
         task = task_of(row["extra_info"])
         return await self.play(task, await asyncio.to_thread(start, task), sampling_params)
@@ -105,10 +127,12 @@ class TaskAgentLoop(AgentLoopBase):
                 self._last(samples, turn.seat).accepted = turn.seat not in session.rejected
         if not samples:
             # The game ended before the model was asked. It counts as a game without a learned token.
-            samples.append(_Sample(max(task.manner.seat, 0), Chat(self.tokenizer, [self.tokenizer.eos_token_id]), 1))
+            samples.append(_Sample(max(task.manner.seat, 0), Chat(self.tokenizer, [self._unanswered]), 1))
             self._leave_unanswered(samples[0])
         share = waited / max(self.loop.time() - began, 1e-9)
-        return self._outputs(task, session.scores(), samples, share)
+        ended = (task, session.scores(), samples, share)
+        # A custom reward function may take long, so it must not block the event loop.
+        return self._outputs(*ended) if self._custom_reward is None else await asyncio.to_thread(self._outputs, *ended)
 
     def _outputs(
         self, task: Task, scores: Mapping[int, Score], samples: list[_Sample], waited: float
@@ -119,11 +143,14 @@ class TaskAgentLoop(AgentLoopBase):
         for sample in reversed(samples):
             score = scores[sample.seat]
             accepted = score.legal if together else sample.accepted
+            reward, info = shape(score, task, later[sample.seat], accepted), reward_info(task, score)
+            if self._custom_reward is not None and sample.replies:
+                reward, info = self._customized(self._custom_reward, task, score, reward, info, sample)
             output = sample.chat.output(
                 sample.seconds,
                 {
                     **sample.made_by,
-                    "reward_extra_info": reward_info(task, score),
+                    "reward_extra_info": info,
                     "move": {
                         "seat": sample.seat,
                         "left": later[sample.seat],
@@ -136,11 +163,23 @@ class TaskAgentLoop(AgentLoopBase):
                 },
                 log_probs=self.rollout_config.get("calculate_log_probs", True),
             )
-            output.reward_score = shape(score, task, later[sample.seat], accepted)
+            output.reward_score = reward
             output.num_turns = len(samples)
             outputs.append(output)
             later[sample.seat] += sample.accepted and not together
         return outputs[::-1]
+
+    @staticmethod
+    def _customized(
+        custom: CustomReward, task: Task, score: Score, shaped: float, info: dict[str, Any], sample: _Sample
+    ) -> tuple[float, dict[str, Any]]:
+        """The reward that a custom reward function makes of a trajectory's shaped reward, and what is logged."""
+        tokens = list(compress(sample.chat.response_ids, sample.chat.response_mask))
+        text = "\n\n".join(sample.replies)
+        reward, logged = custom(task, score, shaped, text, tokens, sample.number)
+        if taken := sorted(logged.keys() & {*info, *LOGGED}):
+            raise UserError(f"the reward function {custom} returned {taken[0]!r}, which a run logs itself: rename it")
+        return reward, {**info, **logged, SHAPED: shaped}
 
     def _sample(self, turn: Turn, samples: list[_Sample]) -> _Sample | None:
         """The trajectory to which the reply to a turn belongs; None if a conversation has no room for a reply."""
@@ -157,9 +196,13 @@ class TaskAgentLoop(AgentLoopBase):
                 return last
         else:
             opening = len(prompt)
-        number = before[-1].number if before else 0
-        samples.append(_Sample(turn.seat, Chat(self.tokenizer, prompt), opening, number=number))
-        return samples[-1]
+        sample = _Sample(turn.seat, Chat(self.tokenizer, prompt), opening)
+        if before:
+            sample.number = before[-1].number
+            if turn.opening:
+                sample.conversation = before[-1].conversation
+        samples.append(sample)
+        return sample
 
     @staticmethod
     def _last(samples: list[_Sample], seat: int) -> _Sample:
@@ -190,7 +233,7 @@ class TaskAgentLoop(AgentLoopBase):
         chat = sample.chat
         if not chat.response_ids:
             chat.prompt_ids = chat.prompt_ids[: self.rollout_config.prompt_length]
-            chat.response_ids, chat.response_mask, chat.log_probs = [self.tokenizer.eos_token_id], [0], [0.0]
+            chat.response_ids, chat.response_mask, chat.log_probs = [self._unanswered], [0], [0.0]
         return Reply("", truncated=not overlong, overlong=overlong)
 
     async def _answer(self, turn: Turn, samples: list[_Sample], sampling_params: dict[str, Any]) -> Reply:
@@ -209,8 +252,9 @@ class TaskAgentLoop(AgentLoopBase):
             asked["seed"] = digest("reply", asked["seed"], sample.seat, sample.number) >> 1
         started = self.loop.time()
         generated = await self.server_manager.generate(
-            request_id=uuid4().hex, prompt_ids=chat.ids, sampling_params=asked
+            request_id=sample.conversation, prompt_ids=chat.ids, sampling_params=asked
         )
+        self.replies += 1
         sample.number += 1
         sample.seconds += self.loop.time() - started
         sample.made_by = {**generated.extra_fields, **_first_weights(sample.made_by)}
@@ -221,7 +265,8 @@ class TaskAgentLoop(AgentLoopBase):
         cut = len(token_ids) >= limit and token_ids[-1] not in self._ends
         truncated = generated.stop_reason == "aborted" or cut
         chat.say(token_ids, list(generated.log_probs or ())[: len(token_ids)])
-        return Reply(reply_text(self.tokenizer, token_ids), truncated)
+        sample.replies.append(reply_text(self.tokenizer, token_ids))
+        return Reply(sample.replies[-1], truncated)
 
 
 def _first_weights(made_by: Mapping[str, Any]) -> dict[str, Any]:

@@ -89,17 +89,21 @@ def update(role: str, worker: TrainingWorker, rows: TensorDict, configuration: D
     return tu.get(worker.train_mini_batch(_with_settings(rows, **settings)), "metrics")
 
 
-def random_rows(lengths: Sequence[tuple[int, int]], seed: int = 0) -> TensorDict:
+def random_rows(lengths: Sequence[tuple[int, int]], seed: int = 0, *, group: int = 1) -> TensorDict:
     """Random sequences with all columns of a training step.
 
     Args:
         lengths: The numbers of prompt and reply tokens of each sequence.
         seed: The seed of the tokens.
+        group: The number of following sequences, of equal prompt lengths, that have the same prompt.
     """
     draw = torch.Generator().manual_seed(seed)
     rows: dict[str, list[torch.Tensor]] = {}
-    for prompt, reply in lengths:
+    asked = torch.empty(0)
+    for row, (prompt, reply) in enumerate(lengths):
         ids = torch.randint(4, 250, (prompt + reply,), generator=draw)
+        asked = ids[:prompt] if row % group == 0 else asked
+        ids[:prompt] = asked
         columns = {
             "prompts": ids[:prompt].clone(),
             "responses": ids[prompt:].clone(),

@@ -13,18 +13,24 @@ from veritas_rl.verl_plugin.advantages import Move
 from veritas_rl.verl_plugin.sample_key import SampleKey
 
 
-def moves_of(keys: Sequence[str], fields: Sequence[dict[str, Any]], rewards: Sequence[float]) -> list[Move]:
+def moves_of(
+    keys: Sequence[str], fields: Sequence[dict[str, Any]], rewards: Sequence[float], *, custom: bool = False
+) -> list[Move]:
     """The samples of a batch as moves of games, in their order.
 
     Args:
         keys: The key of each sample, see `SampleKey`.
         fields: The agent loop's extra fields of each sample.
-        rewards: The shaped reward of each sample.
+        rewards: The reward of each sample.
+        custom: Whether a custom reward function made the rewards. They may have another scale than the score, and
+            nobody knows their discount, so the value of a seat is then the mean of its rewards.
     """
     parsed = [SampleKey.parse(key) for key in keys]
     turns: dict[tuple[tuple[str, int], int], list[int]] = defaultdict(list)
-    for key, said in zip(parsed, fields, strict=True):
+    paid: dict[tuple[tuple[str, int], int], list[float]] = defaultdict(list)
+    for key, said, reward in zip(parsed, fields, rewards, strict=True):
         turns[key.session, said["move"]["seat"]].append(key.reply)
+        paid[key.session, said["move"]["seat"]].append(reward)
     return [
         Move(
             task=key.uid,
@@ -34,8 +40,8 @@ def moves_of(keys: Sequence[str], fields: Sequence[dict[str, Any]], rewards: Seq
             seat=said["move"]["seat"],
             turn=sorted(turns[key.session, said["move"]["seat"]]).index(key.reply),
             reward=reward,
-            value=said["reward_extra_info"]["value"],
-            discount=said["move"]["discount"],
+            value=fmean(paid[key.session, said["move"]["seat"]]) if custom else said["reward_extra_info"]["value"],
+            discount=1.0 if custom else said["move"]["discount"],
         )
         for key, said, reward in zip(parsed, fields, rewards, strict=True)
     ]
@@ -59,6 +65,33 @@ def even_mini_batches(replies: int, sizes: Sequence[int], copies: int, ranks: in
     parts = max(1, round(replies / (largest * copies)))
     size = math.ceil(replies / (parts * unit)) * unit
     return [size // (copies * share) for share in shares]
+
+
+def whole_groups(groups: Sequence[str], lengths: Sequence[int], ranks: int) -> list[int]:
+    """The order of a step's rows in which each rank has whole groups, where they fit, and similar numbers of tokens.
+
+    Args:
+        groups: The group of each row.
+        lengths: The length of each row in tokens.
+        ranks: The number of ranks. Each has an equal share of the rows, one rank after the other.
+    """
+    rows: dict[str, list[int]] = defaultdict(list)
+    for row, group in enumerate(groups):
+        rows[group].append(row)
+    room, tokens = [len(groups) // ranks] * ranks, [0] * ranks
+    held: list[dict[str, list[int]]] = [{} for _ in range(ranks)]
+    waiting = sorted(rows.values(), key=lambda group: -sum(lengths[row] for row in group))
+    while waiting:
+        group = waiting.pop(0)
+        fitting = [rank for rank in range(ranks) if room[rank] >= len(group)]
+        if not fitting:  # No rank has room for it, so it is divided after the others.
+            waiting += [[row] for row in group]
+            continue
+        rank = min(fitting, key=tokens.__getitem__)
+        room[rank] -= len(group)
+        tokens[rank] += sum(lengths[row] for row in group)
+        held[rank].setdefault(groups[group[0]], []).extend(group)
+    return [row for of_rank in held for group in sorted(of_rank.values()) for row in group]
 
 
 def bound_losses(config: DictConfig) -> None:

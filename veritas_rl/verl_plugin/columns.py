@@ -24,3 +24,9 @@ def jagged(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
 def row_sums(column: Any) -> torch.Tensor:
     """The sum of each row of a column, a jagged tensor: (samples,)."""
     return torch.nn.functional.pad(column.values().cumsum(0), (1, 0))[column.offsets()].diff()
+
+
+def shortest_prompt(batch: Any) -> int:
+    """The length of the shortest prompt with a learned reply. Padding rows have prompts of one token."""
+    lengths, learned = batch["prompts"].offsets().diff(), row_sums(batch["response_mask"]) > 0
+    return int((lengths[learned] if learned.any() else lengths).min())

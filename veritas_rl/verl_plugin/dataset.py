@@ -7,57 +7,36 @@ the dataset's state in data.pt.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from torch.utils.data import Dataset
 
-from veritas_rl.curriculum.mixture import open_sources
+from veritas_rl.curriculum.mixture import open_sources, split_of
 from veritas_rl.envs.mixture import open_tasks
-from veritas_rl.envs.registry import get_environment, prepare
-from veritas_rl.envs.task import SPLITS, Task
-from veritas_rl.errors import UserError
+from veritas_rl.envs.registry import prepare
+from veritas_rl.envs.task import Task
 
 PREPARED_BATCHES = 2
 """How many batches of tasks the environments prepare in advance."""
 
 
-def split_of(data_files: str | Sequence[str]) -> str:
-    """The split that `data.train_files` or `data.val_files` names.
-
-    Raises:
-        UserError: The value is neither "train" nor "val".
-    """
-    names = [data_files] if isinstance(data_files, str) else list(data_files)
-    stems = {Path(str(name)).stem for name in names}
-    if len(stems) != 1 or not stems <= set(SPLITS):
-        raise UserError(
-            "data.train_files must be train and data.val_files must be val, because rows are generated, but the value "
-            f"is {names}"
-        )
-    return stems.pop()
-
-
-def row_of(task: Task, index: int, prompt: bool = True, **drawn: str) -> dict[str, Any]:
+def row_of(task: Task, index: int, **drawn: str) -> dict[str, Any]:
     """The row of one task.
 
     Args:
         task: The task.
         index: In training the number of the draw, under which the outcome is recorded. In validation the position.
-        prompt: Whether `raw_prompt` contains the first prompt. Without it `raw_prompt` is empty and the task
-            is not started.
         drawn: Further plain values for `extra_info`, such as the task's origin.
 
-    `data_source` is the environment. `extra_info` is a dict, because verl writes into it. A row contains no value
-    twice, because verl sends every column through each stage of a step. On a small machine this costs more than
-    the arithmetic.
+    `data_source` is the environment. `raw_prompt` is empty, because the agent loop makes the prompts. `extra_info` is
+    a dict, because verl writes into it. A row contains no value twice, because verl sends every column through each
+    stage of a step. On a small machine this costs more than the arithmetic.
     """
-    messages = get_environment(task.env).start(task).turns()[0].messages if prompt else ()
     name = task.id
     return {
         "data_source": task.env,
-        "raw_prompt": [dict(message) for message in messages],
+        "raw_prompt": [],
         "reward_model": {"style": "rule", "ground_truth": name},
         "extra_info": {**task.to_dict(), "task_id": name, "index": index, **drawn},
         "index": index,
@@ -73,8 +52,7 @@ class DynamicEnvDataset(Dataset):
     Args:
         data_files: "train" or "val".
         tokenizer: Not used, because the agent loop tokenizes.
-        config: verl's `data` node. `custom_cls.config` goes to `parts_of`, `custom_cls.raw_prompts` (default: true) to
-            `row_of`, and `seed` seeds the order.
+        config: verl's `data` node. `custom_cls.config` goes to `parts_of`, and `seed` seeds the order.
         processor: Not used.
         max_samples: The maximum number of different tasks, in training of each stage; -1 for all.
 
@@ -91,7 +69,6 @@ class DynamicEnvDataset(Dataset):
         max_samples: int = -1,
     ) -> None:
         split = split_of(data_files)
-        self.prompts = bool(config["custom_cls"].get("raw_prompts", True))
         settings, seed = _plain(config["custom_cls"]["config"]), config.get("seed")
         self.source = open_sources(settings, seed, max_samples) if split == "train" else None
         if self.source is not None:
@@ -111,13 +88,13 @@ class DynamicEnvDataset(Dataset):
         if not 0 <= index < self.length:
             raise IndexError(index)
         if self.source is None:
-            return row_of(self.tasks[index], index, self.prompts)
+            return row_of(self.tasks[index], index)
         if self.until_prepared <= 0:
             prepare(self.source.upcoming(self.ahead))
             self.until_prepared = self.ahead // PREPARED_BATCHES
         self.until_prepared -= 1
         draw = self.source.next()
-        return row_of(draw.task, draw.number, self.prompts, origin=draw.origin, stage=draw.stage)
+        return row_of(draw.task, draw.number, origin=draw.origin, stage=draw.stage)
 
     def upcoming(self) -> list[Task]:
         """The tasks of the next training batch, as far as they are known."""

@@ -20,6 +20,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, AgentLoopWo
 from verl.utils import tensordict_utils as tu
 from verl.workers.config import RolloutConfig
 
+from veritas_rl.envs.base import Session
 from veritas_rl.envs.registry import task_of
 from veritas_rl.envs.task import Task
 from veritas_rl.seeding import digest
@@ -68,6 +69,14 @@ class TaskLoopWorker(AgentLoopWorker):
         self._playing: set[asyncio.Task[None]] = set()
         self._plays = threading.Event()
         self._games: list[PlayedGame] = []
+        self._ended = self._begun = 0
+
+    def played(self) -> tuple[int, int, int]:
+        """The plays of the newest batch that have ended, all its plays, and their replies so far.
+
+        With `game_async` there are no batches: all plays count that began since none was going on.
+        """
+        return self._ended, self._begun, self.loop.replies
 
     def take_games(self) -> list[PlayedGame]:
         """The validation games recorded since the last call, in the order of their rows."""
@@ -88,6 +97,8 @@ class TaskLoopWorker(AgentLoopWorker):
             validate: Whether the rows are validation rows.
         """
         self._plays.set()
+        if not self._playing:
+            self._ended = self._begun = self.loop.replies = 0
         # Asynchronous training takes each game as soon as it ends, so no game waits for another.
         together = validate or self.config.trainer.v1.trainer_mode == "sync"
         for part in [rows] if together else [[row] for row in rows]:
@@ -108,6 +119,12 @@ class TaskLoopWorker(AgentLoopWorker):
             uids, partition = [row["uid"] for row in rows], "val" if validate else "train"
             await tq.async_kv_batch_put(keys=uids, tags=[{"status": "failure"}] * len(uids), partition_id=partition)
 
+    async def _counted(self, task: Task, session: Session, params: dict[str, Any]) -> list[AgentLoopOutput]:
+        try:
+            return await self.loop.play(task, session, params)
+        finally:
+            self._ended += 1
+
     async def _play(self, rows: list[dict[str, Any]], step: int, validate: bool) -> None:
         config, partition = self.rollout_config, "val" if validate else "train"
         drawn = config.val_kwargs if validate else config
@@ -121,6 +138,7 @@ class TaskLoopWorker(AgentLoopWorker):
         seeded = seeds_replies(config)
         tasks = [task_of(row["extra_info"]) for row in rows]
         sessions = [(index, copy) for index in range(len(rows)) for copy in range(drawn.n)]
+        self._begun += len(sessions)
         started = await asyncio.to_thread(lambda: [start(tasks[index]) for index, _ in sessions])
         shown: list[RecordedSession] = []
         if validate:
@@ -131,7 +149,7 @@ class TaskLoopWorker(AgentLoopWorker):
                     started[place] = shown[-1]
         played = await asyncio.gather(
             *(
-                self.loop.play(
+                self._counted(
                     tasks[index],
                     session,
                     {**params, "seed": play_seed(config.seed, rows[index], copy, step, validate)} if seeded else params,

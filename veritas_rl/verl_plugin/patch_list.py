@@ -8,7 +8,7 @@ from types import ModuleType
 
 from veritas_rl.paths import ROOT
 from veritas_rl.pins import required_version
-from veritas_rl.verl_plugin import patches
+from veritas_rl.verl_plugin import patches, vllm_patches
 from veritas_rl.verl_plugin.cpu import corrections
 from veritas_rl.verl_plugin.cpu import patches as speed
 from veritas_rl.verl_plugin.patches import patches_in
@@ -17,7 +17,12 @@ PAGE = ROOT / "docs/patches.md"
 
 GROUPS: tuple[tuple[str, ModuleType, str], ...] = (
     ("In every run", patches, "These fix faults."),
-    ("On a CPU only", corrections, "verl has no CPU platform, and cannot train on a CPU without these."),
+    ("With vLLM", vllm_patches, "These fix faults of a rollout in vLLM."),
+    (
+        "On a CPU only",
+        corrections,
+        "verl has no CPU platform, and cannot train on a CPU without these; `kept_weights` is for `rollout=vllm`.",
+    ),
     (
         "On a CPU only, for speed",
         speed,
@@ -38,9 +43,10 @@ def page() -> str:
         "# Patches of verl",
         "",
         *textwrap.wrap(
-            f"Training runs verl {required_version('verl')} as released. At run time {counts[0]} small patches fix "
-            f"faults; on a CPU {counts[1]} more make verl run, and {counts[2]} make it faster. Each patch checks the "
-            "version and the faulty line of source, and stops the run with an error if either has changed.",
+            f"Training runs verl {required_version('verl')} as released. At run time {counts[0] + counts[1]} small "
+            f"patches fix faults; on a CPU {counts[2]} more make verl and vLLM run, and {counts[3]} make it faster. "
+            "Each patch checks the version and the faulty line of source, and stops the run with an error if either "
+            "has changed.",
             width=120,
         ),
     ]

@@ -19,6 +19,8 @@ from typing import Any
 
 from wrapt import when_imported
 
+from veritas_rl.checkpoints.adapter import weights_fingerprint
+from veritas_rl.checkpoints.layout import CheckpointInfo, LoraInfo, step_folder, write_info
 from veritas_rl.errors import UserError
 from veritas_rl.pins import required_version
 from veritas_rl.verl_plugin import not_finite
@@ -161,6 +163,23 @@ def critic_adapter(module: Any) -> None:
         return original(model, config)
 
     module.get_peft_model = get_peft_model
+
+
+@patch_of("verl.workers.engine.fsdp.transformer_impl")
+def adapter_seed(module: Any) -> None:
+    """verl draws the first weights of an adapter without a seed: draw them by the engine's seed, so runs repeat."""
+    engine, torch = module.FSDPEngine, module.torch
+    original = engine._build_lora_module
+    require_fault(original, "module = get_peft_model(module, LoraConfig(**lora_config))")
+
+    @functools.wraps(original)
+    def build(self: Any, base: Any) -> Any:
+        with torch.random.fork_rng(devices=[]):
+            # torch.manual_seed would seed the accelerators too.
+            torch.default_generator.manual_seed(self.engine_config.seed)
+            return original(self, base)
+
+    engine._build_lora_module = build
 
 
 @patch_of("verl.workers.engine.fsdp.transformer_impl")
@@ -316,11 +335,12 @@ def learned_rows(module: Any) -> None:
 
     The counts are of a mini-batch on all ranks. A row without a learned token is no sequence in the mean of
     `loss_agg_mode=seq-mean-...`: padding, a prompt that was too long, a rejected reply. A mini-batch without a learned
-    token is left out: no forward pass, no step of the optimizer, so weights and moments stay as they are. It is counted
-    in `skipped_updates`. The rate schedule counts steps of training and goes on.
+    token is left out: no forward pass, no step of the optimizer, so weights and moments stay as they are. So is every
+    mini-batch of a batch with the key `LEAVE_OUT`. They are counted in `skipped_updates`. The rate schedule counts
+    steps of training and goes on.
     """
     from veritas_rl.verl_plugin.columns import row_sums
-    from veritas_rl.verl_plugin.learning_watch import SKIPPED
+    from veritas_rl.verl_plugin.learning_watch import LEAVE_OUT, SKIPPED
 
     worker = module.TrainingWorker
     original = worker.train_batch
@@ -336,7 +356,7 @@ def learned_rows(module: Any) -> None:
         counts = torch.stack([(learned > 0).sum(), learned.sum()]).to(self.device_name)
         torch.distributed.all_reduce(counts, group=self.engine.get_data_parallel_group())
         rows, tokens = counts.tolist()
-        if tokens:
+        if tokens and not tu.get(data, key=LEAVE_OUT, default=False):
             data["loss_mask"] = data["response_mask"]  # without the tokens that `rollout_correction` has rejected
             tu.assign_non_tensor(data, global_batch_size=rows)
             return original(self, data)
@@ -558,43 +578,6 @@ def refreshed_reference(module: Any) -> None:
     worker.load_checkpoint = load_checkpoint
 
 
-@patch_of("verl.workers.rollout.vllm_rollout.vllm_async_server")
-def answers_of_workers(module: Any) -> None:
-    """The vLLM server drops the answers of its workers: return them."""
-    server = module.vLLMHttpServer
-    original = server.collective_rpc
-    require_fault(original, "        await self.engine.collective_rpc(")
-
-    @functools.wraps(original)
-    async def collective_rpc(
-        self: Any,
-        method: Any,
-        timeout: float | None = None,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        return await self.engine.collective_rpc(method=method, timeout=timeout, args=args, kwargs=kwargs)
-
-    server.collective_rpc = collective_rpc
-
-
-@patch_of("verl.workers.rollout.vllm_rollout.utils")
-def adapter_of_vllm(module: Any) -> None:
-    """A vLLM worker cannot report its adapter: add a method that returns the adapter's digests.
-
-    The method is added to the class that verl makes each worker inherit from.
-    """
-    extension = module.vLLMColocateWorkerExtension
-    require_fault(extension._update_weights, "lora_int_id=VLLM_LORA_INT_ID")
-
-    def adapter_digests(self: Any, dtype: str) -> dict[str, int]:
-        from veritas_rl.verl_plugin.adapter_delivery import served_by_vllm
-
-        return served_by_vllm(self, module.VLLM_LORA_INT_ID, dtype)
-
-    extension.adapter_digests = adapter_digests
-
-
 @patch_of("verl.utils.checkpoint.checkpoint_handler")
 def epoch_boundary(module: Any) -> None:
     """Fine-tuning that resumes at the end of an epoch skips the next epoch and exits with 0: start the next epoch.
@@ -612,3 +595,33 @@ def epoch_boundary(module: Any) -> None:
             original(self, checkpoint_path)
 
     handler._load_dataloader_state = load
+
+
+@patch_of("verl.utils.checkpoint.checkpoint_handler")
+def record_of_fine_tuning(module: Any) -> None:
+    """A checkpoint of fine-tuning does not say from what it was trained: write checkpoint.json, as RL does.
+
+    A merge needs its base, and a resumed run its adapter's settings.
+    """
+    from verl.utils.device import get_device_name
+
+    handler = module.CheckpointHandler
+    original = handler.save_checkpoint
+    require_fault(original, "json.dump(self.lora_train_meta, f, ensure_ascii=False, indent=4)")
+
+    @functools.wraps(original)
+    def save(self: Any, step: int) -> None:
+        original(self, step)
+        if self.rank == 0:
+            model = self.engine.model_config
+            info = CheckpointInfo(
+                global_step=step,
+                base_model=model.path,
+                world_size=module.torch.distributed.get_world_size(),
+                lora=LoraInfo.of(model),
+                base_fingerprint=weights_fingerprint(Path(model.local_path)),
+                device=get_device_name(),
+            )
+            write_info(step_folder(Path(self.default_local_dir), step), info)
+
+    handler.save_checkpoint = save

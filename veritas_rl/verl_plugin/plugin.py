@@ -12,7 +12,7 @@ from types import ModuleType
 
 from wrapt import when_imported
 
-from veritas_rl.verl_plugin import patches
+from veritas_rl.verl_plugin import patches, vllm_patches
 from veritas_rl.verl_plugin.cpu import room
 
 if os.environ.get("VERITAS_RL_DIE_WITH_PARENT") == "1":
@@ -26,12 +26,17 @@ def _register_agent_loop(module: ModuleType) -> None:
     module._agent_loop_registry["game_agent"] = {"_target_": "veritas_rl.verl_plugin.agent_loop.TaskAgentLoop"}
 
 
+@when_imported("verl.workers.engine.fsdp.transformer_impl")
+def _register_engines(module: ModuleType) -> None:
+    from veritas_rl.verl_plugin import shared_prompts  # noqa: F401 (it registers itself)
+
+
 @when_imported("verl.trainer.ppo.v1")
 def _register_trainer(module: ModuleType) -> None:
     from veritas_rl.verl_plugin import trainer  # noqa: F401 (it registers itself)
 
 
-for patch in patches.patches_in(patches):
+for patch in (*patches.patches_in(patches), *patches.patches_in(vllm_patches)):
     patch.register()
 
 room.register()

@@ -5,7 +5,7 @@ buffer polls every 2 s, which is most of a small step. It logs no `reward_extra_
 padded batch after an agent loop has raised an error.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +14,7 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from veritas_rl.verl_plugin.columns import row_sums
-from veritas_rl.verl_plugin.learning_watch import UNLEARNED
+from veritas_rl.verl_plugin.learning_watch import REASON, UNLEARNED
 from veritas_rl.verl_plugin.sample_key import SampleKey
 
 POLL_SECONDS = 0.05
@@ -71,18 +71,21 @@ def task_metrics(
 
     Returns:
         `task/success` over the batch, the same by environment and group (`openspiel/success`, `openspiel/hex/success`),
-        and in whole games by opponent (`openspiel/vs_mcts:50/success`) and seat (`openspiel/seat_0/success`).
+        and in whole games by opponent (`openspiel/vs_mcts:50/success`) and seat (`openspiel/seat_0/success`). For each
+        reason that occurs its share, such as `task/reason/truncated`.
     """
     seats: dict[tuple[tuple[str, int], int], list[tuple[int, int]]] = defaultdict(list)
     for index, key in enumerate(map(SampleKey.parse, keys)):
         seats[key.session, fields[index]["move"]["seat"]].append((key.reply, index))
     sums: dict[str, list[float]] = defaultdict(list)
+    reasons: Counter[str] = Counter()
     for (_, seat), members in seats.items():
         _, last = max(members)
         move, info = fields[last]["move"], fields[last]["reward_extra_info"]
         reward = sum(rewards[index] for _, index in members) / len(members)
         environment = info["group"].partition("/")[0]
         groups = ["task", environment, info["group"]]
+        reasons[info["reason"]] += 1
         more: dict[str, float] = {}
         if "moves" in info:
             groups += [f"{environment}/vs_{move['opponent']}", f"{environment}/seat_{seat}"]
@@ -91,4 +94,5 @@ def task_metrics(
             if isinstance(value, float):
                 for group in groups:
                     sums[f"{group}/{name}"].append(value)
-    return {name: sum(values) / len(values) for name, values in sums.items()}
+    shares = {f"{REASON}{reason}": count / len(seats) for reason, count in reasons.items()}
+    return shares | {name: sum(values) / len(values) for name, values in sums.items()}

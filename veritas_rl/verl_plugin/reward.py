@@ -1,7 +1,8 @@
 """Rewards for verl, routed by environment name.
 
 `compute_score` is verl's reward function for single replies; the agent loop `game_agent` scores through the same
-session and the same `shape`, so training rewards and evaluation scores agree.
+session and the same `shape`, so training rewards and evaluation scores agree. The agent loop calls a custom reward
+function after that; verl's own reward loop would call it instead of `compute_score`.
 """
 
 from collections.abc import Mapping

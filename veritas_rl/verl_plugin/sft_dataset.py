@@ -15,7 +15,18 @@ import torch
 from torch.utils.data import Dataset
 
 from veritas_rl.chat_template import Learned, asked_of, encoded
-from veritas_rl.datasets.chats import FIELDS, enable_thinking_of, lengths_of, replies_of, roles_of
+from veritas_rl.datasets.chats import (
+    FIELDS,
+    MESSAGES,
+    SYSTEM,
+    column_of,
+    enable_thinking_of,
+    lengths_of,
+    plain_chats,
+    replies_of,
+    roles_of,
+    with_system,
+)
 from veritas_rl.errors import UserError
 
 
@@ -51,10 +62,11 @@ class FineTuningRows(Dataset):
         self._max_length: int = config.get("max_length", 1024)
         self._truncation: str = config.get("truncation", "error")
         self._thinking = enable_thinking_of(config)
-        messages_key = config.get("messages_key", "messages")
+        messages_key = config.get("messages_key", MESSAGES)
         thinking_key = config.get("enable_thinking_key", "enable_thinking")
         tables = [pq.read_table(path) for path in files]
-        self._chats = _whole([table.column(messages_key) for table in tables])
+        columns = [column_of(table.column_names, messages_key) for table in tables]
+        self._chats = _whole([_chats(table, name) for table, name in zip(tables, columns, strict=True)])
         self._thinks = _whole(
             [
                 table.column(thinking_key) if thinking_key in table.column_names else pa.nulls(len(table), pa.bool_())
@@ -117,11 +129,25 @@ class FineTuningRows(Dataset):
         """The index of one sequence for each order of roles. Templates refuse roles more often than texts."""
         return np.unique(roles_of(self._chats)[self._rows], return_index=True)[1].tolist()
 
-    def longest(self, number: int) -> list[int]:
-        """The indices of the sequences of the chats with the most text."""
-        chats = np.unique(self._rows)
-        chosen = chats[np.argsort(-lengths_of(self._chats)[chats], kind="stable")[:number]]
-        return np.flatnonzero(np.isin(self._rows, chosen)).tolist()
+    def may_exceed(self, tokens: int) -> list[int]:
+        """The indices of all sequences that may have more than `tokens` tokens. Others have fewer bytes.
+
+        Raises:
+            UserError: The template does not accept an order of roles.
+        """
+        roles, first = np.unique(roles_of(self._chats), return_inverse=True)
+        around = np.array([self._bytes_around(order.split(",")) for order in roles], dtype=int)
+        return np.flatnonzero((lengths_of(self._chats) + around[first])[self._rows] > tokens).tolist()
+
+    def _bytes_around(self, roles: Sequence[str]) -> int:
+        """The bytes that the template adds to the texts of a chat, with one for the start of each text."""
+        longest = 0
+        for thinks in {self._thinking, *self._thinks.unique().drop_null().to_pylist()}:
+            chat = [{"role": role, "content": "x"} for role in roles]
+            for asked in asked_of(self._tokenizer, chat, enable_thinking=thinks):
+                ids = encoded(self._tokenizer, asked, enable_thinking=thinks).ids
+                longest = max(longest, len(self._tokenizer.decode(ids).encode()))
+        return longest + len(roles)
 
     def _asked(self, row: int) -> Any:
         messages = [{name: message[name] for name in FIELDS} for message in self._chats[row].as_py()]
@@ -130,6 +156,12 @@ class FineTuningRows(Dataset):
     def _enable_thinking(self, row: int) -> bool:
         own = self._thinks[row].as_py()
         return self._thinking if own is None else bool(own)
+
+
+def _chats(table: pa.Table, name: str) -> pa.ChunkedArray:
+    """The chats of a file, with their system messages."""
+    chats = plain_chats(table.column(name), name)
+    return with_system(chats, table.column(SYSTEM), name) if SYSTEM in table.column_names else chats
 
 
 def _whole(columns: Sequence[Any]) -> pa.ChunkedArray:

@@ -14,14 +14,19 @@ waits for the longest. They add:
 - A warning on the console reports a disk that is nearly full. Before the disk is too full for a checkpoint, a
   checkpoint is saved and the run ends, see `checkpoints.room`.
 - The estimators `grpo` and `rae` compare whole games, seat by seat, see `advantages`.
+- How far a batch is played is written to a file for the launcher, see `rollout_progress`.
 - A warning is printed once if many replies are truncated for several steps.
+- A line is printed once if a custom reward function returns a reward outside of [0, 1].
 - A warning is printed once if rollout and trainer disagree about the probabilities of the same tokens.
 - The run ends with an error if nothing can be learned for several steps, see `learning_watch`. A step without a
-  learned token makes no passes and no update, and counts as a step.
+  learned token makes no passes and no update, and counts as a step. A step in which every advantage is 0, or with
+  `gae` every reward, does not update the actor: the entropy bonus, weight decay, Adam's moments or the critic's noise
+  would move it without any reward.
 - The dataset, with curriculum and failure replay, gets the outcomes of its tasks before a checkpoint is saved.
 - Some validation games are written to a page, see `viewing.games_page`.
 - The replies of a step are divided evenly into mini-batches. Whole games give varying numbers of replies. verl would
   fill the last mini-batch with padding, and make a whole update of a few remaining replies.
+- The replies of a group stay together if its prompt is computed once, see `shared_prompts`.
 - After a resume vLLM's engines have another seed, see `engine_seed`.
 - The reference of the KL term follows the policy if `veritas_rl.reference` asks for it, see `reference`.
 - On a CPU with enough cores, actor and critic are updated at the same time, see `cpu.separate_critic`.
@@ -52,6 +57,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
 from verl.utils.checkpoint.checkpoint_manager import find_latest_ckpt_path
 
+from veritas_rl.announcements import REWARDS_OUTSIDE
 from veritas_rl.checkpoints.adapter import weights_fingerprint
 from veritas_rl.checkpoints.layout import (
     STOP,
@@ -65,16 +71,18 @@ from veritas_rl.checkpoints.layout import (
 )
 from veritas_rl.checkpoints.prune import keep_newest
 from veritas_rl.checkpoints.room import DiskWatch
+from veritas_rl.envs.custom_reward import CustomReward
 from veritas_rl.errors import UserError
 from veritas_rl.paths import ray_folder
 from veritas_rl.seeding import digest
 from veritas_rl.verl_plugin import dropout, loop_manager, loop_worker, not_finite
 from veritas_rl.verl_plugin.advantages import ESTIMATORS, RoleBaselines, group_relative, role_conditioned
 from veritas_rl.verl_plugin.agreement import METRIC, AgreementWatch
-from veritas_rl.verl_plugin.batches import bound_losses, even_mini_batches, moves_of, outcomes
+from veritas_rl.verl_plugin.batches import bound_losses, even_mini_batches, moves_of, outcomes, whole_groups
 from veritas_rl.verl_plugin.cpu import room
-from veritas_rl.verl_plugin.learning_watch import EQUAL, SKIPPED, UNLEARNED, LearningWatch
+from veritas_rl.verl_plugin.learning_watch import EQUAL, LEAVE_OUT, SKIPPED, UNLEARNED, LearningWatch
 from veritas_rl.verl_plugin.reference import AVERAGE, REFRESH
+from veritas_rl.verl_plugin.rollout_progress import watch_rollout
 from veritas_rl.verl_plugin.sample_key import SampleKey
 from veritas_rl.verl_plugin.saved_batch import SavedBatches, logs_folder
 from veritas_rl.verl_plugin.truncation import TruncationWatch
@@ -131,7 +139,10 @@ class TaskTraining(PPOTrainer):
         self._baselines = RoleBaselines()
         self._learning = LearningWatch(config)
         self._nothing_to_learn = False
+        self._no_advantage = False
         self._truncation = TruncationWatch(config.data.max_response_length)
+        self._custom_reward = CustomReward.read(config)
+        self._rewards_left = False
         self._agreement = AgreementWatch(four_bit=config.veritas_rl.get("quantization") is not None)
         self._learners = [config.actor_rollout_ref.actor, config.critic]
         self._mini_batch_sizes = [learner.ppo_mini_batch_size for learner in self._learners]
@@ -144,6 +155,11 @@ class TaskTraining(PPOTrainer):
         self._lora = LoraInfo.of(config.actor_rollout_ref.model)
         self._base_fingerprint = weights_fingerprint(base) if any(base.glob("*.safetensors")) else None
         super().__init__(config)
+
+    def fit(self, agent_loop_manager: Any) -> None:
+        """Train, and write for the launcher how far each batch is played."""
+        watch_rollout(agent_loop_manager.agent_loop_workers, logs_folder())
+        super().fit(agent_loop_manager)
 
     def on_step_end(self) -> None:
         """End the run if a stop was requested or the disk is nearly full, and send the new weights to the rollout."""
@@ -207,6 +223,17 @@ class TaskTraining(PPOTrainer):
             print(line, flush=True)
         return batch
 
+    def _outside(self, metrics: dict[str, Any]) -> str | None:
+        """A line for the console when rewards of a custom reward function are outside of [0, 1] for the first time."""
+        least, most = metrics.get("critic/score/min", 0.0), metrics.get("critic/score/max", 0.0)
+        if self._custom_reward is None or self._rewards_left or (least >= 0 and most <= 1):
+            return None
+        self._rewards_left = True
+        return (
+            f"{REWARDS_OUTSIDE}{self._custom_reward} has returned {least:g} to {most:g} in step {self.global_steps}, "
+            "and what it returns is used as it is"
+        )
+
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
         if self._separate_critic is not None:
@@ -226,15 +253,28 @@ class TaskTraining(PPOTrainer):
         with open_dict(self.config):
             for learner, size in zip(self._learners, sizes, strict=True):
                 learner.ppo_mini_batch_size = size
-        return super()._balance_batch(batch, metrics, *args, **kwargs)
+        batch = super()._balance_batch(batch, metrics, *args, **kwargs)
+        if self.config.actor_rollout_ref.actor.use_prefix_grouper:
+            groups = [SampleKey.parse(key).uid for key in batch.keys]
+            batch.reorder(whole_groups(groups, [tag["seq_len"] for tag in batch.tags], ranks))
+        return batch
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        self._no_advantage = False
         if self._nothing_to_learn:
             return _without_advantages(batch)
         batch = super()._compute_advantage(batch, metrics)
+        if self.config.algorithm.adv_estimator in ESTIMATORS:
+            batch = self._compare_games(batch)
+        metrics[EQUAL] = _share_of_zero_advantages(batch)
+        data = tq.kv_batch_get(keys=batch.keys, partition_id=str(batch.partition_id), select_fields=["rm_scores"])
+        earned = any(scores.any() for scores in data.get("rm_scores").unbind())
+        self._no_advantage = nothing_for_the_actor(self.config, zero_advantages=metrics[EQUAL], earned=earned)
+        return batch
+
+    def _compare_games(self, batch: KVBatchMeta) -> KVBatchMeta:
+        """Replace verl's advantages by those of `grpo` or `rae`."""
         algorithm = self.config.algorithm
-        if algorithm.adv_estimator not in ESTIMATORS:
-            return batch
         columns = ["extra_fields", "rm_scores", "response_mask"]
         data = tq.kv_batch_get(keys=batch.keys, partition_id=str(batch.partition_id), select_fields=columns)
         masks = data.get("response_mask").unbind()
@@ -246,12 +286,12 @@ class TaskTraining(PPOTrainer):
             [batch.keys[index] for index in real],
             [fields[index] for index in real],
             [rewards[index] for index in real],
+            custom=self._custom_reward is not None,
         )
         if algorithm.adv_estimator == "grpo":
             found = group_relative(moves, normalize=algorithm.get("norm_adv_by_std_in_grpo", True))
         else:
             found = role_conditioned(moves, self._baselines)
-        metrics[EQUAL] = fmean(abs(advantage) < ROUNDING for advantage in found)
         advantages = dict(zip(real, found, strict=True))
         rows = [mask * advantages.get(index, 0.0) for index, mask in enumerate(masks)]
         nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
@@ -290,6 +330,8 @@ class TaskTraining(PPOTrainer):
 
     def _compute_metrics(self, batch: KVBatchMeta, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         super()._compute_metrics(batch, metrics, *args, **kwargs)
+        if line := self._outside(metrics):
+            print(line, flush=True)
         if self._nothing_to_learn:
             # Means over no token.
             for name in [name for name, value in metrics.items() if isinstance(value, float) and value != value]:
@@ -312,7 +354,13 @@ class TaskTraining(PPOTrainer):
         return batch
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        return super()._update_actor(_with_tensors(batch), metrics)
+        batch = _with_tensors(batch)
+        assert batch.extra_info is not None
+        batch.extra_info[LEAVE_OUT] = self._no_advantage
+        batch = super()._update_actor(batch, metrics)
+        assert batch.extra_info is not None
+        batch.extra_info.pop(LEAVE_OUT)
+        return batch
 
     def _compute_ref_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         if self._nothing_to_learn:
@@ -369,6 +417,7 @@ class TaskTraining(PPOTrainer):
             base_fingerprint=self._base_fingerprint,
             device=trainer.device,
             critic_lora=LoraInfo.of(self.config.critic.model) if self.use_critic else None,
+            custom_reward=self._custom_reward.identity if self._custom_reward is not None else None,
         )
 
 
@@ -427,6 +476,23 @@ class AsyncTaskTrainer(TaskTraining, PPOTrainerColocateAsync):
             dataset.go_on_with(self._drawn.values())
 
 
+def nothing_for_the_actor(config: DictConfig, *, zero_advantages: float, earned: bool) -> bool:
+    """Whether a step must not update the actor, because its batch says nothing about the policy.
+
+    Args:
+        config: verl's full configuration.
+        zero_advantages: The share of replies with the advantage 0.
+        earned: Whether a reward of the batch is other than 0.
+    """
+    algorithm = config.algorithm
+    if config.actor_rollout_ref.actor.use_kl_loss:
+        # The KL term has a gradient without advantages.
+        return False
+    # verl gives the advantages of `gae` a standard deviation of 1, even if they are the critic's noise alone.
+    noise = algorithm.adv_estimator == "gae" and not algorithm.use_kl_in_reward and not earned
+    return zero_advantages == 1 or noise
+
+
 def engine_seed(config: DictConfig) -> int:
     """The seed of the rollout's engines, to which verl adds the number of the replica.
 
@@ -464,6 +530,15 @@ def _reward_of_reply(
 
 def _with_tensors(batch: KVBatchMeta) -> KVBatchMeta:
     return dataclasses.replace(batch, fields=list(ENGINE_COLUMNS))
+
+
+def _share_of_zero_advantages(batch: KVBatchMeta) -> float:
+    """The share of a batch's replies whose learned tokens all have the advantage 0, without padding."""
+    real = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
+    columns = ["advantages", "response_mask"]
+    data = tq.kv_batch_get(keys=real, partition_id=str(batch.partition_id), select_fields=columns)
+    rows = zip(data.get("advantages").unbind(), data.get("response_mask").unbind(), strict=True)
+    return fmean(not (abs(advantages) * mask >= ROUNDING).any() for advantages, mask in rows)
 
 
 def _without_advantages(batch: KVBatchMeta) -> KVBatchMeta:

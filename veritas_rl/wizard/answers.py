@@ -1,5 +1,6 @@
 """The user's answers, and the recipe and variables made from them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -7,13 +8,21 @@ from typing import Any
 import yaml
 
 from veritas_rl.checkpoints.folder import write_whole
+from veritas_rl.checkpoints.origin import TASKS
 from veritas_rl.launch.recipes import FILE, FOLDER
+from veritas_rl.launch.start import VARIABLE
 
 OPENSPIEL, MIXTURE = "openspiel", "mixture"
 NONE, DEFAULT = "none", "default"
-MODEL = "AGENT_MODEL_REPO_ID"
-WINNERS = ("GAME_TYPES", "ALGORITHM", "ENABLE_LORA", "ROLLOUT_BACKEND")
-"""Variables that override a recipe. They are removed, because the written recipe sets the same values."""
+WINNERS = ("GAME_TYPES", "ALGORITHM", "ENABLE_LORA")
+"""Variables that override a recipe. They are removed, because their values are those of the answers."""
+
+NUMBERS = {
+    "learning_rate": "actor_rollout_ref.actor.optim.lr",
+    "prompts": "data.train_batch_size",
+    "steps": "trainer.total_training_steps",
+}
+"""The keys of the numbers, by field."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +38,11 @@ class Answers:
         play: "move" or "episode".
         opponent: The opponent in whole games.
         curriculum: "default" for the environment's stages, or "none".
-        algorithm: "ppo", "grpo" or "rae".
+        algorithm: "ppo", "grpo" or "rae"; "" for the default.
+        lora: "on" or "off"; "" for the default.
+        learning_rate: The rate of the policy; "" for the default.
+        prompts: Tasks of a step; "" for the default.
+        steps: Training steps; "" for the default.
         logging: Loggers in addition to console and file, separated by commas: "wandb", "tensorboard"; or "none".
         wandb_mode: "online", "offline" or "disabled".
         wandb_project: The Weights & Biases project.
@@ -43,7 +56,11 @@ class Answers:
     play: str = "move"
     opponent: str = "random"
     curriculum: str = NONE
-    algorithm: str = "ppo"
+    algorithm: str = ""
+    lora: str = ""
+    learning_rate: str = ""
+    prompts: str = ""
+    steps: str = ""
     logging: str = NONE
     wandb_mode: str = "offline"
     wandb_project: str = "veritas-rl"
@@ -63,14 +80,12 @@ class Answers:
         return ["console", "file", *more]
 
     def recipe(self) -> dict[str, Any]:
-        """The contents of the recipe's YAML."""
-        cpu = self.hardware == "cpu"
+        """The contents of the recipe's YAML: what was answered, without the defaults."""
         chosen = {
             "environment": self.envs[0] if len(self.envs) == 1 else MIXTURE,
             "hardware": self.hardware,
             "algorithm": self.algorithm,
-            "lora": "off" if cpu else "on",
-            "rollout": "transformers" if cpu else "vllm",
+            "lora": self.lora,
             "play": self.play if OPENSPIEL in self.envs else "move",
         }
         stages = {} if self.curriculum == DEFAULT else None
@@ -80,10 +95,14 @@ class Answers:
             # Each environment has its own stages, and the mixture has none.
             parts = {name: {"weight": 1, "config": self._settings(name), "curriculum": stages} for name in self.envs}
             tasks = {"environments": parts, "curriculum": None}
+        settings = {TASKS: tasks, "trainer.logger": self.loggers} | {
+            key: float(answer) if field == "learning_rate" else int(answer)
+            for field, key in NUMBERS.items()
+            if (answer := getattr(self, field))
+        }
         return {
-            "defaults": [{f"override /{group}": value} for group, value in chosen.items()],
-            "data": {"custom_cls": {"config": tasks}},
-            "trainer": {"logger": self.loggers},
+            "defaults": [{f"override /{group}": value} for group, value in chosen.items() if value],
+            **nested(settings),
         }
 
     def _settings(self, env: str) -> dict[str, Any]:
@@ -105,7 +124,7 @@ class Answers:
         wandb = "wandb" in self.loggers
         return {
             **dict.fromkeys(WINNERS),
-            MODEL: None if self.model == NONE else self.model,
+            VARIABLE: None if self.model == NONE else self.model,
             **({"WANDB_MODE": self.wandb_mode, "WANDB_PROJECT": self.wandb_project} if wandb else {}),
         }
 
@@ -113,3 +132,15 @@ class Answers:
     def command(self) -> str:
         """The command that starts the run."""
         return f"bash train/scripts/openspiel-ppo-trainer.sh recipe={self.name}"
+
+
+def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by key as the tree that a YAML file has."""
+    tree: dict[str, Any] = {}
+    for key, value in settings.items():
+        *nodes, last = key.split(".")
+        node = tree
+        for name in nodes:
+            node = node.setdefault(name, {})
+        node[last] = value
+    return tree

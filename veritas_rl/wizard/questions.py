@@ -1,6 +1,7 @@
 """The questions of the wizard, each with a default from the machine and from earlier answers."""
 
 import dataclasses
+import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -10,17 +11,20 @@ from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.prompt import Prompt
 
+from veritas_rl.checkpoints.packaged import PACKAGED
 from veritas_rl.envs.registry import environment_names
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.launch import rl
-from veritas_rl.launch.configuration import CONFIG_DIR, GROUPS, compose_configuration
+from veritas_rl.launch.configuration import CONFIG_DIR, GROUPS, compose_configuration, overrides_for
 from veritas_rl.launch.hardware import Hardware, this_machine
-from veritas_rl.launch.variables import ALGORITHMS
+from veritas_rl.launch.start import VARIABLE
+from veritas_rl.launch.variables import ALGORITHMS, SWITCH, choice
 from veritas_rl.players.registry import SELF, forms_of
-from veritas_rl.wizard.answers import DEFAULT, MODEL, NONE, OPENSPIEL, Answers
+from veritas_rl.wizard.answers import DEFAULT, NONE, NUMBERS, OPENSPIEL, Answers
 
 NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 LOGGERS = (NONE, "wandb", "tensorboard")
@@ -39,6 +43,8 @@ class Question:
         known: The allowed answers; empty if any answer is allowed.
         applies: Whether the question applies after the earlier answers.
         whole: Whether all settings are checked together after this question.
+        composed: The value in the configuration of the earlier answers. It is the proposal, unless `default` has one,
+            and an answer that equals it is not written.
     """
 
     field: str
@@ -48,6 +54,12 @@ class Question:
     check: Callable[[str], None] = lambda answer: None
     applies: Callable[[Answers], bool] = lambda answers: True
     whole: bool = False
+    composed: Callable[[DictConfig], str] | None = None
+
+    def proposal(self, asking: "Asking") -> str:
+        """The proposed answer."""
+        given = self.default(asking)
+        return self.composed(asking.try_out().configuration) if not given and self.composed else given
 
 
 class Asking:
@@ -60,6 +72,8 @@ class Asking:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.environment = environment
         self.answers = Answers()
+        self._tried: tuple[Answers, rl.RlRun] | None = None
+        """The last answers that were planned, and their run."""
 
     @cached_property
     def machine(self) -> Hardware:
@@ -69,13 +83,13 @@ class Asking:
     @property
     def hardware(self) -> str:
         """The hardware group for the machine."""
-        return self.machine.overrides()[0].partition("=")[2]
+        return self.machine.group
 
     @property
     def model(self) -> str:
         """The model named in the environment, or the group's default."""
-        configuration = compose_configuration([f"hardware={self.answers.hardware}"])
-        return configuration.actor_rollout_ref.model.path or NONE
+        chosen = overrides_for([f"hardware={self.answers.hardware}"], self.environment, self.machine)
+        return compose_configuration(chosen).actor_rollout_ref.model.path or NONE
 
     def answer(self, question: Question, given: str, *, tried: bool = False) -> None:
         """Store an answer.
@@ -94,8 +108,11 @@ class Asking:
             if (known := question.known(self)) and name not in known:
                 raise unknown(question.field.replace("_", " "), name, known)
         question.check(given)
+        given = _as_written(question.field, given)
+        if question.composed and given == question.composed(self.try_out().configuration):
+            given = ""
         before = self.answers
-        self.answers = dataclasses.replace(before, **{question.field: _as_written(question.field, given)})
+        self.answers = dataclasses.replace(before, **{question.field: given})
         try:
             if tried and question.whole:
                 self.try_out()
@@ -109,17 +126,21 @@ class Asking:
         Raises:
             UserError: The launcher would refuse the run.
         """
+        if self._tried is not None and self._tried[0] == self.answers:
+            return self._tried[1]
         if self.answers.model == NONE:
-            os.environ.pop(MODEL, None)
+            os.environ.pop(VARIABLE, None)
         else:
             # The configuration reads the environment variable.
-            os.environ[MODEL] = self.answers.model
+            os.environ[VARIABLE] = self.answers.model
         variables = {name: value for name, value in self.environment.items() if name not in self.answers.variables()}
         hardware = dataclasses.replace(self.machine, gpus=0 if self.answers.hardware == "cpu" else 1)
         with TemporaryDirectory() as folder:
             recipe = Path(folder) / (self.answers.name or "recipe")
             self.answers.write_recipe(recipe)
-            return rl.plan([f"recipe={recipe}"], variables, hardware, datetime.now(), dry=True)
+            run = rl.plan([f"recipe={recipe}"], variables, hardware, datetime.now(), dry=True)
+        self._tried = (self.answers, run)
+        return run
 
 
 LISTS = ("environments", "logging")
@@ -128,6 +149,8 @@ LISTS = ("environments", "logging")
 
 def _as_written(field: str, given: str) -> str:
     folder = Path(given).expanduser()
+    if field == "learning_rate":
+        return f"{float(given):g}"
     return str(folder.resolve()) if field == "model" and folder.is_dir() else given
 
 
@@ -139,7 +162,8 @@ def _check_name(given: str) -> None:
 
 
 def _check_model(given: str) -> None:
-    if given != NONE and not Path(given).expanduser().is_dir() and not re.fullmatch(r"[\w.-]+/[\w.-]+", given):
+    named = given == NONE or given in PACKAGED or Path(given).expanduser().is_dir()
+    if not named and not re.fullmatch(r"[\w.-]+/[\w.-]+", given):
         raise UserError(f"{given!r} is neither a folder nor a hub id: type one such as Qwen/Qwen2.5-1.5B-Instruct")
 
 
@@ -161,10 +185,39 @@ def _logs(answers: Answers) -> bool:
 
 
 def _algorithm(asking: Asking) -> str:
-    answers = asking.answers
+    answers, named = asking.answers, asking.environment.get("ALGORITHM", "")
     if _whole_games(answers) and answers.opponent == SELF:
         return "rae"
-    return "ppo" if answers.envs == [OPENSPIEL] else "grpo"
+    if named or answers.envs == [OPENSPIEL]:
+        return named.lower()
+    return "grpo"
+
+
+def _lora(asking: Asking) -> str:
+    named = asking.environment.get("ENABLE_LORA", "")
+    return choice("ENABLE_LORA", named, SWITCH) if named else ""
+
+
+def _number(answer: str) -> None:
+    try:
+        fits = 0 < float(answer) < math.inf
+    except ValueError:
+        fits = False
+    if not fits:
+        raise UserError(f"{answer!r} is no number above 0")
+
+
+def _integer(answer: str) -> None:
+    if not answer.isdecimal() or int(answer) < 1:
+        raise UserError(f"{answer!r} is no integer of 1 or more")
+
+
+def _composed(field: str) -> Callable[[DictConfig], str]:
+    def read(configuration: DictConfig) -> str:
+        value = OmegaConf.select(configuration, NUMBERS[field])
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
+    return read
 
 
 QUESTIONS = (
@@ -189,7 +242,11 @@ QUESTIONS = (
         whole=True,
     ),
     Question(
-        "games", "Games, such as hex,go or hex(board_size=5), or all", lambda asking: "all", applies=_plays, whole=True
+        "games",
+        "Games, such as hex,go or hex(board_size=5), or all",
+        lambda asking: asking.environment.get("GAME_TYPES") or "all",
+        applies=_plays,
+        whole=True,
     ),
     Question(
         "play",
@@ -215,7 +272,34 @@ QUESTIONS = (
         lambda asking: (DEFAULT, NONE),
         whole=True,
     ),
-    Question("algorithm", "Algorithm of the training", _algorithm, lambda asking: tuple(ALGORITHMS), whole=True),
+    Question(
+        "algorithm",
+        "Algorithm of the training",
+        _algorithm,
+        lambda asking: tuple(ALGORITHMS),
+        whole=True,
+        composed=lambda made: str(made.algorithm.adv_estimator).replace("gae", "ppo"),
+    ),
+    Question(
+        "lora",
+        "LoRA: train adapters only (on), or every parameter (off)",
+        _lora,
+        lambda asking: ("on", "off"),
+        whole=True,
+        composed=lambda made: "on" if made.actor_rollout_ref.model.lora_rank else "off",
+    ),
+    Question(
+        "learning_rate",
+        "Learning rate of the policy",
+        lambda asking: "",
+        check=_number,
+        whole=True,
+        composed=_composed("learning_rate"),
+    ),
+    Question(
+        "prompts", "Tasks of a step", lambda asking: "", check=_integer, whole=True, composed=_composed("prompts")
+    ),
+    Question("steps", "Training steps", lambda asking: "", check=_integer, whole=True, composed=_composed("steps")),
     Question(
         "logging",
         "Loggers in addition to the console and a file, separated by commas",
@@ -261,13 +345,15 @@ def ask_all(asking: Asking, given: Mapping[str, str], console: Console, *, termi
                 )
             continue
         if field in given or not terminal:
-            asking.answer(question, given[field] if field in given else question.default(asking))
+            asking.answer(question, given[field] if field in given else question.proposal(asking))
             continue
         while True:
             known = question.known(asking)
             text = f"{question.text} [dim]({', '.join(known)})[/dim]" if known else question.text.replace("[", r"\[")
             try:
-                asking.answer(question, Prompt.ask(text, console=console, default=question.default(asking)), tried=True)
+                asking.answer(
+                    question, Prompt.ask(text, console=console, default=question.proposal(asking)), tried=True
+                )
             except UserError as error:
                 console.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
             else:

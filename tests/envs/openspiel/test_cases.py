@@ -46,6 +46,8 @@ def test_each_case_has_one_canonical_spelling(typed: str, canonical: str) -> Non
     ("typed", "message"),
     [
         ("hx", "did you mean hex"),
+        ("hex5", r'type "hex\(board_size=5\)"'),
+        ("clobber_6x6", r'type "clobber\(columns=6,rows=6\)"'),
         ("", "unknown game"),
         ("hex(size=5)", "board_size"),
         ("hex(board_size=big)", "type int"),

@@ -146,10 +146,14 @@ class LGCEnvironment(Environment):
         return split_of(_form_of(turn.view)) == "val"
 
     def next_step(self, cases: Collection[str]) -> tuple[str, str]:
-        """The suggestion to train on harder puzzles."""
+        """The suggestion to train on puzzles of the level after the hardest; after the last, longer on all levels."""
+        hardest = max((split_case(case)[1] for case in cases), default=2)
+        last = hardest == LEVELS[-1]
+        words = "a longer run with puzzles of all levels" if last else "harder puzzles"
+        levels = f"'[{','.join(map(str, LEVELS))}]' trainer.total_training_steps=200" if last else hardest + 1
         return (
-            "harder puzzles, on the same machine or on one with GPUs",
-            "bash train/scripts/lgc-v2-RL-GRPO-trainer.sh data.custom_cls.config.adapter_config.levels=3 "
+            f"{words}, on the same machine or on one with GPUs",
+            f"bash train/scripts/lgc-v2-RL-GRPO-trainer.sh data.custom_cls.config.adapter_config.levels={levels} "
             "data.max_response_length=48",
         )
 

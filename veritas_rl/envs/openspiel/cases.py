@@ -185,6 +185,9 @@ def _parse(case: str) -> tuple[str, dict[str, Any]]:
     name = _OLD_NAMES.get(name, name)
     types = {t.short_name: t for t in pyspiel.registered_games()}
     if name not in types:
+        if (sized := re.fullmatch(r"(\w+?)_?(\d+)(?:x\2)?", name)) and sized[1] in _SIZES:
+            meant = write_case(sized[1], dict.fromkeys(_SIZES[sized[1]], sized[2]))
+            raise UserError(f'unknown game {name!r}: type "{meant}", with the quotes')
         raise unknown("game", name, {*playable_names(), *GAMES})
     if types[name].dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
         raise UserError(f"{name} is a mean-field game, which has no players to ask; choose another game")

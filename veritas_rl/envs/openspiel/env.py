@@ -89,7 +89,7 @@ class OpenSpielEnvironment(Environment):
         others = [case for case in NEXT_CASES if canonical(case) not in trained]
         words = "another game" if others else "several games together"
         named = others[0] if others else ",".join(NEXT_CASES[:3])
-        command = f'GAME_TYPES="{named}" bash train/scripts/openspiel-ppo-trainer.sh'
+        command = f"GAME_TYPES={shlex.quote(named)} bash train/scripts/openspiel-ppo-trainer.sh"
         return f"{words}, on the same machine or on one with GPUs", command
 
     def trials(self, task: Task, model: str) -> Sequence[tuple[str, str]]:
@@ -115,6 +115,11 @@ class OpenSpielEnvironment(Environment):
         """The most steps of a game; None if a game has the usual number."""
         steps = [load(case).small_model_steps or 0 for case in cases]
         return max(steps) if steps and all(steps) else None
+
+    def questions(self, task: Task) -> int | None:
+        """The positions of a small game, for single moves. Whole games differ by the moves of both players."""
+        own = OpenSpielTask.of(task)
+        return positions.count(own.case, own.part, own.parameters.depth) if own.mode == "move" else None
 
     def group(self, task: Task) -> str:
         """The game's short name."""

@@ -16,7 +16,7 @@ from veritas_rl.envs.registry import get_environment
 from veritas_rl.envs.tasks_digest import catalogues_of, tasks_digest
 from veritas_rl.paths import ROOT
 
-CPU = ("hardware=cpu", "lora=off", "rollout=transformers")
+CPU = ("hardware=cpu", "start=made", "lora=off", "rollout=transformers")
 """The groups that the launcher chooses on a machine without a GPU."""
 
 

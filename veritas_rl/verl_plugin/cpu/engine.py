@@ -14,20 +14,18 @@ from verl.utils import torch_functional
 from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
 
-from veritas_rl.verl_plugin.columns import row_sums
+from veritas_rl.shared_prompts import VENDOR
+from veritas_rl.verl_plugin.columns import shortest_prompt
+from veritas_rl.verl_plugin.shared_prompts import SharedPrompts, is_plain
 
 # verl's registering decorator hides the types from pyright.
 LMHead: Any = transformer_impl.FSDPEngineWithLMHead
 ValueHead: Any = transformer_impl.FSDPEngineWithValueHead
 
-UNKNOWN = ("use_remove_padding", "use_fused_kernels", "distillation_use_topk", "calculate_sum_pi_squared")
-"""Settings of a batch that verl's own engine handles."""
-
 
 def _known(batch: Any) -> bool:
-    """Whether a batch is plain text and needs only log-probabilities and entropy, or values."""
-    asked = any(tu.get_non_tensor_data(batch, key, default=False) for key in UNKNOWN)
-    return not asked and "multi_modal_inputs" not in batch and batch["position_ids"].dim() == 2
+    """Whether a batch is plain text in padded rows, and needs only log-probabilities and entropy, or values."""
+    return is_plain(batch) and not tu.get_non_tensor_data(batch, "use_remove_padding", default=False)
 
 
 def _real(batch: Any, width: int) -> torch.Tensor:
@@ -35,26 +33,31 @@ def _real(batch: Any, width: int) -> torch.Tensor:
     return torch.arange(width) < batch["input_ids"].offsets().diff()[:, None]
 
 
-def _shortest_prompt(batch: Any) -> int:
-    """The length of the shortest prompt with a learned reply. Padding rows have prompts of one token."""
-    lengths, learned = batch["prompts"].offsets().diff(), row_sums(batch["response_mask"]) > 0
-    return int((lengths[learned] if learned.any() else lengths).min())
-
-
 def _inputs(inputs: dict[str, Any], batch: Any) -> dict[str, Any]:
     return {"input_ids": inputs["input_ids"]} if _known(batch) else inputs
+
+
+def _with_exact_adapter(module: Any) -> Any:
+    """The model with trained parameters in fp32: in bf16 most of Adam's steps would be rounded away."""
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()
+    return module
 
 
 @EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")
 class CpuEngineWithLMHead(LMHead):
     """verl's engine for actor and reference."""
 
+    def _build_lora_module(self, module: Any) -> Any:
+        return _with_exact_adapter(super()._build_lora_module(module))
+
     def prepare_model_inputs(self, micro_batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         inputs, output_args = super().prepare_model_inputs(micro_batch)
         made = _inputs(inputs, micro_batch)
         if _known(micro_batch) and "prompts" in micro_batch:
             # The last token of a prompt predicts the first of its reply.
-            made["logits_to_keep"] = made["input_ids"].shape[1] - (_shortest_prompt(micro_batch) - 1)
+            made["logits_to_keep"] = made["input_ids"].shape[1] - (shortest_prompt(micro_batch) - 1)
         return made, output_args
 
     def prepare_model_outputs(
@@ -83,9 +86,17 @@ class CpuEngineWithLMHead(LMHead):
         }
 
 
+@EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu", vendor=VENDOR)
+class CpuEngineWithSharedPrompts(SharedPrompts, CpuEngineWithLMHead):
+    """The engine for actor and reference with shared prompts."""
+
+
 @EngineRegistry.register(model_type="value_model", backend=["fsdp", "fsdp2"], device="cpu")
 class CpuEngineWithValueHead(ValueHead):
     """verl's engine for the critic."""
+
+    def _build_lora_module(self, module: Any) -> Any:
+        return _with_exact_adapter(super()._build_lora_module(module))
 
     def prepare_model_inputs(self, micro_batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         inputs, output_args = super().prepare_model_inputs(micro_batch)

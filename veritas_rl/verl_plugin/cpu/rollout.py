@@ -29,7 +29,6 @@ from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
-from veritas_rl.chat_template import end_tokens
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.sampling import SamplingParams
 from veritas_rl.verl_plugin.adapter_digest import digests_of
@@ -66,12 +65,10 @@ class GenerationServer:
             attn_implementation=model_config.override_config.get("attn_implementation", "sdpa"),
         )
         model.to(device)
-        tokenizer = model_config.tokenizer
         self.response_length = config.response_length
-        self.engine = GenerationEngine(
+        self.engine = GenerationEngine.of(
             model,
-            eos_token_ids=end_tokens(tokenizer, model_config.generation_config),
-            pad_token_id=tokenizer.pad_token_id,
+            model_config.tokenizer,
             max_batch_size=config.max_num_seqs,
             max_model_len=config.max_model_len or config.prompt_length + config.response_length,
             # For requests without a seed. Servers with the same seed would give copies of a prompt the same reply.

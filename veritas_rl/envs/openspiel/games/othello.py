@@ -10,16 +10,15 @@ from veritas_rl.envs.openspiel.notation import Cells, Notation
 
 _SIZE = 8
 _PASS = _SIZE * _SIZE
-_QUARTER = np.array(
-    ((1.0, -0.25, 0.1, 0.05), (-0.25, -0.25, 0.01, 0.01), (0.1, 0.01, 0.05, 0.02), (0.05, 0.01, 0.02, 0.01))
-)
-"""The weights of cells that Yoshioka, Ishii and Ito (1999) give a heuristic player, for the upper left quarter."""
+_QUARTER = np.array(((100, -25, 10, 5), (-25, -25, 1, 1), (10, 1, 5, 2), (5, 1, 2, 1)))
+"""The weights of cells that Yoshioka, Ishii and Ito (1999) give a heuristic player, in hundredths, for the upper left
+quarter. A sum of fractions would be rounded in an order that depends on the processor."""
 _HALF = np.hstack((_QUARTER, _QUARTER[:, ::-1]))
-_WORTHS = np.zeros((_SIZE, 2 * _SIZE + 4))
+_WORTHS = np.zeros((_SIZE, 2 * _SIZE + 4), dtype=np.int64)
 """The weight of each character of OpenSpiel's board: every second one of a line, after the row's number."""
 _WORTHS[:, 2:-2:2] = np.vstack((_HALF, _HALF[::-1]))
 _WORTHS = _WORTHS.ravel()
-_SIGNS = np.zeros(128)
+_SIGNS = np.zeros(128, dtype=np.int64)
 _SIGNS[[ord("x"), ord("o")]] = 1, -1
 _NOTATION = Cells(words={"i pass": "pass", "pass turn": "pass"})
 
@@ -68,7 +67,7 @@ class Othello(Game):
         """The lead in discs, weighted by cell. Before the end corners matter more than the number of discs."""
         text = state.observation_string(0)
         board = np.frombuffer(text[text.index("1") :].encode(), np.uint8, len(_WORTHS))
-        ahead = float(_SIGNS[board] @ _WORTHS)
+        ahead = int(_SIGNS[board] @ _WORTHS) / 100
         return -ahead if player else ahead
 
     def information_key(self, state: State, player: int) -> str:

@@ -1,0 +1,237 @@
+"""A step of GRPO on a pretrained model on a CPU: with shared prompts, without them, in fp32, and in plain torch.
+
+    OMP_WAIT_POLICY=PASSIVE python benchmarks/real_model.py [--steps 5] [--prompt 40,245] [--reply 7]
+
+A step is what a run of `start=pretrained` does with 8 prompts and 8 replies each: the replies are generated, the old
+log-probabilities are computed, and two mini-batches update the adapters. verl's worker makes the passes, in this
+process, without Ray. The ways alternate, and the script prints the median of each with its least and most, and ratios:
+
+- a step with a prompt for each reply, over one in which a group shares its prompt;
+- a step in fp32, over one in bf16;
+- the passes through verl, over the same passes in plain torch, which shares prompts too;
+- tokens per second of the rollout's engine, over those of a padded `model.generate`.
+
+A prompt of tic-tac-toe has 40 tokens if it is brief and 245 if it is full, and a reply has 7. `--memory` trains two
+steps with the launcher instead, and prints the largest proportional set size (PSS) of the run's processes.
+"""
+
+import argparse
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import datetime
+from statistics import median
+from typing import Any
+
+import psutil
+import torch
+from rich.console import Console
+from rich.table import Table
+from transformers import AutoModelForCausalLM
+
+from veritas_rl.checkpoints.packaged import provide
+from veritas_rl.launch.hardware import this_machine
+from veritas_rl.launch.rl import plan
+from veritas_rl.paths import ROOT
+from veritas_rl.players.generation import GenerationEngine
+from veritas_rl.players.sampling import SamplingParams
+from veritas_rl.shared_prompts import VENDOR
+
+PROMPTS, GROUP, UPDATES = 8, 8, 2
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """The seconds that one call takes."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def worker(model: str, *overrides: str, shared: bool) -> tuple[Any, Any]:
+    """verl's worker of the actor, and the configuration of its run."""
+    from veritas_rl.verl_plugin.alone import worker_of
+
+    key = f"actor_rollout_ref.actor.use_prefix_grouper={str(shared).lower()}"
+    path = f"actor_rollout_ref.model.path={model}"
+    made = plan(["algorithm=grpo", path, *overrides, key], {}, this_machine(), datetime.now()).configuration
+    os.environ.pop("VERL_ENGINE_VENDOR", None)
+    if shared:
+        os.environ["VERL_ENGINE_VENDOR"] = VENDOR
+    return worker_of("actor", made), made
+
+
+def through_verl(made: tuple[Any, Any], batch: Any) -> Callable[[], None]:
+    """The passes of a step: old log-probabilities, and the updates."""
+    from verl.utils import tensordict_utils as tu
+
+    from veritas_rl.verl_plugin.alone import infer, update
+
+    actor, configuration = made
+    size = len(batch) // UPDATES
+    parts: list[Any] = [
+        tu.index_select_tensor_dict(batch, [*range(start, start + size)]) for start in range(0, len(batch), size)
+    ]
+
+    def work() -> None:
+        infer("actor", actor, batch)
+        for part in parts:
+            update("actor", actor, part, configuration)
+
+    return work
+
+
+def in_plain_torch(model: str, configuration: Any, batch: Any) -> Callable[[], None]:
+    """The same passes with one PEFT model and no framework. Each mini-batch is one padded batch of packed groups."""
+    from peft import LoraConfig, get_peft_model
+    from verl.utils import tensordict_utils as tu
+
+    from veritas_rl.verl_plugin.shared_prompts import layout, packed
+
+    rl = configuration.actor_rollout_ref
+    base = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, rl.actor.fsdp_config.model_dtype))
+    config = LoraConfig(r=rl.model.lora_rank, lora_alpha=rl.model.lora_alpha, target_modules=rl.model.target_modules)
+    adapted: Any = get_peft_model(base, config)
+    trained = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
+    for parameter in trained:
+        parameter.data = parameter.data.float()
+    optimizer = torch.optim.AdamW(trained, lr=rl.actor.optim.lr, fused=True)
+    size = len(batch) // UPDATES
+    parts: list[Any] = [
+        tu.index_select_tensor_dict(batch, [*range(start, start + size)]) for start in range(0, len(batch), size)
+    ]
+
+    def log_probs(part: Any) -> torch.Tensor:
+        made = layout(part, packed(part), dtype=base.dtype)
+        with torch.autocast("cpu", torch.bfloat16, enabled=base.dtype == torch.bfloat16):
+            logits = adapted(**made.inputs, use_cache=False).logits.flatten(0, 1)[made.sources]
+        logits = logits.float()
+        return logits.gather(-1, part["responses"].values()[:, None])[:, 0] - logits.logsumexp(-1)
+
+    def work() -> None:
+        with torch.no_grad():
+            old: list[Any] = [log_probs(part) for part in parts]
+        for part, before in zip(parts, old, strict=True):
+            ratio, advantage = (log_probs(part) - before).exp(), part["advantages"].values()
+            loss = torch.maximum(-advantage * ratio, -advantage * ratio.clamp(0.8, 1.2)).mean()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(trained, 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return work
+
+
+def rollouts(model: str, dtype: str, prompt: int, reply: int) -> dict[str, Callable[[], object]]:
+    """The rollout's engine and a padded `model.generate`, for the replies of a step."""
+    plain: Any
+    served: Any
+    plain, served = (AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype)) for _ in range(2))
+    draw = torch.Generator().manual_seed(0)
+    ids = torch.randint(4, 250, (PROMPTS, prompt), generator=draw).repeat_interleave(GROUP, 0)
+    engine = GenerationEngine(served, (-1,), 0, max_batch_size=len(ids), max_model_len=prompt + reply)
+    asked = [(row.tolist(), SamplingParams(reply)) for row in ids]
+    mask = torch.ones_like(ids)
+    limits = {"max_new_tokens": reply, "min_new_tokens": reply}
+    return {
+        "engine": lambda: engine.generate(asked),
+        "generate": lambda: plain.generate(ids, attention_mask=mask, do_sample=True, pad_token_id=0, **limits),
+    }
+
+
+def measured(model: str, prompt: int, reply: int, steps: int) -> dict[str, list[float]]:
+    """The seconds of each part of each step."""
+    from veritas_rl.verl_plugin.alone import random_rows
+
+    batch = random_rows([(prompt, reply)] * (PROMPTS * GROUP), group=GROUP)
+    length = f"data.max_prompt_length={prompt + 64}"
+    shared, whole = (worker(model, length, shared=shares) for shares in (True, False))
+    exact = worker(model, length, "veritas_rl.precision=float32", shared=True)
+    dtype = shared[1].actor_rollout_ref.actor.fsdp_config.model_dtype
+    ways = {
+        "passes": through_verl(shared, batch),
+        "passes, a prompt for each reply": through_verl(whole, batch),
+        "passes in fp32": through_verl(exact, batch),
+        "passes in plain torch": in_plain_torch(model, shared[1], batch),
+        **rollouts(model, dtype, prompt, reply),
+        "engine in fp32": rollouts(model, "float32", prompt, reply)["engine"],
+    }
+    for work in ways.values():
+        work()
+    taken = [{name: seconds(work) for name, work in ways.items()} for _ in range(steps)]
+    return {name: [step[name] for step in taken] for name in ways}
+
+
+def report(prompt: int, reply: int, taken: dict[str, list[float]]) -> Table:
+    """The medians and ratios of one prompt length."""
+    replies = [PROMPTS * GROUP * reply / took for took in taken["engine"]]
+    names = ("engine", "passes"), ("engine", "passes, a prompt for each reply"), ("engine in fp32", "passes in fp32")
+    step, whole, exact = ([sum(parts) for parts in zip(*(taken[name] for name in pair), strict=True)] for pair in names)
+    rows = {
+        "a step, s": (step, None),
+        "a step with a prompt for each reply, s": (whole, (whole, step)),
+        "a step in fp32, s": (exact, (exact, step)),
+        "passes through verl, s": (taken["passes"], (taken["passes"], taken["passes in plain torch"])),
+        "rollout, tokens/s": (replies, (taken["generate"], taken["engine"])),
+    }
+    table = Table(title=f"prompts of {prompt} tokens, replies of {reply}, {PROMPTS} groups of {GROUP}")
+    for name in ("", "median", "least to most", "ratio"):
+        table.add_column(name, no_wrap=True)
+    for name, (values, pair) in rows.items():
+        ratio = "" if pair is None else f"{median(a / b for a, b in zip(*pair, strict=True)):.2f}"
+        table.add_row(name, f"{median(values):.2f}", f"{min(values):.2f} to {max(values):.2f}", ratio)
+    return table
+
+
+def memory(model: str) -> int:
+    """The largest PSS of a run's processes together, in bytes."""
+    most = 0
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [
+                *("bash", "train/scripts/openspiel-ppo-trainer.sh", f"trainer.default_local_dir={folder}/run"),
+                *("trainer.total_training_steps=2", "veritas_rl.evaluation=null"),
+            ],
+            cwd=ROOT,
+            env={**os.environ, "AGENT_MODEL_REPO_ID": model, "GAME_TYPES": "tic_tac_toe"},
+            stdout=subprocess.DEVNULL,
+        )
+        while process.poll() is None:
+            total = 0
+            for one in (psutil.Process(), *psutil.Process().children(recursive=True)):
+                try:
+                    total += one.memory_full_info().pss
+                except psutil.Error:
+                    continue  # it has ended
+            most = max(most, total)
+            time.sleep(1)
+        if process.returncode:
+            raise SystemExit(f"the run ended with exit code {process.returncode}")
+    return most
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="smollm2-135m")
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--prompt", default="40,245")
+    parser.add_argument("--reply", type=int, default=7)
+    parser.add_argument("--memory", action="store_true")
+    given = parser.parse_args()
+    model = provide(given.model)
+    if given.memory:
+        print(f"largest PSS of all processes: {memory(model) / 2**30:.2f} GiB")
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    os.environ.update({**group, "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "VERL_PLATFORM": "cpu"})
+    for prompt in map(int, given.prompt.split(",")):
+        Console().print(report(prompt, given.reply, measured(model, prompt, given.reply, given.steps)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""Pretrained models on a CPU, from end to end with the real verl, Ray and FSDP."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import psutil
+import pytest
+import torch
+
+from veritas_rl.launch.tiny_model import build_tiny_model
+
+ROOT = Path(__file__).resolve().parents[1]
+
+pytestmark = pytest.mark.training
+
+TRAINER = ["bash", "train/scripts/openspiel-ppo-trainer.sh"]
+LENGTHS = """
+def compute_score(data_source, solution_str, ground_truth, extra_info, **_):
+    return len(solution_str) / 100
+"""
+
+
+def run(command: list[Any], **variables: str) -> str:
+    done = subprocess.run(
+        [*map(str, command)], cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def steps_of(folder: Path) -> list[dict[str, float]]:
+    logs = Path(json.loads((folder / "run.json").read_text())["folder"])
+    return [json.loads(line)["data"] for line in (logs / "metrics.jsonl").read_text().splitlines()]
+
+
+def tensors(value: Any) -> list[torch.Tensor]:
+    """The tensors in a saved state, of a sharded one this rank's parts."""
+    if isinstance(value, torch.Tensor):
+        return [value.to_local() if hasattr(value, "to_local") else value]  # pyright: ignore
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return [tensor for item in values for tensor in tensors(item)]
+
+
+def test_adapters_of_a_bf16_base_are_trained_in_fp32_on_two_ranks(tmp_path: Path) -> None:
+    model = build_tiny_model(tmp_path / "model", seed=0)
+    (tmp_path / "lengths.py").write_text(LENGTHS)
+    output = run(
+        [
+            *(*TRAINER, "start=pretrained", f"trainer.default_local_dir={tmp_path / 'run'}"),
+            *("trainer.n_gpus_per_node=2", "trainer.total_training_steps=2", "trainer.save_freq=2"),
+            *("veritas_rl.precision=bfloat16", "veritas_rl.evaluation=null", "data.train_batch_size=4"),
+            f"reward.custom_reward_function.path={tmp_path / 'lengths.py'}",
+        ],
+        AGENT_MODEL_REPO_ID=str(model),
+    )
+    assert f"start=pretrained: {model}, LoRA of rank 32, GRPO, bfloat16" in output
+    steps = steps_of(tmp_path / "run")
+    assert all(0 < step["training/rollout_probs_diff_max"] < 0.1 for step in steps)
+    for kind in ("model", "optim"):
+        for rank in range(2):
+            file = tmp_path / f"run/global_step_2/actor/{kind}_world_size_2_rank_{rank}.pt"
+            saved = tensors(torch.load(file, weights_only=False))
+            # Adam counts its steps in fp32 too.
+            assert saved
+            assert {tensor.dtype for tensor in saved} == {torch.float32}
+            assert any(tensor.abs().sum() > 0 for tensor in saved)
+
+
+@pytest.mark.long
+def test_ppo_with_a_critic_trains_a_pretrained_model(tmp_path: Path) -> None:
+    demonstrations, tuned, folder = tmp_path / "demonstrations", tmp_path / "tuned", tmp_path / "run"
+    base = run([sys.executable, "train/tools/get_model.py", "smollm2-135m"]).strip().splitlines()[-1]
+    run(
+        [
+            *(sys.executable, "train/tools/generate_demonstrations.py", "--games", "tic_tac_toe"),
+            *("--expert", "exact", "--prompt", "brief", "--num_demonstrations", "600", "--output", demonstrations),
+        ]
+    )
+    files = [f"data.{name}_files={demonstrations / name}.parquet" for name in ("train", "val")]
+    output = run(
+        [
+            *("bash", "train/scripts/openspiel-SFT-trainer.sh", *files, f"trainer.default_local_dir={tuned}"),
+            *("data.max_length=64", "veritas_rl.evaluation.positions=60", "veritas_rl.evaluation.response_length=12"),
+        ],
+        AGENT_MODEL_REPO_ID=base,
+    )
+    (share,) = re.findall(r"^after SFT: ([\d.]+)%", output, re.MULTILINE)
+    assert float(share) > 50
+    (start,) = re.findall(r"trained model  (\S+)", output)
+
+    command = [
+        *(*TRAINER, f"trainer.default_local_dir={folder}", "trainer.total_training_steps=10", "trainer.save_freq=5"),
+        *("data.custom_cls.config.adapter_config.prompt=brief", "veritas_rl.say_limit=false"),
+        *("data.max_prompt_length=64", "data.max_response_length=12", "veritas_rl.evaluation.positions=100"),
+    ]
+    # The critic learns first which games pay more.
+    games = "tic_tac_toe,kuhn_poker,hex(board_size=3)"
+    environment = {**os.environ, "AGENT_MODEL_REPO_ID": start, "ALGORITHM": "ppo", "GAME_TYPES": games}
+    saved = folder / "global_step_5/checkpoint.json"
+    killed_when(command, environment, folder, lambda: saved.exists() and len(steps_of(folder)) == 5)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "resuming from step 5 of 10" in done.stdout
+    steps = steps_of(folder)
+    assert len(steps) == 10
+    explained = [step["critic/vf_explained_var"] for step in steps]
+    print(explained)
+    assert fmean(explained[-4:]) > 0
+    assert explained[-1] > 0
+    assert all(step["actor/grad_norm"] > 0 for step in steps)
+    merged = tmp_path / "merged"
+    output = run(["bash", "train/scripts/merge-ppo.sh"], CHECKPOINT_BASE=str(folder), TARGET_DIR=str(merged))
+    assert "tensors" in output
+    assert (merged / "lora_adapter").is_dir()
+    assert {path.name for path in (folder / "global_step_10/critic").glob("model_*")}
+
+
+def killed_when(command: list[str], environment: dict[str, str], folder: Path, reached: Callable[[], bool]) -> None:
+    """Start a run, kill its launcher when `reached` is true, and wait for the processes that name `folder`."""
+    process = subprocess.Popen(command, cwd=ROOT, env=environment)
+    while not reached():
+        assert process.poll() is None
+        time.sleep(0.2)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    # Ray's own agents end later, and use nothing of the run.
+    named = [one for one in psutil.process_iter(["cmdline"]) if str(folder) in " ".join(one.info["cmdline"] or [])]
+    assert not psutil.wait_procs(named, 60)[1]

@@ -1,0 +1,468 @@
+"""The keys of a configuration: which of verl's have an effect here, and which key works instead of one that has none.
+
+verl accepts every key of its YAML files, also those that only its own agent loop, dataset, reward loop and replay
+buffer read, which this package replaces. A plus in an override adds any key. Such settings would silently do nothing.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from veritas_rl.checkpoints.origin import TASKS
+from veritas_rl.envs.registry import environment_names, get_environment
+from veritas_rl.errors import UserError, unknown
+from veritas_rl.launch.recipes import Recipe
+
+ACTOR, CRITIC, ROLLOUT, REF = (
+    *("actor_rollout_ref.actor", "critic"),
+    *("actor_rollout_ref.rollout", "actor_rollout_ref.ref"),
+)
+CORRECTION = "algorithm.rollout_correction"
+REWARD = "reward.custom_reward_function"
+DATASET = "data.custom_cls.path"
+OWN_DATASET = "train/tools/dataset-manager.py"
+ADAPTER = f"{TASKS}.adapter_config"
+DEFAULTS = f"{TASKS}.defaults"
+
+
+@dataclass(frozen=True)
+class Dead:
+    """Why a key of verl, or a node with all its keys, has no effect here.
+
+    Attributes:
+        why: What takes its place, as a clause.
+        instead: What to type, as a clause.
+        needs: The setting, and its values, with which the key has an effect; None if it never has one.
+        allowed: Values that say what is so without the key, as a coefficient of 0 does.
+        verb: How it is said. verl would obey some keys, and the run would not work.
+    """
+
+    why: str
+    instead: str
+    needs: tuple[str, tuple[Any, ...]] | None = None
+    allowed: tuple[Any, ...] = ()
+    verb: str = "has no effect here"
+
+    def applies(self, configuration: DictConfig) -> bool:
+        """Whether the key has no effect in a configuration."""
+        return self.needs is None or OmegaConf.select(configuration, self.needs[0]) not in self.needs[1]
+
+
+_REWARDS = "the agent loop scores each reply in its environment"
+_OWN_REWARD = f"name a function of your own by {REWARD}.path"
+_ROWS = "the rows are made of tasks and not read from files"
+_TEXT = "the tasks are text"
+_TOOLS = "no environment has tools"
+_MICRO = "micro-batches are cut by tokens"
+_LOOP = "only this package's agent loop plays games"
+_BYPASS = "the rollout's log-probabilities are the old ones, so there is nothing to correct"
+_PPO = "leave it out, or set algorithm=ppo"
+
+
+def _estimator(*names: str) -> tuple[str, tuple[Any, ...]]:
+    return "algorithm.adv_estimator", names
+
+
+def _reads(key: str) -> Dead:
+    return Dead("verl 0.9.1 reads another key", f"set {key}")
+
+
+def _micro(role: str, limit: str) -> Dead:
+    return Dead(_MICRO, f"set {limit}", needs=(f"{role}.use_dynamic_bsz", (False,)))
+
+
+def _log_probs(role: str) -> Dead:
+    limit = f"set {role}.log_prob_max_token_len_per_gpu"
+    return Dead(_MICRO, limit, needs=(f"{role}.log_prob_use_dynamic_bsz", (False,)))
+
+
+WITHOUT_EFFECT: dict[str, Dead] = {
+    "reward.num_workers": Dead(_REWARDS, "leave it out"),
+    "reward.reward_manager": Dead(_REWARDS, _OWN_REWARD),
+    "reward.reward_model": Dead(_REWARDS, f"{_OWN_REWARD}, which may ask a served model"),
+    "reward.sandbox_fusion": Dead(_REWARDS, f"{_OWN_REWARD}; environment=trace has a sandbox of its own"),
+    # verl 0.9.1's main_ppo never reads these old nodes. The launcher reads custom_reward_function.KEY.
+    "custom_reward_function": Dead("verl 0.9.1 has moved it", f"set {REWARD}.path and .name"),
+    "reward_model": Dead(_REWARDS, _OWN_REWARD),
+    "sandbox_fusion": Dead(_REWARDS, _OWN_REWARD),
+    "algorithm.filter_groups": Dead(
+        "the replay buffer keeps every group, and equal rewards of a group give no advantage",
+        f"{TASKS}.curriculum={{}} and failure_replay={{}} choose tasks that teach something",
+    ),
+    "algorithm.gamma": Dead(
+        "these advantages are not discounted", _PPO, needs=_estimator("gae", "reinforce_plus_plus")
+    ),
+    "algorithm.lam": Dead("only advantages with a critic use it", _PPO, needs=_estimator("gae")),
+    "algorithm.norm_adv_by_std_in_grpo": Dead(
+        "these advantages are not divided by a standard deviation",
+        "leave it out, or set algorithm=grpo",
+        needs=_estimator("grpo", "grpo_vectorized", "grpo_passk", "gdpo"),
+    ),
+    **dict.fromkeys(
+        ("algorithm.kl_penalty", "algorithm.kl_ctrl"),
+        Dead(
+            "rewards have no KL term",
+            "leave it out, or set algorithm.use_kl_in_reward=true",
+            needs=("algorithm.use_kl_in_reward", (True,)),
+            allowed=(0,),
+        ),
+    ),
+    "algorithm.use_pf_ppo": Dead("verl's v1 trainer would mix up its rows", "leave it out"),
+    "algorithm.pf_ppo": Dead("verl's v1 trainer does not use it", "leave it out"),
+    f"{CORRECTION}.loss_type": Dead("verl's v1 trainer does not read it", f"set {ACTOR}.policy_loss.loss_mode"),
+    **{
+        f"{CORRECTION}.{name}": Dead(
+            _BYPASS, f"set {CORRECTION}.bypass_mode=false", (f"{CORRECTION}.bypass_mode", (False,))
+        )
+        for name in (
+            *("rollout_is", "rollout_is_threshold", "rollout_is_batch_normalize"),
+            *("rollout_rs", "rollout_rs_threshold"),
+        )
+    },
+    **dict.fromkeys(
+        ("data.prompt_key", "data.reward_fn_key", "data.use_shm", "data.return_raw_input_ids", "data.return_raw_chat"),
+        Dead(_ROWS, "leave it out"),
+    ),
+    "data.return_full_prompt": Dead(_ROWS, "leave it out; train/tools/show_batch.py shows the prompts of a batch"),
+    "data.tokenizer": Dead("the model brings its tokenizer", "set actor_rollout_ref.model.tokenizer_path"),
+    "data.trust_remote_code": _reads("actor_rollout_ref.model.trust_remote_code"),
+    "data.gen_batch_size": Dead("a step draws its tasks at once", "set data.train_batch_size"),
+    "data.shuffle": Dead("the dataset draws its own order", "set data.seed to another number for another order"),
+    "data.dataloader_num_workers": Dead(
+        "the dataset learns from the outcomes of its tasks, so it needs one process", "leave it out"
+    ),
+    **dict.fromkeys(
+        ("data.filter_overlong_prompts", "data.filter_overlong_prompts_workers", "data.truncation"),
+        Dead(
+            "a prompt that is too long is not asked, and counts as task/overlong", "set data.max_prompt_length to more"
+        ),
+    ),
+    **dict.fromkeys(
+        (
+            *("data.image_patch_size", "data.image_key", "data.video_key", "data.audio_key"),
+            *("data.return_multi_modal_inputs", "data.mm_processor_kwargs"),
+        ),
+        Dead(_TEXT, "leave it out"),
+    ),
+    **dict.fromkeys(("data.tool_config_path", "data.function_tool_path"), Dead(_TOOLS, "leave it out")),
+    "distillation": Dead(
+        "the agent loop asks no teacher",
+        "train/tools/generate_demonstrations.py --expert asks one for rows to fine-tune on",
+    ),
+    f"{ROLLOUT}.multi_turn": Dead(_LOOP, "play=episode plays games of many turns"),
+    **{
+        f"{ROLLOUT}.agent.{name}": Dead(_LOOP, "leave it out", verb="is not supported here")
+        for name in ("default_agent_loop", "agent_loop_config_path", "agent_loop_manager_class", "custom_async_server")
+    },
+    f"{ROLLOUT}.do_sample": _reads(f"{ROLLOUT}.temperature"),
+    f"{ROLLOUT}.val_kwargs.do_sample": _reads(f"{ROLLOUT}.val_kwargs.temperature"),
+    f"{ROLLOUT}.over_sample_rate": Dead("verl 0.9.1 does not read it", "leave it out"),
+    f"{ROLLOUT}.log_prob_micro_batch_size": _log_probs(ROLLOUT),
+    f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu": _log_probs(ROLLOUT),
+    f"{REF}.log_prob_micro_batch_size": _log_probs(REF),
+    f"{REF}.log_prob_micro_batch_size_per_gpu": _log_probs(REF),
+    **dict.fromkeys(
+        (f"{ACTOR}.kl_loss_coef", f"{ACTOR}.kl_loss_type"),
+        Dead(
+            "the loss has no KL term",
+            f"leave it out, or set {ACTOR}.use_kl_loss=true",
+            needs=(f"{ACTOR}.use_kl_loss", (True,)),
+            allowed=(0,),
+        ),
+    ),
+    f"{ACTOR}.grad_clip": _reads(f"{ACTOR}.optim.clip_grad"),
+    f"{ACTOR}.use_torch_compile": _reads(f"{ACTOR}.fsdp_config.use_torch_compile"),
+    f"{ACTOR}.ppo_micro_batch_size": _micro(ACTOR, f"{ACTOR}.ppo_max_token_len_per_gpu"),
+    f"{ACTOR}.ppo_micro_batch_size_per_gpu": _micro(ACTOR, f"{ACTOR}.ppo_max_token_len_per_gpu"),
+    CRITIC: Dead("no critic is trained", _PPO, needs=_estimator("gae")),
+    f"{CRITIC}.grad_clip": _reads(f"{CRITIC}.optim.clip_grad"),
+    f"{CRITIC}.ulysses_sequence_parallel_size": _reads(f"{CRITIC}.fsdp.ulysses_sequence_parallel_size"),
+    f"{CRITIC}.ppo_micro_batch_size": _micro(CRITIC, f"{CRITIC}.ppo_max_token_len_per_gpu"),
+    f"{CRITIC}.ppo_micro_batch_size_per_gpu": _micro(CRITIC, f"{CRITIC}.ppo_max_token_len_per_gpu"),
+    f"{CRITIC}.forward_max_token_len_per_gpu": _reads(f"{CRITIC}.ppo_max_token_len_per_gpu"),
+    "trainer.use_v1": Dead("this package's trainers are of verl's v1", "leave it out"),
+    "trainer.esi_redundant_time": Dead("verl's v1 trainer does not read it", "send SIGTERM, which saves and ends"),
+    "trainer.v1.separate_async": Dead("no trainer here has devices for the rollout alone", "leave it out"),
+    "trainer.v1.sampler.custom_sampler": Dead("the trainers need their own replay buffer", "leave it out"),
+    "trainer.v1.sampler.sync_refill_failed_groups": Dead("a game that fails ends the run", "leave it out"),
+}
+"""verl's keys and nodes that do nothing here."""
+
+READ = (
+    *(f"{REWARD}.path", f"{REWARD}.name"),
+    *("algorithm.adv_estimator", "algorithm.use_kl_in_reward", f"{CORRECTION}.bypass_mode"),
+    *("data.train_files", "data.val_files", "data.train_max_samples", "data.val_max_samples", "data.custom_cls"),
+    *("data.max_prompt_length", "data.max_response_length", "data.train_batch_size", "data.val_batch_size"),
+    *("data.seed", "data.validation_shuffle", "data.apply_chat_template_kwargs"),
+)
+"""The keys and nodes below `reward`, `algorithm` and `data` that always have an effect here."""
+
+OPEN = (
+    # What checks these names itself, or hands them on.
+    *(TASKS, "data.apply_chat_template_kwargs", f"{REWARD}.reward_kwargs", "veritas_rl.recipe"),
+    *("ray_kwargs", "transfer_queue", "hydra", "global_profiler"),
+)
+"""The nodes to which any key may be added, besides those that are empty or not set."""
+
+OPEN_PARTS = frozenset({"override_config", "override_optimizer_config", "engine_kwargs", "wrap_policy"})
+"""Nodes of these names hand any key on."""
+
+PLACES = (
+    ("actor_rollout_ref.actor.optim", "critic.optim"),
+    ("actor_rollout_ref.model", "critic.model"),
+    (ACTOR, CRITIC),
+    (ROLLOUT,),
+    (ADAPTER,),
+    *((node,) for node in ("data", "algorithm", "trainer", "veritas_rl", "optim", "model", "engine", REWARD)),
+)
+"""Where a short name is looked for, in this order. Actor and critic have the same settings."""
+
+UNLIKELY = (*(f"{ROLLOUT}.{name}" for name in ("val_kwargs", "qat", "mtp")), f"{ACTOR}.qat", DEFAULTS)
+"""Nodes whose keys are not suggested, because another key of the same name is meant."""
+
+NAMES_ELSEWHERE = {
+    "learning_rate": "lr",
+    "epochs": "total_epochs",
+    "num_train_epochs": "total_epochs",
+    "steps": "total_training_steps",
+    "max_steps": "total_training_steps",
+    "batch_size": "train_batch_size",
+    "max_new_tokens": "max_response_length",
+    "kl_coef": "kl_loss_coef",
+    "rank": "lora_rank",
+    "model": "model.path",
+    "seed": "veritas_rl.seed",
+    "gpus": "trainer.n_gpus_per_node",
+}
+"""Other trainers' names of settings, each with the last parts of the key here."""
+
+NEAR, MOST = 0.75, 3
+"""How similar a suggested key must be, from 0 to 1, and how many are suggested."""
+
+PAGE = "docs/configuration.md"
+
+
+def check(
+    configuration: DictConfig,
+    overrides: Sequence[str],
+    compose: Callable[[Sequence[str]], DictConfig],
+    recipe: Recipe | None = None,
+) -> None:
+    """Check that each setting of recipe, environment variables and command line is read.
+
+    A value that is the default passes.
+
+    Args:
+        configuration: The configuration that `overrides` give.
+        overrides: The overrides.
+        compose: Composes other overrides.
+        recipe: The recipe that `overrides` load.
+
+    Raises:
+        UserError: A key has no effect, or nothing reads it.
+    """
+    written: list[str] = []
+    if recipe is not None:
+        # Its settings are checked as if they were typed, but only its choices are composed.
+        settings = {name: value for name, value in recipe.settings().items() if name != "defaults"}
+        written = sorted(f"++{key}={value}" for key, value in _leaves(settings, ""))
+        loading = recipe.overrides()
+        others = [override for override in overrides if override not in loading]
+        chosen = {override.partition("=")[0] for override in others}
+        choices = [f"{group}={choice}" for group, choice in recipe.choices().items() if group not in chosen]
+        overrides = [*choices, *written, *others]
+
+    def without(left_out: Collection[str]) -> DictConfig:
+        return compose([one for one in overrides if one not in left_out and one not in written])
+
+    typed = [_parsed(override) for override in overrides if "=" in override]
+    for _, name, _ in typed:
+        if name.endswith("optim.grad_clip"):
+            raise UserError(f"{name} is an old name: set {name.removesuffix('grad_clip')}clip_grad")
+    _check_dead(configuration, overrides, written, without)
+    added = [override for override in overrides if _adds(override)]
+    if not added:
+        return
+    before = without(added)
+    for _, name, value in map(_parsed, added):
+        if OmegaConf.select(before, name, default=_MISSING, throw_on_missing=False) is _MISSING:
+            _check_added(before, name, value)
+
+
+_MISSING = object()
+
+
+def _parsed(override: str) -> tuple[str, str, str]:
+    """The plus signs, the key and the value of an override."""
+    key, _, value = override.partition("=")
+    name = key.lstrip("+~")
+    return key[: len(key) - len(name)], name, value
+
+
+def _within(key: str, node: str) -> bool:
+    return key == node or key.startswith(f"{node}.")
+
+
+def _adds(override: str) -> bool:
+    """Whether an override may add a key outside of the nodes that are open."""
+    plus, name, _ = _parsed(override)
+    # A group with a package (recipe@_global_) is no key.
+    if not plus.startswith("+") or set("@/") & set(name):
+        return False
+    return OPEN_PARTS.isdisjoint(name.split(".")) and not any(_within(name, node) for node in OPEN)
+
+
+def _check_dead(
+    configuration: DictConfig,
+    overrides: Sequence[str],
+    written: Collection[str],
+    without: Callable[[Collection[str]], DictConfig],
+) -> None:
+    """Raise `UserError` if an override sets a key without effect.
+
+    Args:
+        configuration: The configuration.
+        overrides: The overrides.
+        written: Those of a recipe. A command line may turn off what they need, as `algorithm=grpo` does the critic.
+        without: The configuration without some overrides.
+    """
+    sft = "actor_rollout_ref" not in configuration
+    own = sft or OmegaConf.select(configuration, DATASET) not in (None, OWN_DATASET)
+    found = [
+        (override, name, key, dead)
+        for override in overrides
+        for plus, name, value in [_parsed(override)]
+        if plus != "~"
+        for key, dead in WITHOUT_EFFECT.items()
+        if dead.applies(configuration) and not (dead.needs and override in written)
+        # A dataset of the user's own may read verl's keys of datasets, and that of fine-tuning reads data.truncation.
+        if not (own and key.startswith("data."))
+        # A choice of the group algorithm is no value of the node algorithm.
+        if _within(name, key) or (_within(key, name) and value.startswith("{"))
+    ]
+    if not found:
+        return
+    before = without({override for override, *_ in found})
+    for override, name, key, dead in found:
+        deeper = name if _within(name, key) else key
+        now, default = (OmegaConf.select(one, deeper, throw_on_missing=False) for one in (configuration, before))
+        if now in (default, *dead.allowed):
+            continue
+        shown = override.lstrip("+") if deeper == name else deeper
+        given = f" with {dead.needs[0]}={_shown(OmegaConf.select(configuration, dead.needs[0]))}" if dead.needs else ""
+        raise UserError(f"{shown} {dead.verb}{given}, because {dead.why}: {dead.instead}")
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _check_added(before: DictConfig, key: str, value: str) -> None:
+    """Raise `UserError` if nothing reads an added key: if its place is neither empty nor a class with such a field."""
+    node: Any = before
+    parts = key.split(".")
+    for depth, part in enumerate(parts):
+        if not isinstance(node, DictConfig) or not node:
+            return
+        made = _class_of(node)
+        if made is not None and part not in (known := {field.name for field in fields(made)}):
+            if nearest(key, before):
+                raise unknown_key(key, value, before)
+            place = ".".join(parts[:depth])
+            works = {name for name in known | set(node) if not name.startswith("_")}
+            dead = _dead_nodes(before)
+            raise unknown(f"setting of {place}", part, {name for name in works if f"{place}.{name}" not in dead})
+        if part not in node:
+            if made is None:
+                raise unknown_key(key, value, before)
+            return
+        node = node[part]
+
+
+def _class_of(node: DictConfig) -> type | None:
+    """The dataclass that verl makes of a node. The import of verl takes seconds."""
+    if not (target := str(node.get("_target_", ""))).startswith("verl."):
+        return None
+    from hydra.utils import get_class
+
+    made = get_class(target)
+    return made if is_dataclass(made) else None
+
+
+def unknown_key(key: str, value: str, configuration: DictConfig | None) -> UserError:
+    """The error for a key that nothing reads, with the nearest keys that work.
+
+    Args:
+        key: The key.
+        value: The value that was given.
+        configuration: A configuration with the existing keys; None if it is not known.
+    """
+    near = nearest(key, configuration) if configuration is not None else []
+    hint = f"type {' or '.join(f'{name}={value}' for name in near)}; " if near else ""
+    return UserError(f"unknown configuration key {key}: {hint}{PAGE} lists the keys")
+
+
+def nearest(key: str, configuration: DictConfig) -> list[str]:
+    """The existing keys that a user may have meant, the likeliest first."""
+    *before, last = key.split(".")
+    before += NAMES_ELSEWHERE.get(last, last).split(".")
+    last = before.pop()
+    known = [name for name in dict.fromkeys(_keys(configuration)) if _place(name) < len(PLACES)]
+    same = [name for name in known if name.split(".")[-1] == last]
+    if not same:
+        near = get_close_matches(last, {name.split(".")[-1] for name in known}, n=MOST, cutoff=NEAR)
+        same = [name for end in near for name in known if name.split(".")[-1] == end]
+    # Of the keys with this last part, those that share the most of the parts before it.
+    shared = {name: len({*before} & {*name.split(".")[:-1]}) for name in same}
+    best = [name for name in same if shared[name] == max(shared.values())]
+    first = min(map(_place, best), default=0)
+    return [name for name in best if _place(name) == first][:MOST]
+
+
+def _place(key: str) -> int:
+    return next((place for place, nodes in enumerate(PLACES) if any(_within(key, node) for node in nodes)), len(PLACES))
+
+
+def _dead_nodes(configuration: DictConfig) -> list[str]:
+    return [node for node, dead in WITHOUT_EFFECT.items() if dead.applies(configuration)]
+
+
+def _keys(configuration: DictConfig) -> Iterator[str]:
+    """Every key with an effect, those of the environment included."""
+    plain: Any = OmegaConf.to_container(configuration, throw_on_missing=False)
+    left_out = (*_dead_nodes(configuration), *UNLIKELY)
+    for key, _ in _leaves(plain, ""):
+        if not any(_within(key, node) for node in left_out):
+            yield key
+    env = OmegaConf.select(configuration, f"{TASKS}.env")
+    if env in environment_names():
+        environment = get_environment(env)
+        names = (*(field.name for field in fields(environment.config_type)), *environment.user_keys)
+        yield from (f"{ADAPTER}.{name}" for name in names)
+
+
+def _leaves(node: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in node.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def table() -> list[tuple[list[str], str, str]]:
+    """`WITHOUT_EFFECT` as rows of a page: the keys, why they have no effect, and what to do instead."""
+    same: dict[Dead, list[str]] = {}
+    for key, dead in WITHOUT_EFFECT.items():
+        same.setdefault(dead, []).append(key)
+    return [
+        (
+            named,
+            dead.why
+            + (f" (unless {dead.needs[0]} is {' or '.join(map(_shown, dead.needs[1]))})" if dead.needs else ""),
+            dead.instead,
+        )
+        for dead, named in same.items()
+    ]
