@@ -18,7 +18,7 @@ ENV VENV=/opt/venv \
 # image, and so it does not say on which system it was made.
 COPY pyproject.toml ./
 COPY train/verl/*.txt train/verl/
-COPY train/scripts/setup.sh train/scripts/
+COPY train/scripts/setup.sh train/scripts/dotenv.sh train/scripts/
 COPY veritas_rl/__init__.py veritas_rl/
 RUN bash train/scripts/setup.sh && rm "$VENV/.system"
 

@@ -18,6 +18,9 @@
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")" && pwd)
+# shellcheck source=train/scripts/dotenv.sh
+. "$root/train/scripts/dotenv.sh"
+from_dotenv "$root/.env" IMAGE
 # The image with vLLM 0.24, torch 2.11 and CUDA 13, which verl 0.9.1 pins.
 image=${IMAGE:-verlai/verl:vllm024.dev2}
 pins=$(cd "$root" && printf '%s\n' "$image" | cat - Dockerfile pyproject.toml train/verl/*.txt | sha256sum | cut -c1-12)
@@ -69,7 +72,7 @@ else
     cached=/root/.cache/huggingface
     # setup.sh layers an environment with verl over the image, in a separate folder: the host's .venv is for another
     # Python.
-    made=(--env "VENV=$inside/.venv-container-${image//[^A-Za-z0-9.]/-}")
+    made=(--env PYTHON= --env "VENV=$inside/.venv-container-${image//[^A-Za-z0-9.]/-}")
 fi
 command=(
     # --init passes signals on. SIGTERM lets a run end its step and save, for which it has 15 minutes.

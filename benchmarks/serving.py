@@ -28,10 +28,10 @@ import httpx
 import psutil
 from websockets.asyncio.client import connect
 
+from veritas_rl.players.chat_client import Asked
 from veritas_rl.serving.episodes import Episodes
 from veritas_rl.serving.evaluation import evaluate
 from veritas_rl.serving.limits import Limits
-from veritas_rl.serving.model_client import Asked, make_client
 from veritas_rl.serving.offer import Offer, Start
 from veritas_rl.serving.room import Room, Workers
 
@@ -119,8 +119,8 @@ async def measure(given: argparse.Namespace, url: str, model: str) -> None:
         rates.setdefault(name, []).append(rate)
 
     limits = Limits()
-    async with make_client() as client, httpx.AsyncClient(timeout=None, trust_env=False) as caller:
-        workers = Workers(limits, client)
+    workers = Workers(limits)
+    async with workers.client, httpx.AsyncClient(timeout=None, trust_env=False) as caller:
         room = Room(Offer("openspiel", ["tic_tac_toe"]), Episodes(limits.sessions, limits.idle), workers)
 
         async def here(seed: int) -> None:

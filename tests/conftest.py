@@ -116,13 +116,32 @@ def save_checkpoint() -> Callable[[Path, Path, int, float], Path]:
     return save
 
 
+def _beside(name: str) -> Any:
+    """The module of a file in this folder."""
+    spec: Any = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Callable[..., Any]]:
+    """Starts servers whose replies a function makes, see `tests/scripted_model.py`."""
+    module, models = _beside("scripted_model"), list[Any]()
+
+    def start(say: Callable[[dict[str, Any], Any], str | None]) -> Any:
+        models.append(module.Model(say))
+        return models[-1]
+
+    yield start
+    for one in models:
+        one.stop()
+
+
 @pytest.fixture
 def chat_server(tiny_model: Path) -> Iterator[Callable[..., Any]]:
     """Starts OpenAI-compatible servers of the small model, see `tests/chat_server.py`."""
-    spec: Any = importlib.util.spec_from_file_location("chat_server", Path(__file__).with_name("chat_server.py"))
-    module: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    servers: list[Any] = []
+    module, servers = _beside("chat_server"), list[Any]()
 
     def start(**settings: Any) -> Any:
         servers.append(module.ChatServer(tiny_model, **settings))

@@ -142,7 +142,7 @@ def test_a_batch_with_a_nan_is_saved_and_its_step_named_and_nothing_of_it_is_kep
     environment = {**os.environ, "ALGORITHM": "grpo"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stdout + done.stderr
-    (error,) = done.stderr.strip().splitlines()
+    (error,) = (line for line in done.stderr.splitlines() if line.startswith("error:"))
     print(error)
     said = re.match(
         r"error: step 2: actor/\w+ is nan, .*on ranks? ([\d, ]+) of 2; no finite numbers in its ([\w, ]+); "
@@ -248,7 +248,7 @@ def test_a_place_that_cannot_be_written_is_named_in_one_line(
     if done.returncode == 77 or "unshare:" in done.stderr:
         pytest.skip("no file system can be mounted here")
     assert done.returncode == 2, done.stdout + done.stderr
-    (error,) = done.stderr.strip().splitlines()
+    (error,) = (line for line in done.stderr.splitlines() if line.startswith("error:"))
     print(error)
     assert error.startswith("error: ")
     assert says in error

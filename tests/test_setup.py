@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-TOOLS = "awk bash cat cut df dirname grep head mkdir mktemp printf rm sed sha256sum"
+TOOLS = "awk bash cat cut df dirname grep head mkdir mktemp printf rm sed sha256sum tail"
 
 
 @pytest.fixture
@@ -130,10 +130,39 @@ def test_the_environment_of_another_system_is_left_alone(machine: Path, tmp_path
 def clone(tmp_path: Path) -> Path:
     """Another checkout, with what setup.sh reads."""
     made = tmp_path / "clone"
-    for name in ("train/scripts/setup.sh", "veritas_rl/__init__.py", "pyproject.toml", "train/verl"):
+    for name in (
+        "train/scripts/setup.sh",
+        "train/scripts/dotenv.sh",
+        "veritas_rl/__init__.py",
+        "pyproject.toml",
+        "train/verl",
+    ):
         (made / name).parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, made / name)
     return made
+
+
+@pytest.mark.parametrize("line", ["VENV={}", 'export VENV="{}"  # on a larger disk', "VENV = '{}'"])
+def test_variables_of_dotenv_are_read_and_not_executed(machine: Path, clone: Path, tmp_path: Path, line: str) -> None:
+    place = tmp_path / "large disk"
+    place.mkdir()
+    (machine / "nvidia-smi").unlink()
+    program(machine / "df", "echo header; echo /dev/vda 100 50 2097152 50% /")
+    maker = python(tmp_path / "python")
+    lines = ["# VENV=/elsewhere", f"PYTHON={maker}", f"OTHER=$(touch {tmp_path}/executed)", line.format(place / "venv")]
+    (clone / ".env").write_text("\n".join(lines))
+    environment = {"PATH": str(machine), "HOME": os.environ["HOME"]}
+    for more, named in (({}, place), ({"VENV": f"{tmp_path}/venv"}, tmp_path)):
+        done = subprocess.run(
+            ["bash", "train/scripts/setup.sh"],
+            cwd=clone,
+            env=environment | more,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert f"error: {named} has 2 GiB free" in done.stderr, done.stderr
+    assert not (tmp_path / "executed").exists()
 
 
 @pytest.mark.parametrize("active", [True, False])

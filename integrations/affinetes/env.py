@@ -13,7 +13,6 @@ from typing import Any
 from veritas_rl.serving.affinetes import Call, Methods
 from veritas_rl.serving.episodes import Episodes
 from veritas_rl.serving.limits import Limits
-from veritas_rl.serving.model_client import make_client
 from veritas_rl.serving.offer import Offer
 from veritas_rl.serving.room import Room, Workers
 
@@ -27,7 +26,7 @@ class Actor:
             Room(
                 Offer(os.environ.get("VERITAS_ENV", "openspiel")),
                 Episodes(limits.sessions, limits.idle),
-                Workers(limits, make_client()),
+                Workers(limits),
             )
         )
         self._methods: Methods | None = None

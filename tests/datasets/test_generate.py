@@ -61,7 +61,7 @@ def test_rows_have_the_columns_that_users_know_and_are_rewarded(made: tuple[Sett
             assert (row["data_source"], task.split, row["extra_info"]["index"]) == (settings.env, part, index)
             assert row["reward_model"] == {"style": "rule", "ground_truth": task.id}
             name = environment.name_of(task)
-            assert (row["task_id"], row["task_type"], row["seed"]) == (name.task_id, name.task_type, name.seed)
+            assert (row["task_id"], row["task_type"], row["seed"]) == (str(name.task_id), name.task_type, name.seed)
             (turn,) = environment.start(task).turns()
             assert row["prompt"] == [*turn.messages]
             answers = [turn.solution] if turn.solution else turn.answers
@@ -114,7 +114,7 @@ def test_another_seed_draws_other_tasks(tmp_path: Path) -> None:
 def test_consecutive_ids_are_all_there_each_in_the_file_of_its_form(tmp_path: Path) -> None:
     first = task_id_of(KIND, 1005)
     make(tmp_path, Settings("lgc-v2", 80, start_task_id=first))
-    found = {part: {row["task_id"]: row for row in read(tmp_path / f"{part}.jsonl")} for part in ("train", "val")}
+    found = {part: {int(row["task_id"]): row for row in read(tmp_path / f"{part}.jsonl")} for part in ("train", "val")}
     assert sorted([*found["train"], *found["val"]]) == list(range(first, first + 80))
     for part, rows in found.items():
         assert rows
@@ -150,7 +150,7 @@ def test_levels_prompt_language_and_settings_reach_the_rows(tmp_path: Path) -> N
     assert {level_of(row["seed"]) for row in rows} == {2, 4}
     assert {row["task_type"] for row in rows} == {KIND.name}
     for row in rows:
-        info = row["extra_info"]
+        info = task_of(row["extra_info"]).to_dict()
         assert (info["prompt"], info["language"], info["legal_share"]) == ("brief", "zh", 0.25)
         assert row["prompt"][0]["content"] == puzzle_of(KIND.name, row["seed"]).brief
 

@@ -1,5 +1,7 @@
 """verl's own dataset reads the files, as in a recipe of another project."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,3 +33,22 @@ def test_verls_dataset_reads_them_and_the_reward_function_scores_its_rows(
         assert list(row["raw_prompt"]) == [*turn.messages]
         given = (row["data_source"], turn.solution, row["reward_model"]["ground_truth"], row["extra_info"])
         assert reward(*given)["score"] == 1.0
+
+
+def test_files_of_all_environments_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of `generate_dataset.py`, and those that `convert_to_parquet.py` makes of its JSONL."""
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    config = OmegaConf.create({"filter_overlong_prompts": False, "cache_dir": str(tmp_path / "cache")})
+    tokenizer: Any = None
+    for name in ("lgc-v2", "trace", "openspiel"):
+        generate(tmp_path / name, Settings(name, 12), Workers(1), Console(quiet=True))
+        words = ["--input", str(tmp_path / name / "train.jsonl"), "--output", str(tmp_path / "converted" / name)]
+        tool = [sys.executable, "train/tools/convert_to_parquet.py", *words, "--format", "rl"]
+        subprocess.run(tool, check=True, stdout=subprocess.DEVNULL)
+    for folder in (tmp_path, tmp_path / "converted"):
+        files = [str(folder / name / "train.parquet") for name in ("lgc-v2", "trace", "openspiel")]
+        read = RLHFDataset(files, tokenizer, config)
+        for row in map(read.__getitem__, range(len(read))):
+            task = task_of(row["extra_info"])
+            (turn,) = get_environment(task.env).start(task).turns()
+            assert (row["data_source"], list(row["raw_prompt"])) == (task.env, [*turn.messages])

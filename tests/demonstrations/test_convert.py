@@ -1,13 +1,24 @@
 """JSONL in many formats: the data found in a line, and the errors for unusable lines."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from veritas_rl.demonstrations.convert import PROMPTS, RESPONSES, read
+from veritas_rl.datasets.jsonl import Bad
+from veritas_rl.demonstrations.convert import PROMPTS, RESPONSES, rows_of
 from veritas_rl.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def read(path: Path, kind: str, seed: int) -> tuple[list[dict[str, Any]], list[Bad]]:
+    bad: list[Bad] = []
+    return list(rows_of(path, kind, seed, bad.append)), bad
 
 
 def lines(tmp_path: Path, *records: Any) -> Path:
@@ -111,6 +122,45 @@ def test_each_bad_line_is_named_with_its_number_and_the_others_are_read(tmp_path
         strict=False,
     ):
         assert part in line
+
+
+@pytest.mark.parametrize("kind", ["sft", "rl"])
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (r'{"prompt": "q", "answer": "\ud83d"}', r"it has \ud83d, half of a surrogate pair"),
+        (r'{"prompt": "\uDE00q", "answer": "a"}', r"it has \ude00, half of a surrogate pair"),
+        (r'{"prompt": "q", "answer": "a", "tags": {"\ud800": 1}}', r"it has \ud800, half of a surrogate pair"),
+        ('{"prompt": "q", "answer": NaN}', "it has NaN, which is no number"),
+        ('{"prompt": "q", "answer": -Infinity}', "it has -Infinity, which is no number"),
+        ('{"prompt": "q", "answer": "a", "weight": NaN}', "it has NaN, which is no number"),
+        ('{"prompt": "q", "answer": 1e999}', "the number 1e999 is too large"),
+        ('{"prompt": "q", "answer": "  "}', "is missing; it needs"),
+        ('{"prompt": "q", "answer": "\\u00a0\\n"}', "is missing; it needs"),
+        ('{"prompt": " ", "answer": "a"}', "the prompt is missing"),
+        ('{"messages": [{"role": "user", "content": " "}], "answer": "a"}', "has a message without text"),
+        ('{"prompt": "q", "answer": true}', "answer is not text but bool"),
+    ],
+)
+def test_what_no_file_can_hold_is_named_by_its_line(tmp_path: Path, line: str, why: str, kind: str) -> None:
+    good = r'{"prompt": "\ud83d\ude00", "answer": 1.5}'
+    rows, bad = read(lines(tmp_path, good, line), kind, 0)
+    assert len(rows) == 1
+    assert rows[0]["prompt"] in ("\U0001f600", [{"role": "user", "content": "\U0001f600"}])
+    assert [each.number for each in bad] == [2]
+    assert why in str(bad[0])
+
+
+def test_bad_lines_end_the_tool_before_it_writes_and_are_left_out_on_request(tmp_path: Path) -> None:
+    path = lines(tmp_path, {"prompt": "q", "answer": "a"}, r'{"prompt": "q", "answer": "\ud83d"}')
+    words = [sys.executable, "train/tools/convert_to_parquet.py", "--input", str(path), "--format", "sft"]
+    words += ["--val-ratio", "0", "--output", str(tmp_path / "out")]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0].startswith(r"line 2: it has \ud83d")
+    assert not (tmp_path / "out").exists()
+    subprocess.run([*words, "--skip-bad"], cwd=ROOT, capture_output=True, check=True)
+    assert len(pd.read_parquet(tmp_path / "out/train.parquet")) == 1
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

@@ -353,6 +353,17 @@ def test_every_row_is_measured_not_only_those_with_the_most_characters(tmp_path:
         check_rows(right.configuration, right.data, tokenizer)
 
 
+def test_rows_that_do_not_fit_are_named_in_either_file(tmp_path: Path) -> None:
+    short, long = row("q", "y"), row("x" * 100, "y")
+    write_parquet(tmp_path / "val.parquet", [short, long, short, long, *[long] * 3])
+    files = [*written(tmp_path, short, short, long), f"data.val_files={tmp_path}/val.parquet"]
+    names = r"\(row 2 of \S+rows.parquet, row 1 of \S+val.parquet, row 3 of \S+val.parquet and 3 more\)"
+    for truncation in ("error", "right"):
+        run = plan([*files, "data.max_length=60", f"data.truncation={truncation}"])
+        with pytest.raises(UserError, match=names):
+            check_rows(run.configuration, run.data, byte_tokenizer())
+
+
 def talk(*turns: tuple[str, str]) -> dict[str, Any]:
     """A row in ShareGPT's layout."""
     return {"conversations": [{"from": speaker, "value": text} for speaker, text in turns]}

@@ -137,7 +137,6 @@ def test_a_report_of_another_version_is_not_compared(tmp_path: Path) -> None:
         ("--suite games-v3", "unknown suite 'games-v3': did you mean games-v"),
         ("--suite games-v2 --games hex", "--games has no effect"),
         ("--suite games-v2 --seed 1", "--seed has no effect"),
-        ("--cost", "--cost needs --suite"),
     ],
 )
 def test_options_that_a_suite_fixes_are_refused(typed: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:

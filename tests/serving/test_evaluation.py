@@ -8,8 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from veritas_rl.players.server import KEYS
-from veritas_rl.serving import model_client
+from veritas_rl.players.chat_client import KEYS
 from veritas_rl.serving.limits import Limits
 from veritas_rl.serving.offer import Offer
 
@@ -18,12 +17,11 @@ BASE = {"model": "m", "task_id": 600000000, "seed": 3, "opponent": "random"}
 
 @pytest.fixture(scope="module")
 def url(serve: Callable[..., Any]) -> str:
-    return serve([Offer("openspiel"), Offer("lgc-v2")], Limits(evaluations=8)).url
+    return serve([Offer("openspiel"), Offer("lgc-v2")], Limits(evaluations=8, tries=1)).url
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_client, "TRIES", 1)
+def without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)
 
@@ -132,7 +130,7 @@ def flood(handler: Any) -> None:
         (lambda body, h: raw(h, b'{"a": 1}', "application/json"), "is no chat completion"),
         (lambda body, h: raw(h, b"<html>no</html>", "text/html", 404), "refused a request (HTTP 404"),
         (lambda body, h: raw(h, b"busy", "text/plain", 503), "failed 1 times in a row (HTTP 503: busy)"),
-        (lambda body, h: raw(h, b"", code=200) or h.connection.close(), "the model at"),
+        (lambda body, h: raw(h, b"", code=200) or h.connection.close(), "the server at"),
         (lambda body, h: flood(h), "longer than"),
         (lambda body, h: endless(h), "not over after 0.7 s"),
         (lambda body, h: time.sleep(2), "not over after 0.7 s"),
@@ -151,7 +149,7 @@ def test_a_model_that_gives_no_answer_is_an_error_of_one_line(
 
 def test_an_address_where_nothing_listens_is_named_without_its_password(url: str, free_port: int) -> None:
     result = evaluate(url, f"http://me:secret@127.0.0.1:{free_port}/v1")
-    assert f"the model at http://127.0.0.1:{free_port}/v1 failed" in result["error"]
+    assert f"the server at http://127.0.0.1:{free_port}/v1 failed" in result["error"]
     assert "secret" not in str(result)
 
 

@@ -11,7 +11,6 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from veritas_rl.players.loading import ModelFiles, load_model
-from veritas_rl.serving import model_client
 from veritas_rl.serving.chat import ServedModel
 from veritas_rl.serving.limits import Limits
 from veritas_rl.serving.offer import Offer
@@ -119,7 +118,7 @@ class Hostile:
 def url(serve: Callable[..., Any], tiny_model: Any) -> Any:
     offers = [Offer("openspiel", ["tic_tac_toe", "hex(board_size=5)", "goofspiel(num_cards=4)"]), Offer("lgc-v2")]
     model = load_model(ModelFiles(tiny_model), 64, 8)
-    yield serve(offers, Limits(body=20_000, sessions=200, seconds=20), models={"m": ServedModel(model)}).url
+    yield serve(offers, Limits(body=20_000, sessions=200, seconds=20, tries=1), models={"m": ServedModel(model)}).url
     model.engine.close()
 
 
@@ -150,13 +149,11 @@ def rounds(url: str, seed: int, count: int) -> None:
             assert "its log says why" not in json.dumps(answer), (kind, data)
 
 
-def test_hostile_requests_find_no_fault(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_client, "TRIES", 1)
+def test_hostile_requests_find_no_fault(url: str) -> None:
     rounds(url, seed=1, count=300)
 
 
 @pytest.mark.long
-def test_many_hostile_requests_find_no_fault(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_client, "TRIES", 1)
+def test_many_hostile_requests_find_no_fault(url: str) -> None:
     for seed in range(2, 12):
         rounds(url, seed, count=1000)

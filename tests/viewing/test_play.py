@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from veritas_rl.demonstrations.convert import read
+from veritas_rl.datasets.jsonl import Bad
+from veritas_rl.demonstrations.convert import rows_of
 from veritas_rl.envs.base import Player, Reply, Turn
 from veritas_rl.envs.registry import make_task
 from veritas_rl.errors import UserError, exit_on_user_error
@@ -96,7 +97,8 @@ def test_a_game_is_played_to_its_end_and_kept(case: str, seat: int, tmp_path: Pa
     assert {ending.player for ending in game.endings} == ({"you", "the player"} if table.seats > 1 else {"you"})
     assert [turn.action for turn in game.turns] == [move["action"] for move in values["moves"]]
     mine = [turn for turn in game.turns if turn.seat == seat]
-    rows, bad = read(tmp_path / "demonstrations.jsonl", "sft", 0)
+    bad: list[Bad] = []
+    rows = list(rows_of(tmp_path / "demonstrations.jsonl", "sft", 0, bad.append))
     assert not bad
     assert len(rows) == len(mine) > 0
     # The next game has a new deal, and is recorded after the first.
@@ -113,7 +115,8 @@ def test_the_moves_of_a_conversation_are_one_demonstration(tmp_path: Path) -> No
     finish(table, lambda table: 0)
     (game,) = read_games(tmp_path / "games.jsonl")
     mine = [turn.reply for turn in game.turns if turn.seat == 0]
-    (row,), bad = read(tmp_path / "demonstrations.jsonl", "sft", 0)
+    bad: list[Bad] = []
+    (row,) = rows_of(tmp_path / "demonstrations.jsonl", "sft", 0, bad.append)
     assert not bad
     assert [message["role"] for message in row["messages"]] == ["user", "assistant"] * len(mine)
     assert [message["content"] for message in row["messages"] if message["role"] == "assistant"] == mine

@@ -18,6 +18,8 @@ set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
 extra=${1:-}
 cd "$root"
+. train/scripts/dotenv.sh
+from_dotenv .env VENV PYTHON ROLLOUT_BACKEND
 
 say() { printf '%s\n' "$*" >&2; }
 fail() {

@@ -13,10 +13,16 @@ docs/dataset_generation.md has the columns.
 import argparse
 import json
 import sys
+from array import array
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
 
 from veritas_rl.checkpoints.folder import write_whole
-from veritas_rl.datasets.rows import check_share
+from veritas_rl.datasets.jsonl import Bad
+from veritas_rl.datasets.rows import check_share, validation_rows
+from veritas_rl.datasets.spool import Spool
 from veritas_rl.demonstrations import convert, dataset
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.seeding import generator
@@ -47,18 +53,27 @@ def main() -> None:
         raise UserError(
             f"--output must be a folder for train.parquet and val.parquet: type --output {given.output.parent}"
         )
-    rows, bad = convert.read(given.input, given.format, given.seed)
-    for line in bad[:SHOWN]:
-        print(line, file=sys.stderr)
-    if bad and not given.skip_bad:
-        raise UserError(f"{given.input} has {len(bad)} bad lines: correct them, or leave them out with --skip-bad")
-    if not rows:
-        raise UserError(f"{given.input} has no usable line")
-    if given.shuffle:
-        generator("shuffle", given.seed).shuffle(rows)
-    # Lines with the same question stay in one file, so that no training question is also a validation question.
-    groups = [json.dumps(row["prompt"]) for row in rows]
-    files = dataset.write_parts(given.output, dataset.split_rows(rows, groups, given.val_ratio, given.seed))
+    bad: list[Bad] = []
+    groups = array("Q")
+    disk = next(folder for folder in given.output.absolute().parents if folder.is_dir())
+    with TemporaryDirectory(prefix=f".{given.output.name}.", dir=disk) as beside:
+        rows = Spool(Path(beside))
+        for row in convert.rows_of(given.input, given.format, given.seed, bad.append):
+            rows.add(row)
+            # Lines with the same question stay in one file, so that no training question is also one for validation.
+            groups.append(dataset.group_number(json.dumps(row["prompt"]), given.seed))
+        for line in bad[:SHOWN]:
+            print(line, file=sys.stderr)
+        if bad and not given.skip_bad:
+            raise UserError(f"{given.input} has {len(bad)} bad lines: correct them, or leave them out with --skip-bad")
+        if not len(rows):
+            raise UserError(f"{given.input} has no usable line")
+        order = list(range(len(rows)))
+        if given.shuffle:
+            generator("shuffle", given.seed).shuffle(order)
+        numbers = np.array(order)
+        chosen = validation_rows(np.array(groups, np.uint64), given.val_ratio)[numbers]
+        files = dataset.write_parts(given.output, (numbers[~chosen], numbers[chosen]), rows.write)
     left_out = [str(line) for line in bad]
     report = {"input": str(given.input), "format": given.format, "left_out": left_out, "files": files}
     write_whole(given.output / dataset.REPORT, json.dumps(report, indent=2) + "\n")

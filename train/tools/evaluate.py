@@ -5,7 +5,7 @@
     python train/tools/evaluate.py --env NAME --checkpoint CHECKPOINT --num_episodes 200 [--cases CASES] \\
         [--config KEY=VALUE] [--compare OTHER]
     python train/tools/evaluate.py --checkpoint CHECKPOINT --exact --games kuhn_poker [--samples N] [--every_step]
-    python train/tools/evaluate.py --checkpoint CHECKPOINT --suite games-v2 [--cost]
+    python train/tools/evaluate.py --checkpoint CHECKPOINT --suite games-v2
 
 CHECKPOINT is a folder (a model, an adapter, global_step_N, or an experiment), a hub id, the address of an
 OpenAI-compatible server (http://localhost:8000/v1), or a bot of the environment (listed at the end). An opponent has
@@ -17,9 +17,10 @@ With --exact no game is played: in small games the checkpoint is asked in every 
 temperature 1, and its whole policy is scored. The report goes to exact.json and a picture of each policy. --every_step
 judges all checkpoints of an experiment, and draws their NashConv against the training steps.
 
-With --suite the games, opponents, seeds and numbers of games are fixed, so that results compare over time: the
-command first prints a forecast of the cost (--cost prints only the forecast). It ends with one number, suite.json
-and suite.html.
+With --suite the games, opponents, seeds and numbers of games are fixed, so that results compare over time. It ends
+with one number, suite.json and suite.html.
+
+With --cost nothing is asked: a forecast of the answers, the tokens and, with prices, the money is printed.
 """
 
 import argparse
@@ -30,10 +31,19 @@ from rich.console import Console
 
 from veritas_rl.configs import split_list
 from veritas_rl.errors import UserError, exit_on_user_error
-from veritas_rl.judging.options import PlayersParser, add_options, add_workers, config_of, purse_of, replies_of
+from veritas_rl.judging.options import (
+    PlayersParser,
+    add_options,
+    add_workers,
+    config_of,
+    prices_of,
+    purse_of,
+    replies_of,
+)
 from veritas_rl.parallel import Workers, read_workers
 
 if TYPE_CHECKING:
+    from veritas_rl.judging.forecast import Forecast
     from veritas_rl.players.loading import ReplySettings
 
 OF_GAMES = ("env", "config", "num_episodes", "opponent", "relabelled", "opening", "max_moves", "games_to_show")
@@ -77,7 +87,7 @@ def main() -> None:
     parser.add_argument(
         "--suite", help="play a fixed list of games that gives one number in the end; available: games-v2"
     )
-    parser.add_argument("--cost", action="store_true", help="with --suite: only print a forecast of the cost")
+    parser.add_argument("--cost", action="store_true", help="only print a forecast of the cost, for each judged player")
     parser.add_argument(
         "--opening", type=int, help="number of random moves at the start of each game; default: 0 against bots, else 2"
     )
@@ -95,8 +105,6 @@ def main() -> None:
         for name in OF_OTHERS:
             if getattr(given, name) != parser.get_default(name):
                 raise UserError(f"--{name} has no effect with --suite {given.suite}, which sets it: leave it out")
-    elif given.cost:
-        raise UserError("--cost needs --suite: leave it out, or add --suite")
     if given.samples is not None and not given.exact:
         raise UserError("--samples needs --exact: set the number of games with --num_episodes")
     if given.every_step and not given.exact:
@@ -112,6 +120,7 @@ def main() -> None:
 def _play_games(given: argparse.Namespace, replies: "ReplySettings", console: Console, workers: Workers) -> None:
     from veritas_rl.judging import evaluation_report
     from veritas_rl.judging.evaluation import Settings, evaluate
+    from veritas_rl.judging.forecast import forecast
 
     settings = Settings(
         checkpoint=given.checkpoint,
@@ -129,6 +138,9 @@ def _play_games(given: argparse.Namespace, replies: "ReplySettings", console: Co
         base=given.base,
         config=config_of(given),
     )
+    if given.cost:
+        opponents = len(set(settings.opponents))
+        return _print_forecast(forecast(settings.rules(), settings.cases, settings.games, opponents), given, console)
     folder = _make_folder(given.output or settings.folder)
     purse = purse_of(given, folder)
     found = evaluate(settings, folder, console, given.games_to_show, purse, workers)
@@ -142,8 +154,7 @@ def _run_suite(given: argparse.Namespace, replies: "ReplySettings", console: Con
     from veritas_rl.rating.suite import environments_of, forecast_of, read_suite, run_suite
 
     suite = read_suite(given.suite)
-    forecast = forecast_of(suite, given.prompt, environments_of(suite, given.checkpoint))
-    console.print(forecast.in_words(replies.max_tokens), soft_wrap=True, highlight=False)
+    _print_forecast(forecast_of(suite, given.prompt, environments_of(suite, given.checkpoint)), given, console)
     if given.cost:
         return
     what = (suite.name, suite.digest, given.checkpoint, given.prompt, replies.sampling)
@@ -159,7 +170,7 @@ def _run_suite(given: argparse.Namespace, replies: "ReplySettings", console: Con
 
 def _judge_exactly(given: argparse.Namespace, replies: "ReplySettings", console: Console, workers: Workers) -> None:
     from veritas_rl.exact import report as exact_report
-    from veritas_rl.exact.evaluation import ExactSettings, evaluate_exactly
+    from veritas_rl.exact.evaluation import ExactSettings, evaluate_exactly, forecast_exactly
     from veritas_rl.players.cost import describe
 
     settings = ExactSettings(
@@ -172,11 +183,21 @@ def _judge_exactly(given: argparse.Namespace, replies: "ReplySettings", console:
         replies=replies,
         base=given.base,
     )
+    if given.cost:
+        return _print_forecast(forecast_exactly(settings), given, console, "states")
     folder = _make_folder(given.output or settings.folder)
     purse = purse_of(given, folder)
     _report(exact_report, evaluate_exactly(settings, folder, console, purse, workers), folder, console)
     for row in purse.values():
         console.print(describe(row), soft_wrap=True, highlight=False)
+
+
+def _print_forecast(
+    found: "Forecast", given: argparse.Namespace, console: Console, what: str = "games and tasks"
+) -> None:
+    prices = prices_of(given)
+    price = prices.of(given.checkpoint.partition("#")[2])
+    console.print(found.in_words(given.max_tokens, what, price, prices.currency), soft_wrap=True, highlight=False)
 
 
 def _make_folder(folder: Path) -> Path:

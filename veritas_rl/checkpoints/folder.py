@@ -53,11 +53,18 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file atomically: readers see the old or the new contents."""
+    with replaced(path) as beside:
+        beside.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """Yield the path of a temporary file that replaces `path` at the end of the block, or is removed if it raises."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(descriptor)
     beside = Path(name)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+        yield beside
         beside.chmod(0o644)
         _flush([beside])
         beside.replace(path)

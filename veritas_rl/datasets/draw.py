@@ -5,7 +5,8 @@ separates up to symmetry. With consecutive ids, the environment assigns each tas
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -180,7 +181,7 @@ def cases_of(catalogue: Sequence[Task]) -> int:
 
 
 def row_of(environment: Environment, task: Task, turn: Turn) -> dict[str, Any]:
-    """The row of a task. `extra_info` has the fields of the training dataset's rows, except the index."""
+    """The row of a task. Its columns are the same in all environments, so that files of several can be joined."""
     name = environment.name_of(task)
-    extra: Mapping[str, Any] = {**task.to_dict(), "task_id": task.id}
-    return rl_row(turn.messages, task.id, task.env, extra, name.task_id, name.task_type, name.seed)
+    extra = {"env": task.env, "case": task.case, "task_id": task.id, "task": json.dumps(task.to_dict())}
+    return rl_row(turn.messages, task.id, task.env, extra, str(name.task_id), name.task_type, name.seed)

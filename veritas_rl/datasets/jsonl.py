@@ -1,6 +1,7 @@
 """Reads JSONL of other tools line by line, and reports each invalid line with its number and the reason."""
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,15 +48,34 @@ def record_of(line: bytes) -> dict[str, Any]:
     """Parse a line as a JSON object in UTF-8.
 
     Raises:
-        BadLine: The line is not a JSON object.
+        BadLine: The line is not a JSON object, or has a number or a character that JSON or UTF-8 cannot hold.
     """
     try:
-        record = json.loads(line.decode("utf-8-sig").strip())
+        record = json.loads(line.decode("utf-8-sig").strip(), parse_constant=_no_number, parse_float=_finite)
+    except BadLine:
+        raise
     except (ValueError, RecursionError) as error:
         raise BadLine(f"not JSON ({' '.join(str(error).split())[:80]})") from error
+    # Only an escape can stand for half a pair, so that few lines are looked at twice.
+    if b"\\ud" in line.lower():
+        try:
+            json.dumps(record, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            half = f"\\u{ord(error.object[error.start]):04x}"
+            raise BadLine(f"it has {half}, half of a surrogate pair, which is no character") from None
     if not isinstance(record, dict):
         raise BadLine(f"not a JSON object but {type(record).__name__}")
     return record
+
+
+def _no_number(name: str) -> float:
+    raise BadLine(f"it has {name}, which is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise BadLine(f"the number {text[:40]} is too large")
+    return number
 
 
 def text_of(value: Any, name: str) -> str:

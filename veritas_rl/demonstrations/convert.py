@@ -5,7 +5,7 @@ column are kept in `extra_info` as JSON.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +21,26 @@ DATA_SOURCE = "jsonl"
 """The default data source of a line."""
 
 
-def read(path: Path, kind: str, seed: int) -> tuple[list[dict[str, Any]], list[Bad]]:
-    """The rows of a JSONL file, and its bad lines. Empty lines are skipped.
+def rows_of(path: Path, kind: str, seed: int, on_bad: Callable[[Bad], None]) -> Iterator[dict[str, Any]]:
+    """The rows of a JSONL file. Empty lines are skipped.
 
     Args:
         path: One JSON object per line, in UTF-8.
         kind: "sft" or "rl".
         seed: The default `seed` of RL rows.
+        on_bad: Receives each line that cannot be used.
 
     Raises:
         UserError: The file cannot be read.
     """
-    rows: list[dict[str, Any]] = []
-    bad: list[Bad] = []
     for number, line in lines_of(path, "--input"):
         try:
             record = record_of(line)
-            rows.append(_sft(record, number) if kind == "sft" else _rl(record, number, seed))
+            row = _sft(record, number) if kind == "sft" else _rl(record, number, seed)
         except BadLine as error:
-            bad.append(Bad(number, str(error)))
-    return rows, bad
+            on_bad(Bad(number, str(error)))
+        else:
+            yield row
 
 
 def _sft(record: Mapping[str, Any], number: int) -> dict[str, Any]:
@@ -54,28 +54,40 @@ def _sft(record: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 def _rl(record: Mapping[str, Any], number: int, seed: int) -> dict[str, Any]:
     messages, response, used = _conversation(record)
-    truth = record.get("ground_truth", response)
+    written = record.get("reward_model")
+    truth = record.get("ground_truth", written.get("ground_truth") if isinstance(written, dict) else None)
+    truth = response if _blank(truth) else truth
     if truth is None:
         raise BadLine(f"the ground truth is missing; it needs ground_truth, or one of {', '.join(RESPONSES)}")
     given = record.get("seed", seed)
     if isinstance(given, bool) or not isinstance(given, int) or abs(given) >= 2**63:
         raise BadLine(f"seed must be a 64-bit integer, got {str(given)[:40]!r}")
     text = truth if isinstance(truth, str) else json.dumps(truth, ensure_ascii=False)
-    source, extra = _about(record, number, used | {"ground_truth", "seed", "task_id", "task_type"})
+    own = {"ground_truth", "reward_model", "seed", "task_id", "task_type"}
+    source, extra = _about(record, number, used | own)
     task_id, task_type = str(record.get("task_id", number)), str(record.get("task_type", source))
     return rl_row(messages, text, source, extra, task_id, task_type, given)
 
 
 def _about(record: Mapping[str, Any], number: int, used: set[str]) -> tuple[str, dict[str, Any]]:
-    """The data source, and `extra_info` with the line number and all fields without a column."""
+    """The data source, and `extra_info` with the line number and all fields without a column.
+
+    Texts and numbers of the record's own `extra_info` stay, such as the task in files of this package.
+    """
     rest = {key: value for key, value in record.items() if key not in used | {"data_source"}}
+    given = rest.get("extra_info")
+    plain: dict[str, Any] = {}
+    if isinstance(given, dict):
+        plain = {key: value for key, value in given.items() if isinstance(value, str | int | float)}
+        if plain.keys() == given.keys():
+            del rest["extra_info"]
     source = str(record.get("data_source", DATA_SOURCE))
-    return source, {"line": number, "other": json.dumps(rest, ensure_ascii=False, sort_keys=True)}
+    return source, {**plain, "line": number, "other": json.dumps(rest, ensure_ascii=False, sort_keys=True)}
 
 
 def _conversation(record: Mapping[str, Any]) -> tuple[list[dict[str, str]], str | None, set[str]]:
     """The messages before the answer, the answer if there is one, and the names of their fields."""
-    named = [name for name in PROMPTS if record.get(name) not in (None, "", [])]
+    named = [name for name in PROMPTS if not _blank(record.get(name))]
     if not named:
         raise BadLine(f"the prompt is missing; it needs one of {', '.join(PROMPTS)}")
     used = {named[0]}
@@ -88,12 +100,12 @@ def _conversation(record: Mapping[str, Any]) -> tuple[list[dict[str, str]], str 
         messages = [{"role": "user", "content": value}]
     else:
         messages = _messages(value, named[0])
-    if record.get(SYSTEM) not in (None, ""):
+    if not _blank(record.get(SYSTEM)):
         used.add(SYSTEM)
         if messages[0]["role"] == SYSTEM:
             raise BadLine(f"{named[0]} begins with a system message, and {SYSTEM} is another; leave one out")
         messages.insert(0, {"role": "system", "content": text_of(record[SYSTEM], SYSTEM)})
-    answers = [name for name in RESPONSES if name not in used and record.get(name) not in (None, "")]
+    answers = [name for name in RESPONSES if name not in used and not _blank(record.get(name))]
     response: str | None = None
     if answers:
         used.add(answers[0])
@@ -106,6 +118,10 @@ def _conversation(record: Mapping[str, Any]) -> tuple[list[dict[str, str]], str 
     if not messages:
         raise BadLine(f"{named[0]} has no question before the answer")
     return messages, response, used
+
+
+def _blank(value: Any) -> bool:
+    return value in (None, []) or (isinstance(value, str) and not value.strip())
 
 
 def _messages(value: Any, name: str) -> list[dict[str, str]]:
@@ -123,5 +139,7 @@ def _messages(value: Any, name: str) -> list[dict[str, str]]:
         others = {key for key, item in message.items() if item is not None} - {*fields}
         if not isinstance(text, str) or others:
             raise BadLine(f"{name} has a message with other fields than a role and a text")
+        if _blank(text):
+            raise BadLine(f"{name} has a message without text")
         messages.append({"role": known[role], "content": text})
     return messages

@@ -7,14 +7,15 @@ demonstrations.json is written last. It records how the files were made, and the
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from veritas_rl.checkpoints.folder import write_whole
-from veritas_rl.datasets.rows import check_share, sft_row, write_parquet
+from veritas_rl.datasets.rows import sft_row, validation_rows, write_parquet
 from veritas_rl.demonstrations.generate import Counts, Settings
 from veritas_rl.demonstrations.questions import Demonstration
 from veritas_rl.envs.base import Reply, Turn
@@ -55,20 +56,15 @@ def split_rows(
     Raises:
         UserError: `val_ratio` is not in [0, 1).
     """
-    check_share(val_ratio)
-    wanted = round(val_ratio * len(rows))
-    sizes: dict[str, int] = {}
-    for group in groups:
-        sizes[group] = sizes.get(group, 0) + 1
-    chosen: set[str] = set()
-    held = 0
-    for group in sorted(sizes, key=lambda group: digest("val", seed, group)):
-        if held + sizes[group] > wanted:
-            continue
-        chosen.add(group)
-        held += sizes[group]
-    train = [row for row, group in zip(rows, groups, strict=True) if group not in chosen]
-    return train, [row for row, group in zip(rows, groups, strict=True) if group in chosen]
+    numbers = np.array([group_number(group, seed) for group in groups], np.uint64)
+    chosen = validation_rows(numbers, val_ratio).tolist()
+    pairs = list(zip(rows, chosen, strict=True))
+    return [row for row, is_chosen in pairs if not is_chosen], [row for row, is_chosen in pairs if is_chosen]
+
+
+def group_number(group: str, seed: int) -> int:
+    """The random number of a group of rows, see `validation_rows`."""
+    return digest("val", seed, group)
 
 
 def write(
@@ -96,8 +92,15 @@ def write(
     return report
 
 
-def write_parts(folder: Path, parts: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
+def write_parts(
+    folder: Path, parts: Sequence[Collection[Any] | np.ndarray], write: Callable[[Path, Any], str] = write_parquet
+) -> dict[str, dict[str, Any]]:
     """Write train.parquet and val.parquet. An empty part gets no file, and its older file is removed.
+
+    Args:
+        folder: The folder, which is created.
+        parts: The rows of both.
+        write: Writes a part, and returns the SHA-256 of its file.
 
     Returns:
         The number of rows and the SHA-256 of each file.
@@ -110,8 +113,8 @@ def write_parts(folder: Path, parts: Sequence[Sequence[Mapping[str, Any]]]) -> d
         folder.mkdir(parents=True, exist_ok=True)
         (folder / REPORT).unlink(missing_ok=True)  # the report describes older files
         for name, rows in zip(FILES, parts, strict=True):
-            if rows:
-                written[name] = {"rows": len(rows), "sha256": write_parquet(folder / name, rows)}
+            if len(rows):
+                written[name] = {"rows": len(rows), "sha256": write(folder / name, rows)}
             else:
                 (folder / name).unlink(missing_ok=True)
     except OSError as error:

@@ -48,6 +48,8 @@ class Reason(StrEnum):
     """Another seat's mistake ended the game."""
     UNFINISHED = "unfinished"
     """The game reached the limit of moves. The value is 0, so that delay gains nothing."""
+    WITHHELD = "withheld"
+    """A provider's filter withheld a reply, so the game is left out of all figures."""
 
     @property
     def is_mistake(self) -> bool:
@@ -61,6 +63,18 @@ class Reason(StrEnum):
 
 _CUT = frozenset({Reason.TRUNCATED, Reason.OVERLONG})
 _MISTAKES = _CUT | {Reason.EMPTY, Reason.UNPARSEABLE, Reason.AMBIGUOUS, Reason.ILLEGAL}
+
+
+class Missing(StrEnum):
+    """Why the server of a model sent no text. All but the last are mistakes of the model."""
+
+    REFUSED = "refused"
+    TOOL_CALL = "tool call"
+    """The model called a tool, although it was offered none."""
+    THOUGHT = "only thinking"
+    NOTHING = "no text"
+    WITHHELD = "withheld"
+    """A filter of the provider withheld the prompt or the reply, so the game is left out of all figures."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +117,7 @@ class Reply:
         prompt_tokens: The number of prompt tokens; 0 for players without tokens.
         tokens: The number of generated tokens; 0 for players without tokens.
         token_ids: The generated tokens; empty if they are not known.
+        missing: Why a server sent no text; None if it did, or if the reply was cut.
     """
 
     text: str
@@ -111,6 +126,7 @@ class Reply:
     prompt_tokens: int = field(default=0, compare=False)
     tokens: int = field(default=0, compare=False)
     token_ids: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    missing: Missing | None = None
 
 
 MEASURE = "measure/"

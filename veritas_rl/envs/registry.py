@@ -4,6 +4,7 @@ An entry in `ENVIRONMENTS` adds an environment. Another package adds an environm
 `veritas_rl.environments`, with the environment's name and its class.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -87,11 +88,13 @@ def task_from_dict(values: Mapping[str, Any]) -> Task:
 
 
 def task_of(row: Mapping[str, Any]) -> Task:
-    """The task in a row's `extra_info`, which may also contain other values.
+    """The task in a row's `extra_info`: its values, or `task`, which has them as JSON. Other values are left out.
 
     Raises:
         UserError: As for `task_from_dict`.
     """
+    if isinstance(row.get("task"), str):
+        return task_from_dict(json.loads(row["task"]))
     values = task_values(get_environment(str(row.get("env"))).task_type)
     return task_from_dict({name: row[name] for name in values if name in row})
 

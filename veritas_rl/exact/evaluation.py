@@ -4,7 +4,7 @@
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from itertools import product
@@ -18,8 +18,9 @@ from veritas_rl.configs import split_list
 from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, select
 from veritas_rl.errors import UserError
 from veritas_rl.exact.answers import AnswerLedger
-from veritas_rl.exact.policies import ExactReport, questions_of, score_policy, score_reference
+from veritas_rl.exact.policies import SAMPLES, ExactReport, questions_of, score_policy, score_reference
 from veritas_rl.judging.evaluation import folder_of
+from veritas_rl.judging.forecast import Forecast, forecast_of_states
 from veritas_rl.parallel import Workers
 from veritas_rl.players.cost import Purse
 from veritas_rl.players.loading import NamedPlayer, ReplySettings, check_player, open_player
@@ -129,7 +130,7 @@ def evaluate_exactly(
         UserError: A player does not exist, the budget is spent, or a game is unknown, too large or without exact
             values.
     """
-    cases = select(DEFAULT_CASES, split_list(settings.cases, "games") or DEFAULT_GAMES)
+    cases = _cases(settings)
     states = sum(len(questions_of(case, settings.prompt)) for case in cases)  # before a model is loaded
     steps = {str(path): step_of(path) for path in _checkpoints(settings)}
     names = [*(steps or [settings.checkpoint]), *([settings.compare] if settings.compare else ())]
@@ -167,6 +168,20 @@ def evaluate_exactly(
         evaluation.reports[case][name] = score_reference(which, case, settings.prompt)
         evaluation.seconds[case] += time.monotonic() - started
     return evaluation
+
+
+def _cases(settings: ExactSettings) -> Sequence[str]:
+    return select(DEFAULT_CASES, split_list(settings.cases, "games") or DEFAULT_GAMES)
+
+
+def forecast_exactly(settings: ExactSettings) -> Forecast:
+    """The forecast of an evaluation, if each state is asked as a server is.
+
+    Raises:
+        UserError: A game is unknown, too large or without exact values.
+    """
+    turns = [question.turn for case in _cases(settings) for question in questions_of(case, settings.prompt)]
+    return forecast_of_states(turns, 1 if settings.replies.temperature == 0 else settings.samples or SAMPLES)
 
 
 def _checkpoints(settings: ExactSettings) -> list[Path]:

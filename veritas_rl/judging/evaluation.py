@@ -201,7 +201,7 @@ def evaluate(
         stack.callback(ledger.close)
         shown = Shown(folder, f"Games of {settings.checkpoint}", pairings, games_to_show, ledger)
         seconds, played = _play(pairings, ledger, shown, console, at_once(settings.replies, purse), workers)
-        games = ledger.of(pairings)
+        games, left_out = ledger.of(pairings), ledger.notes(pairings)
         perturbed: list[PerturbedCheck] = []
         if settings.relabelled:
             models = [player for player in judged if player.is_model]
@@ -215,7 +215,7 @@ def evaluate(
         milestones=milestones_of(games),
         versus=versus,
         perturbed=perturbed,
-        notes=_notes(settings, tasks, seats, games, rows),
+        notes=[*_notes(settings, tasks, seats, games, rows), *left_out],
         seconds=seconds,
         played=played,
         games=games,

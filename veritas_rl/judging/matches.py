@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from veritas_rl.envs.base import Player, Reason, Reply, Score, Session, Turn, play
+from veritas_rl.envs.base import Missing, Player, Reason, Reply, Score, Session, Turn, play
 from veritas_rl.envs.registry import get_environment, named_settings, prepare
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
@@ -336,7 +336,7 @@ class _Watched(Session):
         self._on_end = on_end
         self._moves = self._prompt_tokens = self._tokens = 0
         self._shown = hashlib.sha256()
-        self._over = False
+        self._over = self._withheld = False
 
     def turns(self) -> Sequence[Turn]:
         turns = self._inner.turns()
@@ -349,6 +349,7 @@ class _Watched(Session):
         for turn in self._inner.turns():
             self._shown.update(repr((turn.seat, turn.messages)).encode())
         for seat, reply in replies.items():
+            self._withheld |= reply.missing is Missing.WITHHELD
             if self.pairing.judges(seat):
                 self._moves += 1
                 self._prompt_tokens += reply.prompt_tokens
@@ -361,6 +362,8 @@ class _Watched(Session):
     def _finished(self) -> FinishedGame:
         task, scores, environment = self.task, self.scores(), get_environment(self.task.env)
         score = scores[task.manner.seat if task.manner.seat in scores else min(scores)]
+        if self._withheld:
+            score = Score(0.0, success=False, reason=Reason.WITHHELD)
         self._shown.update(repr((score.value, score.reason)).encode())
         return FinishedGame(
             key=self.pairing.key,
@@ -420,7 +423,8 @@ class Ledger:
     def of(self, pairings: Iterable[Pairing]) -> list[FinishedGame]:
         """The finished games of these pairings, in their order, with the pairings' names of the players.
 
-        A player whose name changed keeps its games, because games are found by the players' identities.
+        A player whose name changed keeps its games, because games are found by the players' identities. Games in which
+        a provider withheld a reply are left out.
         """
         return [
             dataclasses.replace(
@@ -429,5 +433,17 @@ class Ledger:
                 opponent=pairing.opponent.name if pairing.opponent else ALONE,
             )
             for pairing in pairings
-            if pairing.key in self.games
+            if pairing.key in self.games and self.games[pairing.key].reason is not Reason.WITHHELD
         ]
+
+    def notes(self, pairings: Sequence[Pairing]) -> list[str]:
+        """A note on the games that `of` leaves out, if there are any.
+
+        Raises:
+            UserError: It leaves out all.
+        """
+        left = len(pairings) - len(self.of(pairings))
+        if left and left == len(pairings):
+            raise UserError("a filter of the provider withheld a reply in each game, so there are no figures")
+        why = "are left out of all figures, because a filter of the provider withheld a reply in them"
+        return [f"{left} of {len(pairings)} games {why}."] if left else []

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from veritas_rl.errors import UserError
 from veritas_rl.parallel import AUTO, PATIENCE
 
 if TYPE_CHECKING:
-    from veritas_rl.players.cost import Purse
+    from veritas_rl.players.cost import Prices, Purse
     from veritas_rl.players.loading import ReplySettings
 
 
@@ -66,6 +67,8 @@ def add_reply_options(parser: argparse.ArgumentParser) -> None:
     add("--enable_thinking", action="store_true", help="switch on the thinking mode of a model that has one")
     add("--say_limit", action="store_true", help="state the token limit of the reply in each prompt")
     add("--max_tokens", type=int, default=1024, help="maximum number of tokens of a reply; default: 1024")
+    request = "a parameter of requests to a server, such as reasoning_effort=low; without value: left out; repeatable"
+    add("--request", action="append", default=[], metavar="NAME=VALUE", help=request)
     timeout = "maximum number of seconds that a server may take for a reply; default: 600"
     add("--timeout", type=float, default=600.0, help=timeout)
 
@@ -97,19 +100,23 @@ def config_of(given: argparse.Namespace) -> tuple[tuple[str, Any], ...]:
     Raises:
         UserError: A setting is not of the form KEY=VALUE, or is given twice.
     """
+    return _pairs("--config", given.config)
+
+
+def _pairs(option: str, texts: Sequence[str]) -> tuple[tuple[str, Any], ...]:
     import yaml
 
     settings: dict[str, Any] = {}
-    for text in given.config:
+    for text in texts:
         key, separator, value = text.partition("=")
         if not separator or not key:
-            raise UserError(f"--config takes KEY=VALUE, not {text!r}")
+            raise UserError(f"{option} takes KEY=VALUE, not {text!r}")
         if key in settings:
-            raise UserError(f"--config {key} is given twice; give it once")
+            raise UserError(f"{option} {key} is given twice; give it once")
         try:
             settings[key] = yaml.safe_load(value)
         except yaml.YAMLError as error:
-            raise UserError(f"--config {text}: the value is not valid YAML: {error}") from error
+            raise UserError(f"{option} {text}: the value is not valid YAML: {error}") from error
     return tuple(sorted(settings.items()))
 
 
@@ -131,6 +138,7 @@ def replies_of(given: argparse.Namespace) -> "ReplySettings":
         timeout=given.timeout,
         enable_thinking=given.enable_thinking,
         say_limit=given.say_limit,
+        request=_pairs("--request", given.request),
     )
 
 
@@ -144,10 +152,20 @@ def purse_of(given: argparse.Namespace, folder: Path) -> "Purse":
     Raises:
         UserError: A price or the budget is missing or invalid, or the file of prices or the counter cannot be read.
     """
-    from veritas_rl.players.cost import Price, Prices, Purse, read_prices
+    from veritas_rl.players.cost import Purse
+
+    return Purse(folder, prices_of(given), given.budget)
+
+
+def prices_of(given: argparse.Namespace) -> "Prices":
+    """The prices of servers, from the command line.
+
+    Raises:
+        UserError: A price is missing or invalid, or the file of prices cannot be read.
+    """
+    from veritas_rl.players.cost import Price, Prices, read_prices
 
     if (given.price_in is None) != (given.price_out is None):
         raise UserError("--price_in and --price_out must be given together, because servers charge for both")
     price = None if given.price_in is None else Price(given.price_in, given.price_out)
-    prices = read_prices(given.prices, price) if given.prices else Prices(others=price)
-    return Purse(folder, prices, given.budget)
+    return read_prices(given.prices, price) if given.prices else Prices(others=price)

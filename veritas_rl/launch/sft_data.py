@@ -26,6 +26,9 @@ MADE_BY = "make it with python train/tools/generate_demonstrations.py{env} --out
 VAL_RATIO = 0.1
 """The validation share of the demonstrations that the launcher makes."""
 
+NAMED = 3
+"""The maximum number of rows that an error names."""
+
 TRUNCATIONS = ("error", "left", "right")
 
 
@@ -272,20 +275,27 @@ def check_rows(configuration: DictConfig, data: Data, tokenizer: Any) -> None:
     Raises:
         UserError: The template does not accept a row, or a row is too long.
     """
-    settings, lengths = configuration.data, [0]
+    settings = configuration.data
+    wrong: dict[str, int] = {}
     for rows in (opened(configuration, paths, tokenizer) for paths in (data.train, data.val) if paths):
         for index in rows.kinds():
             rows.learned(index)
         for index in rows.may_exceed(settings.max_length):
             row = rows.learned(index)
-            lengths.append(len(row.ids))
-            if settings.truncation != "error" and not any(rows.truncated(row).mask):
-                raise UserError(
-                    f"data.truncation={settings.truncation} cuts off the whole reply of a demonstration with "
-                    f"{len(row.ids)} tokens: raise data.max_length to {len(row.ids)}, or set data.truncation=left"
-                )
-    if settings.truncation == "error" and max(lengths) > settings.max_length:
+            if len(row.ids) > settings.max_length and (
+                settings.truncation == "error" or not any(rows.truncated(row).mask)
+            ):
+                wrong[rows.name_of(index)] = len(row.ids)
+    if not wrong:
+        return
+    longest, more = max(wrong.values()), f" and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
+    named = f"{', '.join([*wrong][:NAMED])}{more}"
+    if settings.truncation == "error":
         raise UserError(
-            f"a demonstration has {max(lengths)} tokens, more than data.max_length={settings.max_length}: raise "
-            f"data.max_length to {max(lengths)} or more, or set data.truncation=left"
+            f"a demonstration has {longest} tokens, more than data.max_length={settings.max_length} ({named}): raise "
+            f"data.max_length to {longest} or more, or set data.truncation=left"
         )
+    raise UserError(
+        f"data.truncation={settings.truncation} cuts off the whole reply of a demonstration with {longest} tokens "
+        f"({named}): raise data.max_length to {longest}, or set data.truncation=left"
+    )

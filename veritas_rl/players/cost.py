@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from veritas_rl.checkpoints.folder import write_whole
-from veritas_rl.envs.base import Message
+from veritas_rl.envs.base import Message, Missing
 from veritas_rl.errors import UserError
 
 SPENDING = "spending.json"
@@ -105,6 +105,8 @@ class Spent:
         unsaid: The number of requests without reported tokens, such as those that timed out.
         most_prompt_tokens: The upper bound of the prompt tokens of the unreported requests.
         most_tokens: The upper bound of the reply tokens of the unreported requests.
+        again: The number of requests that were sent again after a failure that may pass.
+        missing: The number of replies without text, by `Missing`.
     """
 
     model: str
@@ -114,6 +116,8 @@ class Spent:
     unsaid: int = 0
     most_prompt_tokens: int = 0
     most_tokens: int = 0
+    again: int = 0
+    missing: Mapping[str, int] = field(default_factory=dict)
 
     def plus(self, **more: int) -> "Spent":
         """The sum of these counts and the given ones."""
@@ -129,13 +133,22 @@ class Spent:
 
 
 @dataclass
-class _Request:
-    """A running request: the upper bound of its cost, and its cost when it is known."""
+class Request:
+    """A running request.
+
+    Attributes:
+        most_prompt_tokens: The upper bound of its prompt tokens.
+        most_tokens: The upper bound of its reply tokens.
+        said: The numbers of both that the server reported; None if it has reported none.
+        free: Whether it costs nothing, because the server refused it.
+        missing: Why the reply has no text.
+    """
 
     most_prompt_tokens: int
     most_tokens: int
     said: tuple[int, int] | None = None
     free: bool = False
+    missing: Missing | None = None
 
 
 class Purse:
@@ -181,7 +194,7 @@ class Purse:
             raise UserError(f"--budget needs the price of {model}; give --price_in and --price_out, or --prices FILE")
 
     @asynccontextmanager
-    async def asked(self, model: str, messages: Sequence[Message], max_tokens: int) -> AsyncIterator[_Request]:
+    async def asked(self, model: str, messages: Sequence[Message], max_tokens: int) -> AsyncIterator[Request]:
         """The context of one request: wait until the budget covers its upper bound, and then count its cost.
 
         Raises:
@@ -198,7 +211,7 @@ class Purse:
                     "command with a larger --budget to continue"
                 )
             await asyncio.sleep(0.02)
-        request = _Request(most, max_tokens)
+        request = Request(most, max_tokens)
         self._held += dearest
         self._running += 1
         try:
@@ -208,10 +221,18 @@ class Purse:
             self._running -= 1
             self._count(model, request)
 
-    def _count(self, model: str, request: _Request) -> None:
+    def ask_again(self, model: str) -> None:
+        """Count a request that is sent again."""
+        self._spent[model] = self._spent.get(model, Spent(model)).plus(again=1)
+
+    def _count(self, model: str, request: Request) -> None:
+        spent = self._spent.get(model, Spent(model))
+        if name := request.missing:
+            # A prompt that a filter withholds costs nothing, and is counted all the same.
+            spent = dataclasses.replace(spent, missing={**spent.missing, name: spent.missing.get(name, 0) + 1})
+            self._spent[model] = spent
         if request.free:
             return
-        spent = self._spent.get(model, Spent(model))
         if request.said is not None:
             read, written = request.said
             self._spent[model] = spent.plus(requests=1, prompt_tokens=read, tokens=written)
@@ -255,6 +276,12 @@ def describe(row: Mapping[str, Any]) -> str:
     line = (
         f"{row['model']}: {row['requests']:,} requests, {row['prompt_tokens']:,} tokens read, {row['tokens']:,} written"
     )
+    if row["again"]:
+        line += f"; {row['again']:,} sent again"
+    if row["missing"]:
+        line += (
+            f"; replies without text: {', '.join(f'{count:,} {why}' for why, count in sorted(row['missing'].items()))}"
+        )
     if row["money"] is None:
         return f"{line}; no price is known"
     of = f" at the prices of {row['prices_of']}" if row["prices_of"] else ""

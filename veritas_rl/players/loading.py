@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 LONGEST_PROMPT = 16384
 """The maximum number of tokens of a prompt. Prompts of games are far shorter, and a longer context takes memory."""
 
+FIXED = frozenset({"model", "messages", "n", "stream"})
+"""The parameters of requests to a server that nobody can choose."""
+
 _ADDRESS = re.compile(r"https?://")
 _MEAN = re.compile(r"(.+)@mean:([1-9]\d*)")
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
@@ -53,6 +56,7 @@ class ReplySettings:
         timeout: The maximum number of seconds that a server may take for a reply.
         enable_thinking: Whether a model with a thinking mode thinks before it answers; a server decides that itself.
         say_limit: Whether each prompt states the token limit of the reply.
+        request: Further parameters of requests to a server, as pairs of name and value; None leaves one out.
     """
 
     max_tokens: int = 1024
@@ -63,6 +67,7 @@ class ReplySettings:
     timeout: float = 600.0
     enable_thinking: bool = False
     say_limit: bool = False
+    request: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1 or self.concurrency < 1:
@@ -74,13 +79,17 @@ class ReplySettings:
                 f"temperature must be at least 0 and top_p in (0, 1], got {self.temperature} and {self.top_p}"
             )
 
+        if fixed := sorted(FIXED & dict(self.request).keys()):
+            raise UserError(f"--request {fixed[0]} has no effect: leave it out")
+
     @property
     def sampling(self) -> str:
         """The settings that a reply depends on, besides the model."""
         thinking = ",enable_thinking" if self.enable_thinking else ""
         drawn = f"temperature={self.temperature},top_p={self.top_p},seed={self.seed}"
         limit = ",say_limit" if self.say_limit else ""
-        return f"max_tokens={self.max_tokens},{drawn}{thinking}{limit}"
+        request = f",request={self.request}" if self.request else ""
+        return f"max_tokens={self.max_tokens},{drawn}{thinking}{limit}{request}"
 
 
 def _nothing_to_close() -> None:
@@ -137,6 +146,7 @@ def open_player(
             concurrency=settings.concurrency,
             timeout=settings.timeout,
             say_limit=settings.say_limit,
+            request=dict(settings.request),
             purse=purse,
         )
         return NamedPlayer(name, f"{player.url}#{player.model},{settings.sampling}", player, is_model=True)

@@ -23,6 +23,7 @@ from veritas_rl.envs.registry import get_environment
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.judging.evaluation import Evaluation, Settings, evaluate
+from veritas_rl.judging.forecast import Forecast, forecast
 from veritas_rl.judging.matches import FinishedGame, Rules, pair, play_all, tasks_of
 from veritas_rl.judging.statistics import Estimate, mean_score, rate
 from veritas_rl.judging.summary import grouped
@@ -32,12 +33,6 @@ from veritas_rl.players.loading import ReplySettings, open_player
 from veritas_rl.players.registry import is_bot
 
 GAMES = "openspiel"
-CHARACTERS_PER_TOKEN = 3.5
-"""Characters per token of a prompt, for the forecast of tokens."""
-
-RANDOM = "random"
-ESTIMATED_GAMES = 4
-"""Random games of each case that are played to forecast the number of a model's answers."""
 
 
 @dataclass(frozen=True)
@@ -145,66 +140,20 @@ def _first_turns(task: Task) -> Sequence[Turn]:
     return get_environment(task.env).start(task).turns()
 
 
-@dataclass(frozen=True)
-class Forecast:
-    """The forecast of a suite's cost for a model.
-
-    Attributes:
-        tasks: The number of games and tasks.
-        answers: The number of answers of the model.
-        prompt_tokens: The number of prompt tokens.
-    """
-
-    tasks: int
-    answers: int
-    prompt_tokens: int
-
-    def in_words(self, max_tokens: int) -> str:
-        """The forecast as one line, with the upper bound of generated tokens."""
-        return (
-            f"forecast: {self.tasks:,} games and tasks, about {self.answers:,} answers, {self.prompt_tokens / 1e6:.1f} "
-            f"million prompt tokens, at most {self.answers * max_tokens / 1e6:.1f} million generated tokens"
-        )
-
-
 def forecast_of(suite: Suite, prompt: str, envs: Iterable[str]) -> Forecast:
-    """The forecast of a suite, from a few games of random moves and the first tasks.
+    """The forecast of a suite.
 
     Args:
         suite: The suite.
         prompt: "full", "unlisted" or "brief".
         envs: The environments of the suite that are played.
     """
-    tasks, answers, characters = 0, 0.0, 0.0
+    total = Forecast()
     for env in envs:
-        rules = Rules(env, suite.seed, prompt)
-        for case, found in tasks_of(suite.cases if env == GAMES else "", 1, rules).items():
-            each = len(suite.opponents) * suite.games if env == GAMES else suite.answers[env]
-            tasks += each
-            if env != GAMES:
-                answers += each
-                characters += each * sum(
-                    len(message["content"]) for turn in _first_turns(found[0]) for message in turn.messages
-                )
-                continue
-            asked = _moves_of(case, rules)
-            answers += each * len(asked) / ESTIMATED_GAMES
-            characters += each * sum(asked) / ESTIMATED_GAMES
-    return Forecast(tasks, round(answers), round(characters / CHARACTERS_PER_TOKEN))
-
-
-def _moves_of(case: str, rules: Rules) -> list[int]:
-    """The length in characters of each prompt of the judged seat, in a few games of random moves."""
-    player = open_player(RANDOM, GAMES, ReplySettings(seed=rules.seed), Path())
-    asked: list[int] = []
-    for pairing in pair([case], ESTIMATED_GAMES, [player], [player], rules):
-        session = pairing.session()
-        while turns := session.turns():
-            for turn in turns:
-                if pairing.judges(turn.seat):
-                    asked.append(sum(len(message["content"]) for message in turn.messages))
-            session.step({turn.seat: reply for turn, reply in zip(turns, player.player.act(turns), strict=True)})
-    return asked
+        count = suite.games if env == GAMES else suite.answers[env]
+        cases = suite.cases if env == GAMES else ""
+        total += forecast(Rules(env, suite.seed, prompt), cases, count, len(suite.opponents))
+    return total
 
 
 @dataclass(frozen=True)

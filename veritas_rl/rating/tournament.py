@@ -170,13 +170,14 @@ def hold(
             _games_between(first, second, cases, settings) for first, second in itertools.combinations(players, 2)
         ]
         seconds, played = _play(matches, ledger, console, at_once(settings.replies, purse), workers)
-        games = ledger.of(itertools.chain(*matches))
+        pairings = list(itertools.chain(*matches))
+        games, left_out = ledger.of(pairings), ledger.notes(pairings)
     tables = tables_of(games)
     return Tournament(
         settings=settings,
         players={player.name: player.identity for player in players},
         tables=tables,
-        notes=_notes(settings, cases, players, tables),
+        notes=[*_notes(settings, cases, players, tables), *left_out],
         seconds=seconds,
         played=played,
         cost=purse.values() if purse else [],

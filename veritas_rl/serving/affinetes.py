@@ -14,10 +14,9 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from veritas_rl.envs.base import Reply
-from veritas_rl.players.server import check_url
+from veritas_rl.players.chat_client import Asked, check_url
 from veritas_rl.serving.episodes import Episode, Refused
 from veritas_rl.serving.evaluation import evaluate
-from veritas_rl.serving.model_client import Asked
 from veritas_rl.serving.offer import Start
 from veritas_rl.serving.room import Room, described
 
@@ -145,9 +144,9 @@ class Methods:
             check_url(given.base_url),
             given.model,
             given.api_key or "",
-            given.temperature,
-            None if given.seed is None else given.seed % 2**31,
-            given.max_tokens,
+            temperature=given.temperature,
+            seed=None if given.seed is None else given.seed % 2**31,
+            max_tokens=given.max_tokens,
         )
         return await self._room.evaluate(evaluate, given, asked, given.timeout, notes)
 

@@ -25,7 +25,6 @@ from veritas_rl.errors import UserError
 from veritas_rl.serving import affinetes, openenv
 from veritas_rl.serving.episodes import Episodes, Refused
 from veritas_rl.serving.limits import App, Guard, Limits, error_body
-from veritas_rl.serving.model_client import make_client
 from veritas_rl.serving.offer import Offer
 from veritas_rl.serving.room import Room, Workers, described
 
@@ -54,12 +53,11 @@ def make_app(
         hosts: See `Guard`.
         models: The served models, by name.
     """
-    client = make_client()
-    workers, episodes = Workers(limits, client), Episodes(limits.sessions, limits.idle)
+    workers, episodes = Workers(limits), Episodes(limits.sessions, limits.idle)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with client:
+        async with workers.client:
             yield
         workers.close()
 

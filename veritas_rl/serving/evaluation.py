@@ -9,12 +9,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-import httpx
-
-from veritas_rl.envs.base import Message, Reply, Turn
+from veritas_rl.envs.base import Message, Missing, Reply, Turn
 from veritas_rl.envs.registry import get_environment
+from veritas_rl.players.chat_client import Asked, ChatClient, ServerFailure
 from veritas_rl.serving.episodes import Episode, plain_score
-from veritas_rl.serving.model_client import Asked, ModelFailure, ask
 
 T = TypeVar("T")
 InThread = Callable[[Callable[[], T]], Awaitable[T]]
@@ -47,7 +45,7 @@ class Conversation:
 async def evaluate(
     make: Callable[[], Episode],
     asked: Asked,
-    client: httpx.AsyncClient,
+    client: ChatClient,
     in_thread: InThread[Any],
     seconds: float,
 ) -> dict[str, Any]:
@@ -56,7 +54,7 @@ async def evaluate(
     Args:
         make: Makes the episode.
         asked: The model and its sampling settings.
-        client: The HTTP client.
+        client: The client of the model's server.
         in_thread: Runs a slow function in a thread.
         seconds: The time limit of the evaluation in seconds.
 
@@ -72,11 +70,14 @@ async def evaluate(
     try:
         async with asyncio.timeout(seconds):
             while (turn := episode.shown.turn) is not None:
-                reply = await ask(client, asked, conversation.asked(turn))
+                reply = await client.ask(asked, conversation.asked(turn))
+                if reply.missing is Missing.WITHHELD:
+                    failure = "a filter of the provider withheld a reply"
+                    break
                 conversation.said(reply)
                 read, written = read + reply.prompt_tokens, written + reply.tokens
                 await in_thread(lambda given=reply: episode.answer(given))
-    except ModelFailure as error:
+    except ServerFailure as error:
         failure = str(error)
     except TimeoutError:
         failure = f"the evaluation was not over after {seconds:g} s"

@@ -33,6 +33,7 @@ class Limits:
         arrival: The time limit for the arrival of a request's body, in seconds.
         evaluations: The maximum number of evaluations that run at once. Further evaluations wait.
         threads: The maximum number of steps that run at once. Further steps wait.
+        tries: The maximum number of tries of a request to a model.
 
     Raises:
         UserError: A number is not above 0.
@@ -45,6 +46,7 @@ class Limits:
     arrival: float = 30.0
     evaluations: int = 64
     threads: int = 16
+    tries: int = 3
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

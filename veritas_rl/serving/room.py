@@ -6,30 +6,34 @@ from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-import httpx
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
 from veritas_rl.envs.base import Reply
+from veritas_rl.players.chat_client import Asked, ChatClient
 from veritas_rl.serving.episodes import Episode, Episodes, Refused
 from veritas_rl.serving.limits import Limits
-from veritas_rl.serving.model_client import Asked
 from veritas_rl.serving.offer import Offer, Start
 
 T = TypeVar("T")
 
+CHUNK_SECONDS = 60.0
+"""The maximum number of seconds between two chunks of a model's reply."""
+
 
 class Workers:
-    """The resources that all rooms of a server share: threads, slots for evaluations, and the HTTP client for models.
+    """The resources that all rooms of a server share: threads, slots for evaluations, and the client of models.
 
     Args:
         limits: The limits of the server.
-        client: The HTTP client for models.
+
+    Raises:
+        UserError: The proxy of the environment cannot be used.
     """
 
-    def __init__(self, limits: Limits, client: httpx.AsyncClient) -> None:
+    def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.client = client
+        self.client = ChatClient(limits.evaluations, CHUNK_SECONDS, stream=True, tries=limits.tries)
         # A function that timed out keeps its thread until it ends, so the number of threads stays bounded.
         self._threads = ThreadPoolExecutor(limits.threads, "session")
         self._evaluations = asyncio.Semaphore(limits.evaluations)

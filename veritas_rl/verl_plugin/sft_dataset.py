@@ -29,6 +29,9 @@ from veritas_rl.datasets.chats import (
 )
 from veritas_rl.errors import UserError
 
+ENCODED_TOGETHER = 10_000
+"""Chats whose texts are encoded together, which bounds the memory."""
+
 
 class FineTuningRows(Dataset):
     """The sequences of parquet files with chats.
@@ -65,6 +68,7 @@ class FineTuningRows(Dataset):
         messages_key = config.get("messages_key", MESSAGES)
         thinking_key = config.get("enable_thinking_key", "enable_thinking")
         tables = [pq.read_table(path) for path in files]
+        self._files = dict(zip(files, map(len, tables), strict=True))
         columns = [column_of(table.column_names, messages_key) for table in tables]
         self._chats = _whole([_chats(table, name) for table, name in zip(tables, columns, strict=True)])
         self._thinks = _whole(
@@ -129,15 +133,36 @@ class FineTuningRows(Dataset):
         """The index of one sequence for each order of roles. Templates refuse roles more often than texts."""
         return np.unique(roles_of(self._chats)[self._rows], return_index=True)[1].tolist()
 
+    def name_of(self, index: int) -> str:
+        """The place of a sequence's chat, such as "row 3 of train.parquet"; rows are counted from 0."""
+        row = int(self._rows[index])
+        for path, count in self._files.items():
+            if row < count:
+                return f"row {row} of {path}"
+            row -= count
+        raise IndexError(index)
+
     def may_exceed(self, tokens: int) -> list[int]:
-        """The indices of all sequences that may have more than `tokens` tokens. Others have fewer bytes.
+        """The indices of all sequences that may have more than `tokens` tokens, by the tokens of their texts.
+
+        The texts of a chat are encoded together with many others, which takes less time than a template does.
 
         Raises:
             UserError: The template does not accept an order of roles.
         """
         roles, first = np.unique(roles_of(self._chats), return_inverse=True)
-        around = np.array([self._bytes_around(order.split(",")) for order in roles], dtype=int)
-        return np.flatnonzero((lengths_of(self._chats) + around[first])[self._rows] > tokens).tolist()
+        around = np.array([self._bytes_around(order.split(",")) for order in roles], dtype=int)[first]
+        lengths = lengths_of(self._chats)
+        # No text has more tokens than bytes.
+        long = np.flatnonzero(lengths + around > tokens)
+        for start in range(0, len(long), ENCODED_TOGETHER):
+            rows = long[start : start + ENCODED_TOGETHER]
+            chats = [[str(message["content"]) for message in chat] for chat in self._chats.take(rows).to_pylist()]
+            encoded = self._tokenizer([text for texts in chats for text in texts], add_special_tokens=False)
+            counts = np.fromiter(map(len, encoded["input_ids"]), dtype=int)
+            of_chat = np.repeat(np.arange(len(rows)), list(map(len, chats)))
+            lengths[rows] = np.bincount(of_chat, counts, minlength=len(rows))
+        return np.flatnonzero((lengths + around)[self._rows] > tokens).tolist()
 
     def _bytes_around(self, roles: Sequence[str]) -> int:
         """The bytes that the template adds to the texts of a chat, with one for the start of each text."""

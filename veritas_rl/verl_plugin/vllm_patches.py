@@ -1,8 +1,13 @@
 """Run-time patches of verl's vLLM rollout, see `patches`."""
 
 import asyncio
+import contextlib
 import functools
+import re
+from pathlib import Path
 from typing import Any
+
+import psutil
 
 from veritas_rl.verl_plugin.patches import patch_of, require_fault
 
@@ -38,6 +43,36 @@ def answers_of_workers(module: Any) -> None:
         return call.result()
 
     server.collective_rpc = collective_rpc
+
+
+SHARED = re.compile(r"/dev/shm/psm_\w+$", re.MULTILINE)
+"""Shared memory of Python in `/proc/PID/maps`, which marks that without a name as "(deleted)"."""
+
+
+def remove_names() -> None:
+    """Remove the names of the shared memory of all children of this process. The memory goes with its last process."""
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(OSError):  # it has ended
+            for name in SHARED.findall(Path(f"/proc/{process.pid}/maps").read_text()):
+                Path(name).unlink(missing_ok=True)
+
+
+@patch_of("verl.workers.rollout.vllm_rollout.vllm_async_server")
+def names_of_queues(module: Any) -> None:
+    """Ray and the launcher kill an engine, whose queues then stay in /dev/shm, 400 MB: remove their names before.
+
+    When the server runs, every process of its engine has opened them.
+    """
+    server = module.vLLMHttpServer
+    original = server.run_server
+    require_fault(server.launch_server, '"distributed_executor_backend": "mp"')
+
+    @functools.wraps(original)
+    async def run_server(self: Any, args: Any) -> None:
+        await original(self, args)
+        remove_names()
+
+    server.run_server = run_server
 
 
 @patch_of("verl.workers.rollout.vllm_rollout.utils")

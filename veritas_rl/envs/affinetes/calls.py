@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from veritas_rl.errors import UserError
+from veritas_rl.http_clients import http_client
 
 CONNECT_SECONDS = 10.0
 """The most seconds for opening a connection."""
@@ -36,9 +37,7 @@ MOST_BYTES = 10_000_000
 
 @cache
 def _client() -> httpx.Client:
-    # Local addresses bypass the proxy that environment variables may set.
-    direct = ("127.0.0.1", "localhost", "[::1]")
-    return httpx.Client(mounts={f"all://{host}": None for host in direct}, limits=httpx.Limits(max_connections=None))
+    return http_client(httpx.Client, limits=httpx.Limits(max_connections=None))
 
 
 def check_address(url: str) -> str:

@@ -1,0 +1,521 @@
+"""Requests chat completions from OpenAI-compatible servers, for players and for evaluations by the project's server.
+
+A response is not trusted: it may be missing, malformed or endless, or an error with the status 200. Failures count so:
+
+- The model gave no text: a refusal, a call of a tool, thinking alone, or nothing. The reply is empty, a mistake of the
+  model, and `Reply.missing` names the cause.
+- A filter of the provider withheld the prompt or the reply: `Reply.missing` says so, and the game is left out of all
+  figures.
+- The prompt is too long for the model: `Reply.overlong`.
+- The server is busy, fails or aborts the reply: it is asked again, and in the end this is a `ServerFailure`.
+- The server refuses the request: a `ServerFailure` at once. But a parameter that it names and does not know is left out
+  or renamed from then on.
+
+Keys stand in no message: `hide` replaces them.
+"""
+
+import asyncio
+import html
+import json
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Container, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from veritas_rl.envs.base import Message, Missing, Reply
+from veritas_rl.errors import UserError
+from veritas_rl.http_clients import http_client
+from veritas_rl.players.cost import Purse, Request
+
+CONNECT_SECONDS = 10.0
+"""The maximum seconds for a connection. A running server accepts connections at once, even when it is busy."""
+
+POOL = 32
+"""The number of connections of one HTTP client. It is small, because each request searches all of them."""
+
+PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+"""HTTP codes after which the same request may succeed."""
+
+SPENT = ("insufficient_quota", "insufficient balance", "exceeded your current quota", "billing")
+"""Messages of servers, with HTTP code 429, for an account without money, which another try does not change."""
+
+LONGEST_WAIT = 60.0
+"""The maximum number of seconds between two tries, even if the server asks for more."""
+
+KEYS = ("OPENAI_API_KEY", "CHUTES_API_KEY")
+"""The environment variables that may contain a key; the first one that is set is sent."""
+
+MOST_BYTES = 32 * 2**20
+"""The maximum size of a response in bytes: about 100,000 chunks of a stream."""
+
+MOST_LINE = 2**20
+"""The maximum size of one chunk in bytes."""
+
+MOST_CHARACTERS = 1_000_000
+"""The maximum length of a reply in characters."""
+
+SHORTEST_KEY = 4
+"""The minimum length of a key that is hidden: shorter ones are no secrets, and stand in many words."""
+
+SHOWN = 200
+"""The maximum length of a server's words in a message."""
+
+TOO_LONG = ("context length", "context_length", "max_model_len", "maximum model length", "too long", "is longer than")
+"""Messages of servers for a prompt that is too long, with HTTP code 400 or 413."""
+
+FILTERED = ("content_filter", "content filter", "content_policy", "content management policy", "data_inspection_failed")
+"""Messages of servers for a prompt that a filter withheld, with HTTP code 400."""
+
+UNKNOWN = re.compile(
+    r"unsupported|not support|unknown|unrecognized|unexpected|extra|not (?:allowed|permitted)|cannot both|deprecated",
+    re.IGNORECASE,
+)
+"""Messages of servers for a parameter that they do not take."""
+
+CUT_REASONS = frozenset({"length", "max_tokens", "model_length"})
+FILTER_REASONS = frozenset({"content_filter", "safety", "sensitive", "recitation", "prohibited_content", "blocklist"})
+ABORT_REASONS = frozenset(
+    {"abort", "aborted", "cancelled", "error", "network_error", "timeout", "insufficient_system_resource"}
+)
+"""The reasons of a reply's end, in small letters, as vLLM, SGLang and providers name them."""
+
+
+class ServerFailure(Exception):
+    """The server gave no reply; the message is one line with the reason."""
+
+
+class _Passing(Exception):
+    """A failure after which the same request may succeed; `seconds` is how long the server asks to wait."""
+
+    def __init__(self, why: str, seconds: float = 0.0) -> None:
+        super().__init__(why)
+        self.seconds = seconds
+
+
+class _Unknown(Exception):
+    """The server does not take a parameter; `instead` is its name for it, or "" if it has none."""
+
+    def __init__(self, name: str, instead: str = "") -> None:
+        super().__init__(name)
+        self.name, self.instead = name, instead
+
+
+class _Error(Exception):
+    """An error with the status 200; `code` is the HTTP code that it names, or 0."""
+
+    def __init__(self, said: Any) -> None:
+        said = said.get("error", said) if isinstance(said, Mapping) else said
+        super().__init__(json.dumps(said))
+        code = str(said.get("code")) if isinstance(said, Mapping) else ""
+        self.code = int(code) if re.fullmatch("[45][0-9][0-9]", code) else 0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A model and its sampling settings. None leaves a parameter to the server.
+
+    Attributes:
+        base_url: The base address of `chat/completions`, as `check_url` returns it.
+        model: The server's name of the model.
+        key: The API key; "" for the key in an environment variable, if it is set.
+        temperature: The sampling temperature.
+        top_p: The probability of nucleus sampling.
+        seed: The sampling seed.
+        max_tokens: The token limit of a reply.
+        more: Further parameters by name. They also replace those above; None leaves one out.
+    """
+
+    base_url: str
+    model: str
+    key: str = field(default="", repr=False)
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    max_tokens: int | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of a request, besides model and messages."""
+        own = {name: getattr(self, name) for name in ("temperature", "top_p", "seed", "max_tokens")}
+        return {name: value for name, value in {**own, **self.more}.items() if value is not None}
+
+    @property
+    def place(self) -> str:
+        """The address without a password, for messages."""
+        scheme, separator, rest = self.base_url.partition("://")
+        host, slash, path = rest.partition("/")
+        return short(f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}")
+
+    def shown(self, said: str) -> str:
+        """A server's words for a message: short, on one line, without keys."""
+        return short(hide(said, self.key))
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What clients learn about servers while they ask them.
+
+    Attributes:
+        names: By address and model, the server's names of parameters that it does not take, "" for those left out.
+        said: The notes that were printed.
+    """
+
+    names: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    said: set[str] = field(default_factory=set)
+
+    def say(self, note: str) -> None:
+        """Print a note once."""
+        if note not in self.said:
+            self.said.add(note)
+            print(f"note: {note}", file=sys.stderr, flush=True)
+
+
+class ChatClient:
+    """A client of OpenAI-compatible servers, for one event loop. Its context closes the connections.
+
+    Args:
+        connections: The maximum number of requests that run at once.
+        seconds: The maximum number of seconds for a reply, or between two chunks if replies are streamed.
+        stream: Whether replies are requested as streams, so that a silent server is noticed earlier.
+        tries: The maximum number of tries of a request.
+        wait: Seconds before the second try; the wait doubles with each try.
+        purse: The counter of requests and costs; None counts nothing.
+        learnt: What earlier clients have learnt.
+
+    Raises:
+        UserError: The proxy of the environment cannot be used.
+    """
+
+    def __init__(
+        self,
+        connections: int,
+        seconds: float,
+        *,
+        stream: bool = False,
+        tries: int = 4,
+        wait: float = 1.0,
+        purse: Purse | None = None,
+        learnt: Learnt | None = None,
+    ) -> None:
+        self._seconds = seconds
+        self._stream = stream
+        self._tries = tries
+        self._wait = wait
+        self._purse = purse
+        self._learnt = learnt or Learnt()
+        patience = httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds), pool=None)
+        limits, trusted = httpx.Limits(max_connections=POOL), httpx.create_ssl_context()
+        self._clients = [
+            http_client(httpx.AsyncClient, timeout=patience, limits=limits, verify=trusted)
+            for _ in range(0, connections, POOL)
+        ]
+        self._free: asyncio.Queue[httpx.AsyncClient] = asyncio.Queue()
+        for connection in range(connections):
+            self._free.put_nowait(self._clients[connection // POOL])
+
+    async def __aenter__(self) -> "ChatClient":
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        for client in self._clients:
+            await client.aclose()
+
+    async def ask(self, asked: Asked, messages: Sequence[Message]) -> Reply:
+        """One reply of a model.
+
+        Raises:
+            ServerFailure: The server gave no reply.
+            UserError: The budget is spent, or the key has an invalid character.
+        """
+        why, wait, tried = "", self._wait, 0
+        names = self._learnt.names.setdefault((asked.base_url, asked.model), {})
+        while True:
+            try:
+                return await self._once(asked, messages, names)
+            except _Unknown as unknown:
+                names[unknown.name] = unknown.instead
+                instead = f"; {unknown.instead} is sent instead" if unknown.instead else ", which is left out"
+                self._learnt.say(f"the server at {asked.place} does not take {unknown.name}{instead}")
+                continue
+            except _Passing as passing:
+                why, wait = asked.shown(str(passing)), max(wait, passing.seconds)
+            except httpx.ConnectTimeout:
+                why = "it takes no connection"
+            except httpx.TimeoutException:
+                why = f"it did not answer within {self._seconds:g} s; ask less at once, or raise the timeout"
+            except httpx.TransportError as error:
+                why = asked.shown(str(error) or type(error).__name__)
+            except (httpx.InvalidURL, UnicodeError) as error:
+                raise ServerFailure(f"{asked.place} is no address: {asked.shown(str(error))}") from None
+            tried += 1
+            if tried == self._tries:
+                break
+            self._learnt.say(f"the server at {asked.place} is asked again ({why})")
+            if self._purse:
+                self._purse.ask_again(asked.model)
+            await asyncio.sleep(min(wait, LONGEST_WAIT))
+            wait *= 2
+        raise ServerFailure(f"the server at {asked.place} failed {tried} times in a row ({why}); check its log")
+
+    async def _once(self, asked: Asked, messages: Sequence[Message], names: Mapping[str, str]) -> Reply:
+        counted, headers = Request(0, 0), {"Content-Type": "application/json", **bearer(asked.key)}
+        async with AsyncExitStack() as stack:
+            if self._purse:
+                counted = await stack.enter_async_context(
+                    self._purse.asked(asked.model, messages, asked.max_tokens or 0)
+                )
+            client = await self._free.get()
+            stack.callback(self._free.put_nowait, client)
+            sent = asked.parameters
+            if self._stream:
+                sent |= {"stream": True, "stream_options": {"include_usage": True}}
+            sent = {names.get(name, name): value for name, value in sent.items() if names.get(name, name)}
+            content = json.dumps({"model": asked.model, "messages": list(messages), **sent}).encode()
+            address = f"{asked.base_url}/chat/completions"
+            request = client.build_request("POST", address, content=content, headers=headers)
+            try:
+                response = await client.send(request, stream=True)
+            except (httpx.ConnectError, httpx.ConnectTimeout):
+                counted.free = True
+                raise
+            stack.push_async_callback(response.aclose)
+            counted.free = response.status_code != httpx.codes.OK
+            reply = await _reply(response, asked, sent)
+            counted.said = (reply.prompt_tokens, reply.tokens) if reply.prompt_tokens or reply.tokens else None
+            counted.missing = reply.missing
+            return reply
+
+
+async def _reply(response: httpx.Response, asked: Asked, sent: Container[str]) -> Reply:
+    """The reply of a response, whatever its status."""
+    if response.status_code != httpx.codes.OK:
+        said = (await _read(response, 10_000, cut=True)).decode("utf-8", "replace")
+        return _refusal(response.status_code, said, response.headers, asked, sent)
+    try:
+        kind = response.headers.get("content-type", "")
+        if "event-stream" in kind or ("stream" in sent and "json" not in kind):
+            return await _streamed(response)
+        return _whole(json.loads(await _read(response, MOST_BYTES)))
+    except _Error as error:
+        code = error.code or httpx.codes.INTERNAL_SERVER_ERROR
+        return _refusal(code, str(error), response.headers, asked, sent)
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+        shown = asked.shown(f"{type(error).__name__}: {error}")
+        raise ServerFailure(f"the response of the server at {asked.place} is no chat completion ({shown})") from None
+
+
+def _refusal(code: int, said: str, headers: Mapping[str, str], asked: Asked, sent: Container[str]) -> Reply:
+    """What an error of a server means: a reply that the model could not give, or an exception."""
+    small, why = said.lower(), f"HTTP {code}: {asked.shown(said)}"
+    if code in (httpx.codes.BAD_REQUEST, httpx.codes.REQUEST_ENTITY_TOO_LARGE) and any(x in small for x in TOO_LONG):
+        return Reply("", overlong=True)
+    if code in (httpx.codes.BAD_REQUEST, httpx.codes.FORBIDDEN) and any(x in small for x in FILTERED):
+        return Reply("", missing=Missing.WITHHELD)
+    if code in PASSING and not any(x in small for x in SPENT):
+        asks = headers.get("retry-after", "")
+        raise _Passing(why, float(asks) if re.fullmatch(r"\d{1,6}(\.\d+)?", asks) else 0.0)
+    if code in (httpx.codes.BAD_REQUEST, httpx.codes.UNPROCESSABLE_ENTITY) and UNKNOWN.search(said):
+        if "max_tokens" in sent and "max_completion_tokens" in small:
+            raise _Unknown("max_tokens", "max_completion_tokens")
+        # The order is that of their use to the evaluation: the least useful is left out first.
+        for name in ("stream_options", "seed", "top_p", "temperature"):
+            if name in sent and re.search(rf"\b{name}\b", small):
+                raise _Unknown(name)
+    hint = ""
+    if code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN) and not bearer(asked.key):
+        hint = "; set OPENAI_API_KEY"
+    raise ServerFailure(f"the server at {asked.place} refused a request ({why}){hint}")
+
+
+async def _read(response: httpx.Response, most: int, cut: bool = False) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for part in response.aiter_bytes():
+        parts.append(part)
+        size += len(part)
+        if size > most:
+            if cut:
+                break
+            raise ValueError(f"the response is longer than {most} bytes")
+    return b"".join(parts)[:most]
+
+
+async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
+    """The lines of a stream with any content."""
+    rest, size = b"", 0
+    async for part in response.aiter_bytes():
+        size += len(part)
+        if size > MOST_BYTES:
+            raise ValueError(f"the stream is longer than {MOST_BYTES} bytes")
+        *lines, rest = (rest + part).split(b"\n")
+        for line in lines:
+            yield line.strip()
+        if len(rest) > MOST_LINE:
+            raise ValueError(f"a line of the stream is longer than {MOST_LINE} bytes")
+    yield rest.strip()
+
+
+class _Message:
+    """The message of a choice, which comes whole or in pieces."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._length = 0
+        self._seen: set[Missing] = set()
+        self.reason = ""
+
+    def add(self, message: Mapping[str, Any], reason: Any) -> None:
+        """Add a message, or a piece of it, and the reason of its end if it is there."""
+        text = _text(message.get("content"))
+        self._length += len(text)
+        if self._length > MOST_CHARACTERS:
+            raise ValueError(f"the reply is longer than {MOST_CHARACTERS} characters")
+        self._texts.append(text)
+        for missing, names in _FIELDS.items():
+            if any(message.get(name) for name in names):
+                self._seen.add(missing)
+        self.reason = str(reason).lower() if reason else self.reason
+
+    def reply(self, usage: Any) -> Reply:
+        """The whole reply.
+
+        Raises:
+            _Passing: The server aborted it.
+        """
+        if self.reason in ABORT_REASONS:
+            raise _Passing(f"it ended a reply by {self.reason!r}")
+        # A pair of surrogates may come in two pieces; half a pair is no character.
+        text = "".join(self._texts).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        truncated = self.reason in CUT_REASONS
+        missing = None
+        if self.reason in FILTER_REASONS:
+            missing = Missing.WITHHELD
+        elif not text.strip() and not truncated:
+            missing = next((found for found in _FIELDS if found in self._seen), Missing.NOTHING)
+        read, written = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+        return Reply(text, truncated, prompt_tokens=read, tokens=written, missing=missing)
+
+
+_FIELDS = {
+    Missing.REFUSED: ("refusal",),
+    Missing.TOOL_CALL: ("tool_calls", "function_call"),
+    Missing.THOUGHT: ("reasoning_content", "reasoning", "thinking"),
+}
+"""The fields of a message that may stand in place of text."""
+
+
+def _text(content: Any) -> str:
+    """The text of a message's content: a string, or a list of parts, whose texts are joined."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise ValueError("the content of the reply is no text")
+    parts = [{"text": part} if isinstance(part, str) else part for part in content]
+    return "".join(str(part.get("text") or "") for part in parts if part.get("type", "text") in ("text", "output_text"))
+
+
+async def _streamed(response: httpx.Response) -> Reply:
+    """The reply of a stream of server-sent events."""
+    message, usage, ended = _Message(), None, False
+    async for line in _lines(response):
+        if not line.startswith(b"data:"):
+            if line.startswith(b"{"):
+                raise _Error(json.loads(line))
+            continue
+        data = line.removeprefix(b"data:").strip()
+        if data == b"[DONE]":
+            ended = True
+            break
+        piece = json.loads(data)
+        if piece.get("error"):
+            raise _Error(piece["error"])
+        usage = piece.get("usage") or usage
+        for choice in piece.get("choices") or []:
+            if choice.get("error"):
+                raise _Error(choice["error"])
+            message.add(choice.get("delta") or {}, choice.get("finish_reason"))
+    if not ended and not message.reason:
+        raise _Passing("the stream ended before the reply did")
+    return message.reply(usage)
+
+
+def _whole(body: Any) -> Reply:
+    """The reply of a response that is not streamed."""
+    if body.get("error"):
+        raise _Error(body["error"])
+    message, choice = _Message(), body["choices"][0]
+    if choice.get("error"):
+        raise _Error(choice["error"])
+    message.add(choice["message"], choice.get("finish_reason"))
+    return message.reply(body.get("usage"))
+
+
+def _count(usage: Any, name: str) -> int:
+    """A number of tokens; 0 if the server does not say it."""
+    count = usage.get(name) if isinstance(usage, Mapping) else None
+    return count if isinstance(count, int) and 0 < count < 2**53 else 0
+
+
+def check_url(url: str) -> str:
+    """The base address of the server's `models` and `chat/completions`.
+
+    Raises:
+        UserError: The text is no address of a server.
+    """
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query
+        _ = parts.port
+    except ValueError:
+        known = False
+    if not known:
+        raise UserError(f"{url} is no address of a server; type one such as http://localhost:8000/v1")
+    url = url.rstrip("/").removesuffix("/chat/completions")
+    return url if urlsplit(url).path else f"{url}/v1"
+
+
+def bearer(key: str = "") -> dict[str, str]:
+    """The header with the given key, or else the key of an environment variable; empty without a key.
+
+    Raises:
+        UserError: The key has a character that no header can have.
+    """
+    name, key = next(
+        ((name, found) for name, found in _keys(key).items() if found),
+        ("", ""),
+    )
+    if not key:
+        return {}
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise UserError(f"{name} is no API key, because it has a blank or a special character; copy the key again")
+    return {"Authorization": f"Bearer {key}"}
+
+
+def _keys(given: str = "") -> dict[str, str]:
+    """The keys by their names. Blanks and ends of lines around a key are not part of it."""
+    return {"the API key": given.strip()} | {name: os.environ.get(name, "").strip() for name in KEYS}
+
+
+def hide(text: str, key: str = "") -> str:
+    """A text without keys, also as JSON, HTML, Python and addresses write them."""
+    for found in _keys(key).values():
+        if len(found) < SHORTEST_KEY:
+            continue
+        ways = (found, json.dumps(found)[1:-1], html.escape(found), quote(found, safe=""), repr(found)[1:-1])
+        for way in sorted(set(ways), key=len, reverse=True):
+            text = text.replace(way, "***")
+    return text
+
+
+def short(text: str) -> str:
+    """A text as one short line."""
+    return " ".join(text.split())[:SHOWN]
