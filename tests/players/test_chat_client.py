@@ -166,6 +166,7 @@ def test_passing_failures_are_asked_again_and_said(
         (429, {"error": {"code": "insufficient_quota", "message": "You exceeded your current quota"}}),
         (400, {"error": {"message": "max_tokens is too large: 8. This model supports at most 4"}}),
         (400, {"error": {"message": "temperature must be at most 2"}}),
+        (422, {"detail": "temperature 3.0 is not allowed, it must be between 0 and 2"}),
         (308, b""),
         (200, {"error": {"code": 401, "message": "no key"}}),
     ],
@@ -255,6 +256,17 @@ def test_replies_without_text_are_counted_by_their_cause(model: Scripted, tmp_pa
     (row,) = Purse(tmp_path).values()
     assert row["missing"] == {"refused": 2, "only thinking": 1}
     assert "replies without text: 1 only thinking, 2 refused" in describe(row)
+
+
+def test_a_budget_covers_the_limit_that_is_sent(model: Scripted, tmp_path: Path) -> None:
+    served = model(lambda _, handler: answer(handler, GOOD))
+    purse = Purse(tmp_path, Prices(others=Price(0.0, 1.0)), budget=9e-4)
+    more = {"max_completion_tokens": 1000}
+    with pytest.raises(UserError, match=r"the budget of 0\.0009 USD is spent"):
+        ServerPlayer(f"{served.url}#m", max_tokens=8, request=more, purse=purse).act([turn(0)])
+    with pytest.raises(UserError, match="--budget needs a limit of tokens"):
+        ServerPlayer(f"{served.url}#m", max_tokens=8, request={"max_tokens": None}, purse=purse)
+    assert not served.asked
 
 
 def test_games_with_a_withheld_reply_are_left_out_of_all_figures(model: Scripted, tmp_path: Path) -> None:

@@ -229,7 +229,7 @@ def test_models_and_servers_meet_bots(
         def act(player: ServerPlayer, turns: Any) -> Any:
             if games_of(other):
                 server.http.server_close()
-                player._tries = 1
+                player._settings["tries"] = 1
             return asked(player, turns)
 
         patched.setattr(ServerPlayer, "act", act)

@@ -78,6 +78,11 @@ UNKNOWN = re.compile(
 )
 """Messages of servers for a parameter that they do not take."""
 
+OUT_OF_RANGE = re.compile(
+    r"must be|at (?:most|least)|less than|greater than|between|too (?:large|small|high|low)", re.IGNORECASE
+)
+"""Messages of servers for a value that they do not take, which the user has to change."""
+
 CUT_REASONS = frozenset({"length", "max_tokens", "model_length"})
 FILTER_REASONS = frozenset({"content_filter", "safety", "sensitive", "recitation", "prohibited_content", "blocklist"})
 ABORT_REASONS = frozenset(
@@ -145,6 +150,12 @@ class Asked:
         """The parameters of a request, besides model and messages."""
         own = {name: getattr(self, name) for name in ("temperature", "top_p", "seed", "max_tokens")}
         return {name: value for name, value in {**own, **self.more}.items() if value is not None}
+
+    @property
+    def most_tokens(self) -> int:
+        """The upper bound of a reply's tokens; 0 if there is none."""
+        limits = (self.parameters.get(name) for name in ("max_tokens", "max_completion_tokens"))
+        return max((limit for limit in limits if isinstance(limit, int)), default=0)
 
     @property
     def place(self) -> str:
@@ -268,9 +279,8 @@ class ChatClient:
         counted, headers = Request(0, 0), {"Content-Type": "application/json", **bearer(asked.key)}
         async with AsyncExitStack() as stack:
             if self._purse:
-                counted = await stack.enter_async_context(
-                    self._purse.asked(asked.model, messages, asked.max_tokens or 0)
-                )
+                bound = self._purse.asked(asked.model, messages, asked.most_tokens)
+                counted = await stack.enter_async_context(bound)
             client = await self._free.get()
             stack.callback(self._free.put_nowait, client)
             sent = asked.parameters
@@ -321,7 +331,9 @@ def _refusal(code: int, said: str, headers: Mapping[str, str], asked: Asked, sen
     if code in PASSING and not any(x in small for x in SPENT):
         asks = headers.get("retry-after", "")
         raise _Passing(why, float(asks) if re.fullmatch(r"\d{1,6}(\.\d+)?", asks) else 0.0)
-    if code in (httpx.codes.BAD_REQUEST, httpx.codes.UNPROCESSABLE_ENTITY) and UNKNOWN.search(said):
+    if code in (httpx.codes.BAD_REQUEST, httpx.codes.UNPROCESSABLE_ENTITY) and (
+        UNKNOWN.search(said) and not OUT_OF_RANGE.search(said)
+    ):
         if "max_tokens" in sent and "max_completion_tokens" in small:
             raise _Unknown("max_tokens", "max_completion_tokens")
         # The order is that of their use to the evaluation: the least useful is left out first.

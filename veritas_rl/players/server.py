@@ -98,7 +98,7 @@ class ServerPlayer:
         }
         if purse:
             purse.open(self.model)
-            if purse.budget is not None and not self._asked.parameters.keys() & {"max_tokens", "max_completion_tokens"}:
+            if purse.budget is not None and not self._asked.most_tokens:
                 raise UserError("--budget needs a limit of tokens, so --request max_tokens= cannot be used with it")
 
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
