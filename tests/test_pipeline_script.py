@@ -21,14 +21,14 @@ SCRIPT = "bash train/scripts/journey.sh"
 
 SMALL = {
     "JOURNEY_DEMONSTRATIONS": "700",
-    "JOURNEY_SFT_EPOCHS": "2",
+    "JOURNEY_SFT_EPOCHS": "12",
     "JOURNEY_RL_STEPS": "1",
     "JOURNEY_OPPONENTS": "random,mcts:2",
     "JOURNEY_EPISODES": "12",
     "JOURNEY_GAMES_TO_SHOW": "8",
 }
-# One step of a few games that already trains the actor, without a warm-up of the critic.
-FEW = ["data.train_batch_size=8", "veritas_rl.critic_warmup=0", "actor_rollout_ref.actor.optim.lr=0.01"]
+# One step that trains the actor. It needs a reward, so fine-tuning makes whole games without a mistake likely.
+FEW = ["data.train_batch_size=32", "veritas_rl.critic_warmup=0", "actor_rollout_ref.actor.optim.lr=0.01"]
 
 STAGES = {
     "demonstrations": "demonstrations/demonstrations.json",

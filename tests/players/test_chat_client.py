@@ -317,13 +317,13 @@ def test_a_key_stands_in_nothing_that_a_run_writes(model: Scripted, key: str, tm
 
     def say(_: Any, handler: Any) -> None:
         count.append(1)
-        told = f"Incorrect API key provided: {key} or {handler.headers['Authorization']}"
+        message = f"Incorrect API key provided: {key} or {handler.headers['Authorization']}"
         if len(count) % 3 == 0:
             answer(handler, choice({"content": "\\boxed{0}"}))
         elif len(count) < 40:
-            answer(handler, {"error": {"message": told}}, 503, Retry_After="0")
+            answer(handler, {"error": {"message": message}}, 503, Retry_After="0")
         else:
-            answer(handler, told.encode(), 401, "text/plain")
+            answer(handler, message.encode(), 401, "text/plain")
 
     address = f"{model(say).url}#m"
     command = [
