@@ -1,4 +1,4 @@
-"""HTTP clients, for which hosts of this machine have no proxy."""
+"""HTTP clients, for which hosts of this machine have no proxy, and how messages quote what servers say."""
 
 from typing import Any, TypeVar
 
@@ -9,6 +9,9 @@ from veritas_rl.errors import UserError
 Client = TypeVar("Client", httpx.Client, httpx.AsyncClient)
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]", "0.0.0.0")
+
+SHOWN = 200
+"""The maximum length of a server's words in a message."""
 
 
 def http_client(kind: type[Client], **settings: Any) -> Client:
@@ -24,5 +27,10 @@ def http_client(kind: type[Client], **settings: Any) -> Client:
     try:
         return kind(mounts={f"all://{host}": None for host in LOCAL}, **settings)
     except (ImportError, ValueError) as error:
-        said = " ".join(str(error).split())
+        said = short(str(error))
         raise UserError(f"the proxy of HTTP_PROXY, HTTPS_PROXY or ALL_PROXY cannot be used: {said}") from None
+
+
+def short(text: str) -> str:
+    """A text as one short line."""
+    return " ".join(text.split())[:SHOWN]

@@ -13,7 +13,8 @@ import pytest
 
 from veritas_rl.envs.base import Missing, Reply
 from veritas_rl.errors import UserError
-from veritas_rl.players.chat_client import KEYS, Asked, ChatClient, ServerFailure, bearer, check_url
+from veritas_rl.players.api_keys import KEYS, bearer
+from veritas_rl.players.chat_client import Asked, ChatClient, ServerFailure, check_url
 from veritas_rl.players.cost import Price, Prices, Purse, describe
 from veritas_rl.players.server import ServerPlayer
 
@@ -31,7 +32,9 @@ def without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 def answer(handler: Any, body: Any, code: int = 200, kind: str = "application/json", **headers: str) -> None:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     handler.send_response(code)
-    for name, value in {"Content-Type": kind, "Content-Length": str(len(content)), **headers}.items():
+    # The server closes the connection behind the answer: a request that the client sends on it meanwhile would be lost.
+    own = {"Content-Type": kind, "Content-Length": str(len(content)), "Connection": "close"}
+    for name, value in {**own, **headers}.items():
         handler.send_header(name.replace("_", "-"), value)
     handler.end_headers()
     handler.wfile.write(content)

@@ -9,7 +9,8 @@ import pytest
 
 from veritas_rl.envs.base import Turn
 from veritas_rl.errors import UserError
-from veritas_rl.players.chat_client import KEYS, check_url
+from veritas_rl.players.api_keys import KEYS
+from veritas_rl.players.chat_client import check_url
 from veritas_rl.players.generation import GenerationEngine
 from veritas_rl.players.language_model import LanguageModelPlayer, load_language_model
 from veritas_rl.players.sampling import SamplingParams

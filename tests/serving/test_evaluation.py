@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from veritas_rl.players.chat_client import KEYS
+from veritas_rl.players.api_keys import KEYS
 from veritas_rl.serving.limits import Limits
 from veritas_rl.serving.offer import Offer
 

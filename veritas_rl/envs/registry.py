@@ -94,7 +94,10 @@ def task_of(row: Mapping[str, Any]) -> Task:
         UserError: As for `task_from_dict`.
     """
     if isinstance(row.get("task"), str):
-        return task_from_dict(json.loads(row["task"]))
+        try:
+            row = dict(json.loads(row["task"]))
+        except (ValueError, TypeError) as error:
+            raise UserError(f"a row's task is no JSON object: {str(row['task'])[:80]!r}") from error
     values = task_values(get_environment(str(row.get("env"))).task_type)
     return task_from_dict({name: row[name] for name in values if name in row})
 

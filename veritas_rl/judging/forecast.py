@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from veritas_rl.envs.base import Turn
-from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.envs.task import Task
 from veritas_rl.judging.matches import Rules, pair, seats_of, tasks_of
@@ -72,44 +71,38 @@ def forecast(rules: Rules, cases: str | Sequence[str], games: int, opponents: in
     Raises:
         UserError: As `tasks_of`.
     """
-    total, environment = Forecast(), get_environment(rules.env)
+    total = Forecast()
     for case, (task, *_) in tasks_of(cases, 1, rules).items():
         seats = seats_of(task)
         count = -(-games // seats) * seats * opponents if seats > 1 else games
-        asked = _asked(environment, case, task, rules)
-        tokens = sum(asked.characters) / CHARACTERS_PER_TOKEN / asked.games
-        total += Forecast(count, count * len(asked.characters) / asked.games, count * tokens)
+        lengths, played = _asked(case, task, rules)
+        tokens = sum(lengths) / CHARACTERS_PER_TOKEN / played
+        total += Forecast(count, count * len(lengths) / played, count * tokens)
     return total
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """The lengths in characters of the prompts of one seat in some games."""
-
-    characters: Sequence[int]
-    games: int
-
-
-def _asked(environment: Environment, case: str, task: Task, rules: Rules) -> _Asked:
-    first = _first_turns(task)
+def _asked(case: str, task: Task, rules: Rules) -> tuple[list[int], int]:
+    """The lengths in characters of the prompts of one seat in some games, and the number of these games."""
+    first = first_turns(task)
     if task.mode != "episode" or not all(turn.answers for turn in first):
-        return _Asked([length_of(turn) for turn in first[:1]], 1)
+        return [_length_of(turn) for turn in first[:1]], 1
     player = open_player(RANDOM, rules.env, ReplySettings(seed=rules.seed), Path())
     asked: list[int] = []
     pairings = pair([case], ESTIMATED_GAMES, [player], [player], rules)
     for pairing in pairings:
         session = pairing.session()
         while turns := session.turns():
-            asked += [length_of(turn) for turn in turns if pairing.judges(turn.seat)]
+            asked += [_length_of(turn) for turn in turns if pairing.judges(turn.seat)]
             session.step({turn.seat: reply for turn, reply in zip(turns, player.player.act(turns), strict=True)})
-    return _Asked(asked, len(pairings))
+    return asked, len(pairings)
 
 
-def _first_turns(task: Task) -> Sequence[Turn]:
+def first_turns(task: Task) -> Sequence[Turn]:
+    """The first turns of a task."""
     return get_environment(task.env).start(task).turns()
 
 
-def length_of(turn: Turn) -> int:
+def _length_of(turn: Turn) -> int:
     """The length of a turn's prompt in characters."""
     return sum(len(message["content"]) for message in turn.messages)
 
@@ -121,5 +114,5 @@ def forecast_of_states(turns: Iterable[Turn], samples: int) -> Forecast:
         turns: The turn of each state.
         samples: The number of answers in each state.
     """
-    lengths = [length_of(turn) for turn in turns]
+    lengths = [_length_of(turn) for turn in turns]
     return Forecast(len(lengths), samples * len(lengths), samples * sum(lengths) / CHARACTERS_PER_TOKEN)

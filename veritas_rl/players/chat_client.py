@@ -11,26 +11,26 @@ A response is not trusted: it may be missing, malformed or endless, or an error 
 - The server refuses the request: a `ServerFailure` at once. But a parameter that it names and does not know is left out
   or renamed from then on.
 
-Keys stand in no message: `hide` replaces them.
+Keys stand in no message: `api_keys.hide` replaces them.
 """
 
 import asyncio
-import html
 import json
-import os
 import re
 import sys
-from collections.abc import AsyncIterator, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 
 from veritas_rl.envs.base import Message, Missing, Reply
 from veritas_rl.errors import UserError
-from veritas_rl.http_clients import http_client
+from veritas_rl.http_clients import http_client, short
+from veritas_rl.players.api_keys import bearer, hide
+from veritas_rl.players.completions import ErrorInside, Passing, read_bytes, streamed, whole
 from veritas_rl.players.cost import Purse, Request
 
 CONNECT_SECONDS = 10.0
@@ -47,24 +47,6 @@ SPENT = ("insufficient_quota", "insufficient balance", "exceeded your current qu
 
 LONGEST_WAIT = 60.0
 """The maximum number of seconds between two tries, even if the server asks for more."""
-
-KEYS = ("OPENAI_API_KEY", "CHUTES_API_KEY")
-"""The environment variables that may contain a key; the first one that is set is sent."""
-
-MOST_BYTES = 32 * 2**20
-"""The maximum size of a response in bytes: about 100,000 chunks of a stream."""
-
-MOST_LINE = 2**20
-"""The maximum size of one chunk in bytes."""
-
-MOST_CHARACTERS = 1_000_000
-"""The maximum length of a reply in characters."""
-
-SHORTEST_KEY = 4
-"""The minimum length of a key that is hidden: shorter ones are no secrets, and stand in many words."""
-
-SHOWN = 200
-"""The maximum length of a server's words in a message."""
 
 TOO_LONG = ("context length", "context_length", "max_model_len", "maximum model length", "too long", "is longer than")
 """Messages of servers for a prompt that is too long, with HTTP code 400 or 413."""
@@ -83,24 +65,9 @@ OUT_OF_RANGE = re.compile(
 )
 """Messages of servers for a value that they do not take, which the user has to change."""
 
-CUT_REASONS = frozenset({"length", "max_tokens", "model_length"})
-FILTER_REASONS = frozenset({"content_filter", "safety", "sensitive", "recitation", "prohibited_content", "blocklist"})
-ABORT_REASONS = frozenset(
-    {"abort", "aborted", "cancelled", "error", "network_error", "timeout", "insufficient_system_resource"}
-)
-"""The reasons of a reply's end, in small letters, as vLLM, SGLang and providers name them."""
-
 
 class ServerFailure(Exception):
     """The server gave no reply; the message is one line with the reason."""
-
-
-class _Passing(Exception):
-    """A failure after which the same request may succeed; `seconds` is how long the server asks to wait."""
-
-    def __init__(self, why: str, seconds: float = 0.0) -> None:
-        super().__init__(why)
-        self.seconds = seconds
 
 
 class _Unknown(Exception):
@@ -109,16 +76,6 @@ class _Unknown(Exception):
     def __init__(self, name: str, instead: str = "") -> None:
         super().__init__(name)
         self.name, self.instead = name, instead
-
-
-class _Error(Exception):
-    """An error with the status 200; `code` is the HTTP code that it names, or 0."""
-
-    def __init__(self, said: Any) -> None:
-        said = said.get("error", said) if isinstance(said, Mapping) else said
-        super().__init__(json.dumps(said))
-        code = str(said.get("code")) if isinstance(said, Mapping) else ""
-        self.code = int(code) if re.fullmatch("[45][0-9][0-9]", code) else 0
 
 
 @dataclass(frozen=True)
@@ -255,7 +212,7 @@ class ChatClient:
                 instead = f"; {unknown.instead} is sent instead" if unknown.instead else ", which is left out"
                 self._learnt.say(f"the server at {asked.place} does not take {unknown.name}{instead}")
                 continue
-            except _Passing as passing:
+            except Passing as passing:
                 why, wait = asked.shown(str(passing)), max(wait, passing.seconds)
             except httpx.ConnectTimeout:
                 why = "it takes no connection"
@@ -306,14 +263,14 @@ class ChatClient:
 async def _reply(response: httpx.Response, asked: Asked, sent: Container[str]) -> Reply:
     """The reply of a response, whatever its status."""
     if response.status_code != httpx.codes.OK:
-        said = (await _read(response, 10_000, cut=True)).decode("utf-8", "replace")
+        said = (await read_bytes(response, 10_000, cut=True)).decode("utf-8", "replace")
         return _refusal(response.status_code, said, response.headers, asked, sent)
     try:
         kind = response.headers.get("content-type", "")
         if "event-stream" in kind or ("stream" in sent and "json" not in kind):
-            return await _streamed(response)
-        return _whole(json.loads(await _read(response, MOST_BYTES)))
-    except _Error as error:
+            return await streamed(response)
+        return await whole(response)
+    except ErrorInside as error:
         code = error.code or httpx.codes.INTERNAL_SERVER_ERROR
         return _refusal(code, str(error), response.headers, asked, sent)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
@@ -330,7 +287,7 @@ def _refusal(code: int, said: str, headers: Mapping[str, str], asked: Asked, sen
         return Reply("", missing=Missing.WITHHELD)
     if code in PASSING and not any(x in small for x in SPENT):
         asks = headers.get("retry-after", "")
-        raise _Passing(why, float(asks) if re.fullmatch(r"\d{1,6}(\.\d+)?", asks) else 0.0)
+        raise Passing(why, float(asks) if re.fullmatch(r"\d{1,6}(\.\d+)?", asks) else 0.0)
     if code in (httpx.codes.BAD_REQUEST, httpx.codes.UNPROCESSABLE_ENTITY) and (
         UNKNOWN.search(said) and not OUT_OF_RANGE.search(said)
     ):
@@ -344,137 +301,6 @@ def _refusal(code: int, said: str, headers: Mapping[str, str], asked: Asked, sen
     if code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN) and not bearer(asked.key):
         hint = "; set OPENAI_API_KEY"
     raise ServerFailure(f"the server at {asked.place} refused a request ({why}){hint}")
-
-
-async def _read(response: httpx.Response, most: int, cut: bool = False) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    async for part in response.aiter_bytes():
-        parts.append(part)
-        size += len(part)
-        if size > most:
-            if cut:
-                break
-            raise ValueError(f"the response is longer than {most} bytes")
-    return b"".join(parts)[:most]
-
-
-async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
-    """The lines of a stream with any content."""
-    rest, size = b"", 0
-    async for part in response.aiter_bytes():
-        size += len(part)
-        if size > MOST_BYTES:
-            raise ValueError(f"the stream is longer than {MOST_BYTES} bytes")
-        *lines, rest = (rest + part).split(b"\n")
-        for line in lines:
-            yield line.strip()
-        if len(rest) > MOST_LINE:
-            raise ValueError(f"a line of the stream is longer than {MOST_LINE} bytes")
-    yield rest.strip()
-
-
-class _Message:
-    """The message of a choice, which comes whole or in pieces."""
-
-    def __init__(self) -> None:
-        self._texts: list[str] = []
-        self._length = 0
-        self._seen: set[Missing] = set()
-        self.reason = ""
-
-    def add(self, message: Mapping[str, Any], reason: Any) -> None:
-        """Add a message, or a piece of it, and the reason of its end if it is there."""
-        text = _text(message.get("content"))
-        self._length += len(text)
-        if self._length > MOST_CHARACTERS:
-            raise ValueError(f"the reply is longer than {MOST_CHARACTERS} characters")
-        self._texts.append(text)
-        for missing, names in _FIELDS.items():
-            if any(message.get(name) for name in names):
-                self._seen.add(missing)
-        self.reason = str(reason).lower() if reason else self.reason
-
-    def reply(self, usage: Any) -> Reply:
-        """The whole reply.
-
-        Raises:
-            _Passing: The server aborted it.
-        """
-        if self.reason in ABORT_REASONS:
-            raise _Passing(f"it ended a reply by {self.reason!r}")
-        # A pair of surrogates may come in two pieces; half a pair is no character.
-        text = "".join(self._texts).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        truncated = self.reason in CUT_REASONS
-        missing = None
-        if self.reason in FILTER_REASONS:
-            missing = Missing.WITHHELD
-        elif not text.strip() and not truncated:
-            missing = next((found for found in _FIELDS if found in self._seen), Missing.NOTHING)
-        read, written = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
-        return Reply(text, truncated, prompt_tokens=read, tokens=written, missing=missing)
-
-
-_FIELDS = {
-    Missing.REFUSED: ("refusal",),
-    Missing.TOOL_CALL: ("tool_calls", "function_call"),
-    Missing.THOUGHT: ("reasoning_content", "reasoning", "thinking"),
-}
-"""The fields of a message that may stand in place of text."""
-
-
-def _text(content: Any) -> str:
-    """The text of a message's content: a string, or a list of parts, whose texts are joined."""
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        raise ValueError("the content of the reply is no text")
-    parts = [{"text": part} if isinstance(part, str) else part for part in content]
-    return "".join(str(part.get("text") or "") for part in parts if part.get("type", "text") in ("text", "output_text"))
-
-
-async def _streamed(response: httpx.Response) -> Reply:
-    """The reply of a stream of server-sent events."""
-    message, usage, ended = _Message(), None, False
-    async for line in _lines(response):
-        if not line.startswith(b"data:"):
-            if line.startswith(b"{"):
-                raise _Error(json.loads(line))
-            continue
-        data = line.removeprefix(b"data:").strip()
-        if data == b"[DONE]":
-            ended = True
-            break
-        piece = json.loads(data)
-        if piece.get("error"):
-            raise _Error(piece["error"])
-        usage = piece.get("usage") or usage
-        for choice in piece.get("choices") or []:
-            if choice.get("error"):
-                raise _Error(choice["error"])
-            message.add(choice.get("delta") or {}, choice.get("finish_reason"))
-    if not ended and not message.reason:
-        raise _Passing("the stream ended before the reply did")
-    return message.reply(usage)
-
-
-def _whole(body: Any) -> Reply:
-    """The reply of a response that is not streamed."""
-    if body.get("error"):
-        raise _Error(body["error"])
-    message, choice = _Message(), body["choices"][0]
-    if choice.get("error"):
-        raise _Error(choice["error"])
-    message.add(choice["message"], choice.get("finish_reason"))
-    return message.reply(body.get("usage"))
-
-
-def _count(usage: Any, name: str) -> int:
-    """A number of tokens; 0 if the server does not say it."""
-    count = usage.get(name) if isinstance(usage, Mapping) else None
-    return count if isinstance(count, int) and 0 < count < 2**53 else 0
 
 
 def check_url(url: str) -> str:
@@ -493,41 +319,3 @@ def check_url(url: str) -> str:
         raise UserError(f"{url} is no address of a server; type one such as http://localhost:8000/v1")
     url = url.rstrip("/").removesuffix("/chat/completions")
     return url if urlsplit(url).path else f"{url}/v1"
-
-
-def bearer(key: str = "") -> dict[str, str]:
-    """The header with the given key, or else the key of an environment variable; empty without a key.
-
-    Raises:
-        UserError: The key has a character that no header can have.
-    """
-    name, key = next(
-        ((name, found) for name, found in _keys(key).items() if found),
-        ("", ""),
-    )
-    if not key:
-        return {}
-    if not (key.isascii() and key.isprintable() and " " not in key):
-        raise UserError(f"{name} is no API key, because it has a blank or a special character; copy the key again")
-    return {"Authorization": f"Bearer {key}"}
-
-
-def _keys(given: str = "") -> dict[str, str]:
-    """The keys by their names. Blanks and ends of lines around a key are not part of it."""
-    return {"the API key": given.strip()} | {name: os.environ.get(name, "").strip() for name in KEYS}
-
-
-def hide(text: str, key: str = "") -> str:
-    """A text without keys, also as JSON, HTML, Python and addresses write them."""
-    for found in _keys(key).values():
-        if len(found) < SHORTEST_KEY:
-            continue
-        ways = (found, json.dumps(found)[1:-1], html.escape(found), quote(found, safe=""), repr(found)[1:-1])
-        for way in sorted(set(ways), key=len, reverse=True):
-            text = text.replace(way, "***")
-    return text
-
-
-def short(text: str) -> str:
-    """A text as one short line."""
-    return " ".join(text.split())[:SHOWN]

@@ -16,17 +16,15 @@ import httpx
 from veritas_rl.chat_template import with_limit
 from veritas_rl.envs.base import Message, Reply, Turn
 from veritas_rl.errors import UserError
-from veritas_rl.http_clients import http_client
+from veritas_rl.http_clients import http_client, short
+from veritas_rl.players.api_keys import bearer, hide
 from veritas_rl.players.chat_client import (
     CONNECT_SECONDS,
     Asked,
     ChatClient,
     Learnt,
     ServerFailure,
-    bearer,
     check_url,
-    hide,
-    short,
 )
 from veritas_rl.players.cost import Purse
 from veritas_rl.progress import GENERATED

@@ -18,12 +18,10 @@ from typing import Any
 import yaml
 from rich.console import Console
 
-from veritas_rl.envs.base import Turn
-from veritas_rl.envs.registry import get_environment
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.judging.evaluation import Evaluation, Settings, evaluate
-from veritas_rl.judging.forecast import Forecast, forecast
+from veritas_rl.judging.forecast import Forecast, first_turns, forecast
 from veritas_rl.judging.matches import FinishedGame, Rules, pair, play_all, tasks_of
 from veritas_rl.judging.statistics import Estimate, mean_score, rate
 from veritas_rl.judging.summary import grouped
@@ -114,7 +112,7 @@ def asked_of(suite: Suite) -> str:
         count = -(-suite.games // 2) if env == GAMES else suite.answers[env]
         for case, tasks in _tasks(suite, env, count).items():
             found.update(repr((case, [task.id for task in tasks])).encode())
-            found.update(repr([turn.messages for turn in _first_turns(tasks[0])]).encode())
+            found.update(repr([turn.messages for turn in first_turns(tasks[0])]).encode())
     return found.hexdigest()[:16]
 
 
@@ -134,10 +132,6 @@ def _ends(suite: Suite) -> tuple[str, str]:
 
 def _tasks(suite: Suite, env: str, count: int) -> dict[str, list[Task]]:
     return tasks_of(suite.cases if env == GAMES else "", count, Rules(env, suite.seed))
-
-
-def _first_turns(task: Task) -> Sequence[Turn]:
-    return get_environment(task.env).start(task).turns()
 
 
 def forecast_of(suite: Suite, prompt: str, envs: Iterable[str]) -> Forecast:

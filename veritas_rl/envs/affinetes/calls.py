@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from veritas_rl.errors import UserError
-from veritas_rl.http_clients import http_client
+from veritas_rl.http_clients import http_client, short
 
 CONNECT_SECONDS = 10.0
 """The most seconds for opening a connection."""
@@ -86,17 +86,17 @@ def call(url: str, method: str, seconds: float, *, again: bool, **kwargs: Any) -
             timeout = httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
             answer = _client().post(f"{url}/call", json=body, timeout=timeout)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            why = _short(str(error)) or type(error).__name__
+            why = short(str(error)) or type(error).__name__
             continue
         except httpx.TransportError as error:
-            why = _short(str(error)) or type(error).__name__
+            why = short(str(error)) or type(error).__name__
             if isinstance(error, httpx.TimeoutException):
                 why = f"no answer within {seconds:g} s"
             if again:
                 continue
             raise UserError(f"the connection to the environment at {url} was lost during a {method} ({why})") from error
         if answer.status_code in BUSY or (again and answer.status_code == BAD_GATEWAY):
-            why = f"HTTP {answer.status_code}: {_short(answer.text)}"
+            why = f"HTTP {answer.status_code}: {short(answer.text)}"
             continue
         return _result(url, method, answer)
     raise UserError(f"the environment at {url} failed {TRIES} times in a row: {why}; start it again, then this command")
@@ -105,14 +105,14 @@ def call(url: str, method: str, seconds: float, *, again: bool, **kwargs: Any) -
 def _result(url: str, method: str, answer: httpx.Response) -> dict[str, Any]:
     if answer.status_code != httpx.codes.OK:
         raise UserError(
-            f"the environment at {url} refused a {method} (HTTP {answer.status_code}): {_short(answer.text)}"
+            f"the environment at {url} refused a {method} (HTTP {answer.status_code}): {short(answer.text)}"
         )
     try:
         if len(answer.content) > MOST_BYTES:
             raise ValueError(f"more than {MOST_BYTES} bytes")
         body = answer.json()
         if body["status"] != "success":
-            raise UserError(f"the environment at {url} failed in a {method}: {_short(str(body.get('result')))}")
+            raise UserError(f"the environment at {url} failed in a {method}: {short(str(body.get('result')))}")
         result = body["result"]
         if not isinstance(result, dict):
             raise TypeError("the result is no object")
@@ -121,9 +121,5 @@ def _result(url: str, method: str, answer: httpx.Response) -> dict[str, Any]:
         raise
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(
-            f"the server at {url} is no environment of affinetes ({type(error).__name__}: {_short(str(error))})"
+            f"the server at {url} is no environment of affinetes ({type(error).__name__}: {short(str(error))})"
         ) from error
-
-
-def _short(text: str) -> str:
-    return " ".join(text.split())[:200]
