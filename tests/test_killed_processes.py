@@ -9,17 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-pytestmark = pytest.mark.training
+pytestmark = [pytest.mark.training, pytest.mark.long]
 
 
 @pytest.mark.parametrize(
     "kinds",
     [
         "SimpleStorageUnit,WorkerDict,launcher",
-        pytest.param(
-            "raylet,gcs_server,TransferQueueController,TaskLoopWorker,GenerationServer,TaskRunnerV1,OpponentServer",
-            marks=pytest.mark.long,
-        ),
+        "raylet,gcs_server,TransferQueueController,TaskLoopWorker,GenerationServer,TaskRunnerV1,OpponentServer",
     ],
 )
 def test_the_death_of_a_process_is_named_and_the_same_command_resumes(kinds: str, tmp_path: Path) -> None:

@@ -169,7 +169,9 @@ def test_ppo_trains_a_model_that_was_made_on_the_spot(tmp_path: Path) -> None:
     subprocess.run([sys.executable, *proposed[1:], *few], cwd=ROOT, check=True)
 
 
-@pytest.mark.parametrize(("case", "steps"), [("kuhn_poker", 8), ("liars_dice(numdice=1)", 5)])
+@pytest.mark.parametrize(
+    ("case", "steps"), [("kuhn_poker", 8), pytest.param("liars_dice(numdice=1)", 5, marks=pytest.mark.long)]
+)
 def test_the_default_command_teaches_a_game(case: str, steps: int, tmp_path: Path) -> None:
     """The settings of `benchmarks/learning.py`, with fewer steps."""
     train(tmp_path, f"trainer.total_training_steps={steps}", GAME_TYPES=case)
@@ -283,6 +285,7 @@ FOLLOWING = (
 """Settings of a short run whose reference follows the policy."""
 
 
+@pytest.mark.long
 def test_the_reference_is_the_average_of_the_weights(tmp_path: Path) -> None:
     command = (*FOLLOWING, "veritas_rl.reference=average", "veritas_rl.reference_decay=0.5", "trainer.save_freq=1")
     command = (*command, "trainer.max_actor_ckpt_to_keep=9")

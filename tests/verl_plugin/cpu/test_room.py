@@ -108,6 +108,7 @@ def test_a_switch_that_cannot_be_read_is_refused(given: str, message: str, monke
 
 
 @pytest.mark.training
+@pytest.mark.long
 def test_training_does_not_need_the_speed_patches(tmp_path: Path) -> None:
     done = subprocess.run(
         [
