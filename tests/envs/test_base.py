@@ -1,12 +1,13 @@
 """The environment protocol: task ids, scores, the driver, and the reward."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pytest
 
 from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn, play, shape
-from veritas_rl.envs.registry import get_environment, make_task, named_settings, task_from_dict, task_from_id
+from veritas_rl.envs.registry import get_environment, make_task, named_settings, task_from_dict, task_from_id, task_of
 from veritas_rl.envs.task import Pay, Task
 from veritas_rl.errors import UserError
 
@@ -84,6 +85,21 @@ def test_two_values_of_one_name_are_refused() -> None:
 def test_unknown_words_in_a_task_are_refused(field: str) -> None:
     with pytest.raises(UserError, match="nonsense"):
         task_from_dict({"env": "openspiel", "case": "hex", "k": 0, field: "nonsense"})
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("{", "a row's task is no JSON object: '{'"),
+        ('[["env", "openspiel"]]', "a row's task is no JSON object"),
+        ("null", "a row's task is no JSON object"),
+        ('{"env": "openspiel"}', "case, k is missing"),
+        ('{"env": "openspiel", "case": "hex", "k": 0, "colour": 1}', "colour"),
+    ],
+)
+def test_the_task_of_a_row_is_checked(written: str, says: str) -> None:
+    with pytest.raises(UserError, match=re.escape(says)):
+        task_of({"task": written})
 
 
 @pytest.mark.parametrize("reason", [reason for reason in Reason if reason.is_mistake])

@@ -91,13 +91,16 @@ def task_of(row: Mapping[str, Any]) -> Task:
     """The task in a row's `extra_info`: its values, or `task`, which has them as JSON. Other values are left out.
 
     Raises:
-        UserError: As for `task_from_dict`.
+        UserError: As for `task_from_dict`, or `task` is no JSON object.
     """
     if isinstance(row.get("task"), str):
         try:
-            row = dict(json.loads(row["task"]))
-        except (ValueError, TypeError) as error:
-            raise UserError(f"a row's task is no JSON object: {str(row['task'])[:80]!r}") from error
+            values = json.loads(row["task"])
+        except ValueError:
+            values = None
+        if not isinstance(values, dict):
+            raise UserError(f"a row's task is no JSON object: {row['task'][:80]!r}")
+        return task_from_dict(values)
     values = task_values(get_environment(str(row.get("env"))).task_type)
     return task_from_dict({name: row[name] for name in values if name in row})
 
