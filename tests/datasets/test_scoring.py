@@ -183,6 +183,18 @@ def test_the_report_holds_all_that_was_found(data: list[Asked]) -> None:
         assert part.name in text
 
 
+def test_no_figure_is_cut_on_a_narrow_screen(data: list[Asked]) -> None:
+    scored = score(data, {asked.name: [right(asked.task), "x", "y"] for asked in data})
+    console = Console(width=80)
+    with console.capture() as printed:
+        print_scored(scored, console)
+    assert "…" not in printed.get()
+    assert scored.all.solved is not None
+    words = str(scored.all.solved).split()
+    assert all(word in printed.get().split() for word in words)
+    assert "least once" in printed.get()
+
+
 @pytest.mark.parametrize(
     "settings",
     [

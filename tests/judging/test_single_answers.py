@@ -181,7 +181,7 @@ def test_puzzles_are_reported_by_type_and_level_and_a_server_is_compared_on_the_
         (["--config", "levels"], "--config takes KEY=VALUE, not 'levels'"),
         (["--prompt", "short"], "unknown prompt 'short'"),
         (["--opening", "2"], "--opening 2 is for whole games"),
-        (["--checkpoint", "random"], "the player random cannot play here"),
+        (["--checkpoint", "random", "--num_episodes", "1"], "the player random cannot play here"),
         (["--checkpoint", "exact"], "no player 'exact'"),
         (["--env", "quizz"], "unknown environment 'quizz': did you mean quiz"),
         (["--exact"], "--env has no effect with --exact"),
@@ -231,6 +231,26 @@ def test_the_words_of_a_judgement_are_those_of_its_environment() -> None:
     with console.capture() as printed:
         console.print(table_of({"both": mixed}, "mixed"))
     assert "answers that could be read" in printed.get()
+
+
+def test_random_guesses_where_answers_cannot_be_listed(run: Run, tmp_path: Path) -> None:
+    options = ["--env", "lgc-v2", "--games", "boolean_expressions,operation", "--checkpoint", "random"]
+    code, _, _ = run(*options, "--num_episodes", "12", "--output", tmp_path / "few")
+    assert code == 0
+    (note,) = json.loads((tmp_path / "few/report.json").read_text())["notes"]
+    assert "random gives the solution of another task of the case" in note
+    lines = (tmp_path / "few/games.jsonl").read_text().splitlines()
+    assert len(lines) == 24
+    # Guesses can be read, and are right about as often as two tasks have one solution.
+    games = [FinishedGame.from_json(line) for line in lines]
+    assert not any(game.reason.is_mistake for game in games if game.case == "operation")
+    assert sum(game.value for game in games) < 12
+    run(*options, "--num_episodes", "14", "--output", tmp_path / "more")
+    more = set((tmp_path / "more/games.jsonl").read_text().splitlines())
+    assert more >= set(lines)
+    code, _, err = run(*options, "--num_episodes", "1", "--output", tmp_path / "one")
+    assert code == 2
+    assert "the answers of these tasks cannot be listed or guessed" in err
 
 
 def test_uniform_play_is_known_where_answers_are_listed_alone() -> None:

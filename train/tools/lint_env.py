@@ -41,7 +41,7 @@ def main() -> int:
         "--env", default="openspiel", help="a registered environment, or module:Class; default: openspiel"
     )
     cases = "cases, separated by commas; default: the cases of the environment's default configuration"
-    parser.add_argument("--cases", default="", help=cases)
+    parser.add_argument("--cases", "--games", default="", help=cases)
     parser.add_argument("--tasks", type=int, default=8, help="number of tasks of each case; default: 8")
     add_workers(parser)
     parser.add_argument("--prompt", choices=PROMPTS, default="full", help="the kind of prompt to check; default: full")

@@ -11,6 +11,9 @@ from veritas_rl.datasets.jsonl import Bad
 from veritas_rl.datasets.scoring import Part, Scored
 from veritas_rl.judging.statistics import Estimate
 
+FIGURE = 8
+"""The width of a column of figures that holds the longest part of one, such as "[0.123,"."""
+
 SHOWN = 20
 """How many bad lines are listed."""
 
@@ -26,7 +29,9 @@ def print_scored(scored: Scored, console: Console) -> None:
     """Print a table: all tasks, each type, and each group."""
     several = scored.all.answers > scored.all.tasks - scored.all.missing
     partial = scored.all.value != scored.all.success
-    table = Table(Column("", no_wrap=True), "tasks answered", *(["answers"] if several else []))
+    # On a narrow screen, names are broken anywhere and figures between their parts.
+    counted = ["tasks answered", *(["answers"] if several else [])]
+    table = Table(Column("", overflow="fold"), *(Column(header, min_width=FIGURE) for header in counted))
     for wanted, header in (
         (True, scored.answers),
         (True, scored.solved),
@@ -34,7 +39,7 @@ def print_scored(scored: Scored, console: Console) -> None:
         (several, "tasks solved at least once"),
     ):
         if wanted:
-            table.add_column(header)
+            table.add_column(header, min_width=FIGURE)
     for parts in ([scored.all], scored.types, scored.groups):
         for part in parts:
             counts = [f"{part.tasks - part.missing} of {part.tasks}", *([str(part.answers)] if several else [])]

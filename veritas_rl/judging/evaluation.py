@@ -259,6 +259,11 @@ def _play(
     return time.monotonic() - started, len(missing)
 
 
+def _listed(task: Task) -> bool:
+    """Whether the legal answers to a task are listed."""
+    return all(turn.answers for turn in get_environment(task.env).start(task).turns())
+
+
 def _notes(
     settings: Settings,
     tasks: Mapping[str, Task],
@@ -273,6 +278,12 @@ def _notes(
     if max(seats.values()) == 1 and settings.opponents != OPPONENTS:
         notes.append(
             f"The opponent {', '.join(settings.opponents)} did not play, because the tasks have no other seat."
+        )
+    alone = [task for case, task in tasks.items() if seats[case] == 1 and task.mode != "episode"]
+    if "random" in (settings.checkpoint, settings.compare) and any(not _listed(task) for task in alone):
+        notes.append(
+            "Where answers cannot be listed, random gives the solution of another task of the case: what an answer "
+            "earns without its question."
         )
     for case, task in tasks.items():
         if settings.relabelled and not environment.perturbations(task):

@@ -111,12 +111,14 @@ class Pairing:
         player: The judged player.
         opponent: The player on every other seat; None in a game without opponent.
         rules: The rules of the evaluation.
+        other: Another task of the case, whose solution the random player gives if answers cannot be listed.
     """
 
     task: Task
     player: NamedPlayer
     opponent: NamedPlayer | None
     rules: Rules
+    other: Task | None = None
 
     @property
     def key(self) -> str:
@@ -148,7 +150,18 @@ class Pairing:
     def seating(self) -> Mapping[int, Player]:
         """The player of each seat."""
         seats = range(get_environment(self.task.env).players_of(self.task))
-        return {seat: (self.player if self.judges(seat) else self.opponent or self.player).player for seat in seats}
+        return {
+            seat: self._seated((self.player if self.judges(seat) else self.opponent or self.player).player)
+            for seat in seats
+        }
+
+    def _seated(self, player: Player) -> Player:
+        return player.guessing(self._guess) if isinstance(player, RandomPlayer) and self.other else player
+
+    def _guess(self) -> str:
+        """The solution of the other task, or "" if there is none. It shows what an answer without the question pays."""
+        assert self.other is not None
+        return next((turn.solution for turn in get_environment(self.other.env).start(self.other).turns()), "")
 
     @property
     def asks_models(self) -> bool:
@@ -265,9 +278,12 @@ def pair(
             raise UserError(f"--opening {rules.opening} is for whole games, but {rules.env} has none; leave it out")
         seats = seats_of(tasks[0])
         for opponent in opponents if seats > 1 else [None]:
-            for task in tasks[: -(-games // seats)]:
+            for place, task in enumerate(tasks[: -(-games // seats)]):
+                # The earlier neighbour, so that a longer evaluation begins with the same guesses.
+                near = tasks[place - 1] if place else tasks[-1 if len(tasks) == 1 else 1]
+                other = None if task.mode == "episode" or near is task else near
                 for placed in [task] if opponent is None else _placed(task, seats, opponent):
-                    made += [Pairing(placed, player, opponent, rules) for player in players]
+                    made += [Pairing(placed, player, opponent, rules, other) for player in players]
     return made
 
 

@@ -1,6 +1,6 @@
 """The uniformly random legal player, the lower baseline of every comparison."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.errors import UserError
@@ -15,22 +15,30 @@ class RandomPlayer:
 
     Args:
         seed: Any seed.
+        guess: Gives the reply to a turn whose answers cannot be listed, "" if there is none; None to refuse such turns.
     """
 
-    def __init__(self, seed: int | str = 0) -> None:
+    def __init__(self, seed: int | str = 0, guess: Callable[[], str] | None = None) -> None:
         self.seed = seed
+        self._guess = guess
+
+    def guessing(self, guess: Callable[[], str]) -> "RandomPlayer":
+        """This player with a guess."""
+        return RandomPlayer(self.seed, guess)
 
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
-        """One legal reply for each turn.
+        """One legal reply for each turn, or a guess.
 
         Raises:
-            UserError: A turn's answers cannot be listed.
+            UserError: A turn's answers cannot be listed, and there is no guess.
         """
-        replies = []
-        for turn in turns:
-            if not turn.answers:
-                raise UserError(
-                    "the player random cannot play here, because the answers of these tasks cannot be listed"
-                )
-            replies.append(Reply(generator("random player", self.seed, *turn.dice).choice(turn.answers)))
-        return replies
+        return [Reply(self._chosen(turn)) for turn in turns]
+
+    def _chosen(self, turn: Turn) -> str:
+        if turn.answers:
+            return generator("random player", self.seed, *turn.dice).choice(turn.answers)
+        if not (said := self._guess() if self._guess else ""):
+            raise UserError(
+                "the player random cannot play here, because the answers of these tasks cannot be listed or guessed"
+            )
+        return said

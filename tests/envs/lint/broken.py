@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from veritas_rl.envs.base import Message, Reason, Reply, Score, Session, Turn
+from veritas_rl.envs.lgc_v2.env import LGCEnvironment
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment, OpenSpielSession, View
 from veritas_rl.envs.openspiel.games import State
 from veritas_rl.envs.openspiel.task import OpenSpielTask
+from veritas_rl.envs.single import SingleAnswerSession
 from veritas_rl.envs.task import Task
 
 
@@ -95,6 +97,17 @@ class _EmptyPays(_Scored):
 
     def scored(self, seat: int, score: Score) -> Score:
         return score if score.legal else Score(0.5, False, Reason.DRAWN)
+
+
+class _RepeatsPay(_Scored):
+    """A reply is paid for each of its boxes."""
+
+    def step(self, replies: Mapping[int, Reply]) -> None:
+        self.boxes = max(reply.text.count("\\boxed") for reply in replies.values())
+        super().step({seat: Reply(reply.text.partition("\n")[0]) for seat, reply in replies.items()})
+
+    def scored(self, seat: int, score: Score) -> Score:
+        return dataclasses.replace(score, value=score.legal * min(1.0, self.boxes / 10))
 
 
 class _HashedPay(_Scored):
@@ -252,6 +265,7 @@ Substring = broken(_Substring)
 NumbersFromZero = broken(_NumbersFromZero)
 AnyCase = broken(_AnyCase)
 EmptyPays = broken(_EmptyPays)
+RepeatsPay = broken(_RepeatsPay)
 HashedPay = broken(_HashedPay)
 LotteryPay = broken(_LotteryPay)
 AssumesOne = broken(_AssumesOne)
@@ -278,6 +292,22 @@ class OnePosition(OpenSpielEnvironment):
 
     def start(self, task: Task) -> Session:
         return super().start(task.replace(k=0))
+
+
+class NumberAddedToTheSeed(OpenSpielEnvironment):
+    """A task depends on the sum of its seed and number alone."""
+
+    def start(self, task: Task) -> Session:
+        return super().start(dataclasses.replace(task, seed=0, k=task.seed + task.k))
+
+
+class AnySolution(LGCEnvironment):
+    """The solution of any task is right in every task."""
+
+    def start(self, task: Task) -> Session:
+        (turn,) = super().start(task).turns()
+        right, wrong = Score(1.0, True, Reason.CORRECT), Score(0.0, False, Reason.WRONG)
+        return SingleAnswerSession(task, turn, lambda reply: right if "\\boxed{" in reply.text else wrong)
 
 
 class ForcedMoves(OpenSpielEnvironment):

@@ -5,7 +5,7 @@ from typing import Any
 
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.environment import Environment
-from veritas_rl.envs.lint.case import Case, said
+from veritas_rl.envs.lint.case import Case, question, said
 from veritas_rl.envs.lint.findings import Log, NotApplicable, quote
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
@@ -20,6 +20,12 @@ MOST_ERRORLESS = 0.5
 """The share of estimated values that may have the error 0."""
 CERTAIN = (0.0, 0.5, 1.0)
 """The values of a single finished game."""
+MANY_QUESTIONS = 4
+"""Questions for each task, with fewer of which two sets of tasks share many by chance."""
+REPEATED = (2, 10)
+"""How often an answer is repeated in a reply."""
+FEWEST_SOLUTIONS = 3
+"""The smallest number of different solutions that cannot all be right in each other's tasks by coincidence."""
 BOX = "\\boxed{"
 
 
@@ -137,7 +143,7 @@ def tasks_distinct(case: Case, log: Log) -> str:
     first: dict[str, str] = {}
     twins: list[tuple[str, str]] = []
     for task, turns in case.asked:
-        shown = "\n".join(said(turn) for turn in turns)
+        shown = question(turns)
         if shown in first:
             twins.append((task.id, first[shown]))
         first.setdefault(shown, task.id)
@@ -150,6 +156,47 @@ def tasks_distinct(case: Case, log: Log) -> str:
             twins[0][0], f"{len(case.asked)} tasks ask {len(first)} different questions; the same is {twins[0][1]}"
         )
     return f"{len(first)} questions of {len(case.asked)} tasks; {'many' if exist is None else exist} exist"
+
+
+def seeds_differ(case: Case, log: Log) -> str:
+    """The tasks of the next seed ask other questions, if there are enough questions.
+
+    An environment that adds the task's number to the seed shares nearly all tasks between two neighbouring seeds.
+    """
+    if not case.neighbours:
+        raise NotApplicable("the environment has no seed")
+    exist = case.audit.question_count(case.tasks[0])
+    if exist is not None and exist < MANY_QUESTIONS * len(case.tasks):
+        raise NotApplicable(f"{exist} questions exist")
+    here = {question(turns): task.id for task, turns in case.asked}
+    there = {question(turns) for _, turns in case.turns_of(case.neighbours)}
+    shared = [name for shown, name in here.items() if shown in there]
+    if len(shared) * 2 > len(there):
+        log.found(shared[0], f"{len(shared)} of {len(there)} questions of the next seed are those of this seed")
+    return f"{len(shared)} of {len(there)} questions of the next seed are the same"
+
+
+def repeats_pay_no_more(case: Case, log: Log) -> str:
+    """An answer given several times pays no more than given once, and the answer to one task does not pay in all."""
+    firsts = [(task, turns[0]) for task, turns in case.asked if turns]
+    known = [(task, turn, answer) for task, turn in firsts for answer in (*turn.answers, turn.solution)[:1] if answer]
+    if not known:
+        raise NotApplicable("no answer is known")
+    elsewhere = []
+    for place, (task, turn, own) in enumerate(known):
+        other = known[place - 1][2]
+        with log.guard(task.id):
+            for which, answer in (("the answer", own), ("the answer to another task", other)):
+                once = case.answer(task, turn.seat, Reply(answer)).value
+                for count in REPEATED:
+                    value = case.answer(task, turn.seat, Reply("\n".join([answer] * count))).value
+                    if value > once:
+                        log.found(task.id, f"{which} pays {once:.3g}, {count} times {value:.3g}: {quote(answer)}")
+            elsewhere.append(once)
+    solutions = {turn.solution for _, turn, _ in known} - {""}
+    if len(solutions) >= FEWEST_SOLUTIONS and min(elsewhere) == 1:
+        log.found(known[0][0].id, f"every task takes the solution of another, of {len(solutions)} different solutions")
+    return f"{len(known)} answers"
 
 
 def format_stated(case: Case, log: Log) -> str:

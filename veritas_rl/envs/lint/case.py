@@ -25,24 +25,36 @@ class Case:
         name: The case.
         tasks: The tasks of the case.
         games: Tasks of whole games of the case; empty if the environment has none.
+        neighbours: The tasks of the case with the next seed; empty if the environment has no seed.
         no_outcome: The reason why the tasks pay only for legal answers; "" if they pay by outcome.
     """
 
     def __init__(
-        self, environment: Environment, name: str, tasks: Sequence[Task], games: Sequence[Task], no_outcome: str = ""
+        self,
+        environment: Environment,
+        name: str,
+        tasks: Sequence[Task],
+        games: Sequence[Task],
+        neighbours: Sequence[Task] = (),
+        no_outcome: str = "",
     ) -> None:
         self.environment = environment
         self.audit = environment.audit()
         self.name = name
         self.tasks = tasks
         self.games = games
+        self.neighbours = neighbours
         self.no_outcome = no_outcome
 
     @cached_property
     def asked(self) -> list[tuple[Task, list[Turn]]]:
         """Each task with its first turns. Tasks that do not start are in `broken` instead."""
+        return self.turns_of(self.tasks)
+
+    def turns_of(self, tasks: Sequence[Task]) -> list[tuple[Task, list[Turn]]]:
+        """Each task with its first turns, without tasks that do not start."""
         found = []
-        for task in self.tasks:
+        for task in tasks:
             try:
                 found.append((task, list(self.environment.start(task).turns())))
             except Exception as error:  # a check reports the error
@@ -120,3 +132,8 @@ def _ends(turn: Turn) -> list[str]:
 def said(turn: Turn) -> str:
     """The complete text of a turn's messages."""
     return "\n".join(message["content"] for message in turn.messages)
+
+
+def question(turns: Sequence[Turn]) -> str:
+    """The complete text of the first turns of a task."""
+    return "\n".join(map(said, turns))

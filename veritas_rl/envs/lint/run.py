@@ -25,8 +25,10 @@ CHECKS: Mapping[str, checks.Check] = {
     "nothing hidden shown": checks.nothing_hidden_shown,
     "seats alike": checks.seats_alike,
     "tasks distinct": answers.tasks_distinct,
+    "seeds differ": answers.seeds_differ,
     "answer format stated": answers.format_stated,
     "legal answers taken": answers.legal_answers_taken,
+    "repeats pay no more": answers.repeats_pay_no_more,
     "numbers in names": readings.numbers_in_names,
     "other answers refused": readings.other_answers_refused,
     "value of many playouts": answers.values_of_many_playouts,
@@ -213,7 +215,8 @@ def _cases(environment: Environment, names: Sequence[str], count: int, prompt: s
             whole = {**settings, "mode": "episode", "num_tasks_per_case": checks.SEAT_TASKS}
             games = environment.catalogue(environment.read_config(whole), "train")[: checks.SEAT_TASKS]
         case = tasks[0].case
-        made[case] = Case(environment, case, tasks[:count], games, no_outcome)
+        next_seed = _neighbours(environment, {**settings, **({"reward": "legal"} if no_outcome else {})})
+        made[case] = Case(environment, case, tasks[:count], games, next_seed[:count], no_outcome)
     return list(made.values())
 
 
@@ -228,17 +231,32 @@ def _tasks(environment: Environment, settings: Mapping[str, Any], rewards: bool)
         return environment.catalogue(only_legal, "train"), str(error)
 
 
+def _neighbours(environment: Environment, settings: Mapping[str, Any]) -> Sequence[Task]:
+    """The tasks of some settings with the next seed; none if there is no seed."""
+    config = environment.read_config(settings)
+    if not isinstance(seed := getattr(config, "seed", None), int):
+        return ()
+    return environment.catalogue(environment.read_config({**settings, "seed": seed + 1}), "train")
+
+
 def _found_cases(environment: Environment, names: Sequence[str], count: int, shown: Mapping[str, Any]) -> list[Case]:
     """The cases of the first tasks of an environment's default configuration."""
-    tasks: dict[str, list[Task]] = {}
-    for task in environment.catalogue(environment.read_config(shown), "train")[:MOST_SEARCHED]:
-        of_case = tasks.setdefault(task.case, [])
-        if len(of_case) < count:
-            of_case.append(task)
+    tasks = _by_case(environment.catalogue(environment.read_config(shown), "train"), count)
+    neighbours = _by_case(_neighbours(environment, shown), count)
     for name in names:
         if name not in tasks:
             raise unknown("case", name, tasks)
-    return [Case(environment, name, tasks[name], ()) for name in names or tasks]
+    return [Case(environment, name, tasks[name], (), neighbours.get(name, ())) for name in names or tasks]
+
+
+def _by_case(catalogue: Sequence[Task], count: int) -> dict[str, list[Task]]:
+    """The first tasks of each case."""
+    tasks: dict[str, list[Task]] = {}
+    for task in catalogue[:MOST_SEARCHED]:
+        of_case = tasks.setdefault(task.case, [])
+        if len(of_case) < count:
+            of_case.append(task)
+    return tasks
 
 
 def _small(environment: Environment, cases: Sequence[Case]) -> dict[str, Any]:
