@@ -10,8 +10,11 @@ from typing import Any
 class Model:
     """An OpenAI-compatible server whose replies are made by `say` from the request.
 
-    `say` returns the text of a reply, or writes to the handler itself and returns None.
+    `say` returns the text of a reply, or writes to the handler itself and returns None. `list_models` answers GET
+    requests; without it they are not found.
     """
+
+    list_models: Callable[[Any], None] | None = None
 
     def __init__(self, say: Callable[[dict[str, Any], Any], str | None]) -> None:
         self.asked: list[dict[str, Any]] = []
@@ -22,7 +25,11 @@ class Model:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
-                self.send_error(404)
+                if model.list_models:
+                    model.list_models(self)
+                    self.close_connection = True
+                else:
+                    self.send_error(404)
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

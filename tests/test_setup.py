@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-TOOLS = "awk bash cat cut df dirname grep head mkdir mktemp printf rm sed sha256sum tail"
+TOOLS = "awk bash cat cut df dirname grep head id mkdir mktemp printf rm sed sha256sum tail"
 
 
 @pytest.fixture
@@ -117,6 +117,35 @@ def test_a_full_disk_is_named(machine: Path, tmp_path: Path, gpu: bool, needed: 
         f"error: {tmp_path} has 2 GiB free, and {needed} GiB are needed: free some space, or set VENV to a folder on a "
         "larger disk"
     )
+
+
+def test_a_folder_in_which_setuptools_fails_is_named_before_the_downloads(machine: Path, tmp_path: Path) -> None:
+    said = setup(machine, tmp_path, python(tmp_path / "python"), VENV=f"{tmp_path}/a $b")
+    assert said == (
+        f"error: nothing can be installed in {tmp_path}/a $b because of the dollar sign: set VENV to another folder"
+    )
+
+
+def test_a_user_without_a_home_is_named(machine: Path, tmp_path: Path) -> None:
+    program(machine / "getent", "exit 2")
+    said = setup(machine, tmp_path, python(tmp_path / "python"), HOME="")
+    assert re.fullmatch(r"error: the user \d+ has no home: set HOME to a folder that this user can write", said)
+
+
+def test_a_checkout_that_cannot_be_written_is_named(machine: Path, clone: Path) -> None:
+    (clone / "train/outputs").unlink(missing_ok=True)
+    (clone / "train/outputs").touch()
+    done = subprocess.run(
+        ["bash", "train/scripts/setup.sh"],
+        cwd=clone,
+        env={"PATH": str(machine), "HOME": os.environ["HOME"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line == f"error: {clone}/train/outputs cannot be made: use a checkout that you can write"
 
 
 def test_the_environment_of_another_system_is_left_alone(machine: Path, tmp_path: Path) -> None:

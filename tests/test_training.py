@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 import torch
+from omegaconf import OmegaConf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from transformers import AutoModelForCausalLM
 
@@ -32,6 +33,7 @@ from veritas_rl.launch import shown_batch
 from veritas_rl.launch.configuration import compose_configuration, with_or_without_plus
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.progress import ROLLOUT
+from veritas_rl.shared_prompts import KEY
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 from veritas_rl.viewing.games_page import read_games
 
@@ -450,6 +452,27 @@ def test_every_reply_of_a_run_is_a_sample_of_its_own(tmp_path: Path) -> None:
         shutil.rmtree(gone)
     train(tmp_path / "run", *command, **variables)
     assert replies(3) == said[2]
+
+
+@pytest.mark.long
+def test_groups_whose_prompt_is_computed_once_resume_with_the_same_weights(tmp_path: Path) -> None:
+    command = (
+        *("trainer.total_training_steps=3", "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=9"),
+        *("veritas_rl.warm_up.steps=30", "veritas_rl.evaluation=null", "data.train_batch_size=8"),
+        *("actor_rollout_ref.rollout.n=4", "actor_rollout_ref.actor.use_kl_loss=true"),
+    )
+
+    def weights() -> dict[str, torch.Tensor]:
+        return whole_state(shard_files(tmp_path / "global_step_3", "actor", "model"))
+
+    train(tmp_path, *command, ALGORITHM="grpo")
+    assert OmegaConf.select(OmegaConf.load(logs(tmp_path) / ".hydra/config.yaml"), KEY) is True
+    through, before = weights(), whole_state(shard_files(tmp_path / "global_step_2", "actor", "model"))
+    shutil.rmtree(tmp_path / "global_step_3")
+    printed, _ = train(tmp_path, *command, ALGORITHM="grpo")
+    assert "resuming from step 2 of 3" in printed
+    assert all(weight.equal(through[name]) for name, weight in weights().items())
+    assert any(not weight.equal(through[name]) for name, weight in before.items())
 
 
 @pytest.mark.long

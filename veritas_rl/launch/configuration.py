@@ -7,6 +7,7 @@ therefore reported in one line, instead of as a traceback from Ray.
 import dataclasses
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -312,7 +313,9 @@ def _plain(error: Exception, overrides: Sequence[str], name: str) -> UserError:
         key, assigned, value = error.override.partition("=")
         if not assigned:
             return UserError(f"{key} is no setting: type key=value, such as {STEPS}=100")
-        return UserError(f'the value of {error.override} needs quotes: type "{key}={quoted(value)}"')
+        typed = f"{key}={quoted(value)}"
+        in_shell = shlex.quote(typed) if set(typed) & set('$`"\\!') else f'"{typed}"'
+        return UserError(f"the value of {error.override} needs quotes: type {in_shell}")
     if several := re.match(r"Ambiguous value for argument '([^']+)'", text):
         key, _, value = several[1].partition("=")
         return UserError(f"{several[1]} has several values: type '{key}=[{value}]' for a list")

@@ -148,9 +148,10 @@ def _model_of(url: str, named: str) -> str:
         if code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
             hint = "" if bearer() else ": set OPENAI_API_KEY"
             raise UserError(f"{listed} (HTTP {code}){hint}") from None
-        served, why = [], f"HTTP {code}"
+        explained = "json" in error.response.headers.get("content-type", "")
+        served, why = [], f"HTTP {code}" + (f": {short(hide(error.response.text))}" if explained else "")
     except httpx.HTTPError as error:
-        said = hide(short(str(error)) or type(error).__name__)
+        said = short(hide(str(error))) or type(error).__name__
         raise UserError(f"no server answers at {url} ({said}); start it, or check the address") from None
     except (ValueError, KeyError, TypeError):
         served, why = [], "the answer is no list"
