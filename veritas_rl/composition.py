@@ -4,6 +4,8 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,9 @@ CHOICES = frozenset({"move", "episode", "ppo", "grpo", "rae", "gae"})
 """The keys of tables in `veritas_rl`, such as `learning_rate`. Other settings take their values from these tables, and
 are counted themselves."""
 
+SEARCHED, VERL = "hydra.searchpath=", "'pkg://verl.trainer.config'"
+"""The override of the folders in which Hydra looks for YAML files, and verl's folder in it."""
+
 PATH = re.compile(r"(?:file://|~|/).*?([^/]*)/*")
 
 
@@ -60,9 +65,33 @@ def composed(folder: Path, name: str, overrides: Sequence[str]) -> DictConfig:
     """
     GlobalHydra.instance().clear()
     with initialize_config_dir(config_dir=str(folder), version_base=None):
-        configuration = compose(config_name=name, overrides=list(overrides))
+        configuration = compose(config_name=name, overrides=_without_import(overrides))
     OmegaConf.resolve(configuration)
     return configuration
+
+
+def _without_import(overrides: Sequence[str]) -> list[str]:
+    """The overrides with verl's folder. To find it by its package, Hydra would import verl, which takes seconds."""
+    if not (place := _verl_folder()):
+        return list(overrides)
+    if any(item.startswith(SEARCHED) for item in overrides):
+        return [item.replace(VERL, place) if item.startswith(SEARCHED) else item for item in overrides]
+    return [f"{SEARCHED}[{place}]", *overrides]
+
+
+@cache
+def _verl_folder() -> str:
+    """The folder of verl's configuration as Hydra reads it; "" if verl is not installed."""
+    found = find_spec("verl")
+    places = (found.submodule_search_locations if found is not None else None) or ()
+    return next((quoted(f"file://{place}/trainer/config") for place in places), "")
+
+
+def quoted(text: str) -> str:
+    """`text` as a Hydra string, with all special characters escaped."""
+    # Hydra reads a backslash as an escape only before a quote. `${` would start an interpolation.
+    escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), text)
+    return "'" + escaped.replace("${", "\\${") + "'"
 
 
 @contextmanager

@@ -19,20 +19,17 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any, TypeVar
 
 from veritas_rl.errors import UserError, last_line
 from veritas_rl.node_versions import check_nodes
+from veritas_rl.paths import has_token
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 AUTO = "auto"
 ADDRESS = "RAY_ADDRESS"
-
-TOKEN = Path("~/.ray/auth_token")
-"""The file of the token that `ray start` makes, and that each node of a cluster needs."""
 
 PATIENCE = 10.0
 """Seconds that `auto` works in this process before it starts Ray, whose start also takes time."""
@@ -152,7 +149,7 @@ class Workers:
 
     def _start(self) -> None:
         address = os.environ.get(ADDRESS) or "local"
-        if address != "local" and TOKEN.expanduser().exists():
+        if address != "local" and has_token():
             # A head requires its token by default, and a driver sends none by default.
             os.environ.setdefault("RAY_AUTH_MODE", "token")
         import ray

@@ -60,3 +60,13 @@ def to_type(command: str) -> str:
     if typed_in and Path(typed_in).resolve() != ROOT:
         command = f"cd {shlex.quote(str(ROOT))} && {command}"
     return command
+
+
+TOKEN = Path("~/.ray/auth_token")
+"""The file of the token that Ray makes, and that each node of a cluster needs."""
+
+
+def has_token() -> bool:
+    """Whether Ray finds a token: in a variable, or in its file."""
+    given = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
+    return bool(given) or os.access(TOKEN.expanduser(), os.F_OK)

@@ -292,6 +292,18 @@ def test_a_model_that_reads_too_little_is_named(tmp_path: Path) -> None:
         preflight.check_model(str(folder), limit + 1)
 
 
+def test_a_home_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    preflight.check_token()
+    monkeypatch.setenv("HOME", "/proc/none")
+    with pytest.raises(UserError, match=r"^/proc is not writable .*, and Ray keeps its token in ~/.ray: set HOME to"):
+        preflight.check_token()
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "token"))
+    preflight.check_token()
+
+
 def test_a_full_disk_is_named(run: RlRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     preflight.check_disk(run.configuration, None)
     monkeypatch.setattr(preflight.shutil, "disk_usage", lambda path: Usage(10 << 30, 10 << 30, 100 << 20))

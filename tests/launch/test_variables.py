@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from veritas_rl.composition import quoted
 from veritas_rl.errors import UserError
-from veritas_rl.launch.variables import VARIABLES, overrides_from, quoted
+from veritas_rl.launch.variables import VARIABLES, overrides_from
 
 
 def test_every_variable_stands_in_the_example_with_its_meaning() -> None:

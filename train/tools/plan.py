@@ -17,13 +17,13 @@ from datetime import datetime
 
 from rich.console import Console
 
+from veritas_rl.composition import quoted
 from veritas_rl.errors import exit_on_user_error
 from veritas_rl.launch import rl, sft
 from veritas_rl.launch.command import read_environment
 from veritas_rl.launch.configuration import group_of
 from veritas_rl.launch.hardware import Hardware, this_machine
 from veritas_rl.launch.preflight import mean_prompt
-from veritas_rl.launch.variables import quoted
 from veritas_rl.planning.compose import plan_of, sft_plan_of
 from veritas_rl.planning.devices import DEVICES, GIB, device_for
 from veritas_rl.planning.report import as_dict, print_plan

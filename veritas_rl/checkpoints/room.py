@@ -1,5 +1,6 @@
 """Check the free disk space of a run, which saves and ends while a checkpoint still fits. Imports without torch."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,8 @@ MARGIN = 1.05
 
 def nearest_existing(folder: Path) -> Path:
     """The folder, or its nearest existing parent."""
-    return next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    # Path.exists raises where a parent cannot be read.
+    return next(parent for parent in (folder, *folder.absolute().parents) if os.access(parent, os.F_OK))
 
 
 def cannot_write(folder: Path) -> str | None:

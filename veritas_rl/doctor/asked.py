@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 from veritas_rl.launch.recipes import Recipe, recipe_of
 from veritas_rl.paths import RAY_FOLDER, ROOT, ray_folder
 
+CHECKOUT = "this checkout"
+"""What moves the folder of a run's logs."""
+
 
 @dataclass(frozen=True)
 class Gpu:
@@ -112,10 +115,10 @@ class Asked:
 
     @property
     def folders(self) -> dict[str, Path]:
-        """The folders that the run writes to, by setting: checkpoints, logs, and Ray's files."""
+        """The folders that the run writes to, by what moves them: checkpoints, logs, and Ray's files."""
         return {
             "trainer.default_local_dir": ROOT / (self.named("trainer.default_local_dir") or "train/artifacts"),
-            "hydra.run.dir": ROOT / "train/outputs",
+            CHECKOUT: ROOT / "train/outputs",
             RAY_FOLDER: ray_folder(self.environment),
         }
 

@@ -23,7 +23,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from veritas_rl.checkpoints.room import cannot_write, nearest_existing
-from veritas_rl.doctor.asked import Asked, Limits
+from veritas_rl.doctor.asked import CHECKOUT, Asked, Limits
 from veritas_rl.doctor.findings import Finding, ok
 from veritas_rl.paths import RAY_FOLDER, ROOT
 from veritas_rl.pins import requirements
@@ -212,10 +212,9 @@ def disk(asked: Asked) -> Iterator[Finding]:
     seen = set[int]()
     for setting, folder in asked.folders.items():
         existing = nearest_existing(folder)
+        elsewhere = f"{'move' if setting == CHECKOUT else 'set'} {setting} to"
         if reason := cannot_write(existing):
-            yield Finding(
-                "disk", "fault", reason, f"give your user write permission, or set {setting} to another folder"
-            )
+            yield Finding("disk", "fault", reason, f"give your user write permission, or {elsewhere} another folder")
             continue
         device = existing.stat().st_dev
         if device in seen:
@@ -224,7 +223,7 @@ def disk(asked: Asked) -> Iterator[Finding]:
         free = shutil.disk_usage(existing).free
         found = f"{free / GIB:.1f} GiB free for {folder}"
         if free < LEAST_FREE:
-            yield Finding("disk", "fault", found, f"free some space, or set {setting} to a folder on a larger disk")
+            yield Finding("disk", "fault", found, f"free some space, or {elsewhere} a folder on a larger disk")
         else:
             yield ok("disk", found)
     ray = asked.folders[RAY_FOLDER]

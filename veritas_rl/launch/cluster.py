@@ -23,7 +23,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 import grpc
@@ -35,7 +34,7 @@ from rich.table import Table
 from veritas_rl import node_versions
 from veritas_rl.errors import UserError, exit_on_user_error, last_line
 from veritas_rl.launch.ray_control import SILENT, connected, messages, running_address
-from veritas_rl.paths import ROOT
+from veritas_rl.paths import ROOT, has_token
 
 PORT = 6379
 SCRIPT = "bash train/scripts/ray-cluster.sh"
@@ -147,9 +146,7 @@ def head(port: int, given: Sequence[str], block: bool) -> int:
             asked.bind(("", port))
         except OSError as error:
             raise UserError(f"port {port} cannot be used ({error.strerror}): choose another one with --port") from None
-    given_elsewhere = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
-    made = given_elsewhere or Path("~/.ray/auth_token").expanduser().exists()
-    if os.environ.get("RAY_AUTH_MODE") == "token" and not made:
+    if os.environ.get("RAY_AUTH_MODE") == "token" and not has_token():
         # Ray's default permissions let all users read the token.
         _ray("get-auth-token", "--generate", umask=0o077)
     # Ray takes the address from which it would reach this one.

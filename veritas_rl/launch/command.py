@@ -14,12 +14,13 @@ from typing import Protocol
 from dotenv import load_dotenv
 from rich.console import Console
 
+from veritas_rl.composition import quoted
 from veritas_rl.errors import UserError
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import preflight, recipes, resume
 from veritas_rl.launch.hardware import Hardware, this_machine
 from veritas_rl.launch.run import Run
-from veritas_rl.launch.variables import VARIABLES, quoted
+from veritas_rl.launch.variables import VARIABLES
 
 STOPPED = 128 + signal.SIGTERM
 """The exit code of a run that saved and ended on request."""

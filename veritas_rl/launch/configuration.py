@@ -16,7 +16,7 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from veritas_rl.composition import composed
+from veritas_rl.composition import composed, quoted
 from veritas_rl.envs.mixture import open_tasks
 from veritas_rl.envs.registry import cases_by_environment, environment_names, get_environment
 from veritas_rl.envs.task import MODES, Task
@@ -24,7 +24,7 @@ from veritas_rl.errors import UserError, unknown
 from veritas_rl.launch import keys, start
 from veritas_rl.launch.hardware import Hardware, suited_to
 from veritas_rl.launch.recipes import Recipe, recipe_of
-from veritas_rl.launch.variables import VARIABLES, overrides_from, quoted
+from veritas_rl.launch.variables import VARIABLES, overrides_from
 from veritas_rl.paths import ROOT
 
 CONFIG_DIR = ROOT / "train/verl/config"

@@ -5,10 +5,11 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 from veritas_rl.checkpoints.origin import TASKS
+from veritas_rl.composition import quoted
 from veritas_rl.envs.environment import Environment
 from veritas_rl.launch.configuration import CONFIG_DIR, group_of
 from veritas_rl.launch.recipes import WORD
-from veritas_rl.launch.variables import VARIABLES, quoted
+from veritas_rl.launch.variables import VARIABLES
 
 TRAINER = "bash train/scripts/openspiel-ppo-trainer.sh"
 MERGE = "bash train/scripts/merge-ppo.sh"

@@ -19,6 +19,7 @@ from transformers.utils.logging import disable_progress_bar
 from veritas_rl.checkpoints.assemble import merge_checkpoint
 from veritas_rl.checkpoints.layout import ADAPTER
 from veritas_rl.checkpoints.models import Base
+from veritas_rl.composition import quoted
 from veritas_rl.envs.custom_reward import CustomReward
 from veritas_rl.envs.registry import prepared
 from veritas_rl.envs.task import Task
@@ -30,7 +31,6 @@ from veritas_rl.launch.process import run_verl
 from veritas_rl.launch.resume import trim
 from veritas_rl.launch.run import Run
 from veritas_rl.launch.tiny_model import build_tiny_model
-from veritas_rl.launch.variables import quoted
 from veritas_rl.launch.warmup import Lesson, Progress, warm_up
 from veritas_rl.paths import to_type
 from veritas_rl.players.generation import GenerationEngine

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.metadata
 import math
+import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,6 +44,7 @@ from veritas_rl.launch.configuration import (
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.recipes import Recipe
 from veritas_rl.launch.stall_watch import Bound
+from veritas_rl.paths import TOKEN, has_token
 from veritas_rl.pins import required_version
 from veritas_rl.planning.compose import plan_of, plan_of_known, sft_plan_of, this_machine
 from veritas_rl.planning.devices import DEVICES, Device
@@ -637,6 +639,20 @@ def check_disk(configuration: DictConfig, plan: Forecast | None) -> None:
         )
     if reason := cannot_write(existing):
         raise UserError(f"{reason}: set trainer.default_local_dir to a folder that can")
+
+
+def check_token() -> None:
+    """Check that Ray can write its token, which it does once for a user, before the run's own work is done.
+
+    Raises:
+        UserError: The user's home is not writable.
+    """
+    if os.environ.get("RAY_AUTH_MODE") == "disabled" or has_token():
+        return
+    if reason := cannot_write(nearest_existing(TOKEN.expanduser().parent)):
+        raise UserError(
+            f"{reason}, and Ray keeps its token in {TOKEN.parent}: set HOME to a folder that can be written"
+        )
 
 
 def spare_bytes(configuration: DictConfig) -> int:

@@ -18,8 +18,8 @@ from typing import Any
 
 import yaml
 
+from veritas_rl.composition import quoted
 from veritas_rl.errors import UserError, unknown
-from veritas_rl.launch.variables import quoted
 from veritas_rl.paths import ROOT
 
 FOLDER = ROOT / "train/recipes"

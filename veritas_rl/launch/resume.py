@@ -35,8 +35,8 @@ from veritas_rl.checkpoints.layout import (
     step_of,
     whole_checkpoints,
 )
+from veritas_rl.composition import quoted
 from veritas_rl.errors import UserError
-from veritas_rl.launch.variables import quoted
 from veritas_rl.paths import in_checkout, outputs_folder
 
 LOCK = "run.lock"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rich.console import Console
 
 from veritas_rl.checkpoints.layout import EXPERIMENTS, STOP, read_info, step_of, whole_checkpoints
+from veritas_rl.composition import quoted
 from veritas_rl.envs.custom_reward import CustomReward
 from veritas_rl.envs.environment import Environment, context_of
 from veritas_rl.envs.mixture import Part, Shuffled, parts_of
@@ -39,7 +40,7 @@ from veritas_rl.launch.progress import MetricsFile, render_rewards
 from veritas_rl.launch.recipes import Recipe, recipe_of
 from veritas_rl.launch.run import Answering, Deaths, Run
 from veritas_rl.launch.start import GROUP, MADE, chosen_by_model, identity, is_made
-from veritas_rl.launch.variables import VARIABLES, quoted
+from veritas_rl.launch.variables import VARIABLES
 from veritas_rl.paths import experiment_name
 from veritas_rl.planning.plan import Plan
 from veritas_rl.verl_plugin.cpu.forkserver import WORKER_PYTHON
@@ -128,6 +129,7 @@ class RlRun(Run):
         forecast = self.forecast()
         preflight.check_memory(self.configuration, forecast, self.hardware, self.model)
         preflight.check_disk(self.configuration, forecast)
+        preflight.check_token()
         trained, validated = preflight.stages_of(self.configuration), conf.tasks_of(self.configuration, "val")
         catalogues = [*trained, *([validated] if self._validates() else [])]
         if self.model is not None:

@@ -20,6 +20,7 @@ from omegaconf import DictConfig
 from veritas_rl.checkpoints.adapter import base_name, dropout_of
 from veritas_rl.checkpoints.layout import ADAPTER, shard_name, step_folder, step_folders
 from veritas_rl.checkpoints.packaged import provide
+from veritas_rl.composition import quoted
 from veritas_rl.datasets.chats import enable_thinking_of
 from veritas_rl.envs.mixture import open_tasks
 from veritas_rl.envs.registry import words_of
@@ -41,7 +42,7 @@ from veritas_rl.launch.sft_data import (
     read_data,
 )
 from veritas_rl.launch.start import MADE, chosen_by_model, identity
-from veritas_rl.launch.variables import overrides_from, quoted
+from veritas_rl.launch.variables import overrides_from
 from veritas_rl.paths import experiment_name
 from veritas_rl.planning.sft import JUDGED_AT_ONCE, SftPlan
 

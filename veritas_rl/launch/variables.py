@@ -3,12 +3,12 @@
 Overrides on the command line take precedence over the variables.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from veritas_rl.checkpoints.adapter import rank_and_alpha, target_modules
+from veritas_rl.composition import quoted
 from veritas_rl.errors import UserError
 
 
@@ -29,13 +29,6 @@ class Variable:
     overrides: Callable[[str], list[str]] | None = None
     sft: Callable[[str], list[str]] | None = None
     workers: bool = False
-
-
-def quoted(text: str) -> str:
-    """`text` as a Hydra string, with all special characters escaped."""
-    # Hydra reads a backslash as an escape only before a quote. `${` would start an interpolation.
-    escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), text)
-    return "'" + escaped.replace("${", "\\${") + "'"
 
 
 def choice(name: str, value: str, known: Mapping[str, str]) -> str:

@@ -4,7 +4,6 @@ The settings are composed here without the launcher, which environments do not i
 """
 
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -41,9 +40,5 @@ def basis_of(games: str) -> Basis:
 @cache
 def default_settings() -> DictConfig:
     """The configuration of the default command on a CPU, without a case."""
-    # Hydra would import verl, which takes seconds, to find its configuration.
-    found = find_spec("verl")
-    places = list(found.submodule_search_locations or ()) if found is not None else []
-    verl = [f"hydra.searchpath=[{','.join(f'file://{place}/trainer/config' for place in places)}]"] if places else []
     with without_model():
-        return composed(ROOT / "train/verl/config", "rl", [*CPU, *verl])
+        return composed(ROOT / "train/verl/config", "rl", CPU)
